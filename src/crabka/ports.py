@@ -1,0 +1,181 @@
+"""Ports: everything a node needs from outside, as small protocols.
+
+Node code receives these objects and never reaches for `time`, `random`, `os` or sockets itself, so that the
+same code runs on the real machine and in the simulation. The real implementations live in `crabka.runtime` and
+`crabka.vfs`, the simulated ones in `crabka.testing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Clock(Protocol):
+    """Wall clock and monotonic clock of a node."""
+
+    def now_ms(self) -> int:
+        """Return milliseconds since the epoch."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Return milliseconds that never go back; only differences have a meaning."""
+        ...
+
+
+class Threads(Protocol):
+    """A bounded pool for work that would stall the loop: fsync, cold reads, compression, uploads."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
+        """Run `fn` off the loop; the future is resolved on the loop that called."""
+        ...
+
+    def close(self) -> None:
+        """Wait for running work and refuse more."""
+        ...
+
+
+class FileStat(NamedTuple):
+    """What a log needs to know of a path."""
+
+    size_bytes: int
+    modified_ms: int
+    is_dir: bool
+
+
+class DiskUsage(NamedTuple):
+    """Total and usable bytes of the file system below a path."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+class File(Protocol):
+    """An open file, addressed by position. All errors are OSError, as from the operating system."""
+
+    path: str
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
+        """Write all buffers at `position`; short writes are completed. Return the bytes written."""
+        ...
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Read up to `length` bytes; fewer only at the end of the file. May block on the disk."""
+        ...
+
+    def pread_nowait(self, length: int, position: int) -> bytes | None:
+        """Like pread if the bytes are in memory, else None: the caller then reads in a thread."""
+        ...
+
+    def size(self) -> int:
+        """Return the current length of the file in bytes."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut or zero-extend the file to `size` bytes."""
+        ...
+
+    def fsync(self) -> None:
+        """Make content and length durable. Only this and FileSystem.fsync_dir make anything durable."""
+        ...
+
+    def close(self) -> None:
+        """Close the handle; closing twice is allowed."""
+        ...
+
+
+class FileSystem(Protocol):
+    """Paths are strings with '/' separators. Names become durable only by fsync_dir of their directory."""
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False, exclusive: bool = False) -> File:
+        """Open a file for reading and writing; `create` makes it if absent, `exclusive` only if absent."""
+        ...
+
+    def stat(self, path: str) -> FileStat:
+        """Return size, time of last change and kind. Raises FileNotFoundError."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Return whether a file or directory of that name exists."""
+        ...
+
+    def listdir(self, path: str) -> list[str]:
+        """Return the sorted names in a directory."""
+        ...
+
+    def makedirs(self, path: str) -> None:
+        """Create a directory with its parents; it may exist already."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Move a file or directory in one step; a file at `new` is replaced."""
+        ...
+
+    def unlink(self, path: str) -> None:
+        """Remove a file. Raises FileNotFoundError."""
+        ...
+
+    def rmtree(self, path: str) -> None:
+        """Remove a directory with all its content."""
+        ...
+
+    def fsync_dir(self, path: str) -> None:
+        """Make the names in a directory durable."""
+        ...
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        """Return size and free space of the file system that holds `path`."""
+        ...
+
+    def lock(self, path: str) -> File:
+        """Take an exclusive lock on a file, held until close. Raises BlockingIOError if another holds it."""
+        ...
+
+
+class Listener(Protocol):
+    """A bound listening socket."""
+
+    host: str
+    port: int
+
+    def close(self) -> None:
+        """Stop accepting; connections that exist live on."""
+        ...
+
+
+class Network(Protocol):
+    """Byte streams between nodes, in asyncio's own terms: transports and (buffered) protocols."""
+
+    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Listener:
+        """Accept connections on host:port (port 0 picks a free one). Raises OSError."""
+        ...
+
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        """Open a connection. Raises OSError (ConnectionRefusedError when nobody listens)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The ports of one node, handed down from its entry point."""
+
+    clock: Clock
+    rng: random.Random
+    threads: Threads
+    fs: FileSystem
+    network: Network
+
+    def new_uuid(self) -> uuid.UUID:
+        """Return a random version 4 UUID drawn from the node's own generator."""
+        return uuid.UUID(int=self.rng.getrandbits(128), version=4)
