@@ -1,0 +1,80 @@
+# Everything a developer types. `make` alone prints this help; each target's help is the text after `##`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+CODE := src tests tools $(wildcard bench)
+
+# The stamp is named after the content of what decides the environment: the same content installs nothing twice.
+STAMP := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test soak lint typecheck format coverage bench sim docs lock clean
+
+help: ## Print this help
+	@echo "Crabka: a Kafka-compatible broker in Python. Start with 'make run'."
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Build .venv with all extras and .venv/bin/crabka (once; about 800 MB of downloads)
+
+$(STAMP):
+	@$(PYTHON) tools/check_machine.py setup
+	@echo "[1/3] virtual environment in $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "[2/3] locked dependencies, every file checked against its hash"
+	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo "[3/3] Crabka itself"
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
+	@rm -f $(VENV)/.installed-*
+	@touch $@
+	@echo "ready: $(BIN)/crabka"
+
+run: $(STAMP) ## Start a broker and show it at work (ONCE=1 stops after the tour; ARGS=... is passed on)
+	@$(BIN)/python -m crabka.cli.story $(if $(ONCE),--once) $(ARGS)
+
+test: lint ## Lint, types and all tests but the soak (ARGS=... is passed to pytest)
+	$(BIN)/python -m pytest -n $(WORKERS) --durations=10 $(ARGS)
+
+soak: $(STAMP) ## The tests with large numbers: more crashes, frames, seeds and connections
+	CRABKA_SOAK=1 $(BIN)/python -m pytest -v $(ARGS)
+
+lint: $(STAMP) ## ruff, formatting, mypy --strict and the import contracts
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports
+
+typecheck: $(STAMP) ## Only mypy --strict
+	$(BIN)/mypy $(CODE)
+
+format: $(STAMP) ## Format the code and apply ruff's safe fixes
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+coverage: $(STAMP) ## Line coverage: at least 95 % of the pure packages, 85 % of everything
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --fail-under=85
+	$(BIN)/coverage report --fail-under=95 --include='src/crabka/records/*,src/crabka/protocol/*,src/crabka/metadata/*,src/crabka/controller/*'
+
+bench: $(STAMP) ## Measure against Apache Kafka 4.3.0 (needs Java 17 and Maven)
+	@$(BIN)/python tools/check_machine.py java
+	$(BIN)/python -m bench $(ARGS)
+
+sim: $(STAMP) ## Run the simulation tests (CRABKA_SEED=... replays one)
+	$(BIN)/python -m pytest -v tests/sim $(ARGS)
+
+docs: $(STAMP) ## Regenerate the documents that are made from the code
+	$(BIN)/python tools/generate_docs.py
+
+lock: $(STAMP) ## Resolve the dependencies again and rewrite requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --output-file requirements.lock --quiet --upgrade --universal \
+	  --python-version 3.11 --all-extras --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-find-links
+
+clean: ## Remove the environment, the caches and the data of `make run`
+	rm -rf $(VENV) build dist crabka-data .cache .coverage .coverage.* htmlcov
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/crabka.egg-info
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
