@@ -1,0 +1,8 @@
+"""The file-system port on the operating system, and the few compositions of it that everybody needs."""
+
+from __future__ import annotations
+
+from crabka.vfs.atomic import read_file, write_atomic
+from crabka.vfs.os_file_system import OsFile, OsFileSystem
+
+__all__ = ["OsFile", "OsFileSystem", "read_file", "write_atomic"]
