@@ -1,0 +1,163 @@
+"""Apache Kafka 4.3.0 itself: its command-line tools and its broker, as the oracle of interop tests and benchmarks.
+
+Maven puts the jars named in tools/jvm/pom.xml once into `.cache/jvm/`; a stamp with the digest of that file says
+that they are complete. Where Java or Maven is missing, tests skip with the reason, except in CI, where they fail.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.node_process import NodeProcess, accepts_connections, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ROOT = Path(__file__).parents[2]
+POM = ROOT / "tools" / "jvm" / "pom.xml"
+CACHE = ROOT / ".cache" / "jvm"
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+# Quick start matters more than peak speed for tools that live a second.
+TOOL_OPTIONS = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
+BROKER_OPTIONS = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+
+
+class JvmUnavailableError(RuntimeError):
+    """Java, Maven or the jars are missing; says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a finished command-line tool left."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lines(self) -> list[str]:
+        """Standard output, line by line, without empty lines."""
+        return [line for line in self.stdout.splitlines() if line.strip()]
+
+
+def jvm_jars() -> Path:
+    """The directory of the jars, fetched if need be; raises JvmUnavailableError."""
+    if shutil.which("java") is None:
+        raise JvmUnavailableError("no java on the PATH")
+    jars = CACHE / "jars"
+    stamp = CACHE / "stamp"
+    digest = hashlib.sha256(POM.read_bytes()).hexdigest()
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Parallel test workers wait here for the one that fetches.
+        if not (stamp.exists() and stamp.read_text() == digest):
+            _fetch(jars)
+            stamp.write_text(digest)
+    return jars
+
+
+def _fetch(jars: Path) -> None:
+    if shutil.which("mvn") is None:
+        raise JvmUnavailableError("no mvn on the PATH to fetch Apache Kafka with")
+    shutil.rmtree(jars, ignore_errors=True)
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+    done = subprocess.run(
+        ["mvn", "-q", "-B", "-ntp", "-f", str(POM), *goal], capture_output=True, text=True, timeout=900, check=False
+    )
+    if done.returncode != 0:
+        raise JvmUnavailableError(f"Maven could not fetch Apache Kafka: {(done.stdout + done.stderr)[-1500:]}")
+
+
+def require_jvm() -> Path:
+    """As jvm_jars for tests: skips where it is unavailable, fails in CI."""
+    try:
+        return jvm_jars()
+    except JvmUnavailableError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI needs the JVM parts: {error}")
+        pytest.skip(str(error))
+
+
+def java_command(main_class: str, *arguments: str, options: Sequence[str] = TOOL_OPTIONS) -> list[str]:
+    """The command line that runs a class of Kafka's jars."""
+    return ["java", *options, "-cp", f"{jvm_jars()}/*", main_class, *arguments]
+
+
+def run_tool(
+    main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = 90.0, check: bool = True
+) -> ToolResult:
+    """Run one of Kafka's tools to its end; a failure or a timeout fails the test with all that it printed."""
+    command = java_command(main_class, *arguments)
+    said = f"{main_class.rpartition('.')[2]} {' '.join(arguments)}"
+    try:
+        done = subprocess.run(
+            command, input=stdin or "", capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        pytest.fail(f"{said} did not end in {timeout_s:g} s\nstdout: {error.stdout!r}\nstderr: {error.stderr!r}")
+    result = ToolResult(done.returncode, done.stdout, done.stderr)
+    if check and result.code != 0:
+        pytest.fail(f"{said} ended with {result.code}\nstdout: {result.stdout}\nstderr: {result.stderr}")
+    return result
+
+
+class JvmKafka(NodeProcess):
+    """One combined broker and controller of Apache Kafka, 1 GiB heap, formatted at its first start."""
+
+    name = "kafka"
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        """Prepare the node; ports are chosen here and kept over restarts."""
+        super().__init__(directory, settings)
+        self.port = free_port()
+        self._controller_port = free_port()
+
+    @property
+    def properties_path(self) -> Path:
+        """The server.properties that the node runs with."""
+        return self.directory / "server.properties"
+
+    def format(self) -> None:
+        """Write the properties and format the log dirs, unless that was done before."""
+        if self.properties_path.exists():
+            return
+        self.directory.mkdir(parents=True, exist_ok=True)
+        lines = [f"{key}={value}" for key, value in self._properties().items()]
+        self.properties_path.write_text("\n".join(lines) + "\n")
+        arguments = ["format", "--config", str(self.properties_path), "--cluster-id", CLUSTER_ID, "--standalone"]
+        run_tool("kafka.tools.StorageTool", *arguments)
+
+    def _properties(self) -> dict[str, str]:
+        single = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller_port}",
+            "log.dirs": str(self.data_dir),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+        }
+        return single | self.settings
+
+    def _prepare(self) -> None:
+        self.format()
+
+    def _command(self) -> Sequence[str]:
+        return java_command("kafka.Kafka", str(self.properties_path), options=BROKER_OPTIONS)
+
+    def _is_ready(self) -> bool:
+        return accepts_connections(self.port)
