@@ -13,7 +13,7 @@ Exceptions become Kafka's codes only at the edge of a handler.
 
 from __future__ import annotations
 
-from kio.schema.errors import ErrorCode
+from crabka._kio import ErrorCode
 
 
 class CrabkaError(Exception):
