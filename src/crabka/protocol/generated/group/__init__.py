@@ -1,0 +1,1 @@
+"""Generated schemas: kafka-group-coordinator."""
