@@ -4,8 +4,6 @@ Owns file descriptors and the knowledge of which devices cannot read without blo
 threads or the event loop: a read that would block answers None and the caller takes it to a thread.
 """
 
-# Descriptors and positions are the point here, and pathlib has neither.
-# ruff: noqa: PTH
 from __future__ import annotations
 
 import errno
