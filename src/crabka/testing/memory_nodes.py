@@ -114,7 +114,7 @@ class DirectoryNode:
 
 
 Slot: TypeAlias = tuple[DirectoryNode, str]
-Change: TypeAlias = dict[Slot, Node | None]
+Change: TypeAlias = "dict[Slot, Node | None]"
 
 
 class NameJournal:

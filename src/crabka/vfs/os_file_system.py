@@ -32,6 +32,9 @@ _HAS_NOWAIT = sys.platform == "linux"
 _IOV_MAX = os.sysconf("SC_IOV_MAX")
 # preadv fills a buffer of the caller. Reusing one per concurrent reader saves zeroing fresh memory on each read.
 _SCRATCH_BYTES = 1 << 20
+# A number no process can have open, so that the kernel itself answers EBADF after close; Python rejects -1 with
+# ValueError in some calls.
+_CLOSED_FD = 2**31 - 1
 
 
 class OsFile:
@@ -133,8 +136,8 @@ class OsFile:
 
     def close(self) -> None:
         """Close the handle and drop its lock, if any; closing twice is allowed."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
+        fd, self._fd = self._fd, _CLOSED_FD
+        if fd != _CLOSED_FD:
             os.close(fd)
 
 
