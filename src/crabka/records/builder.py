@@ -32,16 +32,27 @@ class RecordLike(Protocol):
     """What the builder needs of a record: `crabka.records.Record` and producers' own tuples have it."""
 
     @property
-    def timestamp(self) -> int: ...  # noqa: D102 - fields of a record explain themselves
+    def timestamp(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
     @property
-    def key(self) -> bytes | None: ...  # noqa: D102
+    def key(self) -> bytes | None:
+        """The key, None for null."""
+        ...
+
     @property
-    def value(self) -> bytes | None: ...  # noqa: D102
+    def value(self) -> bytes | None:
+        """The value, None for a tombstone."""
+        ...
+
     @property
-    def headers(self) -> Headers: ...  # noqa: D102
+    def headers(self) -> Headers:
+        """Names with their values, in order; names may repeat."""
+        ...
 
 
-def build_batch(  # noqa: PLR0913 - keyword-only, one per header field
+def build_batch(
     records: Sequence[RecordLike],
     *,
     base_offset: int = 0,

@@ -31,17 +31,12 @@ DEFAULT_LZ4_LEVEL: Final = 9
 DEFAULT_ZSTD_LEVEL: Final = 3
 
 _INT: Final = struct.Struct(">i")
-_LE_UINT: Final = struct.Struct("<I")
 
 _GZIP_WBITS: Final = 16 + zlib.MAX_WBITS
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
-# Magic, version 1 with independent blocks and no checksums, 64 KiB blocks, and the checksum byte of these two.
-_LZ4_FRAME_HEADER: Final = bytes.fromhex("04224d18604082")
-_LZ4_BLOCK_BYTES: Final = 64 * 1024
-_LZ4_STORED_FLAG: Final = 1 << 31
-_LZ4_END_MARK: Final = bytes(4)
+_LZ4_FAST: Final = 1
 
 _FIRST_OUTPUT_BYTES: Final = 64 * 1024
 _OUTPUT_GROWTH: Final = 8
@@ -155,24 +150,11 @@ def _decompress_snappy_block(block: bytes, max_bytes: int) -> bytes:
 
 
 def _compress_lz4(data: Buffer, level: int | None) -> bytes:
-    out = bytearray(_LZ4_FRAME_HEADER)
-    view = memoryview(data)
-    for start in range(0, len(view), _LZ4_BLOCK_BYTES):
-        block = view[start : start + _LZ4_BLOCK_BYTES]
-        packed = _compress_lz4_block(block, level)
-        if len(packed) < len(block):
-            out += _LE_UINT.pack(len(packed))
-            out += packed
-        else:
-            out += _LE_UINT.pack(len(block) | _LZ4_STORED_FLAG)
-            out += block
-    return bytes(out + _LZ4_END_MARK)
-
-
-def _compress_lz4_block(block: Buffer, level: int | None) -> bytes:
-    if level is None or level == DEFAULT_LZ4_LEVEL:
-        return bytes(cramjam.lz4.compress_block(block, store_size=False))
-    return bytes(cramjam.lz4.compress_block(block, mode="high_compression", compression=level, store_size=False))
+    # Kafka's Java reader refuses blocks that depend on each other.
+    effort = _LZ4_FAST if level is None or level == DEFAULT_LZ4_LEVEL else level
+    compressor = cramjam.lz4.Compressor(level=effort, content_checksum=False, block_linked=False)
+    compressor.compress(bytes(data))
+    return bytes(compressor.finish())
 
 
 def _decompress_frames(name: str, decompress_into: Callable[..., int], data: Buffer, max_bytes: int) -> bytes:

@@ -6,8 +6,7 @@ a CorruptDataError with the place it knows.
 
 from __future__ import annotations
 
-from kio.schema.errors import ErrorCode
-
+from crabka._kio import ErrorCode
 from crabka.errors import OperationError
 
 

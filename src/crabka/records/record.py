@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kio.schema.errors import ErrorCode
-
+from crabka._kio import ErrorCode
 from crabka.ports import Buffer
 from crabka.records.compression import decompress
 from crabka.records.errors import CorruptBatchError
