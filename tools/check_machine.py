@@ -17,23 +17,22 @@ JAVA_NEEDED = 17
 FREE_DISK_NEEDED_MB = 3_000
 
 
-def python_problem(version):
+def python_problem(version: tuple[int, ...]) -> str:
     """Return why this Python cannot run Crabka, or an empty string."""
-    if tuple(version[:2]) >= PYTHON_NEEDED:
+    if version >= PYTHON_NEEDED:
         return ""
-    return "Python {}.{} found, {}.{} or newer needed: run `make PYTHON=/path/to/python3.11 ...`".format(
-        *version[:2], *PYTHON_NEEDED
-    )
+    found, needed = (".".join(map(str, numbers[:2])) for numbers in (version, PYTHON_NEEDED))
+    return f"Python {found} found, {needed} or newer needed: run `make PYTHON=python{needed} ...`"
 
 
-def disk_problem(free_mb):
+def disk_problem(free_mb: int) -> str:
     """Return why the free space does not hold the environment, or an empty string."""
     if free_mb >= FREE_DISK_NEEDED_MB:
         return ""
     return f"{free_mb} MB of disk free here, {FREE_DISK_NEEDED_MB} MB needed for the virtual environment"
 
 
-def java_problem(version_text):
+def java_problem(version_text: str) -> str:
     """Return why the Java that printed this text is not enough, or an empty string."""
     major = java_major(version_text)
     if major is None:
@@ -43,7 +42,7 @@ def java_problem(version_text):
     return ""
 
 
-def java_major(version_text):
+def java_major(version_text: str) -> int | None:
     """Return the major version in the output of `java -version`, or None."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?', version_text)
     if match is None:
@@ -53,7 +52,7 @@ def java_major(version_text):
     return int(second) if first == "1" and second else int(first)
 
 
-def read_java_version():
+def read_java_version() -> str:
     """Return what the `java` on the path prints about itself, empty if there is none."""
     java = shutil.which("java")
     if java is None:
@@ -62,23 +61,23 @@ def read_java_version():
     return done.stdout.decode("utf-8", "replace")
 
 
-def check_setup():
+def check_setup() -> list[tuple[str, str]]:
     """Return (fact, problem) lines about what the installation needs."""
     free_mb = shutil.disk_usage(".").free // 1_000_000
     version = "{}.{}.{}".format(*sys.version_info[:3])
     return [
-        (f"Python {version}", python_problem(sys.version_info)),
+        (f"Python {version}", python_problem(sys.version_info[:3])),
         (f"{free_mb} MB of disk free", disk_problem(free_mb)),
     ]
 
 
-def check_java():
+def check_java() -> list[tuple[str, str]]:
     """Return (fact, problem) lines about what Spark and the JVM comparison need."""
     text = read_java_version()
     return [(f"Java {java_major(text)}", java_problem(text))]
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
     """Print one line per check and return the exit code: 0 if all hold."""
     checks = {"setup": check_setup, "java": check_java}
     names = arguments or ["setup"]

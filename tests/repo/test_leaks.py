@@ -1,0 +1,68 @@
+"""The leak checks of tests/conftest.py catch what they claim to catch."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.support import leaks
+from tests.support.leaks import describe_leaks, take_snapshot, watch_pending_tasks
+
+
+def test_nothing_is_reported_when_everything_is_closed(tmp_path: Path) -> None:
+    before = take_snapshot()
+    with (tmp_path / "file").open("wb") as file:
+        file.write(b"x")
+    thread = threading.Thread(target=lambda: None)
+    thread.start()
+    assert describe_leaks(before) == []
+
+
+@pytest.mark.skipif(not os.path.isdir(leaks.FD_DIRECTORY), reason="descriptors are listed on Linux only")
+def test_an_open_file_and_an_open_socket_are_reported(tmp_path: Path) -> None:
+    before = take_snapshot()
+    with (tmp_path / "forgotten.log").open("wb"), socket.socket():
+        lines = describe_leaks(before)
+    assert len(lines) == 2
+    assert any("forgotten.log" in line for line in lines)
+    assert any("socket:" in line for line in lines)
+
+
+def test_a_running_thread_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaks, "THREAD_GRACE_S", 0.01)
+    before = take_snapshot()
+    release = threading.Event()
+    thread = threading.Thread(target=release.wait, name="forgotten-thread")
+    thread.start()
+    try:
+        assert describe_leaks(before) == ["thread forgotten-thread"]
+    finally:
+        release.set()
+        thread.join()
+
+
+@pytest.mark.allow_leaks("the leak is the subject of the test")
+def test_a_task_that_asyncio_run_has_to_cancel_is_reported() -> None:
+    async def forget_a_task() -> None:
+        task = asyncio.create_task(asyncio.Event().wait(), name="forgotten-task")
+        await asyncio.sleep(0)
+        assert not task.done()
+
+    with watch_pending_tasks() as pending:
+        asyncio.run(forget_a_task())
+    assert len(pending) == 1
+    assert "forgotten-task" in pending[0]
+
+
+def test_a_task_that_ends_is_not_reported() -> None:
+    async def finish_a_task() -> None:
+        await asyncio.create_task(asyncio.sleep(0))
+
+    with watch_pending_tasks() as pending:
+        asyncio.run(finish_a_task())
+    assert pending == []
