@@ -49,6 +49,7 @@ def test_a_tidy_tree_has_no_problems(check: Callable[[Path], list[str]], tmp_pat
     plant(tmp_path, "src/crabka/log/segment.py", "class Segment:\n    def read(self, a, b, c, d, e, *, f, g): ...\n")
     plant(tmp_path, "src/crabka/log/names.py", "from crabka.log.segment import Segment\n")
     plant(tmp_path, "src/crabka/protocol/generated/big.py", "class Segment: ...\n" * 900)
+    plant(tmp_path, "tests/unit/protocol/test_generated.py", "")
     plant(tmp_path, "tests/unit/log/test_segment.py", "")
     plant(tmp_path, "tests/unit/log/test_segment_recovery.py", "")
     plant(tmp_path, "README.md", "See the documentation at https://kafka.apache.org and run /usr/bin/env.\n")

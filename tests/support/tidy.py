@@ -76,7 +76,7 @@ def parameter_problems(root: Path) -> list[str]:
 
 
 def mirror_problems(root: Path) -> list[str]:
-    """Return the modules of src without a unit test of their name, and the unit tests without a module."""
+    """Return the modules of src without a unit test of their name, and the unit tests without a module or package."""
     source, unit = root / "src" / "crabka", root / "tests" / "unit"
     modules = [path.relative_to(source) for path in _python_files(root) if path.is_relative_to(source)]
     tests = [path.relative_to(unit) for path in _python_files(root) if path.is_relative_to(unit)]
@@ -90,6 +90,7 @@ def mirror_problems(root: Path) -> list[str]:
         f"tests/unit/{test}: no such module in src/crabka/{test.parent}"
         for test in tests
         if not any(_mirrors(test, module) for module in modules)
+        and not (source / test.parent / test.stem.removeprefix("test_")).is_dir()
     ]
     return missing + orphans
 
