@@ -1,0 +1,33 @@
+"""Produce and Fetch by hand: the two APIs whose cost per request decides what a node can do."""
+
+from crabka.protocol.hot.fetch_response import (
+    FetchPartitionResult,
+    FetchTopicResult,
+    pack_fetch_response,
+)
+from crabka.protocol.hot.primitives import NodeEndpoint
+from crabka.protocol.hot.produce_request import (
+    ProducePartition,
+    ProduceRequest,
+    ProduceTopic,
+    read_produce_request,
+)
+from crabka.protocol.hot.produce_response import (
+    ProducePartitionResult,
+    ProduceTopicResult,
+    pack_produce_response,
+)
+
+__all__ = [
+    "FetchPartitionResult",
+    "FetchTopicResult",
+    "NodeEndpoint",
+    "ProducePartition",
+    "ProducePartitionResult",
+    "ProduceRequest",
+    "ProduceTopic",
+    "ProduceTopicResult",
+    "pack_fetch_response",
+    "pack_produce_response",
+    "read_produce_request",
+]

@@ -1,0 +1,204 @@
+"""Reads Produce requests v3 to v13 without copying the records.
+
+kio copies each batch into bytes of its own, and needs the length guard before it. Here a batch is a view into the
+frame: whoever keeps it longer than the frame lives must copy it.
+    v3 transactional_id    v9 flexible    v13 topic id instead of name
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from typing import NamedTuple
+from uuid import UUID
+
+from crabka.errors import WireError
+from crabka.ids import ZERO_UUID
+from crabka.protocol.length_guard import MAX_REQUEST_ELEMENTS, read_uvarint
+
+_CACHED_TOPIC_IDS = 4096
+
+_unpack_i16 = struct.Struct(">h").unpack_from
+_unpack_i32 = struct.Struct(">i").unpack_from
+_unpack_acks_timeout = struct.Struct(">hi").unpack_from
+_unpack_index_length = struct.Struct(">ii").unpack_from
+_unpack_single_head = struct.Struct(">BhiBB").unpack_from
+_unpack_partition_head = struct.Struct(">Bi").unpack_from
+_NO_TAGS_THREE_TIMES = b"\0\0\0"  # of the partition, the topic and the request
+
+
+class ProducePartition(NamedTuple):
+    """The records for one partition; null records are possible on the wire."""
+
+    partition: int
+    records: memoryview | None
+
+
+class ProduceTopic(NamedTuple):
+    """One topic: by name up to version 12 (the id is zero), by id from 13 on (the name is empty)."""
+
+    name: str
+    topic_id: UUID
+    partitions: list[ProducePartition]
+
+
+class ProduceRequest(NamedTuple):
+    """A Produce request of any version."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[ProduceTopic]
+
+
+@functools.lru_cache(_CACHED_TOPIC_IDS)
+def _topic_id(raw: bytes) -> UUID:
+    return UUID(bytes=raw)
+
+
+def read_produce_request(version: int, frame: memoryview, offset: int) -> ProduceRequest:
+    """Decode the body that starts at `offset`; `frame` must be read-only or be treated so. Raises WireError."""
+    try:
+        if version >= 9:
+            request = _maybe_read_single(version, frame, offset)
+            if request is not None:
+                return request
+            request, end = _read_flexible(version, frame, offset)
+        else:
+            request, end = _read_legacy(frame, offset)
+    except (IndexError, struct.error) as error:
+        raise WireError("ProduceRequest ends in the middle of a field") from error
+    except UnicodeDecodeError as error:
+        raise WireError(f"malformed ProduceRequest: {error}") from error
+    if end > len(frame):
+        raise WireError("ProduceRequest ends in the middle of a field")
+    return request
+
+
+def _maybe_read_single(version: int, frame: memoryview, position: int) -> ProduceRequest | None:
+    """Read the usual request in a straight line: no transaction, one topic, one partition, no tagged fields.
+
+    Returns None for everything else, malformed or not.
+    """
+    null, acks, timeout_ms, topic_count, name_length = _unpack_single_head(frame, position)
+    if null or topic_count != 2:
+        return None
+    if version >= 13:
+        # The byte taken for the length of a name is the first one of the id.
+        position += 8
+        name, topic_id = "", _topic_id(frame[position : position + 16].tobytes())
+        position += 16
+    else:
+        if not 0 < name_length < 128:
+            return None
+        start = position + 9
+        position = start + name_length - 1
+        name, topic_id = str(frame[start:position], "utf-8"), ZERO_UUID
+    partition_count, partition = _unpack_partition_head(frame, position)
+    if partition_count != 2:
+        return None
+    length, position = read_uvarint(frame, position + 5)
+    end = position + length - 1
+    if length == 0 or frame[end : end + 3] != _NO_TAGS_THREE_TIMES:
+        return None
+    topic = ProduceTopic(name, topic_id, [ProducePartition(partition, frame[position:end])])
+    return ProduceRequest(None, acks, timeout_ms, [topic])
+
+
+def _read_flexible(version: int, frame: memoryview, position: int) -> tuple[ProduceRequest, int]:
+    transactional_id: str | None = None
+    if frame[position]:
+        transactional_id, position = _compact_text(frame, position)
+    else:
+        position += 1
+    acks, timeout_ms = _unpack_acks_timeout(frame, position)
+    topic_count, position = read_uvarint(frame, position + 6)
+    _check_count(topic_count - 1, frame, position)
+    topics = []
+    for _ in range(topic_count - 1):
+        if version >= 13:
+            name, topic_id = "", _topic_id(bytes(frame[position : position + 16]).ljust(16, b"\0"))
+            position += 16
+        else:
+            topic_id = ZERO_UUID
+            name, position = _compact_text(frame, position)
+        partitions, position = _read_flexible_partitions(frame, position)
+        position = position + 1 if frame[position] == 0 else _skip_tags(frame, position)
+        topics.append(ProduceTopic(name, topic_id, partitions))
+    position = position + 1 if frame[position] == 0 else _skip_tags(frame, position)
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
+
+
+def _read_flexible_partitions(frame: memoryview, position: int) -> tuple[list[ProducePartition], int]:
+    count, position = read_uvarint(frame, position)
+    _check_count(count - 1, frame, position)
+    partitions = []
+    for _ in range(count - 1):
+        (index,) = _unpack_i32(frame, position)
+        length, position = read_uvarint(frame, position + 4)
+        records = None
+        if length:
+            end = position + length - 1
+            records = frame[position:end]
+            position = end
+        position = position + 1 if frame[position] == 0 else _skip_tags(frame, position)
+        partitions.append(ProducePartition(index, records))
+    return partitions, position
+
+
+def _read_legacy(frame: memoryview, position: int) -> tuple[ProduceRequest, int]:
+    transactional_id, position = _legacy_text(frame, position)
+    acks, timeout_ms = _unpack_acks_timeout(frame, position)
+    (topic_count,) = _unpack_i32(frame, position + 6)
+    position += 10
+    _check_count(topic_count, frame, position)
+    topics = []
+    for _ in range(topic_count):
+        name, position = _legacy_text(frame, position)
+        if name is None:
+            raise WireError("malformed ProduceRequest: a topic name is null")
+        (count,) = _unpack_i32(frame, position)
+        position += 4
+        _check_count(count, frame, position)
+        partitions = []
+        for _ in range(count):
+            index, length = _unpack_index_length(frame, position)
+            position += 8
+            records = None if length < 0 else frame[position : position + length]
+            position += max(length, 0)
+            partitions.append(ProducePartition(index, records))
+        topics.append(ProduceTopic(name, ZERO_UUID, partitions))
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
+
+
+def _compact_text(frame: memoryview, position: int) -> tuple[str, int]:
+    length, position = read_uvarint(frame, position)
+    if length == 0:
+        raise WireError("malformed ProduceRequest: a topic name is null")
+    end = position + length - 1
+    return str(frame[position:end], "utf-8"), end
+
+
+def _legacy_text(frame: memoryview, position: int) -> tuple[str | None, int]:
+    (length,) = _unpack_i16(frame, position)
+    position += 2
+    if length < 0:
+        return None, position
+    return str(frame[position : position + length], "utf-8"), position + length
+
+
+def _check_count(count: int, frame: memoryview, position: int) -> None:
+    """Refuse null arrays and counts that the rest of the frame cannot hold (an element has three bytes or more)."""
+    if count < 0 or count * 3 > len(frame) - position or count > MAX_REQUEST_ELEMENTS:
+        raise WireError(f"malformed ProduceRequest: an array claims {count} elements")
+
+
+def _skip_tags(frame: memoryview, position: int) -> int:
+    count, position = read_uvarint(frame, position)
+    if count * 2 > len(frame) - position:
+        raise WireError(f"malformed ProduceRequest: {count} tagged fields are claimed")
+    for _ in range(count):
+        _tag, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
+        position += size
+    return position
