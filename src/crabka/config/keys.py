@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, Unpack
 
 from crabka.errors import ConfigError
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 Value = bool | int | float | str | tuple[str, ...] | None
 """A parsed value; lists are tuples, classes and passwords are plain text."""
 
-Importance = Literal["high", "medium", "low"]
 Scope = Literal["read-only", "per-broker", "cluster-wide"]
 """When a broker key may change: only by a restart, on one broker, or on one broker and on all at once."""
 Effect = Literal["full", "none"]
@@ -40,6 +39,13 @@ class ConfigType(IntEnum):
     LIST = 7
     CLASS = 8
     PASSWORD = 9
+
+
+BOOLEAN, STRING, INT, SHORT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.SHORT
+LONG, DOUBLE, LIST, CLASS = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST, ConfigType.CLASS
+PASSWORD = ConfigType.PASSWORD
+PER_BROKER: Scope = "per-broker"
+CLUSTER_WIDE: Scope = "cluster-wide"
 
 
 class _Required:
@@ -90,7 +96,6 @@ class ConfigKey:
     default: Value | _Required
     doc: str
     validator: Validator | None = None
-    importance: Importance = "medium"
     scope: Scope = "read-only"
     effect: Effect = "full"
     internal: bool = False
@@ -128,13 +133,42 @@ class ConfigKey:
             self.validator.check(self.name, value)
 
 
+class KeyOptions(TypedDict, total=False):
+    """The optional fields of a ConfigKey."""
+
+    validator: Validator | None
+    scope: Scope
+    effect: Effect
+    internal: bool
+
+
+def boolean(name: str, doc: str, *, default: bool, **options: Unpack[KeyOptions]) -> ConfigKey:
+    """Declare a setting that is true or false."""
+    return ConfigKey(name, ConfigType.BOOLEAN, default, doc, **options)
+
+
 def to_text(value: Value) -> str:
     """Return the text of a value as Kafka prints it."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return _java_double(value)
     if isinstance(value, tuple):
         return ",".join(value)
     return "" if value is None else str(value)
+
+
+def _java_double(value: float) -> str:
+    """Java prints large and tiny numbers as 1.5E10, where Python prints 15000000000.0 or 1.5e+10."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    digits, _, exponent = f"{value:.17e}".partition("e")
+    for precision in range(17):
+        text = f"{value:.{precision}e}"
+        if float(text) == value:
+            digits, _, exponent = text.partition("e")
+            break
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 
 
 def _parse_boolean(name: str, text: str) -> Value:
@@ -181,7 +215,7 @@ class _Parser(Protocol):
 
 
 def _parse_list(_name: str, text: str) -> Value:
-    return parse_list(text)
+    return tuple(dict.fromkeys(parse_list(text)))
 
 
 _PARSERS: dict[ConfigType, _Parser] = {

@@ -9,7 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from crabka.config.keys import INT_MAX, LONG_MAX, ConfigKey, ConfigType, Value, index_keys, invalid
+from crabka.config.keys import (
+    DOUBLE,
+    INT,
+    INT_MAX,
+    LIST,
+    LONG,
+    LONG_MAX,
+    STRING,
+    ConfigKey,
+    Value,
+    boolean,
+    index_keys,
+    invalid,
+)
 from crabka.config.validators import (
     GZIP_LEVEL,
     LZ4_LEVEL,
@@ -31,35 +44,32 @@ CLEANUP_POLICIES = ("compact", "delete")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 MIN_SEGMENT_BYTES = 1024 * 1024
 
-_BOOLEAN, _STRING, _INT, _LONG = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.LONG
-_DOUBLE, _LIST = ConfigType.DOUBLE, ConfigType.LIST
-
 _CLEANING = (
     ConfigKey(
         "cleanup.policy",
-        _LIST,
+        LIST,
         ("delete",),
         "`delete` removes old segments, `compact` keeps the last value of each key; both may be given.",
         ListOf(CLEANUP_POLICIES),
     ),
     ConfigKey(
         "delete.retention.ms",
-        _LONG,
+        LONG,
         _DAY_MS,
         "How long cleaned tombstones stay, so that slow readers still see the deletion.",
         at_least(0),
     ),
     ConfigKey(
         "max.compaction.lag.ms",
-        _LONG,
+        LONG,
         LONG_MAX,
         "The longest time that a record of a compacted topic may wait for the cleaner.",
         at_least(1),
     ),
-    ConfigKey("min.compaction.lag.ms", _LONG, 0, "The shortest time that a record stays uncompacted.", at_least(0)),
+    ConfigKey("min.compaction.lag.ms", LONG, 0, "The shortest time that a record stays uncompacted.", at_least(0)),
     ConfigKey(
         "min.cleanable.dirty.ratio",
-        _DOUBLE,
+        DOUBLE,
         0.5,
         "The share of uncleaned bytes from which a compacted log is cleaned.",
         Between(0, 1),
@@ -69,69 +79,68 @@ _CLEANING = (
 _COMPRESSION = (
     ConfigKey(
         "compression.type",
-        _STRING,
+        STRING,
         "producer",
         "The codec that batches are stored with; `producer` keeps them as they came.",
         OneOf(COMPRESSION_TYPES),
     ),
-    ConfigKey("compression.gzip.level", _INT, -1, "The gzip level when `compression.type` is gzip.", GZIP_LEVEL),
-    ConfigKey("compression.lz4.level", _INT, 9, "The lz4 level when `compression.type` is lz4.", LZ4_LEVEL),
-    ConfigKey("compression.zstd.level", _INT, 3, "The zstd level when `compression.type` is zstd.", ZSTD_LEVEL),
+    ConfigKey("compression.gzip.level", INT, -1, "The gzip level when `compression.type` is gzip.", GZIP_LEVEL),
+    ConfigKey("compression.lz4.level", INT, 9, "The lz4 level when `compression.type` is lz4.", LZ4_LEVEL),
+    ConfigKey("compression.zstd.level", INT, 3, "The zstd level when `compression.type` is zstd.", ZSTD_LEVEL),
 )
 
 _SEGMENTS = (
     ConfigKey(
         "segment.bytes",
-        _INT,
+        INT,
         1 << 30,
         "The size at which a segment is closed and the next one begun.",
         at_least(MIN_SEGMENT_BYTES),
     ),
     ConfigKey(
-        "segment.ms", _LONG, 7 * _DAY_MS, "The age at which a segment is closed even if it is not full.", at_least(1)
+        "segment.ms", LONG, 7 * _DAY_MS, "The age at which a segment is closed even if it is not full.", at_least(1)
     ),
     ConfigKey(
         "segment.jitter.ms",
-        _LONG,
+        LONG,
         0,
         "A random part taken off `segment.ms`, so that many partitions do not roll at once.",
         at_least(0),
     ),
     ConfigKey(
         "segment.index.bytes",
-        _INT,
+        INT,
         10 * 1024 * 1024,
         "The largest size of an index file; a segment is closed when its index is full.",
         at_least(4),
     ),
     ConfigKey(
-        "index.interval.bytes", _INT, 4096, "About how many log bytes lie between two index entries.", at_least(0)
+        "index.interval.bytes", INT, 4096, "About how many log bytes lie between two index entries.", at_least(0)
     ),
-    ConfigKey(
+    boolean(
         "preallocate",
-        _BOOLEAN,
-        False,
         "Whether Kafka reserves a segment's disk space when it is created.",
+        default=False,
         effect="none",
     ),
     ConfigKey(
         "file.delete.delay.ms",
-        _LONG,
+        LONG,
         60_000,
         "How long files wait on disk under a `.deleted` name before they are removed.",
         at_least(0),
     ),
     ConfigKey(
         "flush.messages",
-        _LONG,
+        LONG,
         LONG_MAX,
         "Call fsync after this many records; by default the system decides when data reaches the disk.",
         at_least(1),
     ),
-    ConfigKey("flush.ms", _LONG, LONG_MAX, "Call fsync after this time.", at_least(0)),
+    ConfigKey("flush.ms", LONG, LONG_MAX, "Call fsync after this time.", at_least(0)),
     ConfigKey(
         "internal.segment.bytes",
-        _INT,
+        INT,
         None,
         "For tests: a segment size below the limit of `segment.bytes`.",
         internal=True,
@@ -141,66 +150,65 @@ _SEGMENTS = (
 _RETENTION = (
     ConfigKey(
         "retention.ms",
-        _LONG,
+        LONG,
         7 * _DAY_MS,
         "The age at which segments are removed; -1 keeps them for ever.",
         at_least(-1),
     ),
     ConfigKey(
         "retention.bytes",
-        _LONG,
+        LONG,
         -1,
         "The partition size above which the oldest segments are removed; -1 sets no limit.",
     ),
     ConfigKey(
         "local.retention.ms",
-        _LONG,
+        LONG,
         -2,
         "The age at which tiered segments leave the local disk; -2 means as `retention.ms`.",
         at_least(-2),
     ),
     ConfigKey(
         "local.retention.bytes",
-        _LONG,
+        LONG,
         -2,
         "The local size above which tiered segments leave the disk; -2 means as `retention.bytes`.",
         at_least(-2),
     ),
-    ConfigKey("remote.storage.enable", _BOOLEAN, False, "Whether closed segments are copied to the remote tier."),
-    ConfigKey(
+    boolean("remote.storage.enable", "Whether closed segments are copied to the remote tier.", default=False),
+    boolean(
         "remote.log.copy.disable",
-        _BOOLEAN,
-        False,
         "Stops copying new segments to the tier; what is there stays readable.",
+        default=False,
     ),
-    ConfigKey("remote.log.delete.on.disable", _BOOLEAN, False, "Whether turning the tier off removes the remote data."),
+    boolean("remote.log.delete.on.disable", "Whether turning the tier off removes the remote data.", default=False),
 )
 
 _MESSAGES = (
     ConfigKey(
         "max.message.bytes",
-        _INT,
+        INT,
         1024 * 1024 + 12,
         "The largest batch, after compression, that the topic takes.",
         at_least(0),
     ),
     ConfigKey(
         "message.timestamp.type",
-        _STRING,
+        STRING,
         "CreateTime",
         "Whether records keep the producer's time or get the broker's.",
         OneOf(TIMESTAMP_TYPES),
     ),
     ConfigKey(
         "message.timestamp.before.max.ms",
-        _LONG,
+        LONG,
         LONG_MAX,
         "How far a producer's timestamp may lie in the past.",
         at_least(0),
     ),
     ConfigKey(
         "message.timestamp.after.max.ms",
-        _LONG,
+        LONG,
         3600 * 1000,
         "How far a producer's timestamp may lie in the future.",
         at_least(0),
@@ -210,20 +218,19 @@ _MESSAGES = (
 _REPLICATION = (
     ConfigKey(
         "min.insync.replicas",
-        _INT,
+        INT,
         1,
         "How many replicas must be in sync for a write with acks=all to be taken.",
         at_least(1),
     ),
-    ConfigKey(
+    boolean(
         "unclean.leader.election.enable",
-        _BOOLEAN,
-        False,
         "Whether an out-of-sync replica may lead when no other is left; records may be lost.",
+        default=False,
     ),
     ConfigKey(
         "follower.replication.throttled.replicas",
-        _LIST,
+        LIST,
         (),
         "Follower replicas whose fetching is throttled, as partition:broker pairs, or `*`.",
         THROTTLED_REPLICAS,
@@ -231,7 +238,7 @@ _REPLICATION = (
     ),
     ConfigKey(
         "leader.replication.throttled.replicas",
-        _LIST,
+        LIST,
         (),
         "Leader replicas whose sending is throttled, as partition:broker pairs, or `*`.",
         THROTTLED_REPLICAS,
@@ -347,7 +354,7 @@ def _check_local_retention(unit: str, total: int, local: int) -> None:
     if local == -1:
         raise invalid(name, local, f"Value must not be -1 as retention.{unit} value is set as {total}.")
     if local > total:
-        raise invalid(name, local, f"Value must not be more than property: retention.{unit} value.")
+        raise invalid(name, local, f"Value must not be more than retention.{unit} property value: {total}")
 
 
 def field_name(key_name: str) -> str:

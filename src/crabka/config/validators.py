@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crabka.config.keys import Value, invalid, to_text
+from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,23 +65,21 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list without blanks or repetitions, optionally of given words only."""
+    """A list without blanks, optionally of given words only."""
 
     choices: tuple[str, ...] = ()
     may_be_empty: bool = True
 
     def check(self, name: str, value: Value) -> None:
-        """Raise ConfigError for an empty list, an empty, unknown or repeated member."""
+        """Raise ConfigError for an empty list, or an empty or unknown member."""
         if not isinstance(value, tuple):
             return
         if not value and not self.may_be_empty:
-            allowed = ", ".join(self.choices) or "any non-empty value"
-            raise invalid(name, value, f"Configuration '{name}' must not be empty. Valid values include: [{allowed}]")
-        if len(set(value)) != len(value):
-            raise invalid(name, value, f"Configuration '{name}' values must not be duplicated.")
+            allowed = f"[{', '.join(self.choices)}]" if self.choices else "any non-empty value"
+            raise ConfigError(f"Configuration '{name}' must not be empty. Valid values include: {allowed}")
         for member in value:
             if not member:
-                raise invalid(name, value, f"Configuration '{name}' values must not be empty.")
+                raise ConfigError(f"Configuration '{name}' values must not be empty.")
             if self.choices and member not in self.choices:
                 raise invalid(name, member, f"String must be one of: {', '.join(self.choices)}")
 
@@ -112,9 +111,9 @@ class Matches:
     reason: str
 
     def check(self, name: str, value: Value) -> None:
-        """Raise ConfigError with the given reason when the predicate says no."""
+        """Raise ConfigError with the reason, in which {name} is the key, when the predicate says no."""
         if not self.accepts(value):
-            raise invalid(name, value, self.reason)
+            raise invalid(name, value, self.reason.format(name=name))
 
     def describe(self) -> str:
         """Return the rule in words."""
@@ -131,7 +130,7 @@ def _is_replica_list(value: Value) -> bool:
 THROTTLED_REPLICAS = Matches(
     _is_replica_list,
     "* or [partition]:[broker],...",
-    "Must be the literal '*' or a list of replicas in the following format: "
+    "{name} must be the literal '*' or a list of replicas in the following format: "
     "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
 )
 

@@ -1,0 +1,67 @@
+"""Names of Java classes that stand in server.properties files, and what they mean here.
+
+Crabka runs no Java. A class that Kafka ships and whose work Crabka does is accepted; any other one stops the start,
+since ignoring it would silently change what the node does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from crabka.config.keys import Value
+
+LOCAL_TIERED_STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+TOPIC_BASED_METADATA = "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+_ASSIGNORS = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+    "org.apache.kafka.coordinator.group.assignor.SimpleAssignor": "simple",
+}
+_SHARE_PACKAGE = "org.apache.kafka.server.share.persister"
+_OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+
+_KNOWN: Mapping[str, frozenset[str]] = {
+    "alter.config.policy.class.name": frozenset(),
+    "client.quota.callback.class": frozenset(),
+    "config.providers": frozenset(),
+    "create.topic.policy.class.name": frozenset(),
+    "group.consumer.assignors": frozenset({"uniform", "range", *_ASSIGNORS}),
+    "group.share.assignors": frozenset({"simple", *_ASSIGNORS}),
+    "group.share.persister.class.name": frozenset(
+        {f"{_SHARE_PACKAGE}.DefaultStatePersister", f"{_SHARE_PACKAGE}.NoOpStatePersister"}
+    ),
+    "kafka.metrics.reporters": frozenset(),
+    "metric.reporters": frozenset({"org.apache.kafka.common.metrics.JmxReporter"}),
+    "principal.builder.class": frozenset(
+        {"org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"}
+    ),
+    "remote.log.metadata.manager.class.name": frozenset({TOPIC_BASED_METADATA}),
+    "remote.log.storage.manager.class.name": frozenset({LOCAL_TIERED_STORAGE}),
+    "replica.selector.class": frozenset({RACK_AWARE_SELECTOR}),
+    "sasl.oauthbearer.jwt.retriever.class": frozenset({f"{_OAUTH_PACKAGE}.DefaultJwtRetriever"}),
+    "sasl.oauthbearer.jwt.validator.class": frozenset({f"{_OAUTH_PACKAGE}.DefaultJwtValidator"}),
+}
+"""For each key that names Java classes: those that Crabka can stand in for."""
+
+
+def check_java_class(name: str, value: Value) -> None:
+    """Raise ConfigError when a key names a class whose work Crabka cannot do."""
+    known = _KNOWN.get(name)
+    if known is None:
+        return
+    for class_name in value if isinstance(value, tuple) else (value,):
+        if class_name and class_name not in known:
+            choice = f"known here: {', '.join(sorted(known))}" if known else "none can be used here"
+            raise ConfigError(f"{name}: Crabka cannot run the Java class {class_name} ({choice})")
+
+
+def assignor_name(text: str) -> str:
+    """Return the short name of a group assignor that was given by name or by class."""
+    return _ASSIGNORS.get(text, text)

@@ -1,0 +1,84 @@
+"""Listener lists: `NAME://host:port,...` and the security protocol of each name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crabka.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PLAINTEXT = "PLAINTEXT"
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_ENDPOINT = re.compile(r"(?P<name>[^:/\s]+)://(?P<host>\[[0-9a-fA-F:.%\w]*\]|[^:/\s\[\]]*):(?P<port>-?[0-9]+)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One address under which a node listens or is reached. An empty host means all addresses."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: str = PLAINTEXT
+
+    def __str__(self) -> str:
+        return f"{self.name}://{format_address(self.host, self.port)}"
+
+
+def format_address(host: str, port: int) -> str:
+    """Return host:port, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Split host:port; an IPv6 address stands in brackets. Raises ConfigError."""
+    host, separator, port = text.strip().rpartition(":")
+    if not separator or not port.isdecimal() or not 0 <= int(port) <= 65535 or (":" in host and host[:1] != "["):
+        raise ConfigError(f"{text!r} is not an address of the form HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def parse_protocol_map(text: str) -> dict[str, str]:
+    """Parse `listener.security.protocol.map`. Raises ConfigError."""
+    result: dict[str, str] = {}
+    for part in filter(None, (item.strip() for item in text.split(","))):
+        name, separator, protocol = (piece.strip() for piece in part.partition(":"))
+        if not separator or protocol.upper() not in SECURITY_PROTOCOLS:
+            raise ConfigError(f"listener.security.protocol.map: {part!r} is not NAME:PROTOCOL with a known protocol")
+        if name.upper() in result:
+            raise ConfigError(f"listener.security.protocol.map: {name} is mapped twice")
+        result[name.upper()] = protocol.upper()
+    return result
+
+
+def parse_endpoints(key: str, texts: Sequence[str], protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
+    """Parse the members of `listeners` or `advertised.listeners`. Raises ConfigError."""
+    endpoints = tuple(_parse_endpoint(key, text, protocols) for text in texts)
+    names = [endpoint.name for endpoint in endpoints]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"{key}: each listener must have a different name, got {','.join(texts)}")
+    return endpoints
+
+
+def _parse_endpoint(key: str, text: str, protocols: Mapping[str, str]) -> Endpoint:
+    match = _ENDPOINT.match(text.strip())
+    if match is None or not -1 <= int(match["port"]) <= 65535:
+        raise ConfigError(f"{key}: {text!r} is not a listener of the form NAME://HOST:PORT")
+    name = match["name"].upper()
+    if name not in protocols:
+        raise ConfigError(f"{key}: no security protocol is defined for listener {name}")
+    return Endpoint(name, match["host"].strip("[]"), int(match["port"]), protocols[name])
+
+
+def check_ports(endpoints: Sequence[Endpoint]) -> None:
+    """Raise ConfigError when two listeners would bind the same address; port 0 picks a free one."""
+    taken: dict[tuple[str, int], str] = {}
+    for endpoint in endpoints:
+        address = (endpoint.host, endpoint.port)
+        if endpoint.port != 0 and address in taken:
+            raise ConfigError(f"listeners: {taken[address]} and {endpoint.name} have the same port {endpoint.port}")
+        taken[address] = endpoint.name

@@ -1,0 +1,241 @@
+"""Settings of a node: a properties file becomes one frozen object.
+
+`ServerConfig.from_properties` parses and checks everything that a Kafka user may write. What Crabka cannot honour
+without a loss of safety (security, foreign Java classes) is refused; what is merely unknown is a warning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from crabka.config import server_checks
+from crabka.config.java_classes import assignor_name, check_java_class
+from crabka.config.keys import REQUIRED, Value
+from crabka.config.listeners import Endpoint
+from crabka.config.server_crabka import CrabkaSettings
+from crabka.config.server_derived import derived_fields
+from crabka.config.server_groups import GroupSettings
+from crabka.config.server_keys import SERVER_KEYS, unknown_key_warning
+from crabka.config.server_log import LogSettings
+from crabka.config.server_network import NetworkSettings
+from crabka.config.server_quorum import QuorumSettings
+from crabka.config.server_replication import ReplicationSettings
+from crabka.config.server_security import asks_for_security
+from crabka.config.server_tiering import TieringSettings
+from crabka.config.server_transactions import TransactionSettings
+from crabka.config.topic import TopicConfig, field_name, topic_fields
+from crabka.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerConfig(
+    QuorumSettings,
+    NetworkSettings,
+    LogSettings,
+    ReplicationSettings,
+    GroupSettings,
+    TransactionSettings,
+    TieringSettings,
+    CrabkaSettings,
+):
+    """Everything that a node is told at its start. A field is named as its key, with underscores for dots."""
+
+    node_id: int
+    process_roles: frozenset[str]
+    listeners: tuple[Endpoint, ...]
+    advertised_listeners: tuple[Endpoint, ...]
+    """What clients are told; never a controller listener. Port 0 stands for the port that was bound."""
+    inter_broker_listener_name: str
+    max_connections_per_ip_overrides: Mapping[str, int]
+    log_dirs: tuple[str, ...]
+    metadata_log_dir: str
+    log_retention_ms: int
+    """-1 keeps records for ever; `log.retention.minutes` and `log.retention.hours` are folded in."""
+    log_roll_ms: int
+    log_roll_jitter_ms: int
+    log_flush_interval_ms: int
+    values: Mapping[str, Value]
+    """Every known key, parsed, also those that have no field."""
+    static: Mapping[str, str]
+    """The properties as they were given, unknown ones included."""
+    insecure_ignore_security: bool = False
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, str], *, insecure_ignore_security: bool = False
+    ) -> tuple[ServerConfig, list[str]]:
+        """Parse the properties of a node; return the settings and warnings for its operator.
+
+        Raises ConfigError, one line, for a bad, missing or contradictory value and for security settings unless
+        they are to be ignored.
+        """
+        warnings: list[str] = []
+        for name, text in properties.items():
+            if asks_for_security(name, text):
+                warnings.append(_refuse_security(f"{name} is set", ignore=insecure_ignore_security))
+        config = cls._build(properties, {}, insecure_ignore_security=insecure_ignore_security)
+        warnings += _listener_warnings(config, ignore=insecure_ignore_security)
+        warnings += _unknown_warnings(config)
+        return config, warnings
+
+    @classmethod
+    def _build(
+        cls, static: Mapping[str, str], dynamic: Mapping[str, str], *, insecure_ignore_security: bool
+    ) -> ServerConfig:
+        values = _parse_values({**with_aliases(static), **dynamic})
+        own: dict[str, Any] = {**_plain_fields(values), **derived_fields(values)}
+        config = cls(**own, values=values, static=dict(static), insecure_ignore_security=insecure_ignore_security)
+        server_checks.check_server(config)
+        return config
+
+    def with_dynamic(
+        self, cluster_wide: Mapping[str, str], per_broker: Mapping[str, str] | None = None
+    ) -> ServerConfig:
+        """Return the settings with dynamic ones over the static ones; a broker's own win over the cluster's.
+
+        Keys that cannot change at run time or that are not known are left out. Raises ConfigError.
+        """
+        merged = {**cluster_wide, **(per_broker or {})}
+        known = {name: text for name, text in merged.items() if name in SERVER_KEYS and SERVER_KEYS[name].dynamic}
+        return self._build(self.static, known, insecure_ignore_security=self.insecure_ignore_security)
+
+    @property
+    def is_broker(self) -> bool:
+        """True if the node serves clients."""
+        return "broker" in self.process_roles
+
+    @property
+    def is_controller(self) -> bool:
+        """True if the node takes part in the metadata quorum."""
+        return "controller" in self.process_roles
+
+    @property
+    def broker_listeners(self) -> tuple[Endpoint, ...]:
+        """The listeners that are not the controllers' own."""
+        return tuple(listener for listener in self.listeners if listener.name not in self.controller_listener_names)
+
+    @property
+    def controller_listeners(self) -> tuple[Endpoint, ...]:
+        """The listeners that controllers use."""
+        return tuple(listener for listener in self.listeners if listener.name in self.controller_listener_names)
+
+    def value(self, name: str) -> Value:
+        """Return the parsed value of any known key. Raises KeyError."""
+        return self.values[name]
+
+    def prefixed(self, prefix: str) -> dict[str, str]:
+        """Return the properties below a prefix, without it: the settings of a plug-in."""
+        return {name.removeprefix(prefix): text for name, text in self.static.items() if name.startswith(prefix)}
+
+
+def with_aliases(properties: Mapping[str, str]) -> dict[str, str]:
+    """Fill in `node.id` from `broker.id` and the other way round, as Kafka does before parsing."""
+    result = dict(properties)
+    if "broker.id" in result and "node.id" not in result:
+        result["node.id"] = result["broker.id"]
+    elif "node.id" in result and "broker.id" not in result:
+        result["broker.id"] = result["node.id"]
+    return result
+
+
+def _parse_values(properties: Mapping[str, str]) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for name, key in SERVER_KEYS.items():
+        text = properties.get(name)
+        if text is None:
+            if key.default is REQUIRED:
+                raise ConfigError(f'Missing required configuration "{name}" which has no default value.')
+            values[name] = key.default_value
+        else:
+            values[name] = key.parse(text)
+            check_java_class(name, values[name])
+    return values
+
+
+def _plain_fields(values: Mapping[str, Value]) -> dict[str, Any]:
+    """Return the values that become fields as they are."""
+    names = {field.name for field in fields(ServerConfig)}
+    plain: dict[str, Any] = {field_name(name): value for name, value in values.items() if field_name(name) in names}
+    plain["controller_listener_names"] = tuple(name.upper() for name in plain["controller_listener_names"])
+    plain["group_consumer_assignors"] = tuple(assignor_name(name) for name in plain["group_consumer_assignors"])
+    plain["group_consumer_migration_policy"] = plain["group_consumer_migration_policy"].lower()
+    return plain
+
+
+def _refuse_security(what: str, *, ignore: bool) -> str:
+    if not ignore:
+        raise ConfigError(
+            f"{what}, but Crabka does not serve security yet: remove it, or run without by --insecure-ignore-security"
+        )
+    return f"{what} and is ignored: every client may do everything"
+
+
+def _listener_warnings(config: ServerConfig, *, ignore: bool) -> list[str]:
+    return [
+        _refuse_security(f"listener {listener.name} asks for {listener.security_protocol}", ignore=ignore)
+        for listener in config.listeners
+        if listener.security_protocol != "PLAINTEXT"
+    ]
+
+
+def _unknown_warnings(config: ServerConfig) -> list[str]:
+    prefixes = (config.remote_log_storage_manager_impl_prefix, config.remote_log_metadata_manager_impl_prefix)
+    unknown = (
+        name for name, text in config.static.items() if name not in SERVER_KEYS and not asks_for_security(name, text)
+    )
+    return [warning for name in unknown if (warning := unknown_key_warning(name, prefixes)) is not None]
+
+
+TOPIC_SYNONYMS: Mapping[str, str] = {
+    "cleanup.policy": "log.cleanup.policy",
+    "compression.gzip.level": "compression.gzip.level",
+    "compression.lz4.level": "compression.lz4.level",
+    "compression.type": "compression.type",
+    "compression.zstd.level": "compression.zstd.level",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "local.retention.bytes": "log.local.retention.bytes",
+    "local.retention.ms": "log.local.retention.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "min.insync.replicas": "min.insync.replicas",
+    "preallocate": "log.preallocate",
+    "retention.bytes": "log.retention.bytes",
+    "retention.ms": "log.retention.ms",
+    "segment.bytes": "log.segment.bytes",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "segment.ms": "log.roll.ms",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+}
+"""The broker setting that gives the default of a topic setting."""
+
+_FOLDED = {
+    "flush.ms": "log_flush_interval_ms",
+    "retention.ms": "log_retention_ms",
+    "segment.jitter.ms": "log_roll_jitter_ms",
+    "segment.ms": "log_roll_ms",
+}
+
+
+def topic_default_values(server: ServerConfig) -> dict[str, Value]:
+    """Return the defaults of topic settings that the node's own settings give, by topic setting."""
+    values = {topic: server.values[broker] for topic, broker in TOPIC_SYNONYMS.items()}
+    return {**values, **{topic: getattr(server, field) for topic, field in _FOLDED.items()}}
+
+
+def topic_defaults(server: ServerConfig) -> TopicConfig:
+    """Return the settings of a topic that sets nothing itself."""
+    return TopicConfig(**topic_fields(topic_default_values(server)))

@@ -1,0 +1,210 @@
+"""Settings of authentication, encryption and authorisation.
+
+Crabka does not serve any of them yet. They are known so that a node can refuse to start where one is set, instead of
+running without the protection that its operator asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.config.keys import (
+    BOOLEAN,
+    CLASS,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    PASSWORD,
+    PER_BROKER,
+    SHORT,
+    STRING,
+    ConfigKey,
+    ConfigType,
+    Scope,
+    Value,
+)
+from crabka.config.validators import Between, OneOf, at_least
+
+if TYPE_CHECKING:
+    from crabka.config.keys import Validator
+
+
+def _security_key(
+    name: str,
+    kind: ConfigType,
+    *,
+    default: Value = None,
+    validator: Validator | None = None,
+    scope: Scope = "read-only",
+) -> ConfigKey:
+    family = "TLS" if name.startswith("ssl.") else "SASL"
+    doc = f"Part of {family}, which Crabka does not serve: a node refuses to start where it is set."
+    return ConfigKey(name, kind, default, doc, validator, scope=scope, effect="none")
+
+
+TLS_KEYS = (
+    _security_key("ssl.allow.dn.changes", BOOLEAN, default=False),
+    _security_key("ssl.allow.san.changes", BOOLEAN, default=False),
+    _security_key("ssl.cipher.suites", LIST, default=(), scope=PER_BROKER),
+    _security_key(
+        "ssl.client.auth", STRING, default="none", validator=OneOf(("required", "requested", "none")), scope=PER_BROKER
+    ),
+    _security_key("ssl.enabled.protocols", LIST, default=("TLSv1.2", "TLSv1.3"), scope=PER_BROKER),
+    _security_key("ssl.endpoint.identification.algorithm", STRING, default="https", scope=PER_BROKER),
+    _security_key("ssl.engine.factory.class", CLASS, scope=PER_BROKER),
+    _security_key("ssl.key.password", PASSWORD, scope=PER_BROKER),
+    _security_key("ssl.keymanager.algorithm", STRING, default="SunX509", scope=PER_BROKER),
+    _security_key("ssl.keystore.certificate.chain", PASSWORD, scope=PER_BROKER),
+    _security_key("ssl.keystore.key", PASSWORD, scope=PER_BROKER),
+    _security_key("ssl.keystore.location", STRING, scope=PER_BROKER),
+    _security_key("ssl.keystore.password", PASSWORD, scope=PER_BROKER),
+    _security_key("ssl.keystore.type", STRING, default="JKS", scope=PER_BROKER),
+    _security_key("ssl.principal.mapping.rules", STRING, default="DEFAULT"),
+    _security_key("ssl.protocol", STRING, default="TLSv1.3", scope=PER_BROKER),
+    _security_key("ssl.provider", STRING, scope=PER_BROKER),
+    _security_key("ssl.secure.random.implementation", STRING, scope=PER_BROKER),
+    _security_key("ssl.trustmanager.algorithm", STRING, default="PKIX", scope=PER_BROKER),
+    _security_key("ssl.truststore.certificates", PASSWORD, scope=PER_BROKER),
+    _security_key("ssl.truststore.location", STRING, scope=PER_BROKER),
+    _security_key("ssl.truststore.password", PASSWORD, scope=PER_BROKER),
+    _security_key("ssl.truststore.type", STRING, default="JKS", scope=PER_BROKER),
+)
+
+SASL_KEYS = (
+    _security_key("sasl.client.callback.handler.class", CLASS),
+    _security_key("sasl.enabled.mechanisms", LIST, default=("GSSAPI",), scope=PER_BROKER),
+    _security_key("sasl.jaas.config", PASSWORD, scope=PER_BROKER),
+    _security_key("sasl.kerberos.kinit.cmd", STRING, default="/usr/bin/kinit", scope=PER_BROKER),
+    _security_key("sasl.kerberos.min.time.before.relogin", LONG, default=60_000, scope=PER_BROKER),
+    _security_key("sasl.kerberos.principal.to.local.rules", LIST, default=("DEFAULT",), scope=PER_BROKER),
+    _security_key("sasl.kerberos.service.name", STRING, scope=PER_BROKER),
+    _security_key("sasl.kerberos.ticket.renew.jitter", DOUBLE, default=0.05, scope=PER_BROKER),
+    _security_key("sasl.kerberos.ticket.renew.window.factor", DOUBLE, default=0.8, scope=PER_BROKER),
+    _security_key("sasl.login.callback.handler.class", CLASS),
+    _security_key("sasl.login.class", CLASS),
+    _security_key("sasl.login.connect.timeout.ms", INT),
+    _security_key("sasl.login.read.timeout.ms", INT),
+    _security_key("sasl.login.refresh.buffer.seconds", SHORT, default=300, scope=PER_BROKER),
+    _security_key("sasl.login.refresh.min.period.seconds", SHORT, default=60, scope=PER_BROKER),
+    _security_key("sasl.login.refresh.window.factor", DOUBLE, default=0.8, scope=PER_BROKER),
+    _security_key("sasl.login.refresh.window.jitter", DOUBLE, default=0.05, scope=PER_BROKER),
+    _security_key("sasl.login.retry.backoff.max.ms", LONG, default=10_000),
+    _security_key("sasl.login.retry.backoff.ms", LONG, default=100),
+    _security_key("sasl.mechanism.controller.protocol", STRING, default="GSSAPI"),
+    _security_key("sasl.mechanism.inter.broker.protocol", STRING, default="GSSAPI", scope=PER_BROKER),
+    _security_key(
+        "sasl.oauthbearer.assertion.algorithm",
+        STRING,
+        default="RS256",
+        validator=OneOf(("(case insensitive) [ES256", "RS256")),
+    ),
+    _security_key("sasl.oauthbearer.assertion.claim.aud", STRING),
+    _security_key("sasl.oauthbearer.assertion.claim.exp.seconds", INT, default=300, validator=Between(0, 86_400)),
+    _security_key("sasl.oauthbearer.assertion.claim.iss", STRING),
+    _security_key("sasl.oauthbearer.assertion.claim.jti.include", BOOLEAN, default=False),
+    _security_key("sasl.oauthbearer.assertion.claim.nbf.seconds", INT, default=60, validator=Between(0, 3_600)),
+    _security_key("sasl.oauthbearer.assertion.claim.sub", STRING),
+    _security_key("sasl.oauthbearer.assertion.file", STRING),
+    _security_key("sasl.oauthbearer.assertion.private.key.file", STRING),
+    _security_key("sasl.oauthbearer.assertion.private.key.passphrase", PASSWORD),
+    _security_key("sasl.oauthbearer.assertion.template.file", STRING),
+    _security_key("sasl.oauthbearer.client.credentials.client.id", STRING),
+    _security_key("sasl.oauthbearer.client.credentials.client.secret", PASSWORD),
+    _security_key("sasl.oauthbearer.clock.skew.seconds", INT, default=30),
+    _security_key("sasl.oauthbearer.expected.audience", LIST, default=()),
+    _security_key("sasl.oauthbearer.expected.issuer", STRING),
+    _security_key("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, default=3_600_000),
+    _security_key("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, default=10_000),
+    _security_key("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, default=100),
+    _security_key("sasl.oauthbearer.jwks.endpoint.url", STRING),
+    _security_key(
+        "sasl.oauthbearer.jwt.retriever.class",
+        CLASS,
+        default="org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+    ),
+    _security_key(
+        "sasl.oauthbearer.jwt.validator.class",
+        CLASS,
+        default="org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+    ),
+    _security_key("sasl.oauthbearer.scope", STRING),
+    _security_key("sasl.oauthbearer.scope.claim.name", STRING, default="scope"),
+    _security_key("sasl.oauthbearer.sub.claim.name", STRING, default="sub"),
+    _security_key("sasl.oauthbearer.token.endpoint.url", STRING),
+    _security_key("sasl.server.callback.handler.class", CLASS),
+    _security_key("sasl.server.max.receive.size", INT, default=524_288),
+)
+
+
+SECURITY_KEYS = (
+    ConfigKey("authorizer.class.name", STRING, "", "The Java class that decides what a client may do.", effect="none"),
+    ConfigKey(
+        "principal.builder.class",
+        CLASS,
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        "The Java class that names the user of a connection.",
+        scope=PER_BROKER,
+        effect="none",
+    ),
+    ConfigKey("security.providers", STRING, None, "Java classes that supply cryptography.", effect="none"),
+    ConfigKey(
+        "connection.failed.authentication.delay.ms",
+        INT,
+        100,
+        "How long an answer to a failed login is held back.",
+        at_least(0),
+        effect="none",
+    ),
+    ConfigKey("connections.max.reauth.ms", LONG, 0, "How long a login lasts; 0 means for ever.", effect="none"),
+    ConfigKey(
+        "delegation.token.expiry.check.interval.ms",
+        LONG,
+        3_600_000,
+        "How often expired delegation tokens are looked for.",
+        at_least(1),
+        effect="none",
+    ),
+    ConfigKey(
+        "delegation.token.expiry.time.ms",
+        LONG,
+        86_400_000,
+        "How long a delegation token lasts unless renewed.",
+        at_least(1),
+        effect="none",
+    ),
+    ConfigKey(
+        "delegation.token.max.lifetime.ms",
+        LONG,
+        604_800_000,
+        "How long a delegation token lasts at most.",
+        at_least(1),
+        effect="none",
+    ),
+    ConfigKey(
+        "delegation.token.secret.key",
+        PASSWORD,
+        None,
+        "The secret with which delegation tokens are signed.",
+        effect="none",
+    ),
+    *TLS_KEYS,
+    *SASL_KEYS,
+)
+
+_REFUSED_PREFIXES = ("sasl.", "ssl.")
+_REFUSED_NAMES = frozenset(
+    {"authorizer.class.name", "delegation.token.secret.key", "security.providers", "super.users"}
+)
+
+
+def asks_for_security(name: str, text: str) -> bool:
+    """Return whether a setting asks for protection that Crabka does not give.
+
+    The same keys below `listener.name.<listener>.` count too. An empty value asks for nothing.
+    """
+    if name.startswith("listener.name."):
+        # A SASL mechanism may stand between the listener and the key.
+        rest = name.split(".", 3)[-1]
+        return bool(text) and (rest.startswith(_REFUSED_PREFIXES) or ".sasl." in rest)
+    return bool(text) and (name in _REFUSED_NAMES or name.startswith(_REFUSED_PREFIXES))
