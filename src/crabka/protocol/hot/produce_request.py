@@ -23,7 +23,6 @@ _unpack_i32 = struct.Struct(">i").unpack_from
 _unpack_acks_timeout = struct.Struct(">hi").unpack_from
 _unpack_index_length = struct.Struct(">ii").unpack_from
 _unpack_single_head = struct.Struct(">BhiBB").unpack_from
-_unpack_partition_head = struct.Struct(">Bi").unpack_from
 _NO_TAGS_THREE_TIMES = b"\0\0\0"  # of the partition, the topic and the request
 
 
@@ -94,9 +93,9 @@ def _maybe_read_single(version: int, frame: memoryview, position: int) -> Produc
         start = position + 9
         position = start + name_length - 1
         name, topic_id = str(frame[start:position], "utf-8"), ZERO_UUID
-    partition_count, partition = _unpack_partition_head(frame, position)
-    if partition_count != 2:
+    if frame[position] != 2:
         return None
+    (partition,) = _unpack_i32(frame, position + 1)
     length, position = read_uvarint(frame, position + 5)
     end = position + length - 1
     if length == 0 or frame[end : end + 3] != _NO_TAGS_THREE_TIMES:
