@@ -19,6 +19,7 @@ CHECKS = [
     tidy.machine_path_problems,
     tidy.unfinished_problems,
     tidy.init_problems,
+    tidy.link_problems,
     tidy.class_name_problems,
 ]
 
@@ -110,6 +111,12 @@ def test_a_promise_of_work_is_found(word: str, tmp_path: Path) -> None:
 def test_code_in_an_init_file_is_found(tmp_path: Path) -> None:
     plant(tmp_path, "src/crabka/log/__init__.py", "def f(): ...\n")
     assert tidy.init_problems(tmp_path) == ["src/crabka/log/__init__.py: an __init__.py only re-exports"]
+
+
+def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
+    plant(tmp_path, "docs/a.md", "[b](b.md#part) [site](https://example.org) [gone](../gone.md)\n")
+    plant(tmp_path, "docs/b.md", "")
+    assert tidy.link_problems(tmp_path) == ["docs/a.md: ../gone.md"]
 
 
 def test_a_class_name_used_twice_is_found(tmp_path: Path) -> None:

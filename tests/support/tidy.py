@@ -30,6 +30,7 @@ REGISTRY_HOSTS = (
 )
 REGISTRY_ADDRESSES = re.compile(rf"//[\w.@:-]*(?:{'|'.join(REGISTRY_HOSTS)})|index" + r"-url[= ]\S*//", re.IGNORECASE)
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:ro" + r"ot|wo" + r"rk/main|ho" + r"me/\w+|Us" + r"ers/\w+)/")
+LINKS = re.compile(r"\]\(([^)\s]+)\)")
 UNFINISHED = re.compile(r"\b(?:FIX" + r"ME|TO" + r"DO|XX" + r"X|HA" + r"CK)\b")
 
 
@@ -119,10 +120,23 @@ def init_problems(root: Path) -> list[str]:
     ]
 
 
+def link_problems(root: Path) -> list[str]:
+    """Return the links in Markdown files that lead to no file."""
+    return [
+        f"{_name(root, path)}: {target}"
+        for path in tracked_files(root)
+        if path.suffix == ".md"
+        for target in LINKS.findall(path.read_text())
+        if "://" not in target and not (path.parent / target.partition("#")[0]).exists()
+    ]
+
+
 def class_name_problems(root: Path) -> list[str]:
-    """Return the public top-level class names that are used more than once."""
+    """Return the public top-level class names that are used more than once; nobody imports from a test module."""
     places: dict[str, list[str]] = defaultdict(list)
     for path in _python_files(root):
+        if path.name.startswith("test_"):
+            continue
         for node in _tree(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(_name(root, path))
