@@ -1,0 +1,194 @@
+"""DescribeConfigs must tell what Apache Kafka tells: compared with answers recorded from a real one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from crabka.config.resolve import (
+    BrokerLayers,
+    ConfigEntry,
+    ConfigSource,
+    Synonym,
+    describe_broker_configs,
+    describe_broker_loggers,
+    describe_client_metrics_configs,
+    describe_group_configs,
+    describe_topic_configs,
+)
+from crabka.config.server import ServerConfig
+from tests.support.golden import GOLDEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_TYPES = ("UNKNOWN", "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD")
+# The first metadata transaction of a cluster with eligible leader replicas sets this one for all brokers.
+_CLUSTER_DEFAULT = {"min.insync.replicas": "1"}
+
+
+def _golden(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((GOLDEN / name).read_text())
+    return content
+
+
+def _as_golden(entries: Iterable[ConfigEntry]) -> dict[str, Any]:
+    return {
+        entry.name: {
+            "read_only": entry.read_only,
+            "sensitive": entry.is_sensitive,
+            "source": entry.source.name,
+            "synonyms": [{"name": s.name, "source": s.source.name, "value": s.value} for s in entry.synonyms],
+            "type": _TYPES[entry.type],
+            "value": entry.value,
+        }
+        for entry in entries
+    }
+
+
+def _golden_server() -> ServerConfig:
+    """The settings of the node that gave golden/broker_configs.json, read back from its own answer."""
+    static = {
+        name: entry["value"] or "hidden"
+        for name, entry in _golden("broker_configs.json").items()
+        if entry["source"] == "STATIC_BROKER_CONFIG" and name != "broker.id"
+    }
+    return ServerConfig.from_properties(static, insecure_ignore_security=True)[0]
+
+
+def _server(**changes: str) -> ServerConfig:
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": "localhost:9093",
+    }
+    dotted = {name.replace("_", "."): text for name, text in changes.items()}
+    return ServerConfig.from_properties({**properties, **dotted})[0]
+
+
+def _only(entries: Iterable[ConfigEntry], name: str) -> ConfigEntry:
+    return next(entry for entry in entries if entry.name == name)
+
+
+def test_topic_without_settings_is_described_as_kafka_does() -> None:
+    described = _as_golden(describe_topic_configs({}, _golden_server(), {}, _CLUSTER_DEFAULT))
+    assert described == _golden("topic_configs.json")
+
+
+def test_broker_is_described_as_kafka_does() -> None:
+    described = _as_golden(describe_broker_configs(_golden_server(), {}, _CLUSTER_DEFAULT))
+    own = {name: entry for name, entry in described.items() if name.startswith("crabka.")}
+    assert set(own) == {"crabka.validate.records"}
+    assert {name: entry for name, entry in described.items() if name not in own} == _golden("broker_configs.json")
+
+
+def test_unknown_group_is_described_as_kafka_does() -> None:
+    assert _as_golden(describe_group_configs({}, _golden_server(), {}, {})) == _golden("group_configs.json")
+
+
+def test_unknown_subscription_is_described_as_kafka_does() -> None:
+    assert _as_golden(describe_client_metrics_configs({})) == _golden("client_metrics_configs.json")
+
+
+def test_every_known_setting_has_a_text_of_its_own() -> None:
+    for entry in describe_broker_configs(_server(), {}, {}):
+        assert entry.doc
+
+
+def test_topic_setting_lies_over_dynamic_static_and_default() -> None:
+    entries = describe_topic_configs(
+        {"retention.bytes": "4"},
+        _server(log_retention_bytes="1"),
+        {"log.retention.bytes": "3"},
+        {"log.retention.bytes": "2"},
+    )
+    entry = _only(entries, "retention.bytes")
+    assert (entry.value, entry.source, entry.is_default) == ("4", ConfigSource.DYNAMIC_TOPIC_CONFIG, False)
+    assert entry.synonyms == (
+        Synonym("retention.bytes", "4", ConfigSource.DYNAMIC_TOPIC_CONFIG),
+        Synonym("log.retention.bytes", "3", ConfigSource.DYNAMIC_BROKER_CONFIG),
+        Synonym("log.retention.bytes", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        Synonym("log.retention.bytes", "1", ConfigSource.STATIC_BROKER_CONFIG),
+        Synonym("log.retention.bytes", "-1", ConfigSource.DEFAULT_CONFIG),
+    )
+
+
+def test_broker_own_setting_wins_over_the_cluster_default() -> None:
+    entries = describe_topic_configs({}, _server(), {"log.retention.bytes": "3"}, {"log.retention.bytes": "2"})
+    assert _only(entries, "retention.bytes").value == "3"
+
+
+def test_retention_in_hours_changes_the_topic_value_without_a_synonym() -> None:
+    entry = _only(describe_topic_configs({}, _server(log_retention_hours="2"), {}, {}), "retention.ms")
+    assert (entry.value, entry.source, entry.synonyms) == ("7200000", ConfigSource.DEFAULT_CONFIG, ())
+
+
+def test_retention_in_ms_lists_the_weaker_units_behind_it() -> None:
+    server = _server(log_retention_hours="2", log_retention_ms="5")
+    entry = _only(describe_topic_configs({}, server, {}, {}), "retention.ms")
+    assert entry.value == "5"
+    assert entry.synonyms == (
+        Synonym("log.retention.ms", "5", ConfigSource.STATIC_BROKER_CONFIG),
+        Synonym("log.retention.hours", "2", ConfigSource.STATIC_BROKER_CONFIG),
+        Synonym("log.retention.hours", "168", ConfigSource.DEFAULT_CONFIG),
+    )
+
+
+@pytest.mark.parametrize(("overrides", "listed"), [({}, False), ({"internal.segment.bytes": "64"}, True)])
+def test_internal_topic_setting_is_listed_only_where_set(overrides: Mapping[str, str], *, listed: bool) -> None:
+    names = {entry.name for entry in describe_topic_configs(overrides, _server(), {}, {})}
+    assert ("internal.segment.bytes" in names) is listed
+
+
+def test_internal_broker_setting_is_listed_only_where_set() -> None:
+    assert "log.initial.task.delay.ms" not in {e.name for e in describe_broker_configs(_server(), {}, {})}
+    entry = _only(describe_broker_configs(_server(log_initial_task_delay_ms="5"), {}, {}), "log.initial.task.delay.ms")
+    assert entry.value == "5"
+
+
+def test_unknown_broker_setting_is_hidden() -> None:
+    server = ServerConfig.from_properties({**_server().static, "my.plugin.password": "secret"})[0]
+    entry = _only(describe_broker_configs(server, {}, {}), "my.plugin.password")
+    assert (entry.value, entry.is_sensitive, entry.read_only) == (None, True, True)
+    assert entry.synonyms == (Synonym("my.plugin.password", None, ConfigSource.STATIC_BROKER_CONFIG),)
+
+
+def test_dynamic_throttle_rate_is_shown_on_the_broker_that_has_it() -> None:
+    entry = _only(
+        describe_broker_configs(_server(), {"leader.replication.throttled.rate": "7"}, {}),
+        "leader.replication.throttled.rate",
+    )
+    assert (entry.value, entry.source) == ("7", ConfigSource.DYNAMIC_BROKER_CONFIG)
+
+
+def test_cluster_default_lists_only_what_is_set() -> None:
+    entries = BrokerLayers(_server(), {}, {"log.retention.ms": "9", "plugin.secret": "x"}).describe_cluster_default()
+    assert [(e.name, e.value, e.is_sensitive) for e in entries] == [
+        ("log.retention.ms", "9", False),
+        ("plugin.secret", None, True),
+    ]
+    assert entries[0].synonyms == (Synonym("log.retention.ms", "9", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),)
+
+
+def test_group_setting_lies_over_the_broker_value() -> None:
+    entries = describe_group_configs({"consumer.session.timeout.ms": "50000"}, _server(), {}, {})
+    entry = _only(entries, "consumer.session.timeout.ms")
+    assert (entry.value, entry.source) == ("50000", ConfigSource.GROUP_CONFIG)
+    assert [s.name for s in entry.synonyms] == ["consumer.session.timeout.ms", "group.consumer.session.timeout.ms"]
+
+
+def test_subscription_setting_has_its_own_source() -> None:
+    entry = _only(describe_client_metrics_configs({"interval.ms": "1000"}), "interval.ms")
+    assert (entry.value, entry.source) == ("1000", ConfigSource.CLIENT_METRICS_CONFIG)
+
+
+def test_loggers_are_listed_by_name_with_their_level() -> None:
+    entries = describe_broker_loggers({"root": "INFO", "crabka.log": "DEBUG"})
+    assert [(e.name, e.value, e.source) for e in entries] == [
+        ("crabka.log", "DEBUG", ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG),
+        ("root", "INFO", ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG),
+    ]
