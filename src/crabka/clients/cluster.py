@@ -1,0 +1,251 @@
+"""A client's view of a cluster: one connection per broker and a cache of topics and leaders.
+
+Owns connections and metadata; producer, fetcher and admin ask it for both. Requests that fail on one broker are
+tried on the next here only for metadata; everything else is the caller's decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from crabka._kio import ErrorCode
+from crabka.clients.backoff import Backoff
+from crabka.clients.connection import BodyBuilder, Connection, ConnectionSettings
+from crabka.clients.errors import ClientClosedError, ClientNetworkError
+from crabka.clients.metadata import ClusterView, PartitionMetadata, TopicMetadata
+from crabka.errors import ConfigError, OperationError, WireError
+from crabka.ids import TopicPartition
+from crabka.ports import Runtime
+from crabka.protocol.apis import ApiKey, MessageTypes
+
+Bootstrap = str | Sequence[str]
+Address = tuple[str, int]
+
+DEFAULT_PORT: Final = 9092
+MAIN_CHANNEL: Final = "main"
+_STALE_CODES: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.leader_not_available,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.inconsistent_topic_id,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.replica_not_available,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.listener_not_found,
+        ErrorCode.network_exception,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """How a client behaves towards the cluster as a whole."""
+
+    connection: ConnectionSettings = field(default_factory=ConnectionSettings)
+    metadata_max_age_ms: int = 300_000
+    metadata_timeout_ms: int = 60_000
+    retry_backoff_ms: int = 50
+    retry_backoff_max_ms: int = 1_000
+    allow_auto_topic_creation: bool = False
+
+
+def means_stale_metadata(code: ErrorCode) -> bool:
+    """Return whether an error says that the client asked the wrong broker."""
+    return code in _STALE_CODES
+
+
+def parse_bootstrap(bootstrap: Bootstrap) -> list[Address]:
+    """Return (host, port) pairs of `host:port,host:port` or a list of such texts.
+
+    Raises ConfigError.
+    """
+    texts = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
+    addresses = [_parse_address(text.strip()) for text in texts if text.strip()]
+    if not addresses:
+        raise ConfigError("no bootstrap server is given")
+    return addresses
+
+
+def _parse_address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or (text.startswith("[") and text.endswith("]")):
+        host, port = text, str(DEFAULT_PORT)
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise ConfigError(f"{text!r} is not host:port")
+    return host.strip("[]"), int(port)
+
+
+class Cluster:
+    """Connections and metadata of one Kafka cluster. Use as an async context manager or call `close`."""
+
+    def __init__(self, runtime: Runtime, bootstrap: Bootstrap, settings: ClusterSettings | None = None) -> None:
+        self.runtime = runtime
+        self.settings = settings or ClusterSettings()
+        self._bootstrap = parse_bootstrap(bootstrap)
+        self._connections: dict[tuple[Address, str], Connection] = {}
+        self._connecting: dict[tuple[Address, str], asyncio.Lock] = {}
+        self._refresh_lock = asyncio.Lock()
+        self._refreshed_at_ms: dict[str, int] = {}
+        self._is_closed = False
+        self.view = ClusterView()
+
+    async def __aenter__(self) -> Cluster:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._is_closed = True
+        connections, self._connections = list(self._connections.values()), {}
+        for connection in connections:
+            connection.close()
+        for connection in connections:
+            await connection.wait_closed()
+
+    def backoff(self) -> Backoff:
+        """Return a fresh backoff with the configured pauses."""
+        return Backoff(self.runtime.rng, self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
+
+    async def connection(self, node_id: int, channel: str = MAIN_CHANNEL) -> Connection:
+        """Return an open connection to a broker. Raises ClientNetworkError, also for a broker nobody knows.
+
+        Brokers answer one connection in order, so long polls use a channel of their own: a second connection.
+        """
+        endpoint = self.view.brokers.get(node_id)
+        if endpoint is None:
+            await self.refresh(())
+            endpoint = self.view.brokers.get(node_id)
+        if endpoint is None:
+            raise ClientNetworkError(f"broker {node_id} is not in the cluster")
+        return await self._connect((endpoint.host, endpoint.port), channel)
+
+    async def any_connection(self) -> Connection:
+        """Return an open connection to some broker. Raises the last failure when none can be reached."""
+        for (_, channel), connection in self._connections.items():
+            if connection.is_open and channel == MAIN_CHANNEL:
+                return connection
+        failure: Exception = ClientNetworkError("no broker is known")
+        for address in self._addresses():
+            try:
+                return await self._connect(address)
+            except (ClientNetworkError, WireError) as error:
+                failure = error
+        raise failure
+
+    async def request_any(self, api_key: ApiKey, build: BodyBuilder, timeout_ms: int | None = None) -> Any:
+        """Send a request to some broker and return the response."""
+        return await (await self.any_connection()).request(api_key, build, timeout_ms)
+
+    async def refresh(self, topics: Sequence[str] | None) -> ClusterView:
+        """Fetch metadata of the topics (None: of all) and merge it into the view.
+
+        Raises ClientNetworkError when no broker answers.
+        """
+        async with self._refresh_lock:
+            response = await self._fetch_metadata(topics)
+            self.view = self.view.merged(response, all_topics=topics is None)
+            now_ms = self.runtime.clock.monotonic_ms()
+            for name in self.view.topics if topics is None else topics:
+                self._refreshed_at_ms[name] = now_ms
+            return self.view
+
+    def invalidate(self, topic: str) -> None:
+        """Forget a topic, so that the next lookup asks a broker."""
+        self.view = self.view.without_topic(topic)
+
+    async def topic(self, name: str) -> TopicMetadata:
+        """Return a topic's metadata, waiting while the cluster says that it will come.
+
+        Raises OperationError with the broker's code, ClientNetworkError when no broker answers in time.
+        """
+        found = self._fresh_topic(name)
+        if found is not None:
+            return found
+        deadline_ms = self.runtime.clock.monotonic_ms() + self.settings.metadata_timeout_ms
+        backoff = self.backoff()
+        while True:
+            await self.refresh([name])
+            found = self.view.topics.get(name)
+            if found is not None:
+                return found
+            code = self.view.topic_errors.get(name, ErrorCode.unknown_topic_or_partition)
+            may_appear = code is ErrorCode.leader_not_available or self.settings.allow_auto_topic_creation
+            pause_ms = backoff.next_ms()
+            late = self.runtime.clock.monotonic_ms() + pause_ms > deadline_ms
+            if not (may_appear and code.retriable) or late:
+                raise OperationError(code, f"topic {name}: {code.name}")
+            await asyncio.sleep(pause_ms / 1000)
+
+    async def partition(self, partition: TopicPartition) -> PartitionMetadata:
+        """Return a partition that has a leader.
+
+        Raises OperationError(unknown_topic_or_partition) or, while there is no leader, (leader_not_available).
+        """
+        found = (await self.topic(partition.topic)).partitions.get(partition.partition)
+        if found is None or found.leader < 0:
+            self.invalidate(partition.topic)
+            found = (await self.topic(partition.topic)).partitions.get(partition.partition)
+        if found is None:
+            raise OperationError(ErrorCode.unknown_topic_or_partition, f"partition {partition} does not exist")
+        if found.leader < 0:
+            raise OperationError(ErrorCode.leader_not_available, f"partition {partition} has no leader")
+        return found
+
+    def _fresh_topic(self, name: str) -> TopicMetadata | None:
+        age_ms = self.runtime.clock.monotonic_ms() - self._refreshed_at_ms.get(name, 0)
+        return self.view.topics.get(name) if age_ms <= self.settings.metadata_max_age_ms else None
+
+    async def _fetch_metadata(self, topics: Sequence[str] | None) -> Any:
+        def build(types: MessageTypes) -> Any:
+            wanted = None
+            if topics is not None:
+                wanted = [types.new("MetadataRequestTopic", name=name, topic_id=None) for name in topics]
+            return types.message(
+                topics=wanted,
+                allow_auto_topic_creation=self.settings.allow_auto_topic_creation,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            )
+
+        failure: Exception = ClientNetworkError("no broker is known")
+        for address in self._addresses():
+            try:
+                connection = await self._connect(address)
+                return await connection.request(ApiKey.METADATA, build)
+            except (ClientNetworkError, WireError) as error:
+                failure = error
+        raise failure
+
+    def _addresses(self) -> list[Address]:
+        """Return where to try, brokers with an open connection first, the bootstrap list last."""
+        brokers = [(broker.host, broker.port) for broker in self.view.brokers.values()]
+        self.runtime.rng.shuffle(brokers)
+        brokers.sort(key=lambda address: not self._has_open(address))
+        return [*brokers, *(address for address in self._bootstrap if address not in brokers)]
+
+    def _has_open(self, address: Address) -> bool:
+        connection = self._connections.get((address, MAIN_CHANNEL))
+        return connection is not None and connection.is_open
+
+    async def _connect(self, address: Address, channel: str = MAIN_CHANNEL) -> Connection:
+        slot = (address, channel)
+        async with self._connecting.setdefault(slot, asyncio.Lock()):
+            if self._is_closed:
+                raise ClientClosedError("the client is closed")
+            connection = self._connections.get(slot)
+            if connection is not None and connection.is_open:
+                return connection
+            connection = await Connection.open(self.runtime.network, *address, self.settings.connection)
+            if self._is_closed:
+                connection.close()
+                raise ClientClosedError("the client is closed")
+            self._connections[slot] = connection
+            return connection

@@ -1,0 +1,129 @@
+"""Produce requests and what their answers mean for a batch: delivered, to be tried again, or lost.
+
+Pure: values in, values out.
+"""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from crabka._kio import ErrorCode
+from crabka.clients.accumulator import ProducerBatch
+from crabka.clients.cluster import means_stale_metadata
+from crabka.clients.connection import BodyBuilder
+from crabka.clients.errors import ClientClosedError, ClientNetworkError
+from crabka.errors import CrabkaError, OperationError
+from crabka.ids import ZERO_UUID, TopicPartition
+from crabka.protocol.apis import MessageTypes, ms
+
+LAST_PRODUCE_VERSION_WITH_NAMES = 12
+
+
+class Verdict(enum.Enum):
+    """What becomes of a batch."""
+
+    DELIVERED = enum.auto()
+    RETRY = enum.auto()
+    RETRY_WITH_NEW_IDENTITY = enum.auto()
+    LOST = enum.auto()
+
+
+class PartitionOutcome(NamedTuple):
+    """A broker's answer for one partition, or why there is none."""
+
+    error_code: ErrorCode
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    error: CrabkaError | None = None
+
+    @classmethod
+    def of_success(cls, base_offset: int, log_append_time_ms: int = -1) -> PartitionOutcome:
+        """Return the outcome of a batch that is in the log."""
+        return cls(ErrorCode.none, base_offset, log_append_time_ms)
+
+    @classmethod
+    def of_failure(cls, error: CrabkaError) -> PartitionOutcome:
+        """Return the outcome of a request that got no answer: lost connections may be tried again."""
+        if isinstance(error, OperationError):
+            return cls(error.error_code, error=error)
+        is_network = isinstance(error, ClientNetworkError)
+        return cls(ErrorCode.network_exception if is_network else ErrorCode.unknown_server_error, error=error)
+
+    @property
+    def is_stale_metadata(self) -> bool:
+        """True if the batch went to a broker that does not lead the partition, or that is gone."""
+        return means_stale_metadata(self.error_code)
+
+
+class ProduceRequest(NamedTuple):
+    """How to build a Produce request, and the newest version that can carry it."""
+
+    body: BodyBuilder
+    max_version: int | None
+
+
+def judge(outcome: PartitionOutcome, *, follows_unsettled: bool) -> Verdict:
+    """Return what becomes of a batch; `follows_unsettled` tells that an earlier batch is not in the log yet."""
+    code = outcome.error_code
+    if code in (ErrorCode.none, ErrorCode.duplicate_sequence_number):
+        return Verdict.DELIVERED
+    if code is ErrorCode.out_of_order_sequence_number:
+        # Its predecessor failed on the way: the sequence is right once that one has arrived.
+        return Verdict.RETRY if follows_unsettled else Verdict.LOST
+    if code is ErrorCode.unknown_producer_id:
+        # The partition forgot the producer, as retention may cause: nothing of it is left that could repeat.
+        return Verdict.RETRY_WITH_NEW_IDENTITY
+    if isinstance(outcome.error, ClientClosedError):
+        return Verdict.LOST
+    return Verdict.RETRY if code.retriable else Verdict.LOST
+
+
+def produce_request(
+    batches: Sequence[ProducerBatch], acks: int, timeout_ms: int, topic_ids: Mapping[str, uuid.UUID]
+) -> ProduceRequest:
+    """Return the request for batches of different partitions; topics go by id from version 13 on (KIP-516)."""
+    by_topic: dict[str, list[ProducerBatch]] = {}
+    for batch in batches:
+        by_topic.setdefault(batch.partition.topic, []).append(batch)
+
+    def build(types: MessageTypes) -> Any:
+        topics = [
+            types.new(
+                "TopicProduceData",
+                name=topic,
+                topic_id=topic_ids.get(topic),
+                partition_data=[
+                    types.new("PartitionProduceData", index=batch.partition.partition, records=batch.encoded)
+                    for batch in topic_batches
+                ],
+            )
+            for topic, topic_batches in by_topic.items()
+        ]
+        return types.message(transactional_id=None, acks=acks, timeout=timeout_ms, topic_data=topics)
+
+    all_ids_known = all(topic_ids.get(topic, ZERO_UUID) != ZERO_UUID for topic in by_topic)
+    return ProduceRequest(build, None if all_ids_known else LAST_PRODUCE_VERSION_WITH_NAMES)
+
+
+def read_outcomes(response: Any, names: Mapping[uuid.UUID, str]) -> dict[TopicPartition, PartitionOutcome]:
+    """Return the answer for each partition of a Produce response."""
+    outcomes: dict[TopicPartition, PartitionOutcome] = {}
+    for topic in response.responses:
+        name = getattr(topic, "name", None) or names.get(getattr(topic, "topic_id", None) or ZERO_UUID)
+        if name is None:
+            continue
+        for answer in topic.partition_responses:
+            code = answer.error_code
+            error = None
+            if code is not ErrorCode.none:
+                error = OperationError(
+                    code, getattr(answer, "error_message", None) or f"{name}-{answer.index}: {code.name}"
+                )
+            append_time_ms = ms(getattr(answer, "log_append_time", None))
+            outcomes[TopicPartition(name, answer.index)] = PartitionOutcome(
+                code, answer.base_offset, append_time_ms, error
+            )
+    return outcomes

@@ -1,0 +1,375 @@
+"""The producer: batches records per partition and delivers them in order, each once (KIP-98).
+
+`send` puts a record into its partition's batch and returns a future for its offset. One loop sends what is ready, a
+batch of each partition per request and a few requests per broker at a time. What happens to a batch that fails is
+decided in `delivery`, the order of retries in `accumulator`.
+With `idempotent=False` retries can change the order unless `max_in_flight` is 1, and can write records twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from crabka._kio import ErrorCode
+from crabka.clients.accumulator import (
+    ANONYMOUS,
+    PartitionQueue,
+    ProducerBatch,
+    ProducerIdentity,
+    RecordMetadata,
+    record_size,
+)
+from crabka.clients.cluster import Cluster
+from crabka.clients.delivery import PartitionOutcome, Verdict, judge, produce_request, read_outcomes
+from crabka.clients.errors import ClientClosedError, ClientNetworkError, RequestTimeoutError
+from crabka.clients.partitioner import StickyPartitioner, partition_for_key
+from crabka.clients.task_scope import TaskScope
+from crabka.errors import ConfigError, CrabkaError, OperationError
+from crabka.ids import TopicPartition
+from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.records.header import HEADER_SIZE
+from crabka.records.record import Headers, Record
+
+MAX_IDEMPOTENT_IN_FLIGHT = 5
+"""Brokers remember the last five batches of a producer, so more in flight could not be recognised as repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """How records are gathered and delivered."""
+
+    acks: int = -1
+    idempotent: bool = True
+    codec: int = 0
+    level: int | None = None
+    linger_ms: int = 5
+    batch_bytes: int = 16 * 1024
+    max_request_bytes: int = 1024 * 1024
+    buffer_bytes: int = 32 * 1024 * 1024
+    max_in_flight: int = MAX_IDEMPOTENT_IN_FLIGHT
+    request_timeout_ms: int = 30_000
+    delivery_timeout_ms: int = 120_000
+
+    def __post_init__(self) -> None:
+        if self.idempotent and (self.acks != -1 or self.max_in_flight > MAX_IDEMPOTENT_IN_FLIGHT):
+            raise ConfigError(f"an idempotent producer needs acks=-1 and max_in_flight <= {MAX_IDEMPOTENT_IN_FLIGHT}")
+
+
+class Producer:
+    """Sends records to a cluster. Use as an async context manager: leaving it flushes."""
+
+    def __init__(self, cluster: Cluster, settings: ProducerSettings | None = None) -> None:
+        self._cluster = cluster
+        self._clock = cluster.runtime.clock
+        self._settings = settings or ProducerSettings()
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._sticky: dict[str, StickyPartitioner] = {}
+        self._identity: ProducerIdentity | None = None if self._settings.idempotent else ANONYMOUS
+        self._in_flight: defaultdict[int, int] = defaultdict(int)
+        self._buffered_bytes = 0
+        self._flushing = 0
+        self._scope = TaskScope()
+        self._wake = asyncio.Event()
+        self._progress = asyncio.Condition()
+        self._helpers: dict[str, asyncio.Task[Any]] = {}
+        self._loop_task: asyncio.Task[Any] | None = None
+        self._failure: Exception | None = None
+        self._is_closed = False
+
+    async def __aenter__(self) -> Producer:
+        return self
+
+    async def __aexit__(self, exc_type: type[BaseException] | None, *exc_info: object) -> None:
+        await self.close(flush=exc_type is None)
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp: int | None = None,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Queue a record and return a future for where it lands; waits while the buffer is full.
+
+        Raises OperationError for an unknown topic or partition and for a record beyond `max_request_bytes`.
+        """
+        size = record_size(key, value, headers)
+        if size + HEADER_SIZE > self._settings.max_request_bytes:
+            raise OperationError(ErrorCode.message_too_large, f"a record of {size} bytes is beyond max_request_bytes")
+        metadata = await self._cluster.topic(topic)
+        await self._wait_for_room(size)
+        if partition is None:
+            partition = self._choose_partition(topic, key, size)
+        elif partition not in metadata.partitions:
+            raise OperationError(ErrorCode.unknown_topic_or_partition, f"partition {topic}-{partition} does not exist")
+        now_ms = self._clock.now_ms()
+        record = Record(0, now_ms if timestamp is None else timestamp, key, value, headers)
+        return self._append(TopicPartition(topic, partition), record, size)
+
+    async def send_and_wait(self, topic: str, value: bytes | None, key: bytes | None = None) -> RecordMetadata:
+        """Send a record and wait until the broker has it."""
+        return await (await self.send(topic, value, key))
+
+    async def flush(self) -> None:
+        """Wait until every record sent so far is delivered or has failed."""
+        self._flushing += 1
+        self._wake.set()
+        try:
+            async with self._progress:
+                await self._progress.wait_for(lambda: all(queue.is_idle for queue in self._queues.values()))
+        finally:
+            self._flushing -= 1
+
+    async def close(self, *, flush: bool = True) -> None:
+        """Flush, or fail what is left, and stop. Closing twice is allowed. The cluster stays open."""
+        if flush and not self._is_closed:
+            await self.flush()
+        self._is_closed = True
+        self._fail_everything(ClientClosedError("the producer is closed"))
+        await self._scope.close()
+
+    def _choose_partition(self, topic: str, key: bytes | None, size: int) -> int:
+        # The topic was looked up just before; a refresh meanwhile can only have added partitions or leaders.
+        partitions = self._cluster.view.topics[topic].partitions
+        if key is not None:
+            return partition_for_key(key, len(partitions))
+        sticky = self._sticky.get(topic)
+        if sticky is None:
+            sticky = StickyPartitioner(self._cluster.runtime.rng, self._settings.batch_bytes)
+            self._sticky[topic] = sticky
+        return sticky.choose([p.partition for p in partitions.values() if p.leader >= 0] or list(partitions), size)
+
+    def _append(self, partition: TopicPartition, record: Record, size: int) -> asyncio.Future[RecordMetadata]:
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = PartitionQueue(partition)
+        batch = queue.waiting[-1] if queue.waiting else None
+        if batch is None or batch.is_full or batch.encoded or batch.size_bytes + size > self._settings.batch_bytes:
+            if batch is not None:
+                batch.is_full = True
+            now_ms = self._clock.monotonic_ms()
+            batch = ProducerBatch(partition, now_ms, now_ms + self._settings.delivery_timeout_ms)
+            queue.waiting.append(batch)
+            self._wake.set()
+        delivery: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        # Nobody has to look at a delivery: a failure that is not fetched must not be reported by the loop.
+        delivery.add_done_callback(_retrieve)
+        batch.append(record, size, delivery)
+        if batch.size_bytes >= self._settings.batch_bytes:
+            batch.is_full = True
+            self._wake.set()
+        self._buffered_bytes += size
+        if self._loop_task is None:
+            self._loop_task = self._scope.start(self._run())
+        return delivery
+
+    async def _wait_for_room(self, size: int) -> None:
+        limit = self._settings.buffer_bytes
+        if self._buffered_bytes and self._buffered_bytes + size > limit:
+            async with self._progress:
+                await self._progress.wait_for(
+                    lambda: self._is_closed or not self._buffered_bytes or self._buffered_bytes + size <= limit
+                )
+        if self._failure is not None:
+            raise self._failure
+        if self._is_closed:
+            raise ClientClosedError("the producer is closed")
+
+    async def _run(self) -> None:
+        """Send what is ready, then sleep until a record comes, a request ends, or a batch is due."""
+        while True:
+            self._wake.clear()
+            now_ms = self._clock.monotonic_ms()
+            await self._expire(now_ms)
+            due_ms = self._send_ready(now_ms)
+            try:
+                async with asyncio.timeout(None if due_ms is None else max(due_ms - now_ms, 1) / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def _send_ready(self, now_ms: int) -> int | None:
+        """Start requests for ready batches; return when to look again, None for not before something happens."""
+        by_node: defaultdict[int, list[PartitionQueue]] = defaultdict(list)
+        due_ms: int | None = None
+        linger_ms = 0 if self._flushing else self._settings.linger_ms
+        for queue in self._queues.values():
+            at_ms = queue.ready_at_ms(linger_ms)
+            if at_ms is None:
+                continue
+            if at_ms > now_ms:
+                due_ms = at_ms if due_ms is None else min(due_ms, at_ms)
+            elif (leader := self._leader_of(queue.partition)) is None:
+                self._start_helper("metadata", self._look_up_leaders())
+            elif not self._has_identity(queue):
+                self._start_helper("identity", self._allocate_identity())
+            else:
+                by_node[leader].append(queue)
+        for node_id, queues in by_node.items():
+            self._send_to(node_id, queues)
+        return due_ms
+
+    def _send_to(self, node_id: int, queues: list[PartitionQueue]) -> None:
+        while queues and self._in_flight[node_id] < self._settings.max_in_flight:
+            batches: list[ProducerBatch] = []
+            room = self._settings.max_request_bytes
+            for queue in queues:
+                if batches and queue.waiting[0].size_bytes > room:
+                    continue
+                room -= queue.waiting[0].size_bytes
+                batches.append(queue.take(self._settings.codec, self._settings.level))
+            self._in_flight[node_id] += 1
+            self._scope.start(self._deliver(node_id, batches))
+            linger_ms = 0 if self._flushing else self._settings.linger_ms
+            now_ms = self._clock.monotonic_ms()
+            queues = [queue for queue in queues if (at := queue.ready_at_ms(linger_ms)) is not None and at <= now_ms]
+
+    async def _deliver(self, node_id: int, batches: list[ProducerBatch]) -> None:
+        try:
+            outcomes = await self._request(node_id, batches)
+        except CrabkaError as error:
+            outcomes = {batch.partition: PartitionOutcome.of_failure(error) for batch in batches}
+        finally:
+            self._in_flight[node_id] -= 1
+        missing = PartitionOutcome.of_failure(ClientNetworkError("the broker did not answer for the partition"))
+        for batch in batches:
+            self._settle(batch, outcomes.get(batch.partition, missing))
+        await self._announce_progress()
+
+    async def _request(self, node_id: int, batches: list[ProducerBatch]) -> dict[TopicPartition, PartitionOutcome]:
+        connection = await self._cluster.connection(node_id)
+        topic_ids = {
+            topic: self._cluster.view.topics[topic].topic_id
+            for topic in {batch.partition.topic for batch in batches}
+            if topic in self._cluster.view.topics
+        }
+        build = produce_request(batches, self._settings.acks, self._settings.request_timeout_ms, topic_ids)
+        if self._settings.acks == 0:
+            await connection.send_without_response(ApiKey.PRODUCE, build.body)
+            return {batch.partition: PartitionOutcome.of_success(-1) for batch in batches}
+        # The broker may use the whole timeout to replicate; the answer needs some time on top.
+        response = await connection.request(
+            ApiKey.PRODUCE, build.body, self._settings.request_timeout_ms + 5_000, max_version=build.max_version
+        )
+        return read_outcomes(response, {topic_id: topic for topic, topic_id in topic_ids.items()})
+
+    def _settle(self, batch: ProducerBatch, outcome: PartitionOutcome) -> None:
+        if self._is_closed:
+            return
+        queue = self._queues[batch.partition]
+        now_ms = self._clock.monotonic_ms()
+        has_older = any(other.flight_number < batch.flight_number for other in (*queue.in_flight, *queue.to_retry))
+        verdict = judge(outcome, follows_unsettled=has_older or queue.has_gap)
+        if outcome.is_stale_metadata:
+            self._cluster.invalidate(batch.partition.topic)
+        if verdict is Verdict.DELIVERED:
+            queue.settle(batch)
+            self._release(batch)
+            batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
+        elif verdict is Verdict.RETRY and now_ms < batch.deadline_ms:
+            queue.settle(batch, retry=True)
+        elif verdict is Verdict.RETRY_WITH_NEW_IDENTITY and now_ms < batch.deadline_ms:
+            queue.settle(batch, retry=True, lost=True)
+        else:
+            queue.settle(batch, lost=True)
+            self._release(batch)
+            batch.fail(outcome.error or RequestTimeoutError(f"delivery to {batch.partition} timed out"))
+        self._resume(queue, now_ms)
+
+    def _resume(self, queue: PartitionQueue, now_ms: int) -> None:
+        if queue.resume(now_ms + self._cluster.backoff().next_ms()) and self._settings.idempotent:
+            self._identity = None
+
+    async def _expire(self, now_ms: int) -> None:
+        expired: list[ProducerBatch] = []
+        for queue in self._queues.values():
+            late = queue.expired(now_ms)
+            expired += late
+            if late:
+                self._resume(queue, now_ms)
+        for batch in expired:
+            self._release(batch)
+            batch.fail(RequestTimeoutError(f"a record for {batch.partition} was not delivered in time"))
+        if expired:
+            await self._announce_progress()
+
+    def _leader_of(self, partition: TopicPartition) -> int | None:
+        topic = self._cluster.view.topics.get(partition.topic)
+        found = topic.partitions.get(partition.partition) if topic else None
+        return found.leader if found and found.leader >= 0 else None
+
+    def _has_identity(self, queue: PartitionQueue) -> bool:
+        if queue.identity is None:
+            queue.identity = self._identity
+        return queue.identity is not None
+
+    def _start_helper(self, name: str, coroutine: Any) -> None:
+        running = self._helpers.get(name)
+        if running is None or running.done():
+            self._helpers[name] = self._scope.start(coroutine)
+        else:
+            coroutine.close()
+
+    async def _look_up_leaders(self) -> None:
+        topics = {
+            q.partition.topic for q in self._queues.values() if q.waiting and self._leader_of(q.partition) is None
+        }
+        try:
+            await self._cluster.refresh(sorted(topics))
+        except CrabkaError:
+            pass
+        else:
+            if all(self._leader_of(q.partition) is not None for q in self._queues.values() if q.waiting):
+                self._wake.set()
+                return
+        # Still no leader, or nobody to ask: batches wait until their delivery time is over.
+        await asyncio.sleep(self._cluster.settings.retry_backoff_max_ms / 1000)
+        self._wake.set()
+
+    async def _allocate_identity(self) -> None:
+        def build(types: MessageTypes) -> Any:
+            return types.message(transactional_id=None, transaction_timeout=0, producer_id=-1, producer_epoch=-1)
+
+        try:
+            response = await self._cluster.request_any(ApiKey.INIT_PRODUCER_ID, build)
+        except ClientNetworkError:
+            await asyncio.sleep(self._cluster.backoff().next_ms() / 1000)
+        else:
+            code = response.error_code
+            if code is ErrorCode.none:
+                self._identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+            elif code.retriable:
+                await asyncio.sleep(self._cluster.backoff().next_ms() / 1000)
+            else:
+                self._failure = OperationError(code, "the cluster gave no producer id")
+                self._fail_everything(self._failure)
+        await self._announce_progress()
+
+    def _release(self, batch: ProducerBatch) -> None:
+        self._buffered_bytes -= batch.size_bytes - HEADER_SIZE
+
+    async def _announce_progress(self) -> None:
+        self._wake.set()
+        async with self._progress:
+            self._progress.notify_all()
+
+    def _fail_everything(self, error: Exception) -> None:
+        batches: Iterable[ProducerBatch] = (
+            batch for queue in self._queues.values() for batch in (*queue.waiting, *queue.to_retry, *queue.in_flight)
+        )
+        for batch in batches:
+            batch.fail(error)
+        self._queues.clear()
+        self._buffered_bytes = 0
+
+
+def _retrieve(delivery: asyncio.Future[RecordMetadata]) -> None:
+    if not delivery.cancelled():
+        delivery.exception()
