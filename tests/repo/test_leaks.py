@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -12,6 +14,41 @@ import pytest
 
 from tests.support import leaks
 from tests.support.leaks import describe_leaks, take_snapshot, watch_pending_tasks
+
+ROOT = Path(__file__).parents[2]
+PLANTED = """
+import asyncio
+
+async def forget_a_task():
+    asyncio.create_task(asyncio.Event().wait())
+    await asyncio.sleep(0)
+
+def test_forgets_a_file(tmp_path):
+    global kept
+    kept = open(tmp_path / "kept", "wb")
+
+def test_forgets_a_task():
+    asyncio.run(forget_a_task())
+
+def test_forgets_nothing():
+    pass
+"""
+
+
+def test_the_fixture_fails_the_tests_that_leak_and_no_other(tmp_path: Path) -> None:
+    (tmp_path / "test_planted.py").write_text(PLANTED)
+    command = [sys.executable, "-m", "pytest", "-q", "-rE", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    result = subprocess.run(
+        [*command, "test_planted.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    summary = [line for line in result.stdout.splitlines() if line.startswith("ERROR ")]
+    assert [line.split("::")[1].split()[0] for line in summary] == ["test_forgets_a_file", "test_forgets_a_task"]
+    assert "3 passed, 2 errors" in result.stdout
 
 
 def test_nothing_is_reported_when_everything_is_closed(tmp_path: Path) -> None:
