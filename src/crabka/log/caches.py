@@ -1,0 +1,62 @@
+"""Bounded caches of a node's logs: open files of sealed segments and their loaded indexes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from crabka.ports import File
+
+V = TypeVar("V")
+
+
+class Handle:
+    """An open file that closes when nobody refers to it any more.
+
+    A plan for a read may outlive its file's place in the cache, or be carried out in a thread: the reference
+    keeps the descriptor from being closed and reused below it.
+    """
+
+    __slots__ = ("file",)
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+
+    def __del__(self) -> None:
+        self.file.close()
+
+
+class LruCache(Generic[V]):
+    """The most recently used values by path; the oldest is dropped above `capacity`."""
+
+    __slots__ = ("_capacity", "_values")
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._values: OrderedDict[str, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, path: str, load: Callable[[str], V]) -> V:
+        """Return the value of a path, loaded if it is not here."""
+        value = self._values.get(path)
+        if value is None:
+            value = load(path)
+            self.put(path, value)
+        else:
+            self._values.move_to_end(path)
+        return value
+
+    def put(self, path: str, value: V) -> None:
+        """Keep a value as the most recently used one."""
+        self._values[path] = value
+        self._values.move_to_end(path)
+        if len(self._values) > self._capacity:
+            self._values.popitem(last=False)
+
+    def forget(self, path: str) -> None:
+        """Drop a value; unknown paths are fine."""
+        self._values.pop(path, None)

@@ -1,0 +1,47 @@
+"""The file `partition.metadata`: which topic id a log directory belongs to (KIP-516)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from crabka.errors import CorruptDataError
+from crabka.ids import uuid_from_text, uuid_to_text
+from crabka.vfs import read_file
+
+if TYPE_CHECKING:
+    import uuid
+
+    from crabka.ports import FileSystem
+
+VERSION: Final = 0
+
+
+def encode_partition_metadata(topic_id: uuid.UUID) -> bytes:
+    """Return the file's content, without a newline at the end as Kafka writes it."""
+    return f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode()
+
+
+def decode_partition_metadata(path: str, data: bytes) -> uuid.UUID:
+    """Return the topic id. Raises CorruptDataError when the file has another form."""
+    try:
+        fields = dict(line.split(": ", 1) for line in data.decode().splitlines())
+        version = int(fields["version"])
+        topic_id = uuid_from_text(fields["topic_id"].strip())
+    except (ValueError, KeyError) as error:
+        raise CorruptDataError(path, "malformed partition metadata") from error
+    if version != VERSION:
+        raise CorruptDataError(path, f"unknown partition metadata version {version}")
+    return topic_id
+
+
+def read_partition_metadata(fs: FileSystem, path: str) -> uuid.UUID | None:
+    """Return the topic id of a log directory.
+
+    None if the file is missing or empty: it is made durable with the first flush of the log, so a crash
+    right after creation may leave it so. Raises CorruptDataError when it holds something else.
+    """
+    try:
+        data = read_file(fs, path)
+    except FileNotFoundError:
+        return None
+    return decode_partition_metadata(path, data) if data else None

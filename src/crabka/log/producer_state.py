@@ -1,0 +1,278 @@
+"""What a log knows of its producers: epochs, the last five batches, open transactions (KIP-98, KIP-360).
+
+Follows Kafka's ProducerStateManager, in memory only: `producer_snapshots` has the file form. Checks and changes are
+apart: `check` refuses or recognises a batch before it is written, `apply` takes it in afterwards, so a failed
+write leaves no trace. Replay of a log only applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from crabka.errors import OperationError
+from crabka.records.control import EndTransactionMarker
+from crabka.records.header import MAX_SEQUENCE, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL_FLAG, BatchHeader
+
+RETAINED_BATCHES: Final = 5
+NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
+
+
+class AppendOrigin(Enum):
+    """Who writes a batch, which decides how far it is checked."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+
+
+class BatchMark(NamedTuple):
+    """One appended batch, as much of it as is needed to know it again."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        """Sequence of the first record; counts wrap from 2^31-1 to 0."""
+        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE if self.last_sequence >= 0 else NO_SEQUENCE
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the first record."""
+        return self.last_offset - self.offset_delta
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction that a marker has ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+
+
+class ProducerEntry:
+    """The state of one producer id in one log."""
+
+    __slots__ = (
+        "batches",
+        "chain_first_sequence",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "producer_id",
+        "txn_first_offset",
+    )
+
+    def __init__(self, producer_id: int, epoch: int = NO_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = NO_EPOCH
+        self.last_timestamp = NO_TIMESTAMP
+        # First offset of the open transaction, -1 if none is open.
+        self.txn_first_offset = NO_OFFSET
+        # Oldest first, at most five, all of `epoch`.
+        self.batches: list[BatchMark] = []
+        # All sequences from this one to the last were seen in this epoch without a gap.
+        self.chain_first_sequence = NO_SEQUENCE
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record of the epoch, -1 if there is none."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def find_duplicate(self, header: BatchHeader) -> BatchMark | None:
+        """Return the retained batch with exactly this epoch and these sequences."""
+        if header.producer_epoch != self.epoch:
+            return None
+        last_sequence = (header.base_sequence + header.last_offset_delta) & MAX_SEQUENCE
+        for mark in self.batches:
+            if mark.last_sequence == last_sequence and mark.first_sequence == header.base_sequence:
+                return mark
+        return None
+
+    def precedes_retained(self, first_sequence: int, last_sequence: int) -> bool:
+        """Return whether the sequences were appended before the oldest retained batch, beyond doubt."""
+        if not self.batches:
+            return False
+        known = (self.batches[0].first_sequence - self.chain_first_sequence) & MAX_SEQUENCE
+        first = (first_sequence - self.chain_first_sequence) & MAX_SEQUENCE
+        last = (last_sequence - self.chain_first_sequence) & MAX_SEQUENCE
+        return first <= last < known
+
+    def move_to_epoch(self, epoch: int) -> None:
+        """Forget the batches of an earlier epoch."""
+        if epoch != self.epoch:
+            self.batches.clear()
+            self.epoch = epoch
+
+
+class ProducerStateManager:
+    """All producers of a log. Offsets passed to `apply` never fall."""
+
+    __slots__ = ("_ongoing", "_unreplicated", "entries", "map_end_offset")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        # The state covers the log up to here (exclusive).
+        self.map_end_offset = 0
+        # First offset -> producer id of open transactions, in the order of the first offsets.
+        self._ongoing: dict[int, int] = {}
+        # First offset -> marker offset of ended transactions whose marker is not below the high watermark.
+        self._unreplicated: dict[int, int] = {}
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset whose fate is open, or decided by a marker that is not replicated yet."""
+        if not self._ongoing:
+            return min(self._unreplicated) if self._unreplicated else None
+        first = next(iter(self._ongoing))
+        return min(first, *self._unreplicated) if self._unreplicated else first
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """The first offset of an open transaction."""
+        return next(iter(self._ongoing), None)
+
+    def check(self, header: BatchHeader, origin: AppendOrigin, *, verify_sequence: bool = True) -> BatchMark | None:
+        """Return the earlier batch if this one is its repetition, None if it is new and fits.
+
+        Raises OperationError: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER,
+        INVALID_TXN_STATE.
+        """
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            # Without state any sequence is accepted: retention or expiry may have taken the state (KIP-360).
+            return None
+        if origin is AppendOrigin.CLIENT and verify_sequence:
+            duplicate = entry.find_duplicate(header)
+            if duplicate is not None:
+                return duplicate
+        _check_epoch(entry, header.producer_epoch)
+        if origin is AppendOrigin.CLIENT and verify_sequence:
+            _check_sequence(entry, header)
+        if entry.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL_FLAG:
+            raise OperationError(
+                ErrorCode.invalid_txn_state, f"Expected transactional write from producer {header.producer_id}"
+            )
+        return None
+
+    def check_marker(self, producer_id: int, epoch: int, marker: EndTransactionMarker) -> None:
+        """Raise OperationError when a marker comes from a fenced producer or an old coordinator."""
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return
+        _check_epoch(entry, epoch)
+        if entry.coordinator_epoch > marker.coordinator_epoch:
+            raise OperationError(
+                ErrorCode.transaction_coordinator_fenced,
+                f"Invalid coordinator epoch for producerId {producer_id}: {marker.coordinator_epoch} (zombie), "
+                f"{entry.coordinator_epoch} (current)",
+            )
+
+    def apply(self, header: BatchHeader, first_offset: int) -> None:
+        """Take in a data batch that was written at `first_offset`."""
+        producer_id = header.producer_id
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
+        elif entry.epoch != header.producer_epoch:
+            entry.move_to_epoch(header.producer_epoch)
+        delta = header.last_offset_delta
+        base_sequence = header.base_sequence
+        batches = entry.batches
+        if not batches:
+            entry.chain_first_sequence = base_sequence
+        elif len(batches) == RETAINED_BATCHES:
+            del batches[0]
+        last_sequence = (base_sequence + delta) & MAX_SEQUENCE if base_sequence >= 0 else NO_SEQUENCE
+        batches.append(BatchMark(last_sequence, first_offset + delta, delta, header.max_timestamp))
+        entry.last_timestamp = header.max_timestamp
+        if header.attributes & TRANSACTIONAL_FLAG and entry.txn_first_offset < 0:
+            entry.txn_first_offset = first_offset
+            self._ongoing[first_offset] = producer_id
+
+    def apply_marker(
+        self, header: BatchHeader, offset: int, marker: EndTransactionMarker
+    ) -> CompletedTransaction | None:
+        """Take in an end marker written at `offset`; return the transaction that it ends, if one was open."""
+        producer_id = header.producer_id
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
+        entry.move_to_epoch(header.producer_epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+        first_offset, entry.txn_first_offset = entry.txn_first_offset, NO_OFFSET
+        if first_offset < 0:
+            # A transaction without data changes nothing for readers.
+            return None
+        self._ongoing.pop(first_offset, None)
+        self._unreplicated[first_offset] = offset
+        return CompletedTransaction(producer_id, first_offset, offset, not marker.committed)
+
+    def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
+        """Return the stable end right after a transaction was ended, as the transaction index records it."""
+        return next(iter(self._ongoing), completed.last_offset + 1)
+
+    def on_high_watermark(self, offset: int) -> None:
+        """Forget ended transactions whose markers are replicated, so that the last stable offset moves on."""
+        if self._unreplicated:
+            self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= offset}
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that were silent for `expiration_ms` and have no open transaction."""
+        expired = [entry.producer_id for entry in self.entries.values() if _is_expired(entry, now_ms, expiration_ms)]
+        for producer_id in expired:
+            del self.entries[producer_id]
+
+    def load(self, entries: Iterable[ProducerEntry], end_offset: int) -> None:
+        """Replace everything by the content of a snapshot taken at `end_offset`."""
+        self.entries = {entry.producer_id: entry for entry in entries}
+        opened = ((e.txn_first_offset, e.producer_id) for e in self.entries.values() if e.txn_first_offset >= 0)
+        self._ongoing = dict(sorted(opened))
+        self._unreplicated = {}
+        self.map_end_offset = end_offset
+
+
+def _check_epoch(entry: ProducerEntry, epoch: int) -> None:
+    if epoch < entry.epoch:
+        raise OperationError(
+            ErrorCode.invalid_producer_epoch,
+            f"Epoch of producer {entry.producer_id} is {epoch}, "
+            f"which is smaller than the last seen epoch {entry.epoch}",
+        )
+
+
+def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
+    first = header.base_sequence
+    if header.producer_epoch != entry.epoch:
+        if first != 0:
+            raise _out_of_order(entry, first, "a new epoch starts with sequence 0")
+        return
+    last = entry.last_sequence
+    if first == (last + 1) & MAX_SEQUENCE:
+        return
+    if entry.precedes_retained(first, (first + header.last_offset_delta) & MAX_SEQUENCE):
+        raise OperationError(
+            ErrorCode.duplicate_sequence_number,
+            f"Sequence {first} of producer {entry.producer_id} was appended before and is no longer retained",
+        )
+    raise _out_of_order(entry, first, f"{last} (current end sequence number)")
+
+
+def _out_of_order(entry: ProducerEntry, sequence: int, detail: str) -> OperationError:
+    return OperationError(
+        ErrorCode.out_of_order_sequence_number,
+        f"Out of order sequence number for producer {entry.producer_id}: {sequence} (incoming seq. number), {detail}",
+    )
+
+
+def _is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
+    return entry.txn_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms

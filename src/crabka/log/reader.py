@@ -1,0 +1,148 @@
+"""Plans for reads: which bytes of which segment answer a fetch, without reading them yet.
+
+A plan is made on the loop and never waits for the disk: when the page cache lacks what is needed, `read_nowait`
+answers None and the caller runs `read` in a thread. Everything that a plan needs is in it, so the log may roll,
+truncate or delete meanwhile.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from crabka.log.caches import Handle
+from crabka.log.scan import find_batch
+from crabka.records.header import LOG_OVERHEAD
+
+if TYPE_CHECKING:
+    from crabka.log.segment import Segment
+    from crabka.ports import File
+
+_OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
+EXACT: Final = -1
+
+
+class ReadSlice:
+    """A piece of one segment, from the batch that holds `start_offset` on.
+
+    `length` is the most that comes back, except that one whole batch is always returned if the plan allows it.
+    """
+
+    __slots__ = (
+        "_find_offset",
+        "_handle",
+        "_min_one_batch",
+        "_upper_offset",
+        "end",
+        "length",
+        "position",
+        "start_offset",
+    )
+
+    def __init__(
+        self,
+        *,
+        handle: Handle | None,
+        start_offset: int,
+        position: int,
+        end: int,
+        max_bytes: int,
+        find_offset: int = EXACT,
+        upper_offset: int | None = None,
+        min_one_batch: bool = True,
+    ) -> None:
+        self._handle = handle
+        self.start_offset = start_offset
+        # The batch of `start_offset` begins here, or not before if it must still be searched for.
+        self.position = position
+        # No byte from here on may be returned.
+        self.end = end
+        self.length = min(max_bytes, end - position)
+        self._find_offset = find_offset
+        self._upper_offset = upper_offset
+        self._min_one_batch = min_one_batch
+
+    @property
+    def file(self) -> File | None:
+        """The file to read from; None for an empty answer. It stays open as long as the plan lives."""
+        return self._handle.file if self._handle is not None else None
+
+    def read_nowait(self) -> bytes | None:
+        """Return the batches if they are in memory, else None."""
+        if self._handle is None:
+            return b""
+        return self._execute(self._handle.file.pread_nowait)
+
+    def read(self) -> bytes:
+        """Return the batches; may wait for the disk."""
+        if self._handle is None:
+            return b""
+        return self._execute(self._handle.file.pread) or b""
+
+    def _execute(self, read: Callable[[int, int], bytes | None]) -> bytes | None:
+        if self._find_offset != EXACT and not self._locate(read):
+            return None
+        if self.position >= self.end or (self.length <= 0 and not self._min_one_batch):
+            return b""
+        # Even with a limit of nothing the first batch's length must be known.
+        data = read(max(self.length, LOG_OVERHEAD), self.position)
+        if data is None or len(data) < LOG_OVERHEAD:
+            return data
+        first_size = _OFFSET_AND_LENGTH.unpack_from(data)[1] + LOG_OVERHEAD
+        if first_size > self.length:
+            if not self._min_one_batch or first_size > self.end - self.position:
+                return b""
+            data = read(first_size, self.position)
+        if data is not None and self._upper_offset is not None:
+            return _cut_at(data, self._upper_offset)
+        return data
+
+    def _locate(self, read: Callable[[int, int], bytes | None]) -> bool:
+        """Move on to the batch that holds the start offset. Return False if that must wait for the disk."""
+        max_bytes = self.length
+        found = find_batch(read, self.position, self.end, self._find_offset)
+        if found is None:
+            return False
+        self.position = found[0]
+        self.length = min(max_bytes, self.end - self.position)
+        self._find_offset = EXACT
+        return True
+
+
+def _cut_at(data: bytes, upper_offset: int) -> bytes:
+    """Return the batches that begin below `upper_offset`."""
+    position = 0
+    while position + LOG_OVERHEAD <= len(data):
+        base_offset, length = _OFFSET_AND_LENGTH.unpack_from(data, position)
+        if base_offset >= upper_offset:
+            return data[:position]
+        position += length + LOG_OVERHEAD
+    return data
+
+
+def empty_slice(start_offset: int) -> ReadSlice:
+    """Return the plan that reads nothing."""
+    return ReadSlice(handle=None, start_offset=start_offset, position=0, end=0, max_bytes=0)
+
+
+def plan_in_segment(
+    segment: Segment, start_offset: int, *, max_bytes: int, upper_offset: int | None, min_one_batch: bool
+) -> ReadSlice:
+    """Return the plan for a read that begins in `segment`; `upper_offset` None allows all of it."""
+    index = segment.indexes().offsets
+    end = segment.size
+    if upper_offset is not None:
+        # A near end saves reading what is cut off afterwards.
+        behind = index.position_behind(upper_offset)
+        end = segment.size if behind is None else min(behind, segment.size)
+    return ReadSlice(
+        handle=segment.handle(),
+        start_offset=start_offset,
+        position=index.floor_position(start_offset),
+        end=end,
+        max_bytes=max_bytes,
+        find_offset=start_offset,
+        upper_offset=upper_offset,
+        min_one_batch=min_one_batch,
+    )

@@ -1,0 +1,206 @@
+"""Opening a log directory: after a clean stop almost nothing is read, after a crash everything unflushed is checked.
+
+Below the recovery point the files are trusted. From the segment that holds it on, every batch is checked (length, CRC,
+offsets), a torn tail is cut, what lies behind it goes, and indexes, producer state, aborted transactions and
+leader epochs are built anew. Runs in a thread per log: it uses no state that logs share.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from crabka.errors import CorruptDataError, StorageError
+from crabka.log.checkpoints import decode_epochs
+from crabka.log.leader_epochs import LeaderEpochCache
+from crabka.log.naming import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    SNAPSHOT_SUFFIX,
+    file_offset,
+)
+from crabka.log.partition_log import PartitionLog
+from crabka.log.partition_metadata import encode_partition_metadata, read_partition_metadata
+from crabka.log.producer_snapshots import ProducerSnapshots
+from crabka.log.producer_state import ProducerStateManager
+from crabka.log.replay import rebuild_producer_state
+from crabka.log.segment import Segment, SegmentContext
+from crabka.log.segment_recovery import SegmentRecovery
+from crabka.log.segments import Segments
+from crabka.vfs import read_file
+
+if TYPE_CHECKING:
+    import uuid
+
+    from crabka.config.topic import TopicConfig
+    from crabka.ids import TopicPartition
+    from crabka.ports import FileSystem
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+class OpenOptions(NamedTuple):
+    """What the owner of a log dir knows about a log before it is open."""
+
+    clean: bool = False
+    recovery_point: int = 0
+    # From the log start checkpoint; 0 if it has no entry.
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    now_ms: int = 0
+    topic_id: uuid.UUID | None = None
+    producer_id_expiration_ms: int = DAY_MS
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """The parts of a log that is being opened."""
+
+    path: str
+    topic_id: uuid.UUID | None
+    segments: Segments
+    snapshots: ProducerSnapshots
+    leader_epochs: LeaderEpochCache
+    producer_state: ProducerStateManager = field(default_factory=ProducerStateManager)
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    recovery_point: int = 0
+    high_watermark: int = 0
+    now_ms: int = 0
+    names_dirty: bool = False
+
+
+def open_log(
+    context: SegmentContext, path: str, topic_partition: TopicPartition, config: TopicConfig, options: OpenOptions
+) -> PartitionLog:
+    """Open the log in directory `path`, which is created if it is not there.
+
+    Raises StorageError when the disk fails, CorruptDataError when `partition.metadata` contradicts.
+    """
+    try:
+        loaded = _load_parts(context, path, options)
+        if options.clean and not _is_torn(loaded, config, options):
+            loaded.recovery_point = loaded.log_end_offset
+        else:
+            SegmentRecovery(context, loaded, config).run(options.recovery_point)
+        _settle(context, loaded, config, options)
+    except OSError as error:
+        raise StorageError(posixpath.dirname(path), f"{topic_partition}: {error}") from error
+    return PartitionLog(context, topic_partition, config, loaded)
+
+
+def _load_parts(context: SegmentContext, path: str, options: OpenOptions) -> LoadedLog:
+    fs = context.fs
+    created = not fs.exists(path)
+    if created:
+        fs.makedirs(path)
+    names = _sweep(fs, path)
+    segments = [
+        Segment(context, path, offset, fs.stat(f"{path}/{name}").size_bytes)
+        for name in names
+        if name.endswith(LOG_SUFFIX) and (offset := file_offset(name)) is not None
+    ]
+    if not segments:
+        created = True
+        segments.append(Segment(context, path, max(options.log_start_offset, 0), 0))
+    return LoadedLog(
+        path=path,
+        topic_id=_topic_id(fs, path, options.topic_id),
+        segments=Segments(segments),
+        snapshots=ProducerSnapshots(fs, path, names),
+        leader_epochs=_read_epochs(fs, path),
+        names_dirty=created,
+        now_ms=options.now_ms,
+    )
+
+
+def _sweep(fs: FileSystem, path: str) -> list[str]:
+    """Remove leftovers (deleted and half cleaned files, temporary files, indexes without a log); return the rest."""
+    names = fs.listdir(path)
+    logs = {name[: -len(LOG_SUFFIX)] for name in names if name.endswith(LOG_SUFFIX)}
+    kept = []
+    for name in names:
+        offset = file_offset(name)
+        orphan = offset is not None and not name.endswith(SNAPSHOT_SUFFIX) and name.split(".")[0] not in logs
+        if orphan or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+            fs.unlink(f"{path}/{name}")
+        else:
+            kept.append(name)
+    return kept
+
+
+def _topic_id(fs: FileSystem, path: str, expected: uuid.UUID | None) -> uuid.UUID | None:
+    """Return the topic id of the directory; a missing file is written if the id is known."""
+    metadata_path = f"{path}/{PARTITION_METADATA}"
+    found = read_partition_metadata(fs, metadata_path)
+    if found is None and expected is not None:
+        file = fs.open(metadata_path, create=True)
+        try:
+            file.pwritev([encode_partition_metadata(expected)], 0)
+        finally:
+            file.close()
+        return expected
+    if expected is not None and found != expected:
+        raise CorruptDataError(metadata_path, f"belongs to topic id {found}, not {expected}")
+    return found
+
+
+def _read_epochs(fs: FileSystem, path: str) -> LeaderEpochCache:
+    checkpoint = f"{path}/{LEADER_EPOCH_CHECKPOINT}"
+    try:
+        return LeaderEpochCache(decode_epochs(checkpoint, read_file(fs, checkpoint)))
+    except (FileNotFoundError, CorruptDataError):
+        # Epochs above the recovery point are found again in the batches.
+        return LeaderEpochCache()
+
+
+def _is_torn(loaded: LoadedLog, config: TopicConfig, options: OpenOptions) -> bool:
+    """Find the log end in the last segment; return True if its last bytes are not a whole batch."""
+    active = loaded.segments.active
+    active.activate(active.load_indexes(), config, options.now_ms)
+    end = active.indexes().offsets.last_position
+    loaded.log_end_offset = active.base_offset
+    for position, header in active.headers(end):
+        end = position + header.size_in_bytes
+        loaded.log_end_offset = header.next_offset
+        if header.max_timestamp > active.max_timestamp:
+            active.max_timestamp, active.max_timestamp_offset = header.max_timestamp, header.last_offset
+    return end != active.size
+
+
+def _settle(context: SegmentContext, loaded: LoadedLog, config: TopicConfig, options: OpenOptions) -> None:
+    """Make the offsets agree with each other and load the producer state."""
+    first = loaded.segments.first.base_offset
+    loaded.log_start_offset = (
+        options.log_start_offset if config.remote_storage_enable else max(options.log_start_offset, first)
+    )
+    if loaded.log_start_offset > loaded.log_end_offset:
+        _restart_at(context, loaded, config, loaded.log_start_offset)
+    loaded.high_watermark = min(max(options.high_watermark, loaded.log_start_offset), loaded.log_end_offset)
+    loaded.recovery_point = min(loaded.recovery_point, loaded.log_end_offset)
+    loaded.snapshots.remove_strays(loaded.segments.bases)
+    rebuild_producer_state(
+        loaded.producer_state,
+        loaded.snapshots,
+        loaded.segments,
+        start=max(loaded.log_start_offset, loaded.segments.first.base_offset),
+        end=loaded.log_end_offset,
+    )
+    loaded.producer_state.remove_expired(options.now_ms, options.producer_id_expiration_ms)
+    loaded.producer_state.on_high_watermark(loaded.high_watermark)
+
+
+def _restart_at(context: SegmentContext, loaded: LoadedLog, config: TopicConfig, offset: int) -> None:
+    """Begin anew at the log start: the crash took all records that were not deleted already."""
+    for segment in loaded.segments.drop_from(0):
+        segment.delete_now()
+    segment = Segment(context, loaded.path, offset, 0)
+    segment.activate(segment.empty_indexes(), config, loaded.now_ms)
+    loaded.segments.add(segment)
+    loaded.log_end_offset = offset
+    loaded.names_dirty = True
+    loaded.leader_epochs.truncate_from_end(offset)

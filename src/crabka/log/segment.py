@@ -1,0 +1,437 @@
+"""One segment of a log: the `.log` file with its offset, time and transaction index.
+
+Owns the files of the segment and the positions in them. It does not know validation, producers or what other
+segments hold. The active segment keeps its indexes in memory and writes them when it is sealed or closed:
+after a crash they are rebuilt from the batches anyway. Sealed segments load theirs on demand, into a bounded cache.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from crabka.errors import CorruptDataError
+from crabka.log.caches import Handle, LruCache
+from crabka.log.naming import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_name,
+)
+from crabka.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from crabka.log.offset_index import OffsetIndex
+from crabka.log.scan import scan_headers
+from crabka.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
+from crabka.log.time_index import TimeIndex, TimeIndexEntry
+from crabka.log.txn_index import AbortedTransaction, decode_aborted, encode_aborted
+from crabka.records.header import NO_TIMESTAMP, BatchHeader
+from crabka.vfs import read_file
+
+if TYPE_CHECKING:
+    from crabka.config.topic import TopicConfig
+    from crabka.ports import Buffer, File, FileSystem
+
+NEVER: Final = 1 << 63
+
+
+class SegmentIndexes(NamedTuple):
+    """The two sparse indexes of a segment."""
+
+    offsets: OffsetIndex
+    times: TimeIndex
+
+
+@dataclass(slots=True)
+class SegmentContext:
+    """What all segments of a node share."""
+
+    fs: FileSystem
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+    handles: LruCache[Handle] = field(default_factory=lambda: LruCache(512))
+    indexes: LruCache[SegmentIndexes] = field(default_factory=lambda: LruCache(1024))
+    # Called with a path (file or directory) and the time from which it may be removed.
+    schedule_deletion: Callable[[str, int], None] = lambda _path, _due_ms: None
+
+
+class Segment:
+    """A run of batches in one file. `size` is the end of the last whole batch."""
+
+    __slots__ = (
+        "_aborted",
+        "_bytes_since_entry",
+        "_context",
+        "_directory",
+        "_handle",
+        "_indexes",
+        "_last_offset",
+        "_persisted",
+        "base_offset",
+        "created_ms",
+        "full",
+        "index_interval_bytes",
+        "max_index_bytes",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "roll_at_ms",
+        "roll_timestamp",
+        "size",
+    )
+
+    def __init__(self, context: SegmentContext, directory: str, base_offset: int, size: int) -> None:
+        self._context = context
+        self._directory = directory
+        self.base_offset = base_offset
+        self.size = size
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self.created_ms = 0
+        # The segment rolls when a batch has a larger timestamp than this ...
+        self.roll_timestamp = NEVER
+        # ... or, while its first batch has none, at this time.
+        self.roll_at_ms = NEVER
+        # An index has no room for another entry.
+        self.full = False
+        self.index_interval_bytes = 4096
+        self.max_index_bytes = 10 * 1024 * 1024
+        self._bytes_since_entry = 0
+        self._handle: Handle | None = None
+        self._indexes: SegmentIndexes | None = None
+        # Index entries that the files hold already.
+        self._persisted = (0, 0)
+        self._aborted: list[AbortedTransaction] | None = None
+        # Known once a sealed segment was asked for it.
+        self._last_offset: int | None = None
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    @property
+    def stem(self) -> str:
+        """Path of the segment's files without their suffix."""
+        return f"{self._directory}/{offset_name(self.base_offset)}"
+
+    @property
+    def log_path(self) -> str:
+        """Path of the `.log` file."""
+        return self.stem + LOG_SUFFIX
+
+    def paths(self) -> list[str]:
+        """Return the paths of all files that the segment may have."""
+        stem = self.stem
+        return [stem + suffix for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)]
+
+    def existing_paths(self) -> list[str]:
+        """Return the paths of the files that the segment has."""
+        return [path for path in self.paths() if self._context.fs.exists(path)]
+
+    def handle(self) -> Handle:
+        """Return the open log file; a sealed segment opens it on demand."""
+        if self._handle is not None:
+            return self._handle
+        return self._context.handles.get(self.log_path, self._open_read_only)
+
+    def move(self, directory: str) -> None:
+        """Follow a rename of the log directory."""
+        self._forget_cached()
+        self._directory = directory
+
+    def _open_read_only(self, path: str) -> Handle:
+        return Handle(self._context.fs.open(path, read_only=True))
+
+    def _forget_cached(self) -> None:
+        self._context.handles.forget(self.log_path)
+        self._context.indexes.forget(self.log_path)
+
+    # -- becoming active and sealed --------------------------------------------------------------------------
+
+    def activate(self, indexes: SegmentIndexes, config: TopicConfig, now_ms: int) -> None:
+        """Open for appending, with indexes that match the file. The file is created if it is not there."""
+        self._forget_cached()
+        self._handle = Handle(self._context.fs.open(self.log_path, create=True))
+        self._indexes = indexes
+        # Entries already in the files are written again: the files may be padded, or of another length.
+        self._persisted = (0, 0)
+        self._bytes_since_entry = 0
+        self.created_ms = now_ms
+        self.configure(config)
+        self.read_max_timestamp()
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take over the settings that appending needs."""
+        self.index_interval_bytes = config.index_interval_bytes
+        self.max_index_bytes = config.effective_segment_index_bytes
+        self.full = self._index_full(self.indexes())
+        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+        wait_ms = config.segment_ms - (self._context.rng.randrange(jitter_ms) if jitter_ms > 0 else 0)
+        self.roll_at_ms = self.created_ms + wait_ms
+        first = self._first_timestamp()
+        self.roll_timestamp = first + wait_ms if first >= 0 else NEVER
+
+    def seal(self) -> None:
+        """Write the indexes and keep the file only in the cache from now on."""
+        self.persist_indexes(final=True)
+        indexes, handle = self._indexes, self._handle
+        if indexes is not None and handle is not None:
+            self._context.indexes.put(self.log_path, indexes)
+            self._context.handles.put(self.log_path, handle)
+        self._indexes = self._handle = None
+
+    @property
+    def is_active(self) -> bool:
+        """True if the segment is open for appending."""
+        return self._handle is not None
+
+    def close(self) -> None:
+        """Let go of files and indexes without writing anything."""
+        self._forget_cached()
+        self._indexes = self._handle = None
+
+    # -- appending -------------------------------------------------------------------------------------------
+
+    def append(self, buffers: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int) -> None:
+        """Write one batch at the end. On OSError the segment is as before."""
+        position = self.size
+        handle, indexes = self._handle, self._indexes
+        if handle is None or indexes is None:
+            raise CorruptDataError(self.log_path, "append to a sealed segment")
+        handle.file.pwritev(buffers, position)
+        self.size = position + size
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if position == 0:
+            # Kafka compares later timestamps with that of the first batch; without one it goes by the clock.
+            wait_ms = self.roll_at_ms - self.created_ms
+            self.roll_timestamp = max_timestamp + wait_ms if max_timestamp >= 0 else NEVER
+        if self._bytes_since_entry > self.index_interval_bytes:
+            indexes.offsets.append(last_offset, position)
+            indexes.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            self.full = self._index_full(indexes)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += size
+
+    def _index_full(self, indexes: SegmentIndexes) -> bool:
+        # The time index keeps one entry free for the largest timestamp at the roll.
+        return (
+            len(indexes.offsets) >= self.max_index_bytes // OFFSET_ENTRY_SIZE
+            or len(indexes.times) >= self.max_index_bytes // TIME_ENTRY_SIZE - 1
+        )
+
+    def append_aborted(self, entry: AbortedTransaction) -> None:
+        """Add an aborted transaction whose marker lies in this segment, in the file at once."""
+        entries = self.aborted()
+        self._write_file(TXN_INDEX_SUFFIX, encode_aborted([entry]), len(encode_aborted(entries)))
+        entries.append(entry)
+
+    # -- indexes ---------------------------------------------------------------------------------------------
+
+    def indexes(self) -> SegmentIndexes:
+        """Return the offset and time index; missing or damaged files are rebuilt from the batches."""
+        if self._indexes is not None:
+            return self._indexes
+        return self._context.indexes.get(self.log_path, lambda _path: self.load_indexes())
+
+    def load_indexes(self) -> SegmentIndexes:
+        """Read both index files, or rebuild them from the batches if they are missing or cannot be right."""
+        fs, stem, base = self._context.fs, self.stem, self.base_offset
+        try:
+            offsets = OffsetIndex.decode(base, read_file(fs, stem + INDEX_SUFFIX), stem + INDEX_SUFFIX)
+            times = TimeIndex.decode(base, read_file(fs, stem + TIME_INDEX_SUFFIX), stem + TIME_INDEX_SUFFIX)
+        except (FileNotFoundError, CorruptDataError):
+            return self.rebuild_indexes()
+        if self.size and offsets.last_position >= self.size:
+            return self.rebuild_indexes()
+        if self.size and not len(times):
+            # Every sealed or closed segment with batches has at least one time entry, unless none has a timestamp.
+            return self.rebuild_indexes()
+        return SegmentIndexes(offsets, times)
+
+    def rebuild_indexes(self) -> SegmentIndexes:
+        """Build both indexes from the batch headers and write their files."""
+        builder = IndexBuilder(self.base_offset, self.index_interval_bytes)
+        for position, header in self.headers():
+            builder.add(position, header)
+        indexes = builder.finish()
+        self.write_indexes(indexes)
+        return indexes
+
+    def write_indexes(self, indexes: SegmentIndexes) -> None:
+        """Replace both index files."""
+        self._write_file(INDEX_SUFFIX, indexes.offsets.encode(), 0)
+        self._write_file(TIME_INDEX_SUFFIX, indexes.times.encode(), 0)
+
+    def persist_indexes(self, *, final: bool = False) -> None:
+        """Write the entries that the files lack; `final` first adds the largest timestamp, as at a roll or close."""
+        indexes = self._indexes
+        if indexes is None:
+            return
+        if final:
+            indexes.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        offsets_done, times_done = self._persisted
+        self._write_file(INDEX_SUFFIX, indexes.offsets.encode(offsets_done), offsets_done * OFFSET_ENTRY_SIZE)
+        self._write_file(TIME_INDEX_SUFFIX, indexes.times.encode(times_done), times_done * TIME_ENTRY_SIZE)
+        self._persisted = (len(indexes.offsets), len(indexes.times))
+
+    def aborted(self) -> list[AbortedTransaction]:
+        """Return the aborted transactions whose markers lie in this segment."""
+        if self._aborted is None:
+            path = self.stem + TXN_INDEX_SUFFIX
+            try:
+                self._aborted = decode_aborted(read_file(self._context.fs, path), path)
+            except FileNotFoundError:
+                self._aborted = []
+        return self._aborted
+
+    def replace_aborted(self, entries: list[AbortedTransaction]) -> None:
+        """Rewrite the transaction index; without entries there is no file."""
+        self._aborted = entries
+        if entries:
+            self._write_file(TXN_INDEX_SUFFIX, encode_aborted(entries), 0)
+        elif self._context.fs.exists(self.stem + TXN_INDEX_SUFFIX):
+            self._context.fs.unlink(self.stem + TXN_INDEX_SUFFIX)
+
+    def _write_file(self, suffix: str, data: bytes, position: int) -> None:
+        """Write `data` at `position` and end the file behind it."""
+        file = self._context.fs.open(self.stem + suffix, create=True)
+        try:
+            if data:
+                file.pwritev([data], position)
+            if file.size() != position + len(data):
+                file.truncate(position + len(data))
+        finally:
+            file.close()
+
+    # -- looking inside --------------------------------------------------------------------------------------
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Yield (position, header) of the batches from `position`, the start of a batch, on."""
+        file = self._private_file()
+        try:
+            yield from scan_headers(file, position, self.size)
+        finally:
+            if file is not (self._handle.file if self._handle else None):
+                file.close()
+
+    def _private_file(self) -> File:
+        # Scans may run in a thread, where the shared cache must not be touched.
+        return self._handle.file if self._handle else self._context.fs.open(self.log_path, read_only=True)
+
+    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+        """Return the bytes of one batch."""
+        file = self._private_file()
+        try:
+            return file.pread(header.size_in_bytes, position)
+        finally:
+            if self._handle is None:
+                file.close()
+
+    def read_max_timestamp(self) -> TimeIndexEntry:
+        """Return the largest timestamp and the last offset of the batch that has it, from the time index."""
+        if self.max_timestamp == NO_TIMESTAMP and self.size:
+            self.max_timestamp, self.max_timestamp_offset = self.indexes().times.last
+        return TimeIndexEntry(self.max_timestamp, self.max_timestamp_offset)
+
+    def largest_timestamp(self) -> int:
+        """Return the time that retention goes by: the largest timestamp, else when the file was last changed."""
+        timestamp = self.read_max_timestamp().timestamp
+        return timestamp if timestamp >= 0 else self._context.fs.stat(self.log_path).modified_ms
+
+    def _first_timestamp(self) -> int:
+        if not self.size:
+            return NO_TIMESTAMP
+        for _, header in self.headers():
+            return header.max_timestamp
+        return NO_TIMESTAMP
+
+    def last_offset(self) -> int:
+        """Return the last offset in a sealed segment; one less than the base offset if it is empty.
+
+        Compaction may have taken the last batches, so the next segment's base does not tell it.
+        """
+        if self._last_offset is None:
+            self._last_offset = self.base_offset - 1
+            for _, header in self.headers(self.indexes().offsets.last_position):
+                self._last_offset = header.last_offset
+        return self._last_offset
+
+    def reaches(self, offset: int) -> bool:
+        """Return whether a sealed segment has a batch that ends at or after `offset`."""
+        # Only behind the last index entry must the batches be asked.
+        return self.size > 0 and (offset <= self.indexes().offsets.last_offset or offset <= self.last_offset())
+
+    def position_of(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """Return position and header of the first batch that ends at or after `offset`, None if there is none."""
+        for position, header in self.headers(self.indexes().offsets.floor_position(offset)):
+            if header.last_offset >= offset:
+                return position, header
+        return None
+
+    # -- shrinking -------------------------------------------------------------------------------------------
+
+    def truncate(self, end_offset: int) -> None:
+        """Cut the active segment before the first batch that reaches `end_offset`, and its indexes with it."""
+        found = self.position_of(end_offset)
+        if found is None or self._handle is None or self._indexes is None:
+            return
+        self._handle.file.truncate(found[0])
+        self._handle.file.fsync()
+        self.size = found[0]
+        self._indexes.offsets.truncate(end_offset)
+        self._indexes.times.truncate(end_offset)
+        self._persisted = (0, 0)
+        self._bytes_since_entry = 0
+        self.replace_aborted([entry for entry in self.aborted() if entry.last_offset < end_offset])
+        self.max_timestamp, self.max_timestamp_offset = self._indexes.times.last
+        for _, header in self.headers(self._indexes.offsets.last_position):
+            # Batches behind the last entry are in no index.
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+
+    def empty_indexes(self) -> SegmentIndexes:
+        """Return indexes without entries."""
+        return SegmentIndexes(OffsetIndex(self.base_offset), TimeIndex(self.base_offset))
+
+    def delete_now(self) -> None:
+        """Remove the files of a segment that nobody reads."""
+        for path in self.existing_paths():
+            self._context.fs.unlink(path)
+        self._indexes = self._handle = None
+
+    def delete_later(self, due_ms: int) -> None:
+        """Rename the files to `.deleted` and hand them over for removal."""
+        for path in self.existing_paths():
+            self._context.fs.rename(path, path + DELETED_SUFFIX)
+            self._context.schedule_deletion(path + DELETED_SUFFIX, due_ms)
+        self._forget_cached()
+        self._indexes = self._handle = None
+
+
+class IndexBuilder:
+    """Builds the indexes of a segment from its batches, with the entries that appending would have made."""
+
+    __slots__ = ("_bytes_since_entry", "_indexes", "_interval_bytes", "_largest")
+
+    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        self._indexes = SegmentIndexes(OffsetIndex(base_offset), TimeIndex(base_offset))
+        self._interval_bytes = interval_bytes
+        self._bytes_since_entry = 0
+        self._largest = TimeIndexEntry(NO_TIMESTAMP, base_offset)
+
+    def add(self, position: int, header: BatchHeader) -> None:
+        """Take in the next batch."""
+        last_offset = header.last_offset
+        if header.max_timestamp > self._largest.timestamp:
+            self._largest = TimeIndexEntry(header.max_timestamp, last_offset)
+        if self._bytes_since_entry > self._interval_bytes:
+            self._indexes.offsets.append(last_offset, position)
+            self._indexes.times.maybe_append(*self._largest)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += header.size_in_bytes
+
+    def finish(self) -> SegmentIndexes:
+        """Return the indexes, with the largest timestamp as last time entry."""
+        self._indexes.times.maybe_append(*self._largest)
+        return self._indexes
