@@ -26,6 +26,7 @@ from kio.serial._introspect import (
 from kio.static.constants import EntityType
 
 from crabka.errors import WireError
+from crabka.protocol.wire import read_uvarint
 
 MAX_REQUEST_ELEMENTS = 1 << 20
 MAX_RESPONSE_ELEMENTS = 1 << 24
@@ -79,21 +80,6 @@ def length_guard(entity_class: Any) -> Callable[[memoryview, int], None]:
             raise WireError(f"{name} ends in the middle of a field")
 
     return check
-
-
-def read_uvarint(view: memoryview, position: int) -> tuple[int, int]:
-    """Return an unsigned varint of at most 32 bits and the position after it. Raises WireError, IndexError."""
-    byte = view[position]
-    if byte < 0x80:
-        return byte, position + 1
-    value = byte & 0x7F
-    for shift in (7, 14, 21, 28):
-        position += 1
-        byte = view[position]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position + 1
-    raise WireError("a varint is longer than five bytes")
 
 
 def _fixed(size: int) -> _Step:

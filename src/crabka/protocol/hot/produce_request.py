@@ -14,7 +14,8 @@ from uuid import UUID
 
 from crabka.errors import WireError
 from crabka.ids import ZERO_UUID
-from crabka.protocol.length_guard import MAX_REQUEST_ELEMENTS, read_uvarint
+from crabka.protocol.length_guard import MAX_REQUEST_ELEMENTS
+from crabka.protocol.wire import read_uvarint, skip_tagged_fields
 
 _CACHED_TOPIC_IDS = 4096
 
@@ -122,9 +123,9 @@ def _read_flexible(version: int, frame: memoryview, position: int) -> tuple[Prod
             topic_id = ZERO_UUID
             name, position = _compact_text(frame, position)
         partitions, position = _read_flexible_partitions(frame, position)
-        position = position + 1 if frame[position] == 0 else _skip_tags(frame, position)
+        position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
         topics.append(ProduceTopic(name, topic_id, partitions))
-    position = position + 1 if frame[position] == 0 else _skip_tags(frame, position)
+    position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
 
 
@@ -140,7 +141,7 @@ def _read_flexible_partitions(frame: memoryview, position: int) -> tuple[list[Pr
             end = position + length - 1
             records = frame[position:end]
             position = end
-        position = position + 1 if frame[position] == 0 else _skip_tags(frame, position)
+        position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
         partitions.append(ProducePartition(index, records))
     return partitions, position
 
@@ -190,14 +191,3 @@ def _check_count(count: int, frame: memoryview, position: int) -> None:
     """Refuse null arrays and counts that the rest of the frame cannot hold (an element has three bytes or more)."""
     if count < 0 or count * 3 > len(frame) - position or count > MAX_REQUEST_ELEMENTS:
         raise WireError(f"malformed ProduceRequest: an array claims {count} elements")
-
-
-def _skip_tags(frame: memoryview, position: int) -> int:
-    count, position = read_uvarint(frame, position)
-    if count * 2 > len(frame) - position:
-        raise WireError(f"malformed ProduceRequest: {count} tagged fields are claimed")
-    for _ in range(count):
-        _tag, position = read_uvarint(frame, position)
-        size, position = read_uvarint(frame, position)
-        position += size
-    return position

@@ -1,0 +1,303 @@
+"""One client connection: bytes in, frames to the dispatcher, responses out in the order of their requests.
+
+Owns order and flow, and knows nothing of Kafka's APIs. The dispatcher answers a frame at once with buffers, or with
+None when the protocol has no response, or later through a future. While nothing is pending an answer is written
+in the same turn of the loop, without task or future. A connection stops reading when too much is in flight or the
+peer does not take its responses, so its memory is bounded by ConnectionLimits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from crabka.errors import WireError
+from crabka.ports import Buffer
+from crabka.protocol.frames import FrameBuffer
+
+if TYPE_CHECKING:
+    from crabka.net.server import Server
+
+logger = logging.getLogger(__name__)
+
+# A frame of this size or less is copied before it is handled: a request that waits then never pins a receive chunk.
+COPY_BYTES = 4096
+# Responses made in one turn are written together up to this size.
+WRITE_BATCH_BYTES = 256 * 1024
+
+Response = Sequence[Buffer] | None
+
+
+@dataclass(slots=True, eq=False)
+class ConnectionInfo:
+    """What the dispatcher may know about a connection, and remember with it."""
+
+    connection_id: int
+    listener: str
+    peer_host: str
+    peer_port: int
+    client_software_name: str = "unknown"
+    client_software_version: str = "unknown"
+
+    def __str__(self) -> str:
+        return f"{self.peer_host}:{self.peer_port}"
+
+
+# A frame belongs to the dispatcher until it returns or, if it returned a future, until that is done.
+# A plain future is cancelled when its connection is lost, so that a long poll ends; a Task runs on to its end.
+Dispatch = Callable[[ConnectionInfo, memoryview], "Response | asyncio.Future[Response]"]
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    """A request whose response cannot be written yet."""
+
+    future: asyncio.Future[Response] | None = None
+    frame: memoryview | None = None  # keeps the bytes alive for the handler
+    held_bytes: int = 0  # memory of the request
+    response: Response = None
+    unsent_bytes: int = 0  # memory of the response
+    ready: bool = False
+    failed: bool = False
+
+
+class ServerConnection(asyncio.BufferedProtocol):
+    """The server's end of a connection."""
+
+    def __init__(self, server: Server, connection_id: int) -> None:
+        self._server = server
+        self._dispatch = server.dispatch
+        self._limits = server.limits
+        self._frames = FrameBuffer(server.limits.max_frame_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._pending: deque[_Pending] = deque()
+        self._in_flight_bytes = 0
+        self._unsent_bytes = 0
+        self._write_paused = False
+        self._reading_paused = False
+        self._finishing = False  # no more requests; closes when all responses are written
+        self._last_write_buffer_bytes = 0
+        self.active_tick = server.tick  # when the peer last did something, in ticks of the server's idle sweep
+        self.info = ConnectionInfo(connection_id, server.listener_name, "unknown", 0)
+
+    # --- asyncio callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register with the server, which may refuse."""
+        # uvloop's transports are asyncio transports in all but the base class.
+        self._transport = transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple):
+            self.info.peer_host, self.info.peer_port = str(peer[0]), int(peer[1])
+        transport.set_write_buffer_limits(high=self._limits.write_high_bytes, low=self._limits.write_low_bytes)
+        if not self._server.register(self):
+            transport.abort()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Forget everything; answers that arrive later are dropped."""
+        self._finishing = True
+        self._transport = None
+        self._give_up_pending()
+        self._server.unregister(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return memory for the next bytes."""
+        return self._frames.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handle the frames that the new bytes complete."""
+        self.active_tick = self._server.tick
+        self._frames.received(nbytes)
+        self._handle_frames()
+
+    def pause_writing(self) -> None:
+        """Stop: the peer does not take its responses."""
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        """Go on: the peer took most of its responses."""
+        self._write_paused = False
+        self.active_tick = self._server.tick
+        self._flush_pending()
+        self._go_on()
+
+    # --- for the server
+
+    def finish(self) -> None:
+        """Take no more requests and close once all responses are written."""
+        if self._transport is None:
+            return
+        self._finishing = True
+        self._pause_reading(self._transport)
+        self._close_if_finished()
+
+    def abort(self) -> None:
+        """Cut the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def is_idle(self, oldest_tick: int) -> bool:
+        """Return whether nothing moved since `oldest_tick` and no request waits inside the node."""
+        if self._transport is None or any(not entry.ready for entry in self._pending):
+            return False
+        buffered = self._transport.get_write_buffer_size()
+        if buffered < self._last_write_buffer_bytes:
+            self.active_tick = self._server.tick
+        self._last_write_buffer_bytes = buffered
+        return self.active_tick < oldest_tick
+
+    # --- requests
+
+    def _is_blocked(self) -> bool:
+        limits = self._limits
+        return (
+            self._finishing
+            or self._write_paused
+            or len(self._pending) >= limits.max_in_flight_requests
+            or self._in_flight_bytes >= limits.max_in_flight_bytes
+            or self._unsent_bytes >= limits.max_unsent_bytes
+        )
+
+    def _handle_frames(self) -> None:
+        """Dispatch frames until there are none or the connection is blocked, and set the flow of reading."""
+        try:
+            drained = self._dispatch_frames()
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises costs its connection, not the node
+            self._report(error)
+            self.finish()
+            return
+        transport = self._transport
+        if transport is None or self._finishing:
+            return
+        if not drained:
+            self._pause_reading(transport)
+        elif self._reading_paused:
+            self._reading_paused = False
+            transport.resume_reading()
+
+    def _dispatch_frames(self) -> bool:
+        """Return True when all complete frames are dispatched and more may come. Raises what the dispatcher raises."""
+        frames = self._frames
+        responses: list[Buffer] = []
+        size = 0
+        try:
+            while not self._is_blocked():
+                frame = frames.next_frame()
+                if frame is None:
+                    return True
+                if len(frame) <= COPY_BYTES:
+                    frame = memoryview(bytes(frame))
+                answer = self._dispatch(self.info, frame)
+                if isinstance(answer, asyncio.Future):
+                    self._wait_for(answer, frame)
+                elif answer is None:
+                    continue
+                elif self._pending:
+                    self._queue_behind_pending(answer)
+                else:
+                    responses += answer
+                    size += len(answer[0])
+                    # Record slices are large: they go to the transport now, which may say that it has enough.
+                    if len(answer) > 1 or size > WRITE_BATCH_BYTES:
+                        self._write(responses)
+                        responses = []
+                        size = 0
+            return False
+        finally:
+            # Answers to requests before one that broke the protocol still belong to the peer.
+            self._write(responses)
+
+    def _wait_for(self, future: asyncio.Future[Response], frame: memoryview) -> None:
+        held_bytes = len(frame) if len(frame) <= COPY_BYTES else self._frames.retain()
+        entry = _Pending(future, frame, held_bytes)
+        self._in_flight_bytes += held_bytes
+        self._pending.append(entry)
+        future.add_done_callback(partial(self._on_answer, entry))
+
+    def _queue_behind_pending(self, answer: Sequence[Buffer]) -> None:
+        entry = _Pending(ready=True)
+        self._keep_response(entry, answer)
+        self._pending.append(entry)
+
+    # --- responses
+
+    def _on_answer(self, entry: _Pending, future: asyncio.Future[Response]) -> None:
+        entry.ready = True
+        entry.frame = None
+        self._in_flight_bytes -= entry.held_bytes
+        if future.cancelled():
+            entry.failed = True
+        elif (error := future.exception()) is not None:
+            entry.failed = True
+            self._report(error)
+        elif self._transport is not None:
+            self._keep_response(entry, future.result())
+        self._flush_pending()
+        self._go_on()
+
+    def _keep_response(self, entry: _Pending, response: Response) -> None:
+        if response is not None:
+            entry.response = response
+            entry.unsent_bytes = sum(map(len, response))
+            self._unsent_bytes += entry.unsent_bytes
+
+    def _flush_pending(self) -> None:
+        """Write the responses at the head of the queue that are ready."""
+        while self._pending and self._pending[0].ready and not self._write_paused:
+            entry = self._pending.popleft()
+            if entry.failed:
+                self._close_after_failure()
+                return
+            self._unsent_bytes -= entry.unsent_bytes
+            if entry.response is not None:
+                self._write(entry.response)
+
+    def _report(self, error: BaseException) -> None:
+        if isinstance(error, WireError):
+            self._server.complain(self, error)
+        else:
+            logger.error("a request of %s failed", self.info, exc_info=error)
+
+    def _close_after_failure(self) -> None:
+        # The failed request has no response, so none of the later ones may be sent either.
+        self._finishing = True
+        self._give_up_pending()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _give_up_pending(self) -> None:
+        pending, self._pending = self._pending, deque()
+        for entry in pending:
+            if entry.future is not None and not isinstance(entry.future, asyncio.Task):
+                entry.future.cancel()
+
+    def _write(self, buffers: Sequence[Buffer]) -> None:
+        transport = self._transport
+        if transport is None or not buffers:
+            return
+        if len(buffers) == 1:
+            transport.write(buffers[0])
+        else:
+            transport.writelines(buffers)
+
+    # --- flow
+
+    def _pause_reading(self, transport: asyncio.Transport) -> None:
+        if not self._reading_paused and not transport.is_closing():
+            self._reading_paused = True
+            transport.pause_reading()
+
+    def _go_on(self) -> None:
+        if self._finishing:
+            self._close_if_finished()
+        else:
+            self._handle_frames()
+
+    def _close_if_finished(self) -> None:
+        if self._transport is not None and not self._pending:
+            self._transport.close()

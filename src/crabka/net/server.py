@@ -1,0 +1,104 @@
+"""A listening socket with its connections: registry, limits, idle cut and orderly shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+from crabka.net.complaints import Complaints
+from crabka.net.connection import Dispatch, ServerConnection
+from crabka.net.limits import ConnectionLimits
+from crabka.ports import Listener, Network
+
+# The idle sweep runs this often per idle limit, so a connection is cut at most that fraction too late.
+SWEEPS_PER_IDLE_LIMIT = 16
+
+
+class Server:
+    """Accepts connections on one listener and hands their frames to `dispatch`."""
+
+    def __init__(
+        self,
+        network: Network,
+        dispatch: Dispatch,
+        limits: ConnectionLimits | None = None,
+        listener_name: str = "PLAINTEXT",
+    ) -> None:
+        self.dispatch = dispatch
+        self.limits = limits or ConnectionLimits()
+        self.listener_name = listener_name
+        self.connections: set[ServerConnection] = set()
+        self.tick = 0
+        self._network = network
+        self._complaints = Complaints()
+        self._ids = itertools.count(1)
+        self._listener: Listener | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._all_gone = asyncio.Event()
+        self._all_gone.set()
+        self._closing = False
+
+    async def listen(self, host: str, port: int) -> Listener:
+        """Start to accept on host:port; port 0 picks a free one. Raises OSError."""
+        self._listener = await self._network.listen(self._new_connection, host, port)
+        if self.limits.max_idle_ms >= 0:
+            self._schedule_sweep()
+        return self._listener
+
+    def stop_listening(self) -> None:
+        """Refuse new connections; those that exist go on."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    async def close(self, grace_ms: int = 5000) -> None:
+        """Stop accepting and reading, let requests in progress be answered, then cut what is left."""
+        self._closing = True
+        self.stop_listening()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        for connection in tuple(self.connections):
+            connection.finish()
+        try:
+            async with asyncio.timeout(grace_ms / 1000):
+                await self._all_gone.wait()
+        except TimeoutError:
+            for connection in tuple(self.connections):
+                connection.abort()
+            await self._all_gone.wait()
+
+    # --- for connections
+
+    def register(self, connection: ServerConnection) -> bool:
+        """Take a new connection in; False if it must go."""
+        self.connections.add(connection)
+        self._all_gone.clear()
+        return not self._closing and len(self.connections) <= self.limits.max_connections
+
+    def unregister(self, connection: ServerConnection) -> None:
+        """Forget a connection that is closed."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self._all_gone.set()
+
+    def complain(self, connection: ServerConnection, error: Exception) -> None:
+        """Log a breach of protocol, once for each client."""
+        self._complaints.warn(connection.info.peer_host, error, asyncio.get_running_loop().time())
+
+    # --- internals
+
+    def _new_connection(self) -> ServerConnection:
+        return ServerConnection(self, next(self._ids))
+
+    def _schedule_sweep(self) -> None:
+        interval_seconds = self.limits.max_idle_ms / 1000 / SWEEPS_PER_IDLE_LIMIT
+        self._sweep_timer = asyncio.get_running_loop().call_later(interval_seconds, self._sweep)
+
+    def _sweep(self) -> None:
+        """Cut idle connections. One timer for all: a busy connection only copies the number of the current tick."""
+        self.tick += 1
+        oldest_tick = self.tick - SWEEPS_PER_IDLE_LIMIT
+        for connection in tuple(self.connections):
+            if connection.is_idle(oldest_tick):
+                connection.abort()
+        self._schedule_sweep()
