@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from crabka.runtime import new_event_loop
 from tests.support.leaks import describe_leaks, take_snapshot, watch_pending_tasks
 from tests.support.scale import soaking
 from tests.support.seeds import base_seed, replay_hint, rng_for
@@ -39,6 +40,8 @@ settings.register_profile(
 
 def pytest_configure(config: pytest.Config) -> None:
     base_seed()
+    # libuv opens one pipe for signals with the first loop and keeps it: before any test takes stock of descriptors.
+    new_event_loop().close()
     settings.load_profile("soak" if soaking() else "ci")
 
 

@@ -1,0 +1,21 @@
+"""The ports on the real machine: clock, thread pool, network, and the start of an event loop."""
+
+from __future__ import annotations
+
+from crabka.runtime.clock import SystemClock
+from crabka.runtime.event_loop import new_event_loop, run
+from crabka.runtime.limits import raise_open_file_limit
+from crabka.runtime.network import AsyncioNetwork
+from crabka.runtime.real import real_runtime
+from crabka.runtime.thread_pool import PoolSaturatedError, ThreadPool
+
+__all__ = [
+    "AsyncioNetwork",
+    "PoolSaturatedError",
+    "SystemClock",
+    "ThreadPool",
+    "new_event_loop",
+    "raise_open_file_limit",
+    "real_runtime",
+    "run",
+]

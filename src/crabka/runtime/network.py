@@ -1,0 +1,116 @@
+"""The network port on the event loop's own sockets, uvloop's or asyncio's."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Connections that the kernel completes before the loop accepts them: room for all clients reconnecting at once.
+LISTEN_BACKLOG = 1024
+
+# An address of a host name that this machine cannot use, such as ::1 where IPv6 is off.
+_UNUSABLE_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+
+class TcpListener:
+    """The listening sockets of one host and port: one per address family."""
+
+    def __init__(self, servers: list[asyncio.Server], host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self._servers = servers
+
+    def close(self) -> None:
+        """Stop accepting; connections that exist live on."""
+        for server in self._servers:
+            server.close()
+
+
+class AsyncioNetwork:
+    """TCP over the running event loop."""
+
+    __slots__ = ()
+
+    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> TcpListener:
+        """Accept on every address of `host`; an empty one means all interfaces, IPv4 and IPv6.
+
+        Port 0 picks one free port for all addresses. Raises OSError.
+        """
+        loop = asyncio.get_running_loop()
+        sockets = [_wildcard_socket(port)] if not host else _bound_sockets(await _resolve(host, port), port)
+        servers: list[asyncio.Server] = []
+        try:
+            while sockets:
+                servers.append(await loop.create_server(factory, sock=sockets[0], backlog=LISTEN_BACKLOG))
+                bound_port = int(sockets.pop(0).getsockname()[1])
+        except BaseException:
+            for server in servers:
+                server.close()
+            for leftover in sockets:
+                leftover.close()
+            raise
+        return TcpListener(servers, host, bound_port)
+
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        """Connect to the first address of `host` that answers. Raises OSError, the one of the last address."""
+        loop = asyncio.get_running_loop()
+        *others, last = await _resolve(host, port)
+        # One address at a time: asyncio would hide ConnectionRefusedError in an OSError of several addresses.
+        for _, address in others:
+            try:
+                return await loop.create_connection(factory, address, port)
+            except OSError:
+                continue
+        return await loop.create_connection(factory, last[1], port)
+
+
+async def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
+    """Return the addresses of a host in the order of preference. Raises socket.gaierror."""
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in infos))
+    return [(socket.AF_INET6 if version == 6 else socket.AF_INET, host)]
+
+
+def _wildcard_socket(port: int) -> socket.socket:
+    if socket.has_dualstack_ipv6():
+        return _listening_socket("", port, socket.AF_INET6, dualstack_ipv6=True)
+    return _listening_socket("", port, socket.AF_INET)
+
+
+def _listening_socket(
+    address: str, port: int, family: socket.AddressFamily, *, dualstack_ipv6: bool = False
+) -> socket.socket:
+    listening = socket.create_server((address, port), family=family, dualstack_ipv6=dualstack_ipv6)
+    # Accepted sockets inherit it. The loops set it for connections they open, but asyncio not for those it accepts
+    # from a socket that it did not make itself.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def _bound_sockets(addresses: list[tuple[socket.AddressFamily, str]], port: int) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in addresses:
+            try:
+                sockets.append(_listening_socket(address, port, family))
+            except OSError as error:
+                if error.errno not in _UNUSABLE_ADDRESS or (not sockets and address == addresses[-1][1]):
+                    raise
+            else:
+                port = sockets[0].getsockname()[1]
+    except OSError:
+        for bound in sockets:
+            bound.close()
+        raise
+    return sockets

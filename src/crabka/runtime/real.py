@@ -1,0 +1,25 @@
+"""The ports of a node on the real machine, put together."""
+
+from __future__ import annotations
+
+import random
+
+from crabka.ports import Runtime
+from crabka.runtime.clock import SystemClock
+from crabka.runtime.network import AsyncioNetwork
+from crabka.runtime.thread_pool import DEFAULT_WORKER_COUNT, ThreadPool
+from crabka.vfs import OsFileSystem
+
+
+def real_runtime(seed: int | None = None, *, max_workers: int = DEFAULT_WORKER_COUNT) -> Runtime:
+    """Return the real ports. `seed` makes the node's draws repeatable; without it they come from the system's entropy.
+
+    Needs no running loop. The caller closes `threads` when the node has stopped.
+    """
+    return Runtime(
+        clock=SystemClock(),
+        rng=random.Random(seed),
+        threads=ThreadPool(max_workers),
+        fs=OsFileSystem(),
+        network=AsyncioNetwork(),
+    )

@@ -1,0 +1,116 @@
+"""The bounded pool for work that would stall the loop.
+
+Owns the threads and the queue. Leaner than run_in_executor: one future per job instead of two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+
+from crabka.errors import CrabkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DEFAULT_WORKER_COUNT = 8
+DEFAULT_QUEUE_LIMIT = 10_000
+
+
+class PoolSaturatedError(CrabkaError):
+    """More jobs wait for a thread than the pool admits."""
+
+
+class _Job(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class ThreadPool:
+    """Named daemon threads behind a bounded queue. The threads start with the first job."""
+
+    def __init__(
+        self, max_workers: int = DEFAULT_WORKER_COUNT, *, queue_limit: int = DEFAULT_QUEUE_LIMIT, name: str = "crabka"
+    ) -> None:
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._queue_limit = queue_limit
+        self._closed = False
+        # Daemons, so that a node that was never closed cannot keep the interpreter from exiting.
+        self._threads = [
+            threading.Thread(target=self._work, name=f"{name}-{index}", daemon=True) for index in range(max_workers)
+        ]
+        self._started = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
+        """Run `fn` in a thread; the future is resolved on the running loop, where this must be called.
+
+        The future fails with PoolSaturatedError when the queue is full. Cancelling it drops a job that has not
+        started. Raises RuntimeError after close.
+        """
+        if self._closed:
+            raise RuntimeError("the thread pool is closed")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        if self._queue.qsize() >= self._queue_limit:
+            future.set_exception(PoolSaturatedError(f"{self._queue_limit} jobs wait for a thread already"))
+            return future
+        if not self._started:
+            self._started = True
+            for thread in self._threads:
+                thread.start()
+        self._queue.put(_Job(loop, future, fn, args, kwargs))
+        return future
+
+    def close(self) -> None:
+        """Finish everything submitted, end the threads and refuse more. Idempotent; blocks the caller."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._started:
+            for _ in self._threads:
+                self._queue.put(None)
+            for thread in self._threads:
+                thread.join()
+
+    def _work(self) -> None:
+        while (job := self._queue.get()) is not None:
+            _execute(job)
+            # A local would keep the arguments and the result alive until the next job.
+            del job
+
+
+def _execute(job: _Job) -> None:
+    if job.future.cancelled():
+        return
+    result: Any = None
+    failure: BaseException | None = None
+    try:
+        result = job.fn(*job.args, **job.kwargs)
+    except StopIteration as error:
+        failure = RuntimeError("the job raised StopIteration, which a future cannot carry")
+        failure.__cause__ = error
+    except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the one who waits
+        failure = error
+    try:
+        job.loop.call_soon_threadsafe(_resolve, job.future, result, failure)
+    except RuntimeError:
+        # The loop was closed in the meantime: nobody waits any more.
+        if not job.loop.is_closed():
+            raise
+
+
+def _resolve(future: asyncio.Future[Any], result: object, failure: BaseException | None) -> None:
+    if future.done():  # cancelled while the job ran
+        return
+    if failure is None:
+        future.set_result(result)
+    else:
+        future.set_exception(failure)

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from crabka.runtime import real_runtime
+from crabka.vfs import read_file, write_atomic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_draws_are_repeatable_with_a_seed_and_differ_without() -> None:
+    assert real_runtime(7).new_uuid() == real_runtime(7).new_uuid()
+    assert real_runtime().new_uuid() != real_runtime().new_uuid()
+
+
+def test_ports_work_together(tmp_path: Path) -> None:
+    runtime = real_runtime(max_workers=1)
+
+    async def main() -> bytes:
+        path = f"{tmp_path}/file"
+        await runtime.threads.submit(write_atomic, runtime.fs, path, b"content")
+        return await runtime.threads.submit(read_file, runtime.fs, path)
+
+    assert asyncio.run(main()) == b"content"
+    runtime.threads.close()
