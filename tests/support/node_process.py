@@ -104,7 +104,7 @@ class NodeProcess:
     def start(self) -> Self:
         """Start and wait until the node serves clients; raises NodeError with its output otherwise."""
         self.launch()
-        wait_until(lambda: self._is_ready_or_dead(), f"{self.name} is ready", timeout_s=self.start_timeout_s)
+        wait_until(self._is_ready_or_dead, f"{self.name} is ready", timeout_s=self.start_timeout_s)
         return self
 
     def launch(self) -> None:
