@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -47,16 +48,21 @@ class LruCache(Generic[V]):
             value = load(path)
             self.put(path, value)
         else:
-            self._values.move_to_end(path)
+            self._touch(path)
         return value
 
     def put(self, path: str, value: V) -> None:
         """Keep a value as the most recently used one."""
         self._values[path] = value
-        self._values.move_to_end(path)
+        self._touch(path)
         if len(self._values) > self._capacity:
             self._values.popitem(last=False)
 
     def forget(self, path: str) -> None:
         """Drop a value; unknown paths are fine."""
         self._values.pop(path, None)
+
+    def _touch(self, path: str) -> None:
+        # Lookups by time run in threads: each step is atomic, but another may have dropped the path in between.
+        with contextlib.suppress(KeyError):
+            self._values.move_to_end(path)

@@ -52,10 +52,10 @@ class LeaderEpochCache:
         self._starts.append(start_offset)
         self._changed()
 
-    def epoch_for(self, offset: int) -> int:
-        """Return the epoch in which `offset` was or will be written, -1 if it lies before all entries."""
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """Return the epoch in which `offset` was or will be written, None if it lies before all entries."""
         index = bisect_right(self._starts, offset) - 1
-        return self._epochs[index] if index >= 0 else UNDEFINED_EPOCH
+        return self._epochs[index] if index >= 0 else None
 
     def start_of(self, epoch: int) -> int | None:
         """Return where an epoch began, None if it is not in the cache."""

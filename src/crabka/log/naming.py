@@ -33,7 +33,6 @@ LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK_FILE: Final = ".lock"
-META_PROPERTIES: Final = "meta.properties"
 REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
 
 # Kafka keeps directory names below the usual limit of 255 bytes by cutting the topic name.

@@ -67,8 +67,9 @@ class OffsetIndex:
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry for the batch at `position` whose last offset is `offset`."""
-        self._offsets.append(offset - self.base_offset)
+        # Readers in threads find by offset: the position must be there first.
         self._positions.append(position)
+        self._offsets.append(offset - self.base_offset)
 
     def floor_position(self, offset: int) -> int:
         """Return the position of the last indexed batch that ends at or before `offset`, 0 if none does."""

@@ -80,7 +80,8 @@ class PartitionLog:
         self._tail_hints: dict[int, int] = {}
         self._truncations = 0
         self._segment_bytes = config.effective_segment_bytes
-        self._prepares = needs_preparation(config)
+        # Batches must be looked into or rewritten before they are appended (`prepare_batch`).
+        self.prepares_batches = needs_preparation(config)
 
     # -- facts -------------------------------------------------------------------------------------------------
 
@@ -147,7 +148,7 @@ class PartitionLog:
                 return AppendResult(
                     duplicate.first_offset, duplicate.last_offset, time_ms, self.log_start_offset, duplicate=True
                 )
-        if self._prepares and marker is None:
+        if self.prepares_batches and marker is None:
             batch, header, append_time_ms = prepared or prepare_batch(batch, header, self.config, now_ms)
         last_offset = first_offset + header.last_offset_delta
         size = len(batch)
@@ -476,6 +477,14 @@ class PartitionLog:
             segment.delete_later(due_ms)
         self._names_dirty = True
 
+    def has_unflushed_segments(self) -> bool:
+        """Return whether a sealed segment is not durable yet."""
+        return self.recovery_point < self._active.base_offset
+
+    def is_trimmed(self) -> bool:
+        """Return whether the log starts elsewhere than at its first segment, which only a checkpoint remembers."""
+        return self.log_start_offset != self._segments.first.base_offset
+
     # -- durability ----------------------------------------------------------------------------------------------
 
     def begin_flush(self) -> FlushPlan | None:
@@ -524,7 +533,7 @@ class PartitionLog:
         """Run with other settings from now on."""
         self.config = config
         self._segment_bytes = config.effective_segment_bytes
-        self._prepares = needs_preparation(config)
+        self.prepares_batches = needs_preparation(config)
         with self._storage_errors():
             self._active.configure(config)
 

@@ -36,7 +36,7 @@ def encode_snapshot(entries: Collection[ProducerEntry]) -> bytes:
         last = entry.batches[-1] if entry.batches else BatchMark(-1, -1, 0, -1)
         body += _ENTRY.pack(
             entry.producer_id,
-            entry.epoch,
+            entry.producer_epoch,
             last.last_sequence,
             last.last_offset,
             last.offset_delta,

@@ -64,15 +64,15 @@ class ProducerEntry:
         "batches",
         "chain_first_sequence",
         "coordinator_epoch",
-        "epoch",
         "last_timestamp",
+        "producer_epoch",
         "producer_id",
         "txn_first_offset",
     )
 
     def __init__(self, producer_id: int, epoch: int = NO_EPOCH) -> None:
         self.producer_id = producer_id
-        self.epoch = epoch
+        self.producer_epoch = epoch
         self.coordinator_epoch = NO_EPOCH
         self.last_timestamp = NO_TIMESTAMP
         # First offset of the open transaction, -1 if none is open.
@@ -87,9 +87,14 @@ class ProducerEntry:
         """Sequence of the last record of the epoch, -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
+    @property
+    def current_txn_first_offset(self) -> int | None:
+        """First offset of the open transaction, None if none is open."""
+        return self.txn_first_offset if self.txn_first_offset >= 0 else None
+
     def find_duplicate(self, header: BatchHeader) -> BatchMark | None:
         """Return the retained batch with exactly this epoch and these sequences."""
-        if header.producer_epoch != self.epoch:
+        if header.producer_epoch != self.producer_epoch:
             return None
         last_sequence = (header.base_sequence + header.last_offset_delta) & MAX_SEQUENCE
         for mark in self.batches:
@@ -108,9 +113,9 @@ class ProducerEntry:
 
     def move_to_epoch(self, epoch: int) -> None:
         """Forget the batches of an earlier epoch."""
-        if epoch != self.epoch:
+        if epoch != self.producer_epoch:
             self.batches.clear()
-            self.epoch = epoch
+            self.producer_epoch = epoch
 
 
 class ProducerStateManager:
@@ -139,6 +144,10 @@ class ProducerStateManager:
     def first_undecided_offset(self) -> int | None:
         """The first offset of an open transaction."""
         return next(iter(self._ongoing), None)
+
+    def active_producers(self) -> list[ProducerEntry]:
+        """Return the known producers (DescribeProducers)."""
+        return list(self.entries.values())
 
     def check(self, header: BatchHeader, origin: AppendOrigin, *, verify_sequence: bool = True) -> BatchMark | None:
         """Return the earlier batch if this one is its repetition, None if it is new and fits.
@@ -182,7 +191,7 @@ class ProducerStateManager:
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
-        elif entry.epoch != header.producer_epoch:
+        elif entry.producer_epoch != header.producer_epoch:
             entry.move_to_epoch(header.producer_epoch)
         delta = header.last_offset_delta
         base_sequence = header.base_sequence
@@ -242,17 +251,17 @@ class ProducerStateManager:
 
 
 def _check_epoch(entry: ProducerEntry, epoch: int) -> None:
-    if epoch < entry.epoch:
+    if epoch < entry.producer_epoch:
         raise OperationError(
             ErrorCode.invalid_producer_epoch,
             f"Epoch of producer {entry.producer_id} is {epoch}, "
-            f"which is smaller than the last seen epoch {entry.epoch}",
+            f"which is smaller than the last seen epoch {entry.producer_epoch}",
         )
 
 
 def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
     first = header.base_sequence
-    if header.producer_epoch != entry.epoch:
+    if header.producer_epoch != entry.producer_epoch:
         if first != 0:
             raise _out_of_order(entry, first, "a new epoch starts with sequence 0")
         return

@@ -33,7 +33,7 @@ from crabka.vfs import read_file
 
 if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig
-    from crabka.ports import Buffer, File, FileSystem
+    from crabka.ports import Buffer, FileSystem
 
 NEVER: Final = 1 << 63
 
@@ -308,25 +308,16 @@ class Segment:
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """Yield (position, header) of the batches from `position`, the start of a batch, on."""
-        file = self._private_file()
-        try:
-            yield from scan_headers(file, position, self.size)
-        finally:
-            if file is not (self._handle.file if self._handle else None):
-                file.close()
-
-    def _private_file(self) -> File:
-        # Scans may run in a thread, where the shared cache must not be touched.
-        return self._handle.file if self._handle else self._context.fs.open(self.log_path, read_only=True)
+        handle = self._scan_handle()
+        yield from scan_headers(handle.file, position, self.size)
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
         """Return the bytes of one batch."""
-        file = self._private_file()
-        try:
-            return file.pread(header.size_in_bytes, position)
-        finally:
-            if self._handle is None:
-                file.close()
+        return self._scan_handle().file.pread(header.size_in_bytes, position)
+
+    def _scan_handle(self) -> Handle:
+        # Scans run in threads as well, where the segment may be sealed meanwhile: the handle must be their own.
+        return self._handle or self._open_read_only(self.log_path)
 
     def read_max_timestamp(self) -> TimeIndexEntry:
         """Return the largest timestamp and the last offset of the batch that has it, from the time index."""

@@ -76,8 +76,9 @@ class TimeIndex:
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry if its timestamp is larger than all before."""
         if timestamp > (self._timestamps[-1] if self._timestamps else NO_TIMESTAMP):
-            self._timestamps.append(timestamp)
+            # Readers in threads find by timestamp: the offset must be there first.
             self._offsets.append(offset - self.base_offset)
+            self._timestamps.append(timestamp)
 
     def floor(self, timestamp: int) -> TimeIndexEntry:
         """Return the last entry whose timestamp is not above the given one; (-1, base offset) if there is none."""

@@ -50,7 +50,7 @@ def _find_in_segment(segment: Segment, timestamp: int, start_offset: int) -> Tim
 
 def find_max_timestamp(segments: Segments) -> TimestampOffset | None:
     """Return the first record with the largest timestamp of the log, None if no batch has one."""
-    best = max(segments, key=lambda segment: segment.read_max_timestamp().timestamp)
+    best = max(list(segments), key=lambda segment: segment.read_max_timestamp().timestamp)
     largest = best.read_max_timestamp()
     if largest.timestamp < 0:
         return None

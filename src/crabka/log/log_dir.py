@@ -1,0 +1,124 @@
+"""One log dir: its lock, its checkpoint files, what lies in it, and what waits there for removal.
+
+Knows directories and files, not open logs. Every method may wait for the disk and raises OSError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from crabka.errors import ConfigError, CorruptDataError
+from crabka.ids import TopicPartition
+from crabka.log import naming
+from crabka.log.checkpoints import (
+    read_clean_shutdown,
+    read_offset_checkpoint,
+    write_clean_shutdown,
+    write_offset_checkpoint,
+)
+from crabka.log.directories import read_meta_properties
+from crabka.log.naming import DirectoryKind, LogDirectoryName, parse_directory_name
+
+if TYPE_CHECKING:
+    from crabka.metadata.meta_properties import MetaProperties
+    from crabka.ports import File, FileSystem
+
+METADATA_TOPIC = "__cluster_metadata"
+
+
+@dataclass(slots=True)
+class LogDirContent:
+    """What a scan of a log dir found."""
+
+    clean: bool
+    # Broker epoch of the clean stop, -1 if there was none.
+    broker_epoch: int
+    logs: dict[TopicPartition, str] = field(default_factory=dict)
+    # Directories that were waiting for removal when the node stopped.
+    doomed: list[str] = field(default_factory=list)
+    recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
+    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+class LogDir:
+    """A directory named in `log.dirs`."""
+
+    __slots__ = ("_fs", "_lock", "path", "properties")
+
+    def __init__(self, fs: FileSystem, path: str) -> None:
+        self._fs = fs
+        self.path = path
+        self.properties: MetaProperties | None = None
+        self._lock: File | None = None
+
+    def open(self) -> None:
+        """Create the directory if needed and lock it. Raises ConfigError if another process uses it."""
+        self._fs.makedirs(self.path)
+        try:
+            self._lock = self._fs.lock(f"{self.path}/{naming.LOCK_FILE}")
+        except BlockingIOError as error:
+            raise ConfigError(f"log dir {self.path} is locked by another process") from error
+        self.properties = read_meta_properties(self._fs, self.path)
+
+    def close(self) -> None:
+        """Give the lock back."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def scan(self) -> LogDirContent:
+        """Return what lies here. The mark of a clean stop is taken away: it is true only until the first write."""
+        epoch = read_clean_shutdown(self._fs, self._path(naming.CLEAN_SHUTDOWN))
+        content = LogDirContent(clean=epoch is not None, broker_epoch=-1 if epoch is None else epoch)
+        if epoch is not None:
+            self._fs.unlink(self._path(naming.CLEAN_SHUTDOWN))
+            self._fs.fsync_dir(self.path)
+        content.recovery_points = self._read_checkpoint(naming.RECOVERY_POINT_CHECKPOINT)
+        content.high_watermarks = self._read_checkpoint(naming.REPLICATION_CHECKPOINT)
+        content.log_starts = self._read_checkpoint(naming.LOG_START_CHECKPOINT)
+        for name in self._fs.listdir(self.path):
+            parsed = parse_directory_name(name)
+            if parsed is not None and parsed.topic_partition.topic != METADATA_TOPIC:
+                self._sort_in(content, self._path(name), parsed)
+        return content
+
+    def _sort_in(self, content: LogDirContent, path: str, parsed: LogDirectoryName) -> None:
+        if not self._fs.stat(path).is_dir:
+            return
+        if parsed.kind is DirectoryKind.LOG:
+            content.logs[parsed.topic_partition] = path
+        elif parsed.kind is DirectoryKind.DELETE:
+            content.doomed.append(path)
+
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offset_checkpoint(self._fs, self._path(name))
+        except CorruptDataError:
+            # Without it everything is checked from the start: slower, never wrong.
+            return {}
+
+    def write_recovery_points(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace the recovery point checkpoint."""
+        write_offset_checkpoint(self._fs, self._path(naming.RECOVERY_POINT_CHECKPOINT), offsets)
+
+    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace the high watermark checkpoint."""
+        write_offset_checkpoint(self._fs, self._path(naming.REPLICATION_CHECKPOINT), offsets)
+
+    def write_log_starts(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace the log start checkpoint."""
+        write_offset_checkpoint(self._fs, self._path(naming.LOG_START_CHECKPOINT), offsets)
+
+    def write_clean_shutdown(self, broker_epoch: int) -> None:
+        """Leave the mark of a clean stop."""
+        write_clean_shutdown(self._fs, self._path(naming.CLEAN_SHUTDOWN), broker_epoch)
+
+    def free_bytes(self) -> int:
+        """Return the space left on the disk."""
+        return self._fs.disk_usage(self.path).free_bytes
+
+    def _path(self, name: str) -> str:
+        return f"{self.path}/{name}"

@@ -1,0 +1,330 @@
+"""All logs of a node, in one or several log dirs (JBOD).
+
+Owns the log dirs, which log lies where, and the duties that go over many logs: opening, checkpoints, flushing,
+retention, removal. A dir that fails goes offline with its logs while the others go on. It knows no requests and
+no leadership. Methods run on the loop; the node calls the duties from its timers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from crabka.config.topic import TopicConfig
+from crabka.errors import CorruptDataError, CrabkaError, StorageError
+from crabka.ids import TopicPartition
+from crabka.log.deletions import Deletions
+from crabka.log.log_dir import LogDir, LogDirContent
+from crabka.log.naming import DirectoryKind, marked_name
+from crabka.log.recovery import DAY_MS, OpenOptions, open_log
+from crabka.log.segment import SegmentContext
+
+if TYPE_CHECKING:
+    import uuid
+
+    from crabka.log.flushing import FlushPlan
+    from crabka.log.partition_log import PartitionLog
+    from crabka.ports import Runtime
+
+logger = logging.getLogger(__name__)
+
+ConfigOf = Callable[[str], TopicConfig]
+IsStray = Callable[[TopicPartition, "uuid.UUID | None"], bool]
+FailureListener = Callable[[str, "list[TopicPartition]"], None]
+
+
+class LogManager:
+    """The logs of one node. `load` must have run before anything else."""
+
+    def __init__(self, runtime: Runtime, log_dirs: Sequence[str], *, producer_id_expiration_ms: int = DAY_MS) -> None:
+        self._runtime = runtime
+        self._expiration_ms = producer_id_expiration_ms
+        self._deletions = Deletions(runtime.fs)
+        self._context = SegmentContext(runtime.fs, rng=runtime.rng, schedule_deletion=self._deletions.schedule)
+        self._dirs = {path: LogDir(runtime.fs, path) for path in log_dirs}
+        # Dir -> why it is offline.
+        self._offline: dict[str, str] = {}
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._listeners: list[FailureListener] = []
+        self._flushing: dict[PartitionLog, asyncio.Future[None]] = {}
+        # Broker epoch of the last clean stop (BrokerRegistration.previousBrokerEpoch), -1 if a dir has none.
+        self.previous_broker_epoch = -1
+
+    # -- what is here --------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        return iter(list(self._logs.values()))
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        """Return an open log, None if it is not here or its dir is offline."""
+        return self._logs.get(topic_partition)
+
+    @property
+    def online_dirs(self) -> list[str]:
+        """Paths of the log dirs that work."""
+        return [path for path in self._dirs if path not in self._offline]
+
+    @property
+    def offline_dirs(self) -> list[str]:
+        """Paths of the log dirs that failed."""
+        return list(self._offline)
+
+    @property
+    def online_directory_ids(self) -> list[uuid.UUID]:
+        """Ids of the formatted log dirs that work, as the metadata names them (KIP-858)."""
+        online = (self._dirs[path].properties for path in self.online_dirs)
+        return [properties.directory_id for properties in online if properties is not None]
+
+    def directory_id(self, path: str) -> uuid.UUID | None:
+        """Return the id of a log dir, None if it was never formatted."""
+        properties = self._dirs[path].properties
+        return properties.directory_id if properties is not None else None
+
+    def offline_reason(self, path: str) -> str | None:
+        """Return why a dir is offline, None if it works."""
+        return self._offline.get(path)
+
+    # -- opening -------------------------------------------------------------------------------------------------
+
+    async def load(self, config_of: ConfigOf | None = None, is_stray: IsStray | None = None) -> None:
+        """Lock and scan all dirs and open their logs in threads, recovering after an unclean stop.
+
+        `is_stray` tells of a log that the metadata does not place on this node: it is renamed, not deleted.
+        Raises ConfigError when another process holds a dir; a dir that fails otherwise goes offline.
+        """
+        config_of = config_of or (lambda _topic: TopicConfig())
+        epochs = []
+        for path, log_dir in self._dirs.items():
+            try:
+                log_dir.open()
+                content = await self._runtime.threads.submit(log_dir.scan)
+                epochs.append(content.broker_epoch)
+                await self._open_logs(log_dir, content, config_of)
+            except (OSError, StorageError, CorruptDataError) as error:
+                self.on_dir_failure(path, error)
+        self.previous_broker_epoch = min(epochs, default=-1)
+        if is_stray is not None:
+            for log in self:
+                if is_stray(log.topic_partition, log.topic_id):
+                    self.mark_stray(log.topic_partition)
+
+    async def _open_logs(self, log_dir: LogDir, content: LogDirContent, config_of: ConfigOf) -> None:
+        now_ms = self._runtime.clock.now_ms()
+        opening = []
+        for topic_partition, path in content.logs.items():
+            if topic_partition in self._logs:
+                raise CorruptDataError(path, f"{topic_partition} lies in {self._logs[topic_partition].path} as well")
+            options = OpenOptions(
+                clean=content.clean,
+                recovery_point=content.recovery_points.get(topic_partition, 0),
+                log_start_offset=content.log_starts.get(topic_partition, 0),
+                high_watermark=content.high_watermarks.get(topic_partition, 0),
+                now_ms=now_ms,
+                producer_id_expiration_ms=self._expiration_ms,
+            )
+            config = config_of(topic_partition.topic)
+            opening.append(
+                self._runtime.threads.submit(open_log, self._context, path, topic_partition, config, options)
+            )
+        for outcome in await asyncio.gather(*opening, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+            self._logs[outcome.topic_partition] = outcome
+        for path in content.doomed:
+            self._deletions.schedule(path, now_ms)
+        if not content.clean and content.logs:
+            logger.info("recovered %d logs in %s after an unclean stop", len(content.logs), log_dir.path)
+
+    def create(
+        self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: TopicConfig, log_dir: str | None = None
+    ) -> PartitionLog:
+        """Create a log, in the dir with the fewest logs unless one is given; among equals, the one with most space.
+
+        A log that exists is returned as it is. Raises StorageError when the disk fails or no dir is left.
+        """
+        existing = self._logs.get(topic_partition)
+        if existing is not None:
+            return existing
+        directory = log_dir if log_dir is not None else self._choose_dir()
+        options = OpenOptions(clean=True, now_ms=self._runtime.clock.now_ms(), topic_id=topic_id)
+        log = open_log(self._context, f"{directory}/{topic_partition}", topic_partition, config, options)
+        self._logs[topic_partition] = log
+        return log
+
+    def _choose_dir(self) -> str:
+        online = self.online_dirs
+        if not online:
+            raise StorageError(", ".join(self._dirs), "no log dir is online")
+        counts = dict.fromkeys(online, 0)
+        for log in self._logs.values():
+            counts[log.log_dir] += 1
+        fewest = min(counts.values())
+        candidates = [path for path in online if counts[path] == fewest]
+        if len(candidates) == 1:
+            return candidates[0]
+        try:
+            return max(candidates, key=lambda path: self._dirs[path].free_bytes())
+        except OSError:
+            return candidates[0]
+
+    # -- taking away ---------------------------------------------------------------------------------------------
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Rename a log to `-delete`; its files go after `file.delete.delay.ms`. Unknown logs are fine."""
+        log = self._logs.pop(topic_partition, None)
+        if log is None:
+            return
+        try:
+            log.delete(self._runtime.new_uuid(), self._runtime.clock.now_ms())
+        except StorageError as error:
+            self.on_dir_failure(error.log_dir, error)
+
+    def mark_stray(self, topic_partition: TopicPartition) -> None:
+        """Set a log aside that the metadata does not place here: close it and rename it to `-stray`."""
+        log = self._logs.pop(topic_partition, None)
+        if log is None:
+            return
+        try:
+            log.close(clean=True)
+            name = marked_name(topic_partition, DirectoryKind.STRAY, self._runtime.new_uuid())
+            path = log.rename_directory(name)
+        except StorageError as error:
+            self.on_dir_failure(error.log_dir, error)
+        else:
+            logger.warning("the metadata does not place %s on this node: kept as %s", topic_partition, path)
+
+    def subscribe_failures(self, listener: FailureListener) -> None:
+        """Call `listener(dir, lost logs)` whenever a dir goes offline."""
+        self._listeners.append(listener)
+
+    def on_dir_failure(self, path: str, error: Exception | None = None) -> None:
+        """Take a log dir offline with all its logs. A second report is ignored."""
+        if path in self._offline or path not in self._dirs:
+            return
+        self._offline[path] = str(error) if error is not None else "failed"
+        lost = [topic_partition for topic_partition, log in self._logs.items() if log.log_dir == path]
+        logger.error("log dir %s is offline with %d logs: %s", path, len(lost), error)
+        for topic_partition in lost:
+            self._logs.pop(topic_partition).close(clean=False)
+        for listener in self._listeners:
+            listener(path, lost)
+
+    # -- duties --------------------------------------------------------------------------------------------------
+
+    def run_retention(self, now_ms: int) -> int:
+        """Apply retention to all logs and forget silent producers; return how many segments went."""
+        count = 0
+        for log in self:
+            try:
+                count += len(log.apply_retention(now_ms))
+            except StorageError as error:
+                self.on_dir_failure(error.log_dir, error)
+            log.producer_state.remove_expired(now_ms, self._expiration_ms)
+        return count
+
+    def run_deletions(self, now_ms: int) -> asyncio.Future[None] | None:
+        """Remove in a thread what is due; returns its future, None if nothing is due."""
+        due = self._deletions.take_due(now_ms)
+        if not due:
+            return None
+        future = self._runtime.threads.submit(self._deletions.remove, due)
+        future.add_done_callback(self._log_failure)
+        return future
+
+    @staticmethod
+    def _log_failure(future: asyncio.Future[None]) -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            logger.warning("cannot remove deleted files: %s", error)
+
+    def flush_dirty(self, now_ms: int) -> asyncio.Future[list[Any]]:
+        """Flush in threads the logs with sealed segments not yet durable, or with `flush.ms` passed.
+
+        The returned future needs no waiting for; failures take the dir offline.
+        """
+        for log in self:
+            due = log.has_unflushed_segments() or now_ms - log.last_flush_ms >= log.config.flush_ms
+            plan = log.begin_flush() if due and log not in self._flushing else None
+            if plan is not None:
+                future = self._runtime.threads.submit(plan.run)
+                self._flushing[log] = future
+                future.add_done_callback(partial(self._on_flushed, log, plan, now_ms))
+        return asyncio.gather(*self._flushing.values(), return_exceptions=True)
+
+    def _on_flushed(self, log: PartitionLog, plan: FlushPlan, now_ms: int, future: asyncio.Future[None]) -> None:
+        del self._flushing[log]
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            log.finish_flush(plan, now_ms)
+        elif isinstance(error, OSError):
+            self.on_dir_failure(log.log_dir, error)
+        else:
+            raise error
+
+    def write_checkpoints(self) -> None:
+        """Write recovery points, high watermarks and log starts of all dirs. Waits for the disk; any thread will do."""
+        for path in self.online_dirs:
+            self._checkpoint(path, self._write_all_checkpoints)
+
+    def write_recovery_checkpoint(self, path: str) -> None:
+        """Write the recovery points of a dir: after a truncation, before the log is appended to again."""
+        self._checkpoint(path, self._write_recovery_points)
+
+    def write_log_start_checkpoints(self, paths: Iterable[str]) -> None:
+        """Write the log starts of these dirs, after DeleteRecords. Waits for the disk."""
+        for path in paths:
+            self._checkpoint(path, self._write_log_starts)
+
+    def _checkpoint(self, path: str, write: Callable[[LogDir, list[PartitionLog]], None]) -> None:
+        try:
+            write(self._dirs[path], [log for log in self if log.log_dir == path])
+        except OSError as error:
+            self.on_dir_failure(path, error)
+
+    def _write_all_checkpoints(self, log_dir: LogDir, logs: list[PartitionLog]) -> None:
+        self._write_recovery_points(log_dir, logs)
+        log_dir.write_high_watermarks({log.topic_partition: log.high_watermark for log in logs})
+        self._write_log_starts(log_dir, logs)
+
+    @staticmethod
+    def _write_recovery_points(log_dir: LogDir, logs: list[PartitionLog]) -> None:
+        log_dir.write_recovery_points({log.topic_partition: log.recovery_point for log in logs})
+
+    @staticmethod
+    def _write_log_starts(log_dir: LogDir, logs: list[PartitionLog]) -> None:
+        kept = (log for log in logs if log.is_trimmed() or log.config.remote_storage_enable)
+        log_dir.write_log_starts({log.topic_partition: log.log_start_offset for log in kept})
+
+    # -- stopping ------------------------------------------------------------------------------------------------
+
+    async def shutdown(self, broker_epoch: int = -1) -> None:
+        """Close all logs cleanly, write the checkpoints and the mark of a clean stop, give the dirs back."""
+        await asyncio.gather(*self._flushing.values(), return_exceptions=True)
+        by_dir: dict[str, list[PartitionLog]] = {path: [] for path in self.online_dirs}
+        for log in self:
+            by_dir[log.log_dir].append(log)
+        closing = [
+            self._runtime.threads.submit(self._close_dir, path, logs, broker_epoch) for path, logs in by_dir.items()
+        ]
+        outcomes = await asyncio.gather(*closing, return_exceptions=True)
+        for path, outcome in zip(by_dir, outcomes, strict=True):
+            if isinstance(outcome, (OSError, CrabkaError)):
+                self.on_dir_failure(path, outcome)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+        self._logs.clear()
+        for log_dir in self._dirs.values():
+            log_dir.close()
+
+    def _close_dir(self, path: str, logs: list[PartitionLog], broker_epoch: int) -> None:
+        for log in logs:
+            log.close(clean=True)
+        self._write_all_checkpoints(self._dirs[path], logs)
+        self._dirs[path].write_clean_shutdown(broker_epoch)
