@@ -82,8 +82,8 @@ def parse_group_overrides(overrides: Mapping[str, str], limits: Mapping[str, Val
         if key is None:
             raise ConfigError(f"Unknown group config name: {name}")
         parsed[name] = key.parse(text)
-    for name in parsed:
-        _check_limits(name, parsed[name], limits)
+    for name, value in parsed.items():
+        _check_limits(name, value, limits)
     for kind in ("consumer", "share", "streams"):
         _check_heartbeat(kind, parsed, limits)
     return parsed

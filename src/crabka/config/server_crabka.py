@@ -4,13 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crabka.config.keys import boolean
+from crabka.config.keys import STRING, ConfigKey, Value, boolean
+from crabka.config.listeners import parse_address
+from crabka.config.validators import Matches
+from crabka.errors import ConfigError
+
+
+def _is_address(value: Value) -> bool:
+    if value is None:
+        return True
+    try:
+        parse_address(str(value))
+    except ConfigError:
+        return False
+    return True
+
+
+HTTP_ADDRESS = Matches(_is_address, "HOST:PORT", "Not an address of the form HOST:PORT")
 
 CRABKA_KEYS = (
     boolean(
         "crabka.validate.records",
         "Look into every batch that is produced, not only into its header, and refuse malformed records.",
         default=False,
+    ),
+    ConfigKey(
+        "crabka.http.listener",
+        STRING,
+        None,
+        "Where /metrics, /healthz and /readyz are served over HTTP, as HOST:PORT; without it they are not served.",
+        HTTP_ADDRESS,
     ),
 )
 
@@ -20,3 +43,4 @@ class CrabkaSettings:
     """Parsed values of the keys above; a field is named as its key."""
 
     crabka_validate_records: bool
+    crabka_http_listener: str | None

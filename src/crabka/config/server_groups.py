@@ -131,7 +131,7 @@ GROUPS_KEYS = (
         STRING,
         "bidirectional",
         "Whether groups may move between the classic protocol and KIP-848.",
-        OneOf(("(case insensitive) [DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL")),
+        OneOf(("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"), ignore_case=True),
     ),
     ConfigKey(
         "group.consumer.regex.refresh.interval.ms",

@@ -97,7 +97,7 @@ SASL_KEYS = (
         "sasl.oauthbearer.assertion.algorithm",
         STRING,
         default="RS256",
-        validator=OneOf(("(case insensitive) [ES256", "RS256")),
+        validator=OneOf(("ES256", "RS256"), ignore_case=True),
     ),
     _security_key("sasl.oauthbearer.assertion.claim.aud", STRING),
     _security_key("sasl.oauthbearer.assertion.claim.exp.seconds", INT, default=300, validator=Between(0, 86_400)),

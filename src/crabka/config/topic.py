@@ -341,9 +341,32 @@ def check_consistency(config: TopicConfig) -> None:
             f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
             f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
         )
-    if config.remote_storage_enable:
-        _check_local_retention("ms", config.retention_ms, config.local_retention_ms)
-        _check_local_retention("bytes", config.retention_bytes, config.local_retention_bytes)
+
+
+def check_remote_storage(config: TopicConfig, *, system_enabled: bool) -> None:
+    """Raise ConfigError when a topic asks for the remote tier in a way that cannot work (KIP-405, KIP-950)."""
+    if not config.remote_storage_enable:
+        return
+    if not system_enabled:
+        raise ConfigError(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+    if config.compact:
+        raise ConfigError(
+            "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
+        )
+    for unit, total, local in (
+        ("ms", config.retention_ms, config.local_retention_ms),
+        ("bytes", config.retention_bytes, config.local_retention_bytes),
+    ):
+        if config.remote_log_copy_disable and local not in (-2, total):
+            raise ConfigError(
+                f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and "
+                f"`retention.{unit}` must be set to the identical value because there will be no more logs "
+                "copied to the remote storage."
+            )
+        _check_local_retention(unit, total, local)
 
 
 def _check_local_retention(unit: str, total: int, local: int) -> None:

@@ -20,6 +20,7 @@ from crabka.config.resolve import (
 )
 from crabka.config.server import ServerConfig
 from tests.support.golden import GOLDEN
+from tests.unit.config.nodes import server
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,18 +59,6 @@ def _golden_server() -> ServerConfig:
     return ServerConfig.from_properties(static, insecure_ignore_security=True)[0]
 
 
-def _server(**changes: str) -> ServerConfig:
-    properties = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.bootstrap.servers": "localhost:9093",
-    }
-    dotted = {name.replace("_", "."): text for name, text in changes.items()}
-    return ServerConfig.from_properties({**properties, **dotted})[0]
-
-
 def _only(entries: Iterable[ConfigEntry], name: str) -> ConfigEntry:
     return next(entry for entry in entries if entry.name == name)
 
@@ -82,7 +71,7 @@ def test_topic_without_settings_is_described_as_kafka_does() -> None:
 def test_broker_is_described_as_kafka_does() -> None:
     described = _as_golden(describe_broker_configs(_golden_server(), {}, _CLUSTER_DEFAULT))
     own = {name: entry for name, entry in described.items() if name.startswith("crabka.")}
-    assert set(own) == {"crabka.validate.records"}
+    assert set(own) == {"crabka.http.listener", "crabka.validate.records"}
     assert {name: entry for name, entry in described.items() if name not in own} == _golden("broker_configs.json")
 
 
@@ -95,14 +84,14 @@ def test_unknown_subscription_is_described_as_kafka_does() -> None:
 
 
 def test_every_known_setting_has_a_text_of_its_own() -> None:
-    for entry in describe_broker_configs(_server(), {}, {}):
+    for entry in describe_broker_configs(server(), {}, {}):
         assert entry.doc
 
 
 def test_topic_setting_lies_over_dynamic_static_and_default() -> None:
     entries = describe_topic_configs(
         {"retention.bytes": "4"},
-        _server(log_retention_bytes="1"),
+        server(log_retention_bytes="1"),
         {"log.retention.bytes": "3"},
         {"log.retention.bytes": "2"},
     )
@@ -118,18 +107,18 @@ def test_topic_setting_lies_over_dynamic_static_and_default() -> None:
 
 
 def test_broker_own_setting_wins_over_the_cluster_default() -> None:
-    entries = describe_topic_configs({}, _server(), {"log.retention.bytes": "3"}, {"log.retention.bytes": "2"})
+    entries = describe_topic_configs({}, server(), {"log.retention.bytes": "3"}, {"log.retention.bytes": "2"})
     assert _only(entries, "retention.bytes").value == "3"
 
 
 def test_retention_in_hours_changes_the_topic_value_without_a_synonym() -> None:
-    entry = _only(describe_topic_configs({}, _server(log_retention_hours="2"), {}, {}), "retention.ms")
+    entry = _only(describe_topic_configs({}, server(log_retention_hours="2"), {}, {}), "retention.ms")
     assert (entry.value, entry.source, entry.synonyms) == ("7200000", ConfigSource.DEFAULT_CONFIG, ())
 
 
 def test_retention_in_ms_lists_the_weaker_units_behind_it() -> None:
-    server = _server(log_retention_hours="2", log_retention_ms="5")
-    entry = _only(describe_topic_configs({}, server, {}, {}), "retention.ms")
+    node = server(log_retention_hours="2", log_retention_ms="5")
+    entry = _only(describe_topic_configs({}, node, {}, {}), "retention.ms")
     assert entry.value == "5"
     assert entry.synonyms == (
         Synonym("log.retention.ms", "5", ConfigSource.STATIC_BROKER_CONFIG),
@@ -140,33 +129,33 @@ def test_retention_in_ms_lists_the_weaker_units_behind_it() -> None:
 
 @pytest.mark.parametrize(("overrides", "listed"), [({}, False), ({"internal.segment.bytes": "64"}, True)])
 def test_internal_topic_setting_is_listed_only_where_set(overrides: Mapping[str, str], *, listed: bool) -> None:
-    names = {entry.name for entry in describe_topic_configs(overrides, _server(), {}, {})}
+    names = {entry.name for entry in describe_topic_configs(overrides, server(), {}, {})}
     assert ("internal.segment.bytes" in names) is listed
 
 
 def test_internal_broker_setting_is_listed_only_where_set() -> None:
-    assert "log.initial.task.delay.ms" not in {e.name for e in describe_broker_configs(_server(), {}, {})}
-    entry = _only(describe_broker_configs(_server(log_initial_task_delay_ms="5"), {}, {}), "log.initial.task.delay.ms")
+    assert "log.initial.task.delay.ms" not in {e.name for e in describe_broker_configs(server(), {}, {})}
+    entry = _only(describe_broker_configs(server(log_initial_task_delay_ms="5"), {}, {}), "log.initial.task.delay.ms")
     assert entry.value == "5"
 
 
 def test_unknown_broker_setting_is_hidden() -> None:
-    server = ServerConfig.from_properties({**_server().static, "my.plugin.password": "secret"})[0]
-    entry = _only(describe_broker_configs(server, {}, {}), "my.plugin.password")
+    node = ServerConfig.from_properties({**server().static, "my.plugin.password": "secret"})[0]
+    entry = _only(describe_broker_configs(node, {}, {}), "my.plugin.password")
     assert (entry.value, entry.is_sensitive, entry.read_only) == (None, True, True)
     assert entry.synonyms == (Synonym("my.plugin.password", None, ConfigSource.STATIC_BROKER_CONFIG),)
 
 
 def test_dynamic_throttle_rate_is_shown_on_the_broker_that_has_it() -> None:
     entry = _only(
-        describe_broker_configs(_server(), {"leader.replication.throttled.rate": "7"}, {}),
+        describe_broker_configs(server(), {"leader.replication.throttled.rate": "7"}, {}),
         "leader.replication.throttled.rate",
     )
     assert (entry.value, entry.source) == ("7", ConfigSource.DYNAMIC_BROKER_CONFIG)
 
 
 def test_cluster_default_lists_only_what_is_set() -> None:
-    entries = BrokerLayers(_server(), {}, {"log.retention.ms": "9", "plugin.secret": "x"}).describe_cluster_default()
+    entries = BrokerLayers(server(), {}, {"log.retention.ms": "9", "plugin.secret": "x"}).describe_cluster_default()
     assert [(e.name, e.value, e.is_sensitive) for e in entries] == [
         ("log.retention.ms", "9", False),
         ("plugin.secret", None, True),
@@ -175,7 +164,7 @@ def test_cluster_default_lists_only_what_is_set() -> None:
 
 
 def test_group_setting_lies_over_the_broker_value() -> None:
-    entries = describe_group_configs({"consumer.session.timeout.ms": "50000"}, _server(), {}, {})
+    entries = describe_group_configs({"consumer.session.timeout.ms": "50000"}, server(), {}, {})
     entry = _only(entries, "consumer.session.timeout.ms")
     assert (entry.value, entry.source) == ("50000", ConfigSource.GROUP_CONFIG)
     assert [s.name for s in entry.synonyms] == ["consumer.session.timeout.ms", "group.consumer.session.timeout.ms"]

@@ -1,0 +1,71 @@
+"""Listener lists and addresses."""
+
+from __future__ import annotations
+
+import pytest
+
+from crabka.config.listeners import (
+    Endpoint,
+    check_ports,
+    format_address,
+    parse_address,
+    parse_endpoints,
+    parse_protocol_map,
+)
+from crabka.errors import ConfigError
+
+_PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "SECURE": "SASL_SSL"}
+
+
+def test_listener_is_split_into_name_host_and_port() -> None:
+    parsed = parse_endpoints("listeners", ["PLAINTEXT://localhost:9092", "secure://:0"], _PROTOCOLS)
+    assert parsed == (Endpoint("PLAINTEXT", "localhost", 9092), Endpoint("SECURE", "", 0, "SASL_SSL"))
+    assert [str(endpoint) for endpoint in parsed] == ["PLAINTEXT://localhost:9092", "SECURE://:0"]
+
+
+def test_ipv6_host_stands_in_brackets() -> None:
+    (endpoint,) = parse_endpoints("listeners", ["PLAINTEXT://[::1]:9092"], _PROTOCOLS)
+    assert (endpoint.host, str(endpoint)) == ("::1", "PLAINTEXT://[::1]:9092")
+    assert format_address("::1", 5) == "[::1]:5"
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["localhost:9092"], "is not a listener of the form NAME://HOST:PORT"),
+        (["PLAINTEXT://localhost"], "is not a listener of the form"),
+        (["PLAINTEXT://localhost:99999"], "is not a listener of the form"),
+        (["OTHER://:1"], "no security protocol is defined for listener OTHER"),
+        (["PLAINTEXT://:1", "plaintext://:2"], "each listener must have a different name"),
+    ],
+)
+def test_bad_listener_is_refused(texts: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_endpoints("listeners", texts, _PROTOCOLS)
+
+
+def test_two_listeners_cannot_share_a_port_unless_it_is_free_choice() -> None:
+    check_ports([Endpoint("A", "", 0), Endpoint("B", "", 0), Endpoint("C", "h", 1), Endpoint("D", "i", 1)])
+    with pytest.raises(ConfigError, match="A and B have the same port 1"):
+        check_ports([Endpoint("A", "", 1), Endpoint("B", "", 1)])
+
+
+def test_protocol_map_is_read() -> None:
+    assert parse_protocol_map("a:plaintext, B:SASL_SSL,") == {"A": "PLAINTEXT", "B": "SASL_SSL"}
+
+
+@pytest.mark.parametrize("text", ["A", "A:NOPE", "A:SSL,a:SSL"])
+def test_bad_protocol_map_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"listener\.security\.protocol\.map"):
+        parse_protocol_map(text)
+
+
+@pytest.mark.parametrize(("text", "address"), [("h:1", ("h", 1)), ("[::1]:0", ("::1", 0)), (":9092", ("", 9092))])
+def test_address_is_split(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["h", "h:", "h:x", "h:70000", "::1:5"])
+def test_bad_address_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not an address"):
+        parse_address(text)

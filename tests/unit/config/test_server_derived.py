@@ -1,0 +1,71 @@
+"""Settings that follow from several keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from crabka.config.listeners import Endpoint
+from crabka.errors import ConfigError
+from tests.unit.config.nodes import server
+
+
+@pytest.mark.parametrize(
+    ("changes", "retention_ms"),
+    [
+        ({}, 168 * 3_600_000),
+        ({"log_retention_hours": "1"}, 3_600_000),
+        ({"log_retention_hours": "1", "log_retention_minutes": "2"}, 120_000),
+        ({"log_retention_hours": "1", "log_retention_minutes": "2", "log_retention_ms": "3"}, 3),
+        ({"log_retention_ms": "-1"}, -1),
+        ({"log_retention_hours": "-1"}, -1),
+    ],
+)
+def test_finest_unit_of_retention_wins(changes: dict[str, str], retention_ms: int) -> None:
+    assert server(**changes).log_retention_ms == retention_ms
+
+
+def test_retention_of_zero_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"must be unlimited \(-1\) or"):
+        server(log_retention_ms="0")
+
+
+def test_roll_times_fall_back_to_hours() -> None:
+    config = server(log_roll_hours="2", log_roll_jitter_hours="1")
+    assert (config.log_roll_ms, config.log_roll_jitter_ms) == (7_200_000, 3_600_000)
+    assert server(log_roll_hours="2", log_roll_ms="9").log_roll_ms == 9
+
+
+def test_log_dirs_win_over_log_dir_and_metadata_goes_to_the_first() -> None:
+    config = server(log_dirs="a, b", log_dir="c")
+    assert (config.log_dirs, config.metadata_log_dir) == (("a", "b"), "a")
+    assert server(metadata_log_dir="m").metadata_log_dir == "m"
+
+
+def test_listeners_are_advertised_unless_others_are_given() -> None:
+    config = server(advertised_listeners="PLAINTEXT://broker.example:19092,CONTROLLER://c.example:1")
+    assert config.advertised_listeners == (Endpoint("PLAINTEXT", "broker.example", 19092),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"advertised_listeners": "PLAINTEXT://0.0.0.0:9092"}, r"nonroutable meta-address 0\.0\.0\.0"),
+        ({"advertised_listeners": "SSL://h:1"}, "SSL is not among the listeners"),
+        ({"inter_broker_listener_name": "CONTROLLER"}, "CONTROLLER is not among the broker's listeners"),
+        ({"listeners": "PLAINTEXT://:1,CONTROLLER://:1"}, "have the same port 1"),
+        ({"listeners": "EXTRA://:1,CONTROLLER://:2"}, "no security protocol is defined for listener EXTRA"),
+        ({"max_connections_per_ip_overrides": "host"}, "is not of the form HOST:COUNT"),
+    ],
+)
+def test_bad_listeners_are_refused(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        server(**changes)
+
+
+def test_named_listener_is_used_between_brokers() -> None:
+    config = server(
+        listeners="A://:1,B://:2,CONTROLLER://:3",
+        listener_security_protocol_map="A:PLAINTEXT,B:PLAINTEXT",
+        inter_broker_listener_name="b",
+    )
+    assert config.inter_broker_listener_name == "B"

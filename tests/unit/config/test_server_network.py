@@ -1,0 +1,31 @@
+"""Settings of sockets and requests."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from crabka.config.keys import index_keys
+from crabka.config.server_network import NETWORK_KEYS, NetworkSettings
+from crabka.config.topic import field_name
+from crabka.errors import ConfigError
+from tests.unit.config.nodes import server
+
+
+def test_every_field_is_a_key_that_has_an_effect() -> None:
+    effects = {field_name(key.name): key.effect for key in NETWORK_KEYS}
+    fields = {field.name for field in dataclasses.fields(NetworkSettings)}
+    assert fields <= set(effects)
+    assert {effects[name] for name in fields} == {"full"}
+
+
+def test_value_is_checked_and_becomes_a_field() -> None:
+    key = index_keys(NETWORK_KEYS)["socket.request.max.bytes"]
+    assert server().socket_request_max_bytes == key.default_value
+    with pytest.raises(ConfigError, match="Invalid value 0 for configuration"):
+        server(socket_request_max_bytes="0")
+
+
+def test_scope_says_when_a_key_may_change() -> None:
+    assert index_keys(NETWORK_KEYS)["max.connections"].scope == "cluster-wide"

@@ -1,0 +1,31 @@
+"""Settings of replication."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from crabka.config.keys import index_keys
+from crabka.config.server_replication import REPLICATION_KEYS, ReplicationSettings
+from crabka.config.topic import field_name
+from crabka.errors import ConfigError
+from tests.unit.config.nodes import server
+
+
+def test_every_field_is_a_key_that_has_an_effect() -> None:
+    effects = {field_name(key.name): key.effect for key in REPLICATION_KEYS}
+    fields = {field.name for field in dataclasses.fields(ReplicationSettings)}
+    assert fields <= set(effects)
+    assert {effects[name] for name in fields} == {"full"}
+
+
+def test_value_is_checked_and_becomes_a_field() -> None:
+    key = index_keys(REPLICATION_KEYS)["replica.fetch.max.bytes"]
+    assert server().replica_fetch_max_bytes == key.default_value
+    with pytest.raises(ConfigError, match="Invalid value -1 for configuration"):
+        server(replica_fetch_max_bytes="-1")
+
+
+def test_scope_says_when_a_key_may_change() -> None:
+    assert index_keys(REPLICATION_KEYS)["num.replica.fetchers"].scope == "cluster-wide"

@@ -1,0 +1,106 @@
+"""Settings of topics: defaults, overrides and contradictions."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from crabka.config.topic import TOPIC_KEYS, TopicConfig, check_remote_storage, field_name
+from crabka.errors import ConfigError
+
+
+def test_fields_are_the_keys_with_the_same_defaults() -> None:
+    defaults = dataclasses.asdict(TopicConfig())
+    declared = {field_name(name): key.default_value for name, key in TOPIC_KEYS.items()}
+    assert defaults.pop("cleanup_policy") == frozenset({"delete"})
+    assert declared.pop("cleanup_policy") == ("delete",)
+    assert defaults == declared
+
+
+def test_overrides_are_parsed_over_the_given_defaults() -> None:
+    base = TopicConfig(retention_ms=1, segment_ms=2)
+    config = TopicConfig.from_overrides({"segment.ms": "3", "cleanup.policy": "compact, delete"}, base)
+    assert (config.retention_ms, config.segment_ms) == (1, 3)
+    assert config.compact
+    assert config.delete
+
+
+def test_empty_cleanup_policy_neither_deletes_nor_compacts() -> None:
+    config = TopicConfig.from_overrides({"cleanup.policy": ""})
+    assert not config.compact
+    assert not config.delete
+
+
+def test_internal_segment_size_wins_and_may_be_small() -> None:
+    assert TopicConfig().effective_segment_bytes == 1 << 30
+    assert TopicConfig.from_overrides({"internal.segment.bytes": "64"}).effective_segment_bytes == 64
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"foo": "1"}, "Unknown topic config name: foo"),
+        ({"segment.bytes": "1"}, "Invalid value 1 for configuration segment.bytes: Value must be at least 1048576"),
+        (
+            {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"},
+            "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (5)",
+        ),
+    ],
+)
+def test_bad_settings_are_refused_in_kafkas_words(overrides: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        TopicConfig.from_overrides(overrides)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"cleanup.policy": "compact"},
+            "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list.",
+        ),
+        (
+            {"retention.ms": "5", "local.retention.ms": "10"},
+            (
+                "Invalid value 10 for configuration local.retention.ms: "
+                "Value must not be more than retention.ms property value: 5"
+            ),
+        ),
+        (
+            {"retention.ms": "5", "local.retention.ms": "-1"},
+            (
+                "Invalid value -1 for configuration local.retention.ms: "
+                "Value must not be -1 as retention.ms value is set as 5."
+            ),
+        ),
+        (
+            {"retention.bytes": "5", "local.retention.bytes": "10"},
+            (
+                "Invalid value 10 for configuration local.retention.bytes: "
+                "Value must not be more than retention.bytes property value: 5"
+            ),
+        ),
+        (
+            {"remote.log.copy.disable": "true", "local.retention.ms": "1"},
+            (
+                "When `remote.log.copy.disable` is set to true, the `local.retention.ms` and `retention.ms` must be set "
+                "to the identical value because there will be no more logs copied to the remote storage."
+            ),
+        ),
+    ],
+)
+def test_tiered_topic_is_checked_as_kafka_does(changes: dict[str, str], message: str) -> None:
+    config = TopicConfig.from_overrides({"remote.storage.enable": "true", **changes})
+    with pytest.raises(ConfigError) as caught:
+        check_remote_storage(config, system_enabled=True)
+    assert str(caught.value) == message
+
+
+def test_tiered_topic_needs_a_node_with_a_tier() -> None:
+    config = TopicConfig(remote_storage_enable=True)
+    with pytest.raises(ConfigError, match="Tiered Storage functionality is disabled in the broker"):
+        check_remote_storage(config, system_enabled=False)
+    check_remote_storage(config, system_enabled=True)
+    check_remote_storage(TopicConfig(), system_enabled=False)
