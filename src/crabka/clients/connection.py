@@ -141,9 +141,11 @@ class Connection(asyncio.Protocol):
         version = self.version_of(api_key, max_version)
         return await self._exchange(api_key, version, build(request_types(api_key, version)), timeout_ms)
 
-    async def send_without_response(self, api_key: ApiKey, build: BodyBuilder) -> None:
+    async def send_without_response(
+        self, api_key: ApiKey, build: BodyBuilder, *, max_version: int | None = None
+    ) -> None:
         """Send a request that the broker does not answer: Produce with acks=0."""
-        version = self.version_of(api_key)
+        version = self.version_of(api_key, max_version)
         body = build(request_types(api_key, version))
         await self._write_in_turn(api_key, version, body, expects_response=False)
 

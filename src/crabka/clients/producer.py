@@ -75,7 +75,7 @@ class Producer:
         self._scope = TaskScope()
         self._wake = asyncio.Event()
         self._progress = asyncio.Condition()
-        self._helpers: dict[str, asyncio.Task[Any]] = {}
+        self._chores: dict[str, asyncio.Task[Any]] = {}
         self._loop_task: asyncio.Task[Any] | None = None
         self._failure: Exception | None = None
         self._is_closed = False
@@ -207,9 +207,9 @@ class Producer:
             if at_ms > now_ms:
                 due_ms = at_ms if due_ms is None else min(due_ms, at_ms)
             elif (leader := self._leader_of(queue.partition)) is None:
-                self._start_helper("metadata", self._look_up_leaders())
+                self._start_chore("metadata", self._look_up_leaders())
             elif not self._has_identity(queue):
-                self._start_helper("identity", self._allocate_identity())
+                self._start_chore("identity", self._allocate_identity())
             else:
                 by_node[leader].append(queue)
         for node_id, queues in by_node.items():
@@ -252,7 +252,7 @@ class Producer:
         }
         build = produce_request(batches, self._settings.acks, self._settings.request_timeout_ms, topic_ids)
         if self._settings.acks == 0:
-            await connection.send_without_response(ApiKey.PRODUCE, build.body)
+            await connection.send_without_response(ApiKey.PRODUCE, build.body, max_version=build.max_version)
             return {batch.partition: PartitionOutcome.of_success(-1) for batch in batches}
         # The broker may use the whole timeout to replicate; the answer needs some time on top.
         response = await connection.request(
@@ -310,10 +310,10 @@ class Producer:
             queue.identity = self._identity
         return queue.identity is not None
 
-    def _start_helper(self, name: str, coroutine: Any) -> None:
-        running = self._helpers.get(name)
+    def _start_chore(self, name: str, coroutine: Any) -> None:
+        running = self._chores.get(name)
         if running is None or running.done():
-            self._helpers[name] = self._scope.start(coroutine)
+            self._chores[name] = self._scope.start(coroutine)
         else:
             coroutine.close()
 

@@ -1,0 +1,342 @@
+"""Administration of a cluster: topics, configs, offsets, log dirs, producers, features.
+
+Each call is one Kafka request, sent to some broker (which forwards to the controller), to the partition's leader or
+to the broker it is about. Calls for several things are carried out for all of them; if some fail, the first error is
+raised as OperationError after the rest is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from crabka._kio import ErrorCode
+from crabka.clients.admin_types import (
+    ActiveProducer,
+    ClusterDescription,
+    ConfigChange,
+    ConfigResource,
+    ConfigValue,
+    CreatedTopic,
+    FeatureRange,
+    LogDirDescription,
+    NewTopic,
+    ReplicaInfo,
+    ResourceType,
+)
+from crabka.clients.cluster import Cluster
+from crabka.clients.connection import BodyBuilder, Connection
+from crabka.clients.leader_requests import Answers, ask_leaders, by_topic, error_or
+from crabka.clients.metadata import BrokerEndpoint, TopicMetadata
+from crabka.clients.offsets import OffsetAndTimestamp, list_offsets
+from crabka.errors import OperationError
+from crabka.ids import ZERO_UUID, TopicPartition
+from crabka.protocol.apis import ApiKey, MessageTypes
+
+_RETRIED_CODES = frozenset({ErrorCode.not_controller, ErrorCode.coordinator_load_in_progress})
+
+
+class Admin:
+    """Administrative calls over a cluster's connections; closing the cluster is the caller's matter."""
+
+    def __init__(self, cluster: Cluster, timeout_ms: int = 30_000) -> None:
+        self._cluster = cluster
+        self._timeout_ms = timeout_ms
+
+    async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
+        """Create topics. Raises OperationError (topic_already_exists, invalid_config, ...)."""
+
+        def build(types: MessageTypes) -> Any:
+            entries = [_new_topic(types, topic) for topic in topics]
+            return types.message(topics=entries, timeout=self._timeout_ms, validate_only=validate_only)
+
+        response = await self._ask(ApiKey.CREATE_TOPICS, build)
+        _raise_first(response.topics, "topic")
+        for topic in topics:
+            self._cluster.invalidate(topic.name)
+        return [
+            CreatedTopic(
+                result.name,
+                getattr(result, "topic_id", None) or ZERO_UUID,
+                getattr(result, "num_partitions", -1),
+                getattr(result, "replication_factor", -1),
+            )
+            for result in response.topics
+        ]
+
+    async def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics by name. Raises OperationError (unknown_topic_or_partition, ...)."""
+
+        def build(types: MessageTypes) -> Any:
+            states = [types.new("DeleteTopicState", name=name, topic_id=None) for name in names]
+            return types.message(topics=states, topic_names=names, timeout=self._timeout_ms)
+
+        response = await self._ask(ApiKey.DELETE_TOPICS, build)
+        for name in names:
+            self._cluster.invalidate(name)
+        _raise_first(response.responses, "topic")
+
+    async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
+        """Raise the number of partitions of topics to the given totals. Raises OperationError."""
+
+        def build(types: MessageTypes) -> Any:
+            entries = [
+                types.new("CreatePartitionsTopic", name=name, count=count, assignments=None)
+                for name, count in counts.items()
+            ]
+            return types.message(topics=entries, timeout=self._timeout_ms, validate_only=validate_only)
+
+        response = await self._ask(ApiKey.CREATE_PARTITIONS, build)
+        for name in counts:
+            self._cluster.invalidate(name)
+        _raise_first(response.results, "topic")
+
+    async def list_topics(self) -> dict[str, TopicMetadata]:
+        """Return all topics, internal ones included."""
+        return dict((await self._cluster.refresh(None)).topics)
+
+    async def describe_topics(self, names: Sequence[str]) -> dict[str, TopicMetadata]:
+        """Return the current metadata of topics. Raises OperationError(unknown_topic_or_partition)."""
+        view = await self._cluster.refresh(names)
+        for name in names:
+            if name not in view.topics:
+                code = view.topic_errors.get(name, ErrorCode.unknown_topic_or_partition)
+                raise OperationError(code, f"topic {name}: {code.name}")
+        return {name: view.topics[name] for name in names}
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete the records before an offset (-1: all up to the high watermark); return the new log starts."""
+
+        async def ask(connection: Connection, partitions: list[TopicPartition]) -> Answers[int]:
+            def build(types: MessageTypes) -> Any:
+                topics = [
+                    types.new("DeleteRecordsTopic", name=topic, partitions=[entry(types, topic, i) for i in indexes])
+                    for topic, indexes in by_topic(partitions).items()
+                ]
+                return types.message(topics=topics, timeout=self._timeout_ms)
+
+            def entry(types: MessageTypes, topic: str, index: int) -> Any:
+                offset = before[TopicPartition(topic, index)]
+                return types.new("DeleteRecordsPartition", partition_index=index, offset=offset)
+
+            response = await connection.request(ApiKey.DELETE_RECORDS, build, self._timeout_ms)
+            return {
+                TopicPartition(topic.name, result.partition_index): error_or(
+                    result.error_code,
+                    f"{topic.name}-{result.partition_index}: {result.error_code.name}",
+                    result.low_watermark,
+                )
+                for topic in response.topics
+                for result in topic.partitions
+            }
+
+        return await ask_leaders(self._cluster, before, ask, self._timeout_ms)
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return offsets by timestamp or special position (`offsets.LATEST`, `EARLIEST`, ...)."""
+        return await list_offsets(self._cluster, timestamps, read_committed=read_committed, timeout_ms=self._timeout_ms)
+
+    async def describe_configs(
+        self, resource: ConfigResource, names: Sequence[str] | None = None, *, documentation: bool = False
+    ) -> dict[str, ConfigValue]:
+        """Return the configs of a resource (`names` None: all) with their synonyms. Raises OperationError."""
+
+        def build(types: MessageTypes) -> Any:
+            entry = types.new(
+                "DescribeConfigsResource",
+                resource_type=resource.type,
+                resource_name=resource.name,
+                configuration_keys=names,
+            )
+            return types.message(resources=[entry], include_synonyms=True, include_documentation=documentation)
+
+        response = await self._ask(ApiKey.DESCRIBE_CONFIGS, build, resource)
+        _raise_first(response.results, "resource")
+        return {config.name: _config_value(config) for result in response.results for config in result.configs}
+
+    async def alter_configs(
+        self, resource: ConfigResource, changes: Iterable[ConfigChange], *, validate_only: bool = False
+    ) -> None:
+        """Set, delete, append to or subtract from configs of a resource (KIP-339). Raises OperationError."""
+
+        def build(types: MessageTypes) -> Any:
+            configs = [
+                types.new("AlterableConfig", name=change.name, config_operation=change.operation, value=change.value)
+                for change in changes
+            ]
+            entry = types.new(
+                "AlterConfigsResource", resource_type=resource.type, resource_name=resource.name, configs=configs
+            )
+            return types.message(resources=[entry], validate_only=validate_only)
+
+        response = await self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, build, resource)
+        _raise_first(response.responses, "resource")
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Return id, controller and brokers. Raises OperationError."""
+
+        def build(types: MessageTypes) -> Any:
+            return types.message(
+                include_cluster_authorized_operations=False, endpoint_type=1, include_fenced_brokers=False
+            )
+
+        response = await self._ask(ApiKey.DESCRIBE_CLUSTER, build)
+        if response.error_code is not ErrorCode.none:
+            raise OperationError(response.error_code, response.error_message or "")
+        brokers = tuple(BrokerEndpoint(b.broker_id, b.host, b.port, b.rack) for b in response.brokers)
+        return ClusterDescription(response.cluster_id, response.controller_id, brokers)
+
+    async def describe_log_dirs(self, node_id: int) -> list[LogDirDescription]:
+        """Return the log dirs of a broker with the replicas in them. Raises OperationError."""
+        connection = await self._cluster.connection(node_id)
+        response = await connection.request(
+            ApiKey.DESCRIBE_LOG_DIRS, lambda types: types.message(topics=None), self._timeout_ms
+        )
+        if getattr(response, "error_code", ErrorCode.none) is not ErrorCode.none:
+            raise OperationError(response.error_code, f"log dirs of broker {node_id}: {response.error_code.name}")
+        return [_log_dir(result) for result in response.results if result.error_code is ErrorCode.none]
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[ActiveProducer]]:
+        """Return the producers that the leaders of partitions remember (KIP-664)."""
+
+        async def ask(connection: Connection, group: list[TopicPartition]) -> Answers[list[ActiveProducer]]:
+            def build(types: MessageTypes) -> Any:
+                topics = [
+                    types.new("TopicRequest", name=topic, partition_indexes=indexes)
+                    for topic, indexes in by_topic(group).items()
+                ]
+                return types.message(topics=topics)
+
+            response = await connection.request(ApiKey.DESCRIBE_PRODUCERS, build, self._timeout_ms)
+            return {
+                TopicPartition(topic.name, result.partition_index): error_or(
+                    result.error_code, result.error_message or result.error_code.name, _producers(result)
+                )
+                for topic in response.topics
+                for result in topic.partitions
+            }
+
+        return await ask_leaders(self._cluster, partitions, ask, self._timeout_ms)
+
+    async def describe_features(self) -> dict[str, FeatureRange]:
+        """Return supported and finalized features, as a broker told them when the connection was opened."""
+        response = (await self._cluster.any_connection()).api_versions
+        finalized = {entry.name: entry.max_version_level for entry in getattr(response, "finalized_features", ())}
+        return {
+            entry.name: FeatureRange(entry.min_version, entry.max_version, finalized.get(entry.name, -1))
+            for entry in getattr(response, "supported_features", ())
+        }
+
+    async def update_features(
+        self, levels: Mapping[str, int], *, upgrade_type: int = 1, validate_only: bool = False
+    ) -> None:
+        """Finalize feature levels; upgrade type 1 upgrade, 2 safe downgrade, 3 unsafe downgrade (KIP-584)."""
+
+        def build(types: MessageTypes) -> Any:
+            updates = [
+                types.new("FeatureUpdateKey", feature=name, max_version_level=level, upgrade_type=upgrade_type)
+                for name, level in levels.items()
+            ]
+            return types.message(timeout=self._timeout_ms, feature_updates=updates, validate_only=validate_only)
+
+        response = await self._ask(ApiKey.UPDATE_FEATURES, build)
+        if response.error_code is not ErrorCode.none:
+            raise OperationError(response.error_code, response.error_message or "")
+
+    async def _ask(self, api_key: ApiKey, build: BodyBuilder, resource: ConfigResource | None = None) -> Any:
+        """Ask some broker, or the one that a resource is about; try again while there is no controller."""
+        deadline_ms = self._cluster.runtime.clock.monotonic_ms() + self._timeout_ms
+        backoff = self._cluster.backoff()
+        while True:
+            connection = await self._connection_for(resource)
+            response = await connection.request(api_key, build, self._timeout_ms)
+            pause_ms = backoff.next_ms()
+            late = self._cluster.runtime.clock.monotonic_ms() + pause_ms > deadline_ms
+            if late or not any(code in _RETRIED_CODES for code in _codes(response)):
+                return response
+            await asyncio.sleep(pause_ms / 1000)
+
+    async def _connection_for(self, resource: ConfigResource | None) -> Connection:
+        about_broker = resource and resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+        if resource and about_broker and resource.name:
+            return await self._cluster.connection(int(resource.name))
+        return await self._cluster.any_connection()
+
+
+def _codes(response: Any) -> list[ErrorCode]:
+    results = (
+        getattr(response, name)
+        for name in ("topics", "responses", "results")
+        if isinstance(getattr(response, name, 0), tuple)
+    )
+    codes = [result.error_code for group in results for result in group]
+    return [*codes, *([response.error_code] if hasattr(response, "error_code") else [])]
+
+
+def _raise_first(results: Iterable[Any], kind: str) -> None:
+    for result in results:
+        if result.error_code is not ErrorCode.none:
+            name = getattr(result, "name", None) or getattr(result, "resource_name", None)
+            message = getattr(result, "error_message", None) or result.error_code.name
+            raise OperationError(result.error_code, f"{kind} {name}: {message}")
+
+
+def _new_topic(types: MessageTypes, topic: NewTopic) -> Any:
+    assignments = [
+        types.new("CreatableReplicaAssignment", partition_index=index, broker_ids=brokers)
+        for index, brokers in topic.assignments.items()
+    ]
+    configs = [types.new("CreatableTopicConfig", name=name, value=value) for name, value in topic.configs.items()]
+    return types.new(
+        "CreatableTopic",
+        name=topic.name,
+        num_partitions=-1 if assignments else topic.partition_count,
+        replication_factor=-1 if assignments else topic.replication_factor,
+        assignments=assignments,
+        configs=configs,
+    )
+
+
+def _config_value(config: Any) -> ConfigValue:
+    synonyms = tuple((synonym.name, synonym.value, synonym.source) for synonym in getattr(config, "synonyms", ()))
+    return ConfigValue(
+        config.name,
+        config.value,
+        getattr(config, "config_source", -1),
+        config.read_only,
+        config.is_sensitive,
+        getattr(config, "config_type", 0),
+        getattr(config, "documentation", None),
+        synonyms,
+    )
+
+
+def _log_dir(result: Any) -> LogDirDescription:
+    replicas = {
+        (topic.name, replica.partition_index): ReplicaInfo(
+            replica.partition_size, replica.offset_lag, replica.is_future_key
+        )
+        for topic in result.topics
+        for replica in topic.partitions
+    }
+    total_bytes, usable_bytes = getattr(result, "total_bytes", -1), getattr(result, "usable_bytes", -1)
+    return LogDirDescription(result.log_dir, replicas, total_bytes, usable_bytes)
+
+
+def _producers(result: Any) -> list[ActiveProducer]:
+    return [
+        ActiveProducer(
+            state.producer_id,
+            state.producer_epoch,
+            state.last_sequence,
+            state.last_timestamp,
+            state.coordinator_epoch,
+            state.current_txn_start_offset,
+        )
+        for state in result.active_producers
+    ]
