@@ -48,7 +48,7 @@ def test_the_fixture_fails_the_tests_that_leak_and_no_other(tmp_path: Path) -> N
     )
     summary = [line for line in result.stdout.splitlines() if line.startswith("ERROR ")]
     assert [line.split("::")[1].split()[0] for line in summary] == ["test_forgets_a_file", "test_forgets_a_task"]
-    assert "3 passed, 2 errors" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("3 passed")
 
 
 def test_nothing_is_reported_when_everything_is_closed(tmp_path: Path) -> None:
