@@ -200,7 +200,7 @@ def _convert(message: Any, target: type[Any]) -> Any:
 
 
 def _says_nothing(value: Any) -> bool:
-    """An empty value, or directories that are all unassigned."""
+    """An empty value, or directories of replicas that are all still migrating (KIP-858)."""
     return not value or (isinstance(value, tuple) and all(item == ZERO_UUID for item in value))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from crabka.errors import CorruptDataError
-from crabka.ids import DIRECTORY_UNASSIGNED
+from crabka.ids import DIRECTORY_MIGRATING
 from crabka.metadata.draft import MappingDraft
 from crabka.metadata.records import PartitionRecord, TopicRecord
 
@@ -199,9 +199,9 @@ class TopicsDelta:
 
 
 def _directories(directories: tuple[UUID, ...], count: int) -> tuple[UUID, ...]:
-    """Records older than KIP-858 name no directories."""
+    """Records older than KIP-858 name no directories: their replicas count as migrating."""
     if not directories:
-        return (DIRECTORY_UNASSIGNED,) * count
+        return (DIRECTORY_MIGRATING,) * count
     if len(directories) != count:
         raise CorruptDataError("metadata", f"{len(directories)} directories for {count} replicas")
     return directories

@@ -1,0 +1,162 @@
+"""Formatting of log dirs, as `kafka-storage format` does it.
+
+Each directory gets `bootstrap.checkpoint` with the feature levels of the new cluster and, last of all,
+`meta.properties`: a directory counts as formatted only with that file. The metadata directory of a voter also gets
+the snapshot `0-0` with kraft.version and the voters (KIP-853).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from crabka.errors import ConfigError
+from crabka.ids import uuid_to_text
+from crabka.metadata.bootstrap import feature_records
+from crabka.metadata.features import DEFAULT_FEATURE_LEVELS, KRAFT_VERSION, METADATA_VERSION_NAMES, SUPPORTED_FEATURES
+from crabka.metadata.meta_properties import FILE_NAME as META_PROPERTIES
+from crabka.metadata.meta_properties import MetaProperties, render_meta_properties
+from crabka.quorum.metadata_log import DIRECTORY_NAME
+from crabka.quorum.snapshots import BOOTSTRAP_FILE, Snapshot, SnapshotId, write_snapshot
+from crabka.quorum.voters import VoterEndpoint, VoterNode
+from crabka.vfs import write_atomic
+
+if TYPE_CHECKING:
+    from crabka.config.server import ServerConfig
+    from crabka.ports import FileSystem, Runtime
+
+LATEST_KRAFT = SUPPORTED_FEATURES[KRAFT_VERSION].max_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatPlan:
+    """What to write where. Without voters the node joins a quorum that exists or is static."""
+
+    cluster_id: str
+    node_id: int
+    log_dirs: Sequence[str]
+    metadata_dir: str
+    directory_ids: Mapping[str, UUID]
+    voters: tuple[VoterNode, ...] = ()
+    feature_levels: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_FEATURE_LEVELS))
+    ignore_formatted: bool = False
+
+
+def format_storage(
+    runtime: Runtime,
+    config: ServerConfig,
+    cluster_id: str,
+    *,
+    standalone: bool = True,
+    initial_controllers: Sequence[VoterNode] = (),
+    features: Mapping[str, int] | None = None,
+    ignore_formatted: bool = False,
+) -> list[str]:
+    """Format the log dirs of a node; return those that were written, skipping formatted ones if asked to.
+
+    `standalone` makes this node the only voter; `initial_controllers` names the voters instead, and with neither the
+    node has no quorum of its own. Raises ConfigError for a formatted directory or a feature level that does not exist.
+    """
+    dirs = list(dict.fromkeys([*config.log_dirs, config.metadata_log_dir]))
+    ids = {directory: new_directory_id(runtime) for directory in dirs}
+    voters = tuple(initial_controllers)
+    mine = next((voter for voter in voters if voter.voter_id == config.node_id), None)
+    if mine is not None:
+        ids[config.metadata_log_dir] = mine.directory_id
+    elif standalone:
+        voters = (_own_voter(config, ids[config.metadata_log_dir]),)
+    plan = FormatPlan(
+        cluster_id=cluster_id,
+        node_id=config.node_id,
+        log_dirs=dirs,
+        metadata_dir=config.metadata_log_dir,
+        directory_ids=ids,
+        voters=voters,
+        feature_levels=resolve_features(features or {}),
+        ignore_formatted=ignore_formatted,
+    )
+    return write_format(runtime.fs, plan, now_ms=runtime.clock.now_ms())
+
+
+def write_format(fs: FileSystem, plan: FormatPlan, *, now_ms: int) -> list[str]:
+    """Carry out a plan; nothing is written if a directory is formatted and that is not to be ignored."""
+    formatted = [directory for directory in plan.log_dirs if is_formatted(fs, directory)]
+    if formatted and not plan.ignore_formatted:
+        raise ConfigError(
+            f"log directory {formatted[0]} is already formatted; "
+            "use --ignore-formatted to ignore this directory and format the others"
+        )
+    todo = [directory for directory in plan.log_dirs if directory not in formatted]
+    for directory in todo:
+        _format_directory(fs, directory, plan, now_ms)
+    return todo
+
+
+def is_formatted(fs: FileSystem, directory: str) -> bool:
+    """Return whether a log dir has an identity."""
+    return fs.exists(f"{directory}/{META_PROPERTIES}")
+
+
+def resolve_features(overrides: Mapping[str, int]) -> dict[str, int]:
+    """Return the levels of a new cluster with the operator's changes. Raises ConfigError for unknown ones."""
+    levels = dict(DEFAULT_FEATURE_LEVELS)
+    for name, level in overrides.items():
+        supported = SUPPORTED_FEATURES.get(name)
+        if supported is None:
+            raise ConfigError(f"unknown feature {name}; known are {', '.join(sorted(SUPPORTED_FEATURES))}")
+        if not supported.min_version <= level <= supported.max_version:
+            raise ConfigError(f"{name}={level}: supported are {supported.min_version} to {supported.max_version}")
+        if name == KRAFT_VERSION:
+            if level != LATEST_KRAFT:
+                raise ConfigError(f"{name}={level}: new directories are formatted with {LATEST_KRAFT}")
+            continue
+        levels[name] = level
+    return levels
+
+
+def parse_release_version(text: str) -> int:
+    """Return the metadata.version of a release: `4.3-IV0`, or `4.3` for its newest. Raises ConfigError."""
+    matches = [level for level, name in METADATA_VERSION_NAMES.items() if name == text or name.startswith(f"{text}-")]
+    if not matches:
+        raise ConfigError(f"unknown release version {text}; known are {', '.join(METADATA_VERSION_NAMES.values())}")
+    return max(matches)
+
+
+def new_directory_id(runtime: Runtime) -> UUID:
+    """Return a random id whose text does not begin with a dash, which command lines take for an option."""
+    while True:
+        candidate = runtime.new_uuid()
+        if not uuid_to_text(candidate).startswith("-"):
+            return candidate
+
+
+def new_cluster_id(runtime: Runtime) -> str:
+    """Return a random cluster id, as `kafka-storage random-uuid` prints it."""
+    return uuid_to_text(new_directory_id(runtime))
+
+
+def _format_directory(fs: FileSystem, directory: str, plan: FormatPlan, now_ms: int) -> None:
+    fs.makedirs(directory)
+    if directory == plan.metadata_dir and plan.voters:
+        metadata_log = f"{directory}/{DIRECTORY_NAME}"
+        fs.makedirs(metadata_log)
+        first = SnapshotId(0, 0)
+        content = Snapshot((), last_timestamp=now_ms, kraft_version=LATEST_KRAFT, voters=plan.voters)
+        write_snapshot(fs, f"{metadata_log}/{first.file_name}", content, epoch=first.epoch, now_ms=now_ms)
+    bootstrap = Snapshot(feature_records(plan.feature_levels))
+    write_snapshot(fs, f"{directory}/{BOOTSTRAP_FILE}", bootstrap, epoch=0, now_ms=now_ms)
+    properties = MetaProperties(plan.cluster_id, plan.node_id, plan.directory_ids[directory])
+    write_atomic(fs, f"{directory}/{META_PROPERTIES}", render_meta_properties(properties).encode("ascii"))
+    fs.fsync_dir(directory.rpartition("/")[0] or ("/" if directory.startswith("/") else "."))
+
+
+def _own_voter(config: ServerConfig, directory_id: UUID) -> VoterNode:
+    if not config.controller_listeners:
+        raise ConfigError("a standalone node needs a controller listener: set controller.listener.names and listeners")
+    endpoints = tuple(
+        VoterEndpoint(listener.name, listener.host or "localhost", listener.port)
+        for listener in config.controller_listeners
+    )
+    return VoterNode(config.node_id, directory_id, endpoints)

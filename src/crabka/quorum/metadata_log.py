@@ -1,0 +1,255 @@
+"""The files of `__cluster_metadata-0`: segments, indexes, leader epochs.
+
+Owns the directory except snapshots and quorum-state. Appended bytes are durable when `append` returns. The class
+blocks on the disk and is not thread-safe: its driver calls it in a thread, one call at a time.
+
+After a power cut the end of the last segment may be torn; `open` cuts it at the first batch that is not intact. What
+was acknowledged lies before that point, since it was synced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from crabka.config.topic import TopicConfig
+from crabka.errors import CorruptDataError
+from crabka.log.checkpoints import decode_epochs
+from crabka.log.leader_epochs import LeaderEpochCache
+from crabka.log.naming import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    SNAPSHOT_SUFFIX,
+    file_offset,
+    offset_name,
+)
+from crabka.log.offset_index import OffsetIndex
+from crabka.log.partition_metadata import encode_partition_metadata
+from crabka.log.producer_snapshots import encode_snapshot as encode_producer_snapshot
+from crabka.log.scan import scan_headers
+from crabka.log.segment import IndexBuilder, Segment, SegmentContext, SegmentIndexes
+from crabka.log.time_index import TimeIndex
+from crabka.records.header import BatchHeader, crc_valid, parse_header
+from crabka.vfs import read_file, write_atomic
+
+if TYPE_CHECKING:
+    from crabka.ports import FileSystem
+    from crabka.quorum.settings import MetadataLogSettings
+
+DIRECTORY_NAME = "__cluster_metadata-0"
+# Kafka's fixed id of the metadata topic.
+METADATA_TOPIC_ID = UUID(int=1)
+
+
+class StoredBatch(NamedTuple):
+    """A batch of the log with its parsed header."""
+
+    header: BatchHeader
+    data: bytes
+
+
+class MetadataLog:
+    """The metadata log of a node."""
+
+    def __init__(self, fs: FileSystem, directory: str, settings: MetadataLogSettings) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._settings = settings
+        self._config = TopicConfig(segment_ms=settings.segment_ms, segment_bytes=settings.segment_bytes)
+        self._context = SegmentContext(fs)
+        self._segments: list[Segment] = []
+        self._epochs = LeaderEpochCache()
+        # A new file needs its directory synced before its content counts as durable.
+        self._names_changed = False
+        self.end_offset = 0
+
+    @classmethod
+    def open(
+        cls, fs: FileSystem, directory: str, settings: MetadataLogSettings, *, start_offset: int, now_ms: int
+    ) -> MetadataLog:
+        """Open or create the log; `start_offset` is where the newest snapshot ends, the log's start if it is new."""
+        log = cls(fs, directory, settings)
+        log._load(now_ms)
+        if not log._segments or log.end_offset < start_offset:
+            log.restart_at(start_offset, now_ms)
+        if log.start_offset > start_offset:
+            raise CorruptDataError(
+                directory, f"starts at offset {log.start_offset}, the snapshot ends at {start_offset}"
+            )
+        if not fs.exists(f"{directory}/{PARTITION_METADATA}"):
+            write_atomic(fs, f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(METADATA_TOPIC_ID))
+        return log
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that the log holds."""
+        return self._segments[0].base_offset
+
+    @property
+    def last_epoch(self) -> int:
+        """The newest leader epoch in the log, -1 in an empty one."""
+        return self._epochs.latest
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    def append(self, batches: Sequence[bytes], now_ms: int) -> None:
+        """Write batches that follow the log end and make them durable. After an OSError the log must not be used."""
+        for batch in batches:
+            header = parse_header(batch)
+            self._maybe_roll(header, now_ms)
+            active = self._segments[-1]
+            active.append([batch], header.size_in_bytes, header.last_offset, header.max_timestamp)
+            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+            self.end_offset = header.next_offset
+        self._sync()
+
+    def read(self, start_offset: int) -> Iterator[StoredBatch]:
+        """Yield the batches from the one that holds `start_offset` on. Raises CorruptDataError for a bad one."""
+        expected = None
+        for segment in self._segments_from(start_offset):
+            for batch in self._batches(segment):
+                header = batch.header
+                if header.last_offset < start_offset:
+                    continue
+                if not crc_valid(batch.data, 0, header) or expected not in (None, header.base_offset):
+                    raise CorruptDataError(segment.log_path, f"bad batch at offset {header.base_offset}")
+                expected = header.next_offset
+                yield batch
+        if expected not in (None, self.end_offset):
+            raise CorruptDataError(self._directory, f"ends at offset {expected} instead of {self.end_offset}")
+
+    def delete_before(self, offset: int) -> int:
+        """Remove segments that end at or below `offset`, never the active one; return how many."""
+        count = 0
+        while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
+            segment = self._segments.pop(0)
+            segment.close()
+            self._remove_files(segment)
+            count += 1
+        if count:
+            self._epochs.truncate_from_start(self.start_offset)
+            self._write_epochs()
+            self._fs.fsync_dir(self._directory)
+        return count
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything and go on at `offset`: a snapshot covers what lies before."""
+        for segment in self._segments:
+            segment.close()
+            self._remove_files(segment)
+        self._segments = []
+        self._epochs.clear()
+        self.end_offset = offset
+        self._add_segment(offset, now_ms)
+        self._sync()
+
+    def close(self) -> None:
+        """Write the indexes and, as Kafka does, an empty producer snapshot at the end offset."""
+        if not self._segments:
+            return
+        active = self._segments[-1]
+        active.seal()
+        self._write_producer_snapshot(self.end_offset)
+        for segment in self._segments:
+            segment.close()
+        self._segments = []
+
+    def _load(self, now_ms: int) -> None:
+        names = self._fs.listdir(self._directory)
+        bases = sorted(
+            offset for name in names if name.endswith(LOG_SUFFIX) and (offset := file_offset(name)) is not None
+        )
+        path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
+        if self._fs.exists(path):
+            self._epochs = LeaderEpochCache(decode_epochs(path, read_file(self._fs, path)))
+        for base in bases:
+            size = self._fs.stat(f"{self._directory}/{offset_name(base)}{LOG_SUFFIX}").size_bytes
+            self._segments.append(Segment(self._context, self._directory, base, size))
+        if bases:
+            self._recover_last(now_ms)
+
+    def _recover_last(self, now_ms: int) -> None:
+        """Cut a torn tail off the last segment and open it for appending."""
+        segment = self._segments[-1]
+        builder = IndexBuilder(segment.base_offset, self._config.index_interval_bytes)
+        self.end_offset = segment.base_offset
+        good = 0
+        for header, data in self._batches(segment):
+            if header.base_offset < self.end_offset or not crc_valid(data, 0, header):
+                break
+            builder.add(good, header)
+            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+            self.end_offset = header.next_offset
+            good += header.size_in_bytes
+        self._epochs.truncate_from_end(self.end_offset)
+        file = self._fs.open(segment.log_path)
+        try:
+            if file.size() != good:
+                file.truncate(good)
+            # A process that died without a power cut leaves bytes that were never synced: from here on they count.
+            file.fsync()
+        finally:
+            file.close()
+        segment.size = good
+        segment.activate(builder.finish(), self._config, now_ms)
+
+    def _maybe_roll(self, header: BatchHeader, now_ms: int) -> None:
+        active = self._segments[-1]
+        if active.size == 0:
+            return
+        too_large = active.size + header.size_in_bytes > self._settings.segment_bytes
+        too_old = header.max_timestamp > active.roll_timestamp
+        if too_large or too_old:
+            active.handle().file.fsync()
+            active.seal()
+            self._write_producer_snapshot(header.base_offset)
+            self._add_segment(header.base_offset, now_ms)
+
+    def _add_segment(self, base_offset: int, now_ms: int) -> None:
+        segment = Segment(self._context, self._directory, base_offset, 0)
+        indexes = SegmentIndexes(OffsetIndex(base_offset), TimeIndex(base_offset))
+        segment.activate(indexes, self._config, now_ms)
+        self._segments.append(segment)
+        self._names_changed = True
+
+    def _sync(self) -> None:
+        self._segments[-1].handle().file.fsync()
+        if self._names_changed:
+            self._fs.fsync_dir(self._directory)
+            self._names_changed = False
+        if self._epochs.dirty:
+            self._write_epochs()
+
+    def _write_epochs(self) -> None:
+        write_atomic(self._fs, f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", self._epochs.encode())
+        self._epochs.dirty = False
+
+    def _write_producer_snapshot(self, offset: int) -> None:
+        path = f"{self._directory}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
+        write_atomic(self._fs, path, encode_producer_snapshot([]))
+
+    def _remove_files(self, segment: Segment) -> None:
+        for path in [*segment.existing_paths(), segment.stem + SNAPSHOT_SUFFIX]:
+            if self._fs.exists(path):
+                self._fs.unlink(path)
+
+    def _batches(self, segment: Segment) -> Iterator[StoredBatch]:
+        """Read a segment from its start, through a handle of its own."""
+        file = self._fs.open(segment.log_path, read_only=True)
+        try:
+            for position, header in scan_headers(file, 0, segment.size):
+                yield StoredBatch(header, file.pread(header.size_in_bytes, position))
+        finally:
+            file.close()
+
+    def _segments_from(self, offset: int) -> list[Segment]:
+        first = 0
+        for index, segment in enumerate(self._segments):
+            if segment.base_offset <= offset:
+                first = index
+        return self._segments[first:]

@@ -1,0 +1,134 @@
+"""When to write a snapshot, and what may go afterwards.
+
+A snapshot is due after so many bytes of records or so much time (KIP-630). Old snapshots and the segments below the
+oldest one kept go by size and age, never the newest snapshot: log and snapshots together always hold everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from crabka.errors import CrabkaError
+from crabka.quorum.snapshots import Snapshot, SnapshotId, list_snapshots, read_snapshot_timestamp, write_snapshot
+
+if TYPE_CHECKING:
+    from crabka.metadata.image import MetadataImage
+    from crabka.ports import Runtime
+    from crabka.quorum.settings import MetadataLogSettings
+    from crabka.quorum.storage import MetadataStorage
+
+LOGGER = logging.getLogger(__name__)
+
+
+class KeptSnapshot(NamedTuple):
+    """A snapshot with what retention asks about it."""
+
+    snapshot_id: SnapshotId
+    size_bytes: int
+    timestamp_ms: int
+
+
+class SnapshotKeeper:
+    """Writes snapshots of a quorum's image in a thread, one at a time, and prunes behind them."""
+
+    def __init__(self, runtime: Runtime, storage: MetadataStorage, log_in_use: asyncio.Lock) -> None:
+        self._runtime = runtime
+        self._storage = storage
+        # Held by whoever works on the files of the log.
+        self._log_in_use = log_in_use
+        self._settings = storage.settings
+        self._task: asyncio.Task[None] | None = None
+        self._last_ms = runtime.clock.monotonic_ms()
+
+    def maybe_start(self) -> None:
+        """Start a snapshot if one is due and none is being written."""
+        if self._task is not None and not self._task.done():
+            return
+        if self._is_due():
+            self._task = asyncio.create_task(self._write_logged(), name="metadata-snapshot")
+
+    async def write_now(self) -> None:
+        """Write a snapshot of the current image unless the newest one covers it. Raises OSError."""
+        if self._task is not None and not self._task.done():
+            await self._task
+        await self._write()
+
+    async def close(self) -> None:
+        """Wait for a snapshot that is being written."""
+        if self._task is not None:
+            await self._task
+
+    def _is_due(self) -> bool:
+        loaded = self._storage.loaded
+        if loaded.bytes_behind_snapshot >= self._settings.max_record_bytes_between_snapshots:
+            return True
+        interval_ms = self._settings.max_snapshot_interval_ms
+        waited_ms = self._runtime.clock.monotonic_ms() - self._last_ms
+        return 0 < interval_ms <= waited_ms and loaded.bytes_behind_snapshot > 0
+
+    async def _write_logged(self) -> None:
+        try:
+            await self._write()
+        except (OSError, CrabkaError):
+            # The log still has everything: a failed snapshot costs nothing but another try.
+            LOGGER.exception("Cannot write a snapshot of the metadata")
+
+    async def _write(self) -> None:
+        loaded = self._storage.loaded
+        image = loaded.replay.image
+        snapshot_id = SnapshotId(image.offset + 1, image.epoch)
+        if loaded.snapshot is not None and snapshot_id <= loaded.snapshot:
+            return
+        self._last_ms = self._runtime.clock.monotonic_ms()
+        bytes_covered = loaded.bytes_behind_snapshot
+        head = Snapshot((), loaded.last_timestamp, loaded.kraft_version, loaded.voters)
+        now_ms = self._runtime.clock.now_ms()
+        await self._runtime.threads.submit(self._write_blocking, image, head, snapshot_id, now_ms)
+        loaded.snapshot = snapshot_id
+        loaded.bytes_behind_snapshot -= bytes_covered
+        LOGGER.info("Wrote metadata snapshot %s", snapshot_id.file_name)
+        await self._prune(now_ms)
+
+    def _write_blocking(self, image: MetadataImage, head: Snapshot, snapshot_id: SnapshotId, now_ms: int) -> None:
+        content = Snapshot(image.to_records(), head.last_timestamp, head.kraft_version, head.voters)
+        path = f"{self._storage.directory}/{snapshot_id.file_name}"
+        write_snapshot(self._storage.fs, path, content, epoch=snapshot_id.epoch, now_ms=now_ms)
+
+    async def _prune(self, now_ms: int) -> None:
+        async with self._log_in_use:
+            await self._runtime.threads.submit(self._prune_blocking, now_ms)
+
+    def _prune_blocking(self, now_ms: int) -> None:
+        storage = self._storage
+        kept = [self._kept(snapshot_id) for snapshot_id in list_snapshots(storage.fs, storage.directory)]
+        doomed = snapshots_to_delete(kept, storage.log.size_bytes, self._settings, now_ms=now_ms)
+        if not doomed:
+            return
+        # Snapshots go first: the newest one stays and covers all of the log that goes after them.
+        for snapshot_id in doomed:
+            storage.fs.unlink(f"{storage.directory}/{snapshot_id.file_name}")
+        storage.log.delete_before(kept[len(doomed)].snapshot_id.end_offset)
+
+    def _kept(self, snapshot_id: SnapshotId) -> KeptSnapshot:
+        path = f"{self._storage.directory}/{snapshot_id.file_name}"
+        fs = self._storage.fs
+        return KeptSnapshot(snapshot_id, fs.stat(path).size_bytes, read_snapshot_timestamp(fs, path))
+
+
+def snapshots_to_delete(
+    kept: Sequence[KeptSnapshot], log_bytes: int, settings: MetadataLogSettings, *, now_ms: int
+) -> list[SnapshotId]:
+    """Return the oldest snapshots that size or age rule out; the newest always stays."""
+    total = log_bytes + sum(item.size_bytes for item in kept)
+    doomed: list[SnapshotId] = []
+    for item in kept[:-1]:
+        too_large = 0 <= settings.retention_bytes < total
+        too_old = 0 <= settings.retention_ms < now_ms - item.timestamp_ms
+        if not too_large and not too_old:
+            break
+        doomed.append(item.snapshot_id)
+        total -= item.size_bytes
+    return doomed

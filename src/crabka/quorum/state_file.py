@@ -1,0 +1,75 @@
+"""`quorum-state`: the leader and the vote that a node must not forget (KIP-595, KIP-853).
+
+Version 1 belongs to dynamic quorums and has no voters; version 0 has them and the cluster id, and is only read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from crabka.errors import CorruptDataError
+from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
+from crabka.vfs import read_file, write_atomic
+
+if TYPE_CHECKING:
+    from crabka.ports import FileSystem
+
+FILE_NAME = "quorum-state"
+VERSION = 1
+NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumStateFile:
+    """The newest known epoch, its leader if known, and whom this node voted for in it."""
+
+    leader_id: int = NOBODY
+    leader_epoch: int = 0
+    voted_id: int = NOBODY
+    voted_directory_id: UUID = ZERO_UUID
+
+
+def parse_quorum_state(text: str, where: str = FILE_NAME) -> QuorumStateFile:
+    """Read version 0 or 1. Raises CorruptDataError for anything else."""
+    try:
+        data = json.loads(text)
+        version = data["data_version"]
+        if version not in (0, VERSION):
+            raise CorruptDataError(where, f"data_version {version}: known are 0 and {VERSION}")
+        voted_directory = data.get("votedDirectoryId")
+        return QuorumStateFile(
+            leader_id=int(data["leaderId"]),
+            leader_epoch=int(data["leaderEpoch"]),
+            voted_id=int(data["votedId"]),
+            voted_directory_id=ZERO_UUID if voted_directory is None else uuid_from_text(voted_directory),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptDataError(where, f"malformed: {error!r}") from error
+
+
+def render_quorum_state(state: QuorumStateFile) -> str:
+    """Return the text of version 1, as Kafka writes it."""
+    data = {
+        "leaderId": state.leader_id,
+        "leaderEpoch": state.leader_epoch,
+        "votedId": state.voted_id,
+        "votedDirectoryId": uuid_to_text(state.voted_directory_id),
+        "data_version": VERSION,
+    }
+    return json.dumps(data, separators=(",", ":"))
+
+
+def read_quorum_state(fs: FileSystem, directory: str) -> QuorumStateFile | None:
+    """Return the state kept in the metadata directory, None for a node that never took part."""
+    path = f"{directory}/{FILE_NAME}"
+    if not fs.exists(path):
+        return None
+    return parse_quorum_state(read_file(fs, path).decode("utf-8"), path)
+
+
+def write_quorum_state(fs: FileSystem, directory: str, state: QuorumStateFile) -> None:
+    """Replace the state durably."""
+    write_atomic(fs, f"{directory}/{FILE_NAME}", render_quorum_state(state).encode("utf-8"))

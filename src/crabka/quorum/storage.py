@@ -1,0 +1,65 @@
+"""A node's metadata directory, opened: log, snapshot content, identity. Blocking; called in threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from crabka.errors import ConfigError
+from crabka.metadata.meta_properties import FILE_NAME as META_PROPERTIES
+from crabka.metadata.meta_properties import MetaProperties, parse_meta_properties
+from crabka.quorum.loading import LoadedMetadata, load_snapshot, replay_log
+from crabka.quorum.metadata_log import DIRECTORY_NAME, MetadataLog
+from crabka.quorum.snapshots import BOOTSTRAP_FILE, read_snapshot, remove_partial_snapshots
+from crabka.vfs import read_file
+
+if TYPE_CHECKING:
+    from crabka.ports import FileSystem
+    from crabka.quorum.settings import MetadataLogSettings
+
+
+@dataclass(slots=True)
+class MetadataStorage:
+    """The opened files below `metadata.log.dir`, and what was loaded from them."""
+
+    fs: FileSystem
+    metadata_dir: str
+    directory: str
+    settings: MetadataLogSettings
+    properties: MetaProperties
+    log: MetadataLog
+    loaded: LoadedMetadata
+
+    @classmethod
+    def open(cls, fs: FileSystem, metadata_dir: str, settings: MetadataLogSettings, *, now_ms: int) -> MetadataStorage:
+        """Load snapshot and log. Raises ConfigError for a directory that is not formatted."""
+        properties = read_meta_properties(fs, metadata_dir)
+        directory = f"{metadata_dir}/{DIRECTORY_NAME}"
+        fs.makedirs(directory)
+        fs.fsync_dir(metadata_dir)
+        remove_partial_snapshots(fs, directory)
+        loaded = load_snapshot(fs, directory)
+        start_offset = 0 if loaded.snapshot is None else loaded.snapshot.end_offset
+        log = MetadataLog.open(fs, directory, settings, start_offset=start_offset, now_ms=now_ms)
+        replay_log(loaded, log.read(start_offset))
+        loaded.replay.publish()
+        return cls(fs, metadata_dir, directory, settings, properties, log, loaded)
+
+    def read_bootstrap(self) -> list[Any]:
+        """Return the records of `bootstrap.checkpoint`. Raises ConfigError if a new cluster has none."""
+        path = f"{self.metadata_dir}/{BOOTSTRAP_FILE}"
+        if not self.fs.exists(path):
+            raise ConfigError(f"{path} is missing: format the directory first")
+        return list(read_snapshot(self.fs, path).records)
+
+    def close(self) -> None:
+        """Close the log cleanly."""
+        self.log.close()
+
+
+def read_meta_properties(fs: FileSystem, log_dir: str) -> MetaProperties:
+    """Return the identity of a log dir. Raises ConfigError if it has none, CorruptDataError if it is malformed."""
+    path = f"{log_dir}/{META_PROPERTIES}"
+    if not fs.exists(path):
+        raise ConfigError(f"{log_dir} is not formatted: {META_PROPERTIES} is missing")
+    return parse_meta_properties(read_file(fs, path).decode("utf-8"), path)
