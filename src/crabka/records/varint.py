@@ -41,6 +41,9 @@ def decode_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
     Raises CorruptBatchError when it is cut short or does not fit in 32 bits.
     """
+    # Nearly all lengths and deltas take one byte.
+    if position < len(buffer) and (byte := buffer[position]) < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
     value, position = _decode(buffer, position, MAX_VARINT_BYTES)
     if not -_INT32_MAX - 1 <= value <= _INT32_MAX:
         raise CorruptBatchError(f"varint {value} does not fit in 32 bits")
