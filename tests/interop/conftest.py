@@ -6,8 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.jvm import require_jvm
 from tests.support.target import target_node
