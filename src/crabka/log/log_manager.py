@@ -79,7 +79,7 @@ class LogManager:
     def online_directory_ids(self) -> list[uuid.UUID]:
         """Ids of the formatted log dirs that work, as the metadata names them (KIP-858)."""
         online = (self._dirs[path].properties for path in self.online_dirs)
-        return [properties.directory_id for properties in online if properties is not None]
+        return [found for each in online if each is not None and (found := each.directory_id) is not None]
 
     def directory_id(self, path: str) -> uuid.UUID | None:
         """Return the id of a log dir, None if it was never formatted."""

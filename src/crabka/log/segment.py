@@ -313,7 +313,8 @@ class Segment:
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
         """Return the bytes of one batch."""
-        return self._scan_handle().file.pread(header.size_in_bytes, position)
+        handle = self._scan_handle()
+        return handle.file.pread(header.size_in_bytes, position)
 
     def _scan_handle(self) -> Handle:
         # Scans run in threads as well, where the segment may be sealed meanwhile: the handle must be their own.
