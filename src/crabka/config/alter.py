@@ -29,7 +29,7 @@ ROOT_LOGGER = "root"
 LOG_LEVELS = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
 
 
-class ResourceType(IntEnum):
+class AlterableResource(IntEnum):
     """What settings belong to; the numbers are those of the protocol."""
 
     TOPIC = 2
@@ -69,11 +69,11 @@ class AlterContext(NamedTuple):
 
 
 _KEYS: Mapping[int, Mapping[str, ConfigKey]] = {
-    ResourceType.TOPIC: TOPIC_KEYS,
-    ResourceType.BROKER: {**SERVER_KEYS, **DYNAMIC_ONLY_KEYS},
-    ResourceType.BROKER_LOGGER: {},
-    ResourceType.CLIENT_METRICS: CLIENT_METRICS_KEYS,
-    ResourceType.GROUP: GROUP_KEYS,
+    AlterableResource.TOPIC: TOPIC_KEYS,
+    AlterableResource.BROKER: {**SERVER_KEYS, **DYNAMIC_ONLY_KEYS},
+    AlterableResource.BROKER_LOGGER: {},
+    AlterableResource.CLIENT_METRICS: CLIENT_METRICS_KEYS,
+    AlterableResource.GROUP: GROUP_KEYS,
 }
 _NO_CONTEXT = AlterContext()
 
@@ -89,12 +89,12 @@ def apply_ops(
         raise _refused(f"Unknown resource type {resource_type}")
     check_resource_name(resource_type, context.resource_name)
     _check_shape(ops)
-    if resource_type == ResourceType.BROKER_LOGGER:
+    if resource_type == AlterableResource.BROKER_LOGGER:
         return _alter_loggers(ops, context)
     changes = {op.name: _new_value(resource_type, existing.get(op.name), op) for op in ops}
     _check_result(resource_type, existing, changes, context)
     # A broker reloads what a setting points to (files, certificates) even if the text stays (KAFKA-14136).
-    if resource_type == ResourceType.BROKER:
+    if resource_type == AlterableResource.BROKER:
         return changes
     return {name: text for name, text in changes.items() if existing.get(name) != text}
 
@@ -108,18 +108,18 @@ def replacement_ops(existing: Iterable[str], configs: Mapping[str, str | None]) 
 def check_resource_name(resource_type: int, name: str) -> None:
     """Raise OperationError for a name that no resource of the type can have."""
     match resource_type:
-        case ResourceType.TOPIC if not name:
+        case AlterableResource.TOPIC if not name:
             raise _refused("Default topic resources are not allowed.")
-        case ResourceType.GROUP if not name:
+        case AlterableResource.GROUP if not name:
             raise _refused("Default group resources are not allowed.")
-        case ResourceType.CLIENT_METRICS if not name:
+        case AlterableResource.CLIENT_METRICS if not name:
             raise _refused("Subscription name can't be empty")
-        case ResourceType.BROKER if name:
+        case AlterableResource.BROKER if name:
             if not name.removeprefix("-").isdecimal():
                 raise _refused("Unable to parse broker name as a base 10 number.")
             if int(name) < 0:
                 raise _refused("Invalid negative broker ID.")
-        case ResourceType.BROKER_LOGGER if not name.isdecimal():
+        case AlterableResource.BROKER_LOGGER if not name.isdecimal():
             raise _refused(f"Node id must be an integer, but it is: {name}")
 
 
@@ -171,17 +171,17 @@ def _check_result(
     merged = {name: text for name, text in {**existing, **changes}.items() if text is not None}
     try:
         match resource_type:
-            case ResourceType.TOPIC:
+            case AlterableResource.TOPIC:
                 check_topic(merged, context.server)
-            case ResourceType.CLIENT_METRICS:
+            case AlterableResource.CLIENT_METRICS:
                 parse_client_metrics_overrides(merged)
-            case ResourceType.GROUP:
+            case AlterableResource.GROUP:
                 parse_group_overrides(merged, context.server.values if context.server else {})
             case _:
                 _check_broker(merged, changes, context)
     except ConfigError as error:
         # Brokers check their own changes and answer INVALID_REQUEST, the controller checks the rest.
-        wrap = _refused if resource_type == ResourceType.BROKER else _invalid
+        wrap = _refused if resource_type == AlterableResource.BROKER else _invalid
         raise wrap(str(error)) from error
 
 
@@ -208,7 +208,7 @@ def _check_broker(merged: Mapping[str, str], changes: Mapping[str, str | None], 
         raise ConfigError(f"Security is not served here, these configs cannot be set: [{', '.join(security)}]")
     _check_elr(changes, context, cluster_wide=cluster_wide)
     for name, text in merged.items():
-        key = _KEYS[ResourceType.BROKER].get(name)
+        key = _KEYS[AlterableResource.BROKER].get(name)
         if key is not None:
             key.parse(text)
     if context.server is not None:

@@ -17,7 +17,7 @@ _ENDPOINT = re.compile(r"(?P<name>[^:/\s]+)://(?P<host>\[[0-9a-fA-F:.%\w]*\]|[^:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ListenerAddress:
     """One address under which a node listens or is reached. An empty host means all addresses."""
 
     name: str
@@ -55,7 +55,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
     return result
 
 
-def parse_endpoints(key: str, texts: Sequence[str], protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
+def parse_endpoints(key: str, texts: Sequence[str], protocols: Mapping[str, str]) -> tuple[ListenerAddress, ...]:
     """Parse the members of `listeners` or `advertised.listeners`. Raises ConfigError."""
     endpoints = tuple(_parse_endpoint(key, text, protocols) for text in texts)
     names = [endpoint.name for endpoint in endpoints]
@@ -64,17 +64,17 @@ def parse_endpoints(key: str, texts: Sequence[str], protocols: Mapping[str, str]
     return endpoints
 
 
-def _parse_endpoint(key: str, text: str, protocols: Mapping[str, str]) -> Endpoint:
+def _parse_endpoint(key: str, text: str, protocols: Mapping[str, str]) -> ListenerAddress:
     match = _ENDPOINT.match(text.strip())
     if match is None or not -1 <= int(match["port"]) <= 65535:
         raise ConfigError(f"{key}: {text!r} is not a listener of the form NAME://HOST:PORT")
     name = match["name"].upper()
     if name not in protocols:
         raise ConfigError(f"{key}: no security protocol is defined for listener {name}")
-    return Endpoint(name, match["host"].strip("[]"), int(match["port"]), protocols[name])
+    return ListenerAddress(name, match["host"].strip("[]"), int(match["port"]), protocols[name])
 
 
-def check_ports(endpoints: Sequence[Endpoint]) -> None:
+def check_ports(endpoints: Sequence[ListenerAddress]) -> None:
     """Raise ConfigError when two listeners would bind the same address; port 0 picks a free one."""
     taken: dict[tuple[str, int], str] = {}
     for endpoint in endpoints:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from crabka.config import server_checks
 from crabka.config.java_classes import assignor_name, check_java_class
 from crabka.config.keys import REQUIRED, Value
-from crabka.config.listeners import Endpoint
+from crabka.config.listeners import ListenerAddress
 from crabka.config.server_crabka import CrabkaSettings
 from crabka.config.server_derived import derived_fields
 from crabka.config.server_groups import GroupSettings
@@ -46,8 +46,8 @@ class ServerConfig(
 
     node_id: int
     process_roles: frozenset[str]
-    listeners: tuple[Endpoint, ...]
-    advertised_listeners: tuple[Endpoint, ...]
+    listeners: tuple[ListenerAddress, ...]
+    advertised_listeners: tuple[ListenerAddress, ...]
     """What clients are told; never a controller listener. Port 0 stands for the port that was bound."""
     inter_broker_listener_name: str
     max_connections_per_ip_overrides: Mapping[str, int]
@@ -114,12 +114,12 @@ class ServerConfig(
         return "controller" in self.process_roles
 
     @property
-    def broker_listeners(self) -> tuple[Endpoint, ...]:
+    def broker_listeners(self) -> tuple[ListenerAddress, ...]:
         """The listeners that are not the controllers' own."""
         return tuple(listener for listener in self.listeners if listener.name not in self.controller_listener_names)
 
     @property
-    def controller_listeners(self) -> tuple[Endpoint, ...]:
+    def controller_listeners(self) -> tuple[ListenerAddress, ...]:
         """The listeners that controllers use."""
         return tuple(listener for listener in self.listeners if listener.name in self.controller_listener_names)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from crabka.config.keys import Value, parse_list
-from crabka.config.listeners import PLAINTEXT, Endpoint, check_ports, parse_endpoints, parse_protocol_map
+from crabka.config.listeners import PLAINTEXT, ListenerAddress, check_ports, parse_endpoints, parse_protocol_map
 from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def _listener_fields(values: Mapping[str, Value]) -> dict[str, Any]:
 def _advertised(
     values: Mapping[str, Value],
     protocols: Mapping[str, str],
-    broker_side: tuple[Endpoint, ...],
+    broker_side: tuple[ListenerAddress, ...],
     controller_names: tuple[str, ...],
-) -> tuple[Endpoint, ...]:
+) -> tuple[ListenerAddress, ...]:
     given = _texts(values, "advertised.listeners")
     if not given:
         return broker_side
@@ -100,7 +100,7 @@ def _advertised(
     return tuple(listener for listener in advertised if listener.name not in controller_names)
 
 
-def _inter_broker_name(values: Mapping[str, Value], broker_side: tuple[Endpoint, ...]) -> str:
+def _inter_broker_name(values: Mapping[str, Value], broker_side: tuple[ListenerAddress, ...]) -> str:
     name = _text(values, "inter.broker.listener.name").upper()
     if not name:
         protocol = _text(values, "security.inter.broker.protocol")

@@ -85,7 +85,7 @@ class ListOf:
 
     def describe(self) -> str:
         """Return the words that may be members."""
-        return f"list of [{', '.join(self.choices)}]" if self.choices else "list"
+        return f"of [{', '.join(self.choices)}]" if self.choices else "of any"
 
 
 @dataclass(frozen=True, slots=True)

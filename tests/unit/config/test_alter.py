@@ -6,10 +6,10 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.config.alter import (
+    AlterableResource,
     AlterContext,
     AlterOp,
     ConfigOp,
-    ResourceType,
     apply_ops,
     check_resource_name,
     replacement_ops,
@@ -17,7 +17,7 @@ from crabka.config.alter import (
 from crabka.errors import OperationError
 from tests.unit.config.nodes import server
 
-TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
+TOPIC, BROKER, GROUP = AlterableResource.TOPIC, AlterableResource.BROKER, AlterableResource.GROUP
 ON_TOPIC = AlterContext("topic", server())
 ON_BROKER = AlterContext("1", server())
 ON_ALL_BROKERS = AlterContext("", server())
@@ -139,7 +139,7 @@ def test_older_request_removes_what_it_does_not_name() -> None:
             "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
         ),
         (
-            ResourceType.CLIENT_METRICS,
+            AlterableResource.CLIENT_METRICS,
             [_set("interval.ms", "1")],
             AlterContext("subscription"),
             ErrorCode.invalid_config,
@@ -183,10 +183,10 @@ def test_eligible_leader_replicas_pin_the_minimum(name: str, op: ConfigOp, messa
     [
         (TOPIC, "", "Default topic resources are not allowed."),
         (GROUP, "", "Default group resources are not allowed."),
-        (ResourceType.CLIENT_METRICS, "", "Subscription name can't be empty"),
+        (AlterableResource.CLIENT_METRICS, "", "Subscription name can't be empty"),
         (BROKER, "one", "Unable to parse broker name as a base 10 number."),
         (BROKER, "-1", "Invalid negative broker ID."),
-        (ResourceType.BROKER_LOGGER, "", "Node id must be an integer, but it is: "),
+        (AlterableResource.BROKER_LOGGER, "", "Node id must be an integer, but it is: "),
     ],
 )
 def test_impossible_resource_names_are_refused(resource_type: int, name: str, message: str) -> None:
@@ -200,9 +200,9 @@ LOGGERS = AlterContext("1", server(), loggers=frozenset({"crabka.log"}))
 
 def test_log_levels_are_set_and_unset() -> None:
     ops = [_set("crabka.log", "DEBUG"), _set("root", "WARN")]
-    assert apply_ops(ResourceType.BROKER_LOGGER, {}, ops, LOGGERS) == {"crabka.log": "DEBUG", "root": "WARN"}
+    assert apply_ops(AlterableResource.BROKER_LOGGER, {}, ops, LOGGERS) == {"crabka.log": "DEBUG", "root": "WARN"}
     unset = [ConfigOp("crabka.log", AlterOp.DELETE, None)]
-    assert apply_ops(ResourceType.BROKER_LOGGER, {}, unset, LOGGERS) == {"crabka.log": None}
+    assert apply_ops(AlterableResource.BROKER_LOGGER, {}, unset, LOGGERS) == {"crabka.log": None}
 
 
 @pytest.mark.parametrize(
@@ -216,9 +216,9 @@ def test_log_levels_are_set_and_unset() -> None:
 )
 def test_bad_log_levels_are_refused(op: ConfigOp, message: str) -> None:
     with pytest.raises(OperationError, match=message):
-        apply_ops(ResourceType.BROKER_LOGGER, {}, [op], LOGGERS)
+        apply_ops(AlterableResource.BROKER_LOGGER, {}, [op], LOGGERS)
 
 
 def test_log_levels_of_another_node_are_refused() -> None:
     with pytest.raises(OperationError, match=r"Unexpected node id\. Expected 1, but received 2"):
-        apply_ops(ResourceType.BROKER_LOGGER, {}, [], LOGGERS._replace(resource_name="2"))
+        apply_ops(AlterableResource.BROKER_LOGGER, {}, [], LOGGERS._replace(resource_name="2"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.config.listeners import (
-    Endpoint,
+    ListenerAddress,
     check_ports,
     format_address,
     parse_address,
@@ -19,7 +19,7 @@ _PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "SECURE": "SASL_SSL"}
 
 def test_listener_is_split_into_name_host_and_port() -> None:
     parsed = parse_endpoints("listeners", ["PLAINTEXT://localhost:9092", "secure://:0"], _PROTOCOLS)
-    assert parsed == (Endpoint("PLAINTEXT", "localhost", 9092), Endpoint("SECURE", "", 0, "SASL_SSL"))
+    assert parsed == (ListenerAddress("PLAINTEXT", "localhost", 9092), ListenerAddress("SECURE", "", 0, "SASL_SSL"))
     assert [str(endpoint) for endpoint in parsed] == ["PLAINTEXT://localhost:9092", "SECURE://:0"]
 
 
@@ -45,9 +45,16 @@ def test_bad_listener_is_refused(texts: list[str], message: str) -> None:
 
 
 def test_two_listeners_cannot_share_a_port_unless_it_is_free_choice() -> None:
-    check_ports([Endpoint("A", "", 0), Endpoint("B", "", 0), Endpoint("C", "h", 1), Endpoint("D", "i", 1)])
+    check_ports(
+        [
+            ListenerAddress("A", "", 0),
+            ListenerAddress("B", "", 0),
+            ListenerAddress("C", "h", 1),
+            ListenerAddress("D", "i", 1),
+        ]
+    )
     with pytest.raises(ConfigError, match="A and B have the same port 1"):
-        check_ports([Endpoint("A", "", 1), Endpoint("B", "", 1)])
+        check_ports([ListenerAddress("A", "", 1), ListenerAddress("B", "", 1)])
 
 
 def test_protocol_map_is_read() -> None:

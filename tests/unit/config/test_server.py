@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.config.listeners import Endpoint
+from crabka.config.listeners import ListenerAddress
 from crabka.config.properties import parse_properties
 from crabka.config.server import ServerConfig, topic_defaults, with_aliases
 from crabka.config.topic import TopicConfig
@@ -19,8 +19,8 @@ def test_file_of_a_kafka_node_is_understood() -> None:
     assert (config.node_id, config.process_roles) == (1, frozenset({"broker", "controller"}))
     assert config.log_dirs == ("d1", "d2")
     assert config.metadata_log_dir == "d1"
-    assert config.broker_listeners == (Endpoint("PLAINTEXT", "127.0.0.1", 29092),)
-    assert config.controller_listeners == (Endpoint("CONTROLLER", "127.0.0.1", 29093),)
+    assert config.broker_listeners == (ListenerAddress("PLAINTEXT", "127.0.0.1", 29092),)
+    assert config.controller_listeners == (ListenerAddress("CONTROLLER", "127.0.0.1", 29093),)
     assert config.advertised_listeners == config.broker_listeners
     assert config.prefixed("rsm.config.") == {"dir": "tier"}
     assert topic_defaults(config) == TopicConfig()

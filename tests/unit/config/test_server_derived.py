@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.config.listeners import Endpoint
+from crabka.config.listeners import ListenerAddress
 from crabka.errors import ConfigError
 from tests.unit.config.nodes import server
 
@@ -43,7 +43,7 @@ def test_log_dirs_win_over_log_dir_and_metadata_goes_to_the_first() -> None:
 
 def test_listeners_are_advertised_unless_others_are_given() -> None:
     config = server(advertised_listeners="PLAINTEXT://broker.example:19092,CONTROLLER://c.example:1")
-    assert config.advertised_listeners == (Endpoint("PLAINTEXT", "broker.example", 19092),)
+    assert config.advertised_listeners == (ListenerAddress("PLAINTEXT", "broker.example", 19092),)
 
 
 @pytest.mark.parametrize(

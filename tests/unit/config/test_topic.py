@@ -85,8 +85,8 @@ def test_bad_settings_are_refused_in_kafkas_words(overrides: dict[str, str], mes
         (
             {"remote.log.copy.disable": "true", "local.retention.ms": "1"},
             (
-                "When `remote.log.copy.disable` is set to true, the `local.retention.ms` and `retention.ms` must be set "
-                "to the identical value because there will be no more logs copied to the remote storage."
+                "When `remote.log.copy.disable` is set to true, the `local.retention.ms` and `retention.ms` must be "
+                "set to the identical value because there will be no more logs copied to the remote storage."
             ),
         ),
     ],
