@@ -24,10 +24,9 @@ NO_PRODUCER_ID = ProducerId(-1)
 
 ZERO_UUID = uuid.UUID(int=0)
 # Kafka reserves small values for directory states (`DirectoryId` in Kafka).
-DIRECTORY_UNASSIGNED = ZERO_UUID
-DIRECTORY_LOST = uuid.UUID(int=1)
-DIRECTORY_MIGRATING = uuid.UUID(int=2)
-DIRECTORY_RESERVED_MAX = 99
+DIRECTORY_MIGRATING = ZERO_UUID
+DIRECTORY_UNASSIGNED = uuid.UUID(int=1)
+DIRECTORY_LOST = uuid.UUID(int=2)
 
 
 class TopicPartition(NamedTuple):

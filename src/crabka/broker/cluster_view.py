@@ -1,0 +1,64 @@
+"""How clients see brokers and partitions: endpoints per listener, errors, offline replicas, allowed operations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from crabka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crabka.metadata.image import MetadataImage
+    from crabka.metadata.topics import PartitionImage
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+# Bit sets of AclOperation codes. Without an authorizer everything that fits the resource is allowed.
+UNASKED_OPERATIONS = -(2**31)
+_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
+_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
+TOPIC_OPERATIONS = sum(
+    1 << bit for bit in (_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+)
+CLUSTER_OPERATIONS = sum(
+    1 << bit
+    for bit in (_CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE)
+)
+
+
+class SeenBroker(NamedTuple):
+    """One broker as a client of one listener reaches it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool
+
+
+def broker_endpoints(image: MetadataImage, listener_name: str) -> Iterator[SeenBroker]:
+    """Yield the registered brokers that have an endpoint on this listener."""
+    for node_id, broker in sorted(image.cluster.brokers.items()):
+        endpoint = broker.endpoint(listener_name)
+        if endpoint is not None:
+            yield SeenBroker(node_id, endpoint.host, endpoint.port, broker.rack, broker.fenced)
+
+
+def alive_endpoints(image: MetadataImage, listener_name: str) -> Iterator[tuple[int, str, int, str | None]]:
+    """Yield node id, host, port and rack of brokers that clients may talk to."""
+    for endpoint in broker_endpoints(image, listener_name):
+        if not endpoint.fenced:
+            yield endpoint[:4]
+
+
+def partition_error(image: MetadataImage, partition: PartitionImage) -> ErrorCode:
+    """Return LEADER_NOT_AVAILABLE for a partition without a living leader, else no error."""
+    leader = image.cluster.brokers.get(partition.leader)
+    return ErrorCode.leader_not_available if leader is None or leader.fenced else ErrorCode.none
+
+
+def offline_replicas(image: MetadataImage, partition: PartitionImage) -> list[int]:
+    """Return the replicas whose broker is not there."""
+    brokers = image.cluster.brokers
+    return [node_id for node_id in partition.replicas if node_id not in brokers or brokers[node_id].fenced]

@@ -1,0 +1,50 @@
+"""Config changes of a request: those of loggers happen in this process, all others in the metadata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.broker.log_levels import logger_names, set_logger_level
+from crabka.config.alter import AlterContext, apply_ops
+from crabka.controller.configs import ConfigChange, alter_configs
+from crabka.controller.outcome import ACCEPTED, Verdict
+from crabka.errors import OperationError
+from crabka.metadata.configs import ConfigResourceType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crabka.broker.context import BrokerContext
+
+
+async def change_configs(
+    context: BrokerContext, changes: Sequence[ConfigChange], *, validate_only: bool
+) -> list[Verdict]:
+    """Carry out the changes; return a verdict for each, in order."""
+    stored = [change for change in changes if change.resource.resource_type != ConfigResourceType.BROKER_LOGGER]
+    decided: list[Verdict] = []
+    if stored:
+        decided = await context.metadata_writer.submit(
+            lambda image: alter_configs(image, stored, context.static_config, validate_only=validate_only)
+        )
+    verdicts = iter(decided)
+    return [
+        _change_loggers(context, change, validate_only=validate_only)
+        if change.resource.resource_type == ConfigResourceType.BROKER_LOGGER
+        else next(verdicts)
+        for change in changes
+    ]
+
+
+def _change_loggers(context: BrokerContext, change: ConfigChange, *, validate_only: bool) -> Verdict:
+    alter_context = AlterContext(
+        resource_name=change.resource.name, server=context.static_config, loggers=logger_names()
+    )
+    try:
+        altered = apply_ops(change.resource.resource_type, {}, change.ops, alter_context)
+    except OperationError as error:
+        return Verdict.of(error)
+    if not validate_only:
+        for name, level in altered.items():
+            set_logger_level(name, level)
+    return ACCEPTED

@@ -1,0 +1,89 @@
+"""The settings that count for a resource, from the metadata's dynamic configs over the node's own file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.broker.log_levels import logger_levels
+from crabka.config.resolve import (
+    BrokerLayers,
+    ConfigEntry,
+    describe_broker_loggers,
+    describe_client_metrics_configs,
+)
+from crabka.config.server import topic_default_values
+from crabka.config.topic import TopicConfig, parse_topic_overrides, topic_fields
+from crabka.controller.topic_names import require_legal_topic_name
+from crabka.errors import OperationError
+from crabka.metadata.configs import ConfigResourceType
+from crabka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from crabka.broker.context import BrokerContext
+    from crabka.config.server import ServerConfig
+    from crabka.metadata.image import MetadataImage
+
+CLUSTER_DEFAULT = ""
+
+
+def broker_layers(server: ServerConfig, image: MetadataImage) -> BrokerLayers:
+    """Return the node's settings in layers; `server` holds those of its file."""
+    return BrokerLayers(
+        server,
+        image.configs.get(ConfigResourceType.BROKER, str(server.node_id)),
+        image.configs.get(ConfigResourceType.BROKER, CLUSTER_DEFAULT),
+    )
+
+
+def effective_topic_config(server: ServerConfig, image: MetadataImage, topic: str) -> TopicConfig:
+    """Return what the log of a topic runs with."""
+    effective = broker_layers(server, image).effective
+    overrides = image.configs.get(ConfigResourceType.TOPIC, topic)
+    return TopicConfig(**topic_fields({**topic_default_values(effective), **parse_topic_overrides(overrides)}))
+
+
+def topic_entries(context: BrokerContext, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """Describe the settings of a topic that has these of its own."""
+    return broker_layers(context.static_config, context.image).describe_topic(overrides)
+
+
+def describe_resource(context: BrokerContext, resource_type: int, name: str) -> list[ConfigEntry]:
+    """Describe any resource. Raises OperationError with Kafka's code if there is no such resource."""
+    image = context.image
+    layers = broker_layers(context.static_config, image)
+    match resource_type:
+        case ConfigResourceType.TOPIC:
+            require_legal_topic_name(name)
+            if name not in image.topics.by_name:
+                raise OperationError(ErrorCode.unknown_topic_or_partition)
+            return layers.describe_topic(image.configs.get(resource_type, name))
+        case ConfigResourceType.BROKER:
+            if name == CLUSTER_DEFAULT:
+                return layers.describe_cluster_default()
+            _require_own_id(context, name)
+            return layers.describe_broker()
+        case ConfigResourceType.BROKER_LOGGER:
+            _require_own_id(context, name)
+            return describe_broker_loggers(logger_levels())
+        case ConfigResourceType.CLIENT_METRICS:
+            if not name:
+                raise OperationError(ErrorCode.invalid_request, "Client metrics subscription name must not be empty")
+            return describe_client_metrics_configs(image.configs.get(resource_type, name))
+        case ConfigResourceType.GROUP:
+            if not name:
+                raise OperationError(ErrorCode.invalid_request, "Group name must not be empty")
+            return layers.describe_group(image.configs.get(resource_type, name))
+        case _:
+            raise OperationError(ErrorCode.invalid_request, f"Unsupported resource type: {resource_type}")
+
+
+def _require_own_id(context: BrokerContext, name: str) -> None:
+    if not name.removeprefix("-").isdecimal():
+        raise OperationError(ErrorCode.invalid_request, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != context.node_id:
+        raise OperationError(
+            ErrorCode.invalid_request,
+            f"Unexpected broker id, expected {context.node_id} or empty string, but received {name}",
+        )

@@ -1,0 +1,64 @@
+"""What a handler may use: the state of the node, and the request it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+
+    from crabka.broker.fetch_sessions import FetchSessionCache
+    from crabka.broker.metadata_writer import MetadataWriter
+    from crabka.broker.metrics import NodeMetrics
+    from crabka.broker.partitions import PartitionRegistry
+    from crabka.broker.producer_ids import ProducerIdAllocator
+    from crabka.config.server import ServerConfig
+    from crabka.log.log_manager import LogManager
+    from crabka.metadata.image import MetadataImage
+    from crabka.net.connection import ConnectionInfo
+    from crabka.ports import Runtime
+    from crabka.quorum.standalone import StandaloneQuorum
+
+
+class Request(NamedTuple):
+    """One decoded request. Views into the frame (records) are valid only until the handler returns."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    # A kio entity of the request's version: its class differs per version, so handlers read it by attribute.
+    body: Any
+    connection: ConnectionInfo
+
+
+@dataclass(slots=True)
+class BrokerContext:
+    """Everything that handlers share. One per node, owned by the node's loop."""
+
+    # Settings of the node's file alone, and with the dynamic ones over them.
+    static_config: ServerConfig
+    config: ServerConfig
+    runtime: Runtime
+    cluster_id: str
+    quorum: StandaloneQuorum
+    metadata_writer: MetadataWriter
+    logs: LogManager
+    partitions: PartitionRegistry
+    fetch_sessions: FetchSessionCache
+    producer_ids: ProducerIdAllocator
+    metrics: NodeMetrics
+    # Runs a coroutine as a task of the node, so that no task outlives it.
+    spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+
+    @property
+    def image(self) -> MetadataImage:
+        """Return the newest metadata that this node applied."""
+        return self.quorum.image
+
+    @property
+    def node_id(self) -> int:
+        """Return this node's id."""
+        return self.config.node_id

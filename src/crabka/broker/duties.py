@@ -1,0 +1,70 @@
+"""What a node does again and again: retention, flushing, checkpoints, deletions.
+
+Each duty runs on the loop at its own interval and hands the waiting for disks to the pool. A duty that fails is
+logged and runs again at its next turn; a log dir that fails goes offline, the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from crabka.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from crabka.broker.context import BrokerContext
+
+log = logging.getLogger(__name__)
+
+DELETION_INTERVAL_MS = 1000
+
+Duty = tuple[str, int, "Callable[[BrokerContext], Awaitable[None]]"]
+
+
+def duties_of(context: BrokerContext) -> list[Duty]:
+    """Return name, interval and action of every duty."""
+    config = context.config
+    flush_ms = min(config.log_flush_scheduler_interval_ms, config.log_flush_offset_checkpoint_interval_ms)
+    return [
+        ("retention", config.log_retention_check_interval_ms, _apply_retention),
+        ("flush", flush_ms, _flush),
+        ("checkpoints", config.log_flush_offset_checkpoint_interval_ms, _write_checkpoints),
+        ("deletions", DELETION_INTERVAL_MS, _delete),
+    ]
+
+
+async def repeat(context: BrokerContext, duty: Duty) -> None:
+    """Run one duty until cancelled, first after one interval."""
+    name, interval_ms, run = duty
+    while True:
+        await asyncio.sleep(interval_ms / 1000)
+        try:
+            await run(context)
+        except StorageError as error:
+            context.logs.on_dir_failure(error.log_dir, error)
+        except Exception:
+            log.exception("The duty %r failed; it runs again in %d ms", name, interval_ms)
+
+
+async def _apply_retention(context: BrokerContext) -> None:
+    now_ms = context.runtime.clock.now_ms()
+    for each in context.logs:
+        each.roll_if_needed(now_ms)
+    context.logs.run_retention(now_ms)
+
+
+async def _flush(context: BrokerContext) -> None:
+    await context.logs.flush_dirty(context.runtime.clock.now_ms())
+
+
+async def _write_checkpoints(context: BrokerContext) -> None:
+    context.logs.write_checkpoints()
+
+
+async def _delete(context: BrokerContext) -> None:
+    removal = context.logs.run_deletions(context.runtime.clock.now_ms())
+    if removal is not None:
+        await asyncio.wait([removal])

@@ -1,0 +1,204 @@
+"""Incremental fetch sessions (KIP-227).
+
+A session remembers which partitions a client reads and what it was last told of each, so that request and
+response carry only what changed. The cache is bounded: when it is full, a session that was idle for
+`MIN_EVICTION_AGE_MS` makes room, else the new client is served without a session.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from crabka.errors import OperationError
+from crabka.ids import ZERO_UUID
+from crabka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable
+
+    from crabka.ids import TopicId
+
+MIN_EVICTION_AGE_MS = 120_000
+NO_SESSION = 0
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+MAX_EPOCH = 2**31 - 1
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+
+TargetKey = tuple["TopicId | str", int]
+
+
+class FetchTarget:
+    """One partition that a client reads, with what the client was last told about it."""
+
+    __slots__ = (
+        "fetch_offset",
+        "index",
+        "known_high_watermark",
+        "known_log_start",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "max_bytes",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: TopicId, index: int) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.fetch_offset = 0
+        self.max_bytes = 0
+        self.leader_epoch = -1
+        self.last_fetched_epoch = -1
+        self.known_high_watermark = -1
+        self.known_log_start = -1
+
+    def update(self, wanted: Any) -> None:
+        """Take over what the request says."""
+        self.fetch_offset = wanted.fetch_offset
+        self.max_bytes = wanted.partition_max_bytes
+        self.leader_epoch = getattr(wanted, "current_leader_epoch", -1)
+        self.last_fetched_epoch = getattr(wanted, "last_fetched_epoch", -1)
+
+
+class FetchSession:
+    """What the node remembers of one client's session."""
+
+    __slots__ = ("created_ms", "epoch", "last_used_ms", "session_id", "targets", "uses_topic_ids")
+
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, now_ms: int) -> None:
+        self.session_id = session_id
+        self.epoch = 1
+        self.uses_topic_ids = uses_topic_ids
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.targets: dict[TargetKey, FetchTarget] = {}
+
+
+class FetchPlan(NamedTuple):
+    """What a fetch request reads: its targets, and the session that filters the response, if any."""
+
+    targets: list[FetchTarget]
+    session: FetchSession | None
+    # An incremental response leaves out partitions of which there is nothing new to say.
+    incremental: bool
+
+    @property
+    def session_id(self) -> int:
+        """Return the id that the response carries."""
+        return self.session.session_id if self.session is not None else NO_SESSION
+
+
+class FetchSessionCache:
+    """All sessions of a node."""
+
+    def __init__(self, *, max_sessions: int, rng: random.Random) -> None:
+        self._max_sessions = max_sessions
+        self._rng = rng
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def resolve(self, request: Any, version: int, now_ms: int) -> FetchPlan:
+        """Return what to read for a Fetch request and advance its session.
+
+        Raises OperationError for an unknown session, a wrong epoch, or a change between names and topic ids.
+        """
+        session_id = getattr(request, "session_id", NO_SESSION)
+        epoch = getattr(request, "session_epoch", FINAL_EPOCH)
+        if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            if session_id != NO_SESSION:
+                self._sessions.pop(session_id, None)
+            targets = _full_targets(request, version)
+            session = self._create(targets, version, now_ms) if epoch == INITIAL_EPOCH else None
+            return FetchPlan(list(targets.values()), session, incremental=False)
+        return self._continue(request, session_id, epoch, version=version, now_ms=now_ms)
+
+    def _continue(self, request: Any, session_id: int, epoch: int, *, version: int, now_ms: int) -> FetchPlan:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise OperationError(ErrorCode.fetch_session_id_not_found)
+        if session.epoch != epoch:
+            raise OperationError(ErrorCode.invalid_fetch_session_epoch)
+        if session.uses_topic_ids != (version >= FIRST_VERSION_WITH_TOPIC_IDS):
+            raise OperationError(ErrorCode.fetch_session_topic_id_error)
+        for key, wanted in _wanted_partitions(request, version):
+            target = session.targets.get(key)
+            if target is None:
+                target = session.targets[key] = _new_target(key)
+            target.update(wanted)
+        for forgotten in request.forgotten_topics_data:
+            topic: TopicId | str = _topic_key(forgotten, version)
+            for index in forgotten.partitions:
+                session.targets.pop((topic, index), None)
+        session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
+        session.last_used_ms = now_ms
+        # Dicts keep insertion order: moving the session to the end keeps the least recently used one first.
+        del self._sessions[session_id]
+        self._sessions[session_id] = session
+        return FetchPlan(list(session.targets.values()), session, incremental=True)
+
+    def _create(self, targets: dict[TargetKey, FetchTarget], version: int, now_ms: int) -> FetchSession | None:
+        if not targets or not self._make_room(now_ms):
+            return None
+        session_id = self._rng.randint(1, MAX_EPOCH)
+        while session_id in self._sessions:
+            session_id = self._rng.randint(1, MAX_EPOCH)
+        session = FetchSession(session_id, uses_topic_ids=version >= FIRST_VERSION_WITH_TOPIC_IDS, now_ms=now_ms)
+        session.targets = targets
+        self._sessions[session_id] = session
+        return session
+
+    def _make_room(self, now_ms: int) -> bool:
+        if len(self._sessions) < self._max_sessions:
+            return True
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.last_used_ms < MIN_EVICTION_AGE_MS:
+            return False
+        del self._sessions[oldest.session_id]
+        return True
+
+
+def remember_sent(session: FetchSession, sent_with_data: Iterable[FetchTarget]) -> None:
+    """Move partitions that just gave data to the end, so that the others come first next time."""
+    targets = session.targets
+    for target in sent_with_data:
+        key: TargetKey = (target.topic_id if session.uses_topic_ids else target.topic, target.index)
+        if targets.get(key) is target:
+            del targets[key]
+            targets[key] = target
+
+
+def _full_targets(request: Any, version: int) -> dict[TargetKey, FetchTarget]:
+    targets: dict[TargetKey, FetchTarget] = {}
+    for key, wanted in _wanted_partitions(request, version):
+        target = targets[key] = _new_target(key)
+        target.update(wanted)
+    return targets
+
+
+def _wanted_partitions(request: Any, version: int) -> Iterable[tuple[TargetKey, Any]]:
+    for topic in request.topics:
+        topic_key = _topic_key(topic, version)
+        for wanted in topic.partitions:
+            yield (topic_key, wanted.partition), wanted
+
+
+def _topic_key(topic: Any, version: int) -> TopicId | str:
+    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        topic_id: TopicId | None = topic.topic_id
+        return topic_id if topic_id is not None else ZERO_UUID
+    name: str = topic.topic
+    return name
+
+
+def _new_target(key: TargetKey) -> FetchTarget:
+    topic, index = key
+    if isinstance(topic, str):
+        return FetchTarget(topic, ZERO_UUID, index)
+    return FetchTarget("", topic, index)

@@ -1,0 +1,1 @@
+"""One module per API, named as the API; each has a function `handle(context, request)`."""

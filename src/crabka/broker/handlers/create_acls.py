@@ -1,0 +1,18 @@
+"""CreateAcls (30): answered with SECURITY_DISABLED, because there is no authorizer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from crabka.broker.security_disabled import NO_AUTHORIZER, SECURITY_DISABLED
+from crabka.protocol.apis import response_types
+
+if TYPE_CHECKING:
+    from crabka.broker.context import BrokerContext, Request
+
+
+def handle(_context: BrokerContext, request: Request) -> Any:
+    """Refuse every ACL."""
+    types = response_types(request.api_key, request.version)
+    refused = types.new("AclCreationResult", error_code=SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+    return types.message(throttle_time=0, results=[refused] * len(request.body.creations))

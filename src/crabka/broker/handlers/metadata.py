@@ -1,0 +1,137 @@
+"""Metadata (3): brokers, topics and partitions; creates topics that are missing if it may.
+
+A null topic list asks for everything (an empty one in version 0). From version 10 topics may be named by id, from
+version 12 the name may be left out then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from crabka.broker.auto_create import create_missing_topics
+from crabka.broker.cluster_view import (
+    CLUSTER_OPERATIONS,
+    INTERNAL_TOPICS,
+    TOPIC_OPERATIONS,
+    UNASKED_OPERATIONS,
+    alive_endpoints,
+    offline_replicas,
+    partition_error,
+)
+from crabka.controller.topic_names import is_legal_topic_name
+from crabka.ids import ZERO_UUID
+from crabka.protocol.apis import response_types
+from crabka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crabka.broker.context import BrokerContext, Request
+    from crabka.metadata.topics import PartitionImage, TopicImage
+    from crabka.protocol.apis import MessageTypes
+
+
+async def handle(context: BrokerContext, request: Request) -> Any:
+    """Describe the asked topics, after creating missing ones if the request and the node allow it."""
+    types = response_types(request.api_key, request.version)
+    body = request.body
+    errors: dict[str, ErrorCode] = {}
+    names = _missing_names(context, body)
+    if names and getattr(body, "allow_auto_topic_creation", True) and context.config.auto_create_topics_enable:
+        errors = await create_missing_topics(context, names)
+    image = context.image
+    with_operations = getattr(body, "include_topic_authorized_operations", False)
+    operations = TOPIC_OPERATIONS if with_operations else UNASKED_OPERATIONS
+    rows = [
+        _topic_row(context, types, topic, operations)
+        if not isinstance(topic, _Missing)
+        else _missing_row(types, topic, errors)
+        for topic in _asked_topics(context, body, request.version)
+    ]
+    with_cluster_operations = getattr(body, "include_cluster_authorized_operations", False)
+    return types.message(
+        throttle_time=0,
+        brokers=[
+            types.new("MetadataResponseBroker", node_id=node_id, host=host, port=port, rack=rack)
+            for node_id, host, port, rack in alive_endpoints(image, request.connection.listener)
+        ],
+        cluster_id=context.cluster_id,
+        controller_id=context.node_id,
+        topics=rows,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if with_cluster_operations else UNASKED_OPERATIONS,
+        error_code=ErrorCode.none,
+    )
+
+
+class _Missing:
+    """A topic that was asked for and does not exist."""
+
+    __slots__ = ("name", "topic_id")
+
+    def __init__(self, name: str | None, topic_id: Any) -> None:
+        self.name = name
+        self.topic_id = topic_id
+
+
+def _missing_names(context: BrokerContext, body: Any) -> list[str]:
+    known = context.image.topics.by_name
+    return [topic.name for topic in body.topics or () if topic.name is not None and topic.name not in known]
+
+
+def _asked_topics(context: BrokerContext, body: Any, version: int) -> Iterable[TopicImage | _Missing]:
+    topics = context.image.topics
+    if body.topics is None or (version == 0 and not body.topics):
+        yield from topics.by_name.values()
+        return
+    for wanted in body.topics:
+        topic_id = getattr(wanted, "topic_id", None)
+        if topic_id is not None and topic_id != ZERO_UUID:
+            found = topics.by_id.get(topic_id)
+        else:
+            found = topics.by_name.get(wanted.name)
+        yield found if found is not None else _Missing(wanted.name, topic_id)
+
+
+def _missing_row(types: MessageTypes, topic: _Missing, errors: dict[str, ErrorCode]) -> Any:
+    if topic.name is None:
+        error_code = ErrorCode.unknown_topic_id
+    elif not is_legal_topic_name(topic.name):
+        error_code = ErrorCode.invalid_topic_exception
+    else:
+        error_code = errors.get(topic.name, ErrorCode.unknown_topic_or_partition)
+    return types.new(
+        "MetadataResponseTopic",
+        error_code=error_code,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=(),
+        topic_authorized_operations=UNASKED_OPERATIONS,
+    )
+
+
+def _topic_row(context: BrokerContext, types: MessageTypes, topic: TopicImage, operations: int) -> Any:
+    return types.new(
+        "MetadataResponseTopic",
+        error_code=ErrorCode.none,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            _partition_row(context, types, index, partition) for index, partition in sorted(topic.partitions.items())
+        ],
+        topic_authorized_operations=operations,
+    )
+
+
+def _partition_row(context: BrokerContext, types: MessageTypes, index: int, partition: PartitionImage) -> Any:
+    return types.new(
+        "MetadataResponsePartition",
+        error_code=partition_error(context.image, partition),
+        partition_index=index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        offline_replicas=offline_replicas(context.image, partition),
+    )

@@ -1,0 +1,45 @@
+"""Levels of the process's loggers, shown and changed as BROKER_LOGGER configs (KIP-412).
+
+They are not stored: a restart brings back the levels of the command line, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+
+ROOT = "root"
+_PACKAGE = "crabka"
+# Kafka's names; Python has neither TRACE nor FATAL.
+_LEVELS = {
+    "TRACE": logging.DEBUG,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+_NAMES = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
+
+
+def logger_names() -> frozenset[str]:
+    """Return the names of the root logger and of Crabka's own loggers."""
+    known = logging.Logger.manager.loggerDict
+    return frozenset({ROOT, *(name for name in known if name == _PACKAGE or name.startswith(_PACKAGE + "."))})
+
+
+def logger_levels() -> dict[str, str]:
+    """Return the effective level of each logger, in Kafka's words."""
+    return {name: _level_name(_logger(name).getEffectiveLevel()) for name in logger_names()}
+
+
+def set_logger_level(name: str, level: str | None) -> None:
+    """Set a level that was checked before; None gives the logger back to its parent."""
+    _logger(name).setLevel(logging.NOTSET if level is None else _LEVELS[level])
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(None if name == ROOT else name)
+
+
+def _level_name(level: int) -> str:
+    return _NAMES.get(level, logging.getLevelName(level))

@@ -1,0 +1,72 @@
+"""Counters of a node and their Prometheus form.
+
+Counting must not cost: hot paths add to plain integers, and the exposition is built when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.protocol.apis import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from prometheus_client.core import Metric
+
+    from crabka.broker.partitions import PartitionRegistry
+
+_API_KEY_LIMIT = 128
+
+
+class NodeMetrics:
+    """What a node counts."""
+
+    __slots__ = ("requests",)
+
+    def __init__(self) -> None:
+        # By API key: indexing a list is cheaper than a dict on the way of every request.
+        self.requests = [0] * _API_KEY_LIMIT
+
+
+class NodeCollector:
+    """Turns the state of a node into Prometheus metrics on demand."""
+
+    def __init__(self, metrics: NodeMetrics, partitions: PartitionRegistry) -> None:
+        self._metrics = metrics
+        self._partitions = partitions
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: names are not checked for clashes at registration."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        requests = CounterMetricFamily("crabka_requests", "Requests received, by API", labels=["api"])
+        for key, count in enumerate(self._metrics.requests):
+            if count:
+                requests.add_metric([ApiKey(key).name.lower()], count)
+        yield requests
+        yield GaugeMetricFamily("crabka_partitions", "Partitions hosted by this node", value=len(self._partitions))
+        labels = ["topic", "partition"]
+        size = GaugeMetricFamily("crabka_log_size_bytes", "Bytes of a partition's log", labels=labels)
+        start = GaugeMetricFamily("crabka_log_start_offset", "First offset of a partition", labels=labels)
+        end = GaugeMetricFamily("crabka_log_end_offset", "Next offset of a partition", labels=labels)
+        for partition in self._partitions:
+            names = [partition.topic, str(partition.index)]
+            size.add_metric(names, partition.log.size_bytes)
+            start.add_metric(names, partition.log.log_start_offset)
+            end.add_metric(names, partition.log.log_end_offset)
+        yield from (size, start, end)
+
+
+def render_metrics(metrics: NodeMetrics, partitions: PartitionRegistry) -> bytes:
+    """Return the Prometheus text of a node and its process."""
+    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+    registry = CollectorRegistry()
+    registry.register(NodeCollector(metrics, partitions))
+    ProcessCollector(registry=registry)
+    return generate_latest(registry)

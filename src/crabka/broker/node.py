@@ -1,0 +1,194 @@
+"""A node: opens metadata and logs, registers, serves, and stops in order.
+
+Start: metadata log → local logs (recovered) → listeners bound → registration (fenced) → partitions opened and led →
+unfenced → requests served. Stop: no more connections → requests answered → logs closed cleanly → metadata closed.
+What cannot be survived resolves `failed`: the metadata log or the last log dir is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from typing import TYPE_CHECKING
+
+from crabka.broker.config_view import broker_layers, effective_topic_config
+from crabka.broker.context import BrokerContext
+from crabka.broker.dispatch import Dispatcher
+from crabka.broker.duties import duties_of, repeat
+from crabka.broker.fetch_sessions import FetchSessionCache
+from crabka.broker.listeners import NodeListeners
+from crabka.broker.metadata_publisher import MetadataPublisher
+from crabka.broker.metadata_writer import MetadataWriter
+from crabka.broker.metrics import NodeMetrics, render_metrics
+from crabka.broker.partitions import PartitionRegistry
+from crabka.broker.producer_ids import ProducerIdAllocator
+from crabka.broker.registration import NodeRegistrar, tell_directories
+from crabka.broker.side_port import SidePort
+from crabka.broker.tasks import TaskScope
+from crabka.errors import ConfigError, StorageError
+from crabka.log.log_manager import LogManager
+from crabka.metadata.configs import ConfigResourceType
+from crabka.quorum.settings import MetadataLogSettings
+from crabka.quorum.standalone import StandaloneQuorum
+from crabka.quorum.storage import read_meta_properties
+
+if TYPE_CHECKING:
+    import uuid
+
+    from crabka.config.server import ServerConfig
+    from crabka.ids import TopicPartition
+    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.image import MetadataImage
+    from crabka.ports import Runtime
+
+log = logging.getLogger(__name__)
+
+
+class Node:
+    """One combined node. `start` once, `stop` once; `failed` resolves if it cannot go on."""
+
+    def __init__(self, config: ServerConfig, runtime: Runtime) -> None:
+        self._config = config
+        self._runtime = runtime
+        self._tasks = TaskScope()
+        self._partitions = PartitionRegistry()
+        self._logs = LogManager(
+            runtime, list(config.log_dirs), producer_id_expiration_ms=config.producer_id_expiration_ms
+        )
+        self._listeners = NodeListeners(config, runtime.network)
+        self._quorum: StandaloneQuorum | None = None
+        self._broker_epoch = -1
+        self._serving = False
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return host:port of the first client listener."""
+        return self._listeners.bootstrap_servers
+
+    @property
+    def side_port_address(self) -> str | None:
+        """Return host:port of health and metrics, None if they are not served."""
+        return self._listeners.side_port_address
+
+    async def start(self) -> None:
+        """Start to serve. Raises ConfigError, StorageError, CorruptDataError; the node is stopped again then."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        config, runtime = self._config, self._runtime
+        quorum = self._quorum = await StandaloneQuorum.open(
+            runtime,
+            config.metadata_log_dir,
+            config.node_id,
+            settings=MetadataLogSettings.from_config(config),
+            min_insync_replicas=config.min_insync_replicas,
+        )
+        quorum.on_failure = self._fail
+        self._logs.subscribe_failures(self._on_dir_failure)
+        topic_config = functools.partial(effective_topic_config, config)
+        await self._logs.load(lambda topic: topic_config(quorum.image, topic), self._is_stray)
+        self._require_online_dirs()
+        context = self._build_context(quorum)
+        dispatcher = Dispatcher(context)
+        endpoints = await self._listeners.bind(dispatcher)
+        await self._listeners.bind_side_port(
+            SidePort(
+                render_metrics=functools.partial(render_metrics, context.metrics, self._partitions),
+                is_ready=lambda: self._serving,
+            )
+        )
+        registrar = NodeRegistrar(config, runtime, quorum, context.metadata_writer)
+        self._broker_epoch = await registrar.register(endpoints, self._logs.online_directory_ids)
+        context.producer_ids.broker_epoch = self._broker_epoch
+        publisher = MetadataPublisher(config.node_id, self._logs, self._partitions, topic_config=topic_config)
+        publisher.publish_all(quorum.image)
+        quorum.subscribe(publisher.on_metadata)
+        quorum.subscribe(functools.partial(self._on_metadata, context))
+        await registrar.unfence()
+        await tell_directories(context.metadata_writer, config.node_id, self._logs, self._partitions)
+        for duty in duties_of(context):
+            self._tasks.spawn(repeat(context, duty))
+        self._warn_of_unenforced(quorum.image)
+        self._serving = True
+        dispatcher.open_gate()
+
+    def _build_context(self, quorum: StandaloneQuorum) -> BrokerContext:
+        config, runtime = self._config, self._runtime
+        writer = MetadataWriter(quorum)
+        return BrokerContext(
+            static_config=config,
+            config=broker_layers(config, quorum.image).effective,
+            runtime=runtime,
+            cluster_id=read_meta_properties(runtime.fs, config.metadata_log_dir).cluster_id,
+            quorum=quorum,
+            metadata_writer=writer,
+            logs=self._logs,
+            partitions=self._partitions,
+            fetch_sessions=FetchSessionCache(
+                max_sessions=config.max_incremental_fetch_session_cache_slots, rng=runtime.rng
+            ),
+            producer_ids=ProducerIdAllocator(writer, node_id=config.node_id),
+            metrics=NodeMetrics(),
+            spawn=self._tasks.spawn,
+        )
+
+    async def stop(self) -> None:
+        """Stop cleanly: after this a start needs no recovery. Stopping twice is allowed."""
+        self._serving = False
+        await self._listeners.close()
+        await self._tasks.close()
+        if self._quorum is None:
+            return
+        quorum, self._quorum = self._quorum, None
+        await self._logs.shutdown(self._broker_epoch)
+        await quorum.close()
+
+    def _on_metadata(self, context: BrokerContext, delta: MetadataDelta, image: MetadataImage) -> None:
+        if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
+            context.config = broker_layers(context.static_config, image).effective
+        if len(self._config.log_dirs) > 1 and self._serving and (delta.topics_created or delta.topics_changed):
+            self._tasks.spawn(
+                tell_directories(context.metadata_writer, self._config.node_id, self._logs, self._partitions)
+            )
+
+    def _on_dir_failure(self, log_dir: str, _lost: list[TopicPartition]) -> None:
+        self._partitions.take_offline(log_dir)
+        if log_dir == self._config.metadata_log_dir:
+            self._fail(StorageError(log_dir, "the log dir of the metadata is lost"))
+        elif not self._logs.online_dirs:
+            self._fail(StorageError(log_dir, "the last log dir is lost"))
+
+    def _fail(self, error: StorageError) -> None:
+        if not self.failed.done():
+            self.failed.set_exception(error)
+
+    def _require_online_dirs(self) -> None:
+        offline = self._logs.offline_dirs
+        if not self._logs.online_dirs or self._config.metadata_log_dir in offline:
+            reasons = "; ".join(f"{path}: {self._logs.offline_reason(path)}" for path in offline)
+            raise ConfigError(f"no usable log dir: {reasons}")
+
+    def _is_stray(self, topic_partition: TopicPartition, topic_id: uuid.UUID | None) -> bool:
+        assert self._quorum is not None  # noqa: S101 - logs are loaded after the metadata
+        topic = self._quorum.image.topics.by_name.get(topic_partition.topic)
+        partition = topic.partitions.get(topic_partition.partition) if topic is not None else None
+        if topic is None or partition is None or self._config.node_id not in partition.replicas:
+            return True
+        return topic_id is not None and topic_id != topic.topic_id
+
+    @staticmethod
+    def _warn_of_unenforced(image: MetadataImage) -> None:
+        stored = {
+            "ACLs": len(image.acls.entries),
+            "SCRAM credentials": len(image.scram.credentials),
+            "client quotas": len(image.client_quotas.entities),
+        }
+        present = [f"{count} {name}" for name, count in stored.items() if count]
+        if present:
+            log.warning("The metadata holds %s: they are kept, but not enforced", ", ".join(present))

@@ -1,0 +1,167 @@
+"""A partition that this node hosts: its log, who leads it, and who waits for it.
+
+Owns the rules that need both the log and the metadata: epoch checks, the high watermark, min ISR. It knows
+nothing of requests or wire formats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from crabka.errors import OperationError
+from crabka.log.append import prepare_batch
+from crabka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from crabka.broker.purgatory import Delayed
+    from crabka.ids import TopicId
+    from crabka.log.append import AppendResult, PreparedBatch
+    from crabka.log.partition_log import PartitionLog
+    from crabka.metadata.topics import PartitionImage
+    from crabka.ports import Buffer, Threads
+    from crabka.records.header import BatchHeader
+
+LEADERSHIP_LOST: Final = -1
+# A small batch is decompressed faster than a thread is woken.
+MAX_INLINE_PREPARATION_BYTES: Final = 2048
+
+
+class Partition:
+    """State of one hosted partition. Hashed and compared by identity."""
+
+    __slots__ = (
+        "_preparing",
+        "_turn",
+        "_waiters",
+        "in_sync_count",
+        "index",
+        "is_leader",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "replica_count",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, index: int, topic_id: TopicId, log: PartitionLog) -> None:
+        self.topic = topic
+        self.index = index
+        self.topic_id = topic_id
+        self.log = log
+        self.leader_id = -1
+        self.leader_epoch = -1
+        self.is_leader = False
+        self.in_sync_count = 0
+        self.replica_count = 0
+        self._waiters: set[Delayed[Any]] = set()
+        # Batches on their way through the pool; while there are any, every append must queue behind them.
+        self._preparing = 0
+        self._turn: asyncio.Lock | None = None
+
+    def become(self, image: PartitionImage, *, node_id: int) -> None:
+        """Take over what the metadata says of leader, epoch and ISR.
+
+        A new leader epoch of a leader is recorded in the epoch cache before the first append under it.
+        """
+        was_leader = self.is_leader
+        new_epoch = image.leader_epoch != self.leader_epoch
+        self.leader_id = image.leader
+        self.leader_epoch = image.leader_epoch
+        self.in_sync_count = len(image.isr)
+        self.replica_count = len(image.replicas)
+        self.is_leader = image.leader == node_id
+        if self.is_leader and new_epoch:
+            self.log.leader_epochs.assign(self.leader_epoch, self.log.log_end_offset)
+        if self.is_leader:
+            self._advance_high_watermark(0)
+        elif was_leader:
+            self.retire()
+
+    def retire(self) -> None:
+        """Stop leading: whoever waits here is answered now, with what can be said then."""
+        self.is_leader = False
+        for waiter in tuple(self._waiters):
+            waiter.progressed(self, LEADERSHIP_LOST)
+
+    def must_prepare(self, batch_bytes: int) -> bool:
+        """Return whether a batch of this size has to go through the pool: `append_prepared` instead of `append`."""
+        if self._preparing:
+            return True
+        return batch_bytes > MAX_INLINE_PREPARATION_BYTES and self.log.prepares_batches
+
+    def append_prepared(
+        self, threads: Threads, batch: Buffer, header: BatchHeader, now_ms: int
+    ) -> Coroutine[Any, Any, AppendResult]:
+        """Return the append of a batch that is decompressed or rewritten in a thread first.
+
+        The place in the order of appends is taken by this call, not when the coroutine runs. The batch is copied:
+        the frame that it lies in does not live as long. Raises as `append`.
+        """
+        self._preparing += 1
+        return self._append_in_turn(threads, bytes(batch), header, now_ms)
+
+    async def _append_in_turn(self, threads: Threads, batch: bytes, header: BatchHeader, now_ms: int) -> AppendResult:
+        if self._turn is None:
+            self._turn = asyncio.Lock()
+        try:
+            # Locks are fair, and tasks start in the order of their creation: appends keep the order of requests.
+            async with self._turn:
+                prepared = None
+                if self.log.prepares_batches:
+                    prepared = await threads.submit(prepare_batch, batch, header, self.log.config, now_ms)
+                self.require_leader()
+                return self.append(batch, header, now_ms, prepared)
+        finally:
+            self._preparing -= 1
+
+    def append(
+        self, batch: Buffer, header: BatchHeader, now_ms: int, prepared: PreparedBatch | None = None
+    ) -> AppendResult:
+        """Append one checked client batch as leader and let the high watermark follow.
+
+        Raises OperationError with Kafka's code, StorageError when the disk fails.
+        """
+        result = self.log.append_as_leader(
+            batch, leader_epoch=self.leader_epoch, now_ms=now_ms, header=header, prepared=prepared
+        )
+        if not result.duplicate:
+            self._advance_high_watermark(len(batch))
+        return result
+
+    def require_leader(self, current_leader_epoch: int = -1) -> None:
+        """Raise unless this node leads the partition in the epoch that the client believes in (KIP-320)."""
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                raise OperationError(ErrorCode.fenced_leader_epoch)
+            raise OperationError(ErrorCode.unknown_leader_epoch)
+        if not self.is_leader:
+            raise OperationError(ErrorCode.not_leader_or_follower)
+
+    def require_min_isr(self) -> None:
+        """Raise if an acks=all append would not be as safe as the topic demands.
+
+        The minimum is capped by the number of replicas, as Kafka does.
+        """
+        minimum = min(self.log.config.min_insync_replicas, self.replica_count)
+        if self.in_sync_count < minimum:
+            raise OperationError(ErrorCode.not_enough_replicas)
+
+    def add_waiter(self, waiter: Delayed[Any]) -> None:
+        """Poke this waiter on every progress from now on."""
+        self._waiters.add(waiter)
+
+    def remove_waiter(self, waiter: Delayed[Any]) -> None:
+        """Forget a waiter; unknown ones are fine."""
+        self._waiters.discard(waiter)
+
+    def _advance_high_watermark(self, appended_bytes: int) -> None:
+        # The only replica in sync is this one: what it holds is replicated.
+        log = self.log
+        log.set_high_watermark(log.log_end_offset)
+        if self._waiters:
+            for waiter in tuple(self._waiters):
+                waiter.progressed(self, appended_bytes)

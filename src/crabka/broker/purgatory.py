@@ -1,0 +1,96 @@
+"""Requests that wait: fetches for bytes, produces for replication.
+
+A waiting request is an object that partitions know and poke; it completes exactly once, by progress or by its
+timer. Completion never runs inside the poke: it is scheduled on the loop, so that the produce that made the
+progress is answered before the fetch that it woke is read from the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from crabka.broker.partition import Partition
+
+T = TypeVar("T")
+
+
+class Delayed(Generic[T]):
+    """A request that is answered when `complete` runs: on progress or when its time is up."""
+
+    __slots__ = ("_complete", "_done", "_partitions", "_timer", "future")
+
+    def __init__(self, complete: Callable[[], T], partitions: Iterable[Partition]) -> None:
+        self._complete = complete
+        self._partitions = tuple(partitions)
+        self._done = False
+        self._timer: asyncio.TimerHandle | None = None
+        self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def start(self, timeout_ms: int) -> asyncio.Future[T]:
+        """Register with the partitions, arm the timer and return the future of the answer."""
+        loop = self.future.get_loop()
+        self._timer = loop.call_later(timeout_ms / 1000, self._finish)
+        for partition in self._partitions:
+            partition.add_waiter(self)
+        return self.future
+
+    def progressed(self, partition: Partition, appended_bytes: int) -> None:
+        """Called by a partition when its log or its high watermark moved; subclasses decide what that means."""
+        raise NotImplementedError
+
+    def trigger(self) -> None:
+        """Schedule the completion; a second trigger does nothing."""
+        if not self._done:
+            self._done = True
+            self.future.get_loop().call_soon(self._finish)
+
+    def _finish(self) -> None:
+        self._done = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for partition in self._partitions:
+            partition.remove_waiter(self)
+        if self.future.done():
+            return
+        try:
+            self.future.set_result(self._complete())
+        except Exception as error:  # noqa: BLE001 - whatever went wrong belongs to the one who waits
+            self.future.set_exception(error)
+
+
+class DelayedFetch(Delayed[T]):
+    """A fetch that found fewer than `min_bytes`: it completes once that many bytes became readable."""
+
+    __slots__ = ("_missing_bytes",)
+
+    def __init__(self, complete: Callable[[], T], partitions: Iterable[Partition], missing_bytes: int) -> None:
+        super().__init__(complete, partitions)
+        self._missing_bytes = missing_bytes
+
+    def progressed(self, partition: Partition, appended_bytes: int) -> None:  # noqa: ARG002 - any partition counts
+        """Count readable bytes; a partition that stopped being led here (negative count) ends the wait."""
+        self._missing_bytes -= appended_bytes
+        if appended_bytes < 0 or self._missing_bytes <= 0:
+            self.trigger()
+
+
+class DelayedProduce(Delayed[T]):
+    """A produce with acks=all: it completes once every partition's high watermark passed its records."""
+
+    __slots__ = ("_required",)
+
+    def __init__(self, complete: Callable[[], T], required: dict[Partition, int]) -> None:
+        super().__init__(complete, required)
+        self._required = required
+
+    def progressed(self, partition: Partition, appended_bytes: int) -> None:
+        """Forget the partition once its records are replicated, or at once if it is no longer led here."""
+        required = self._required.get(partition)
+        if required is not None and (appended_bytes < 0 or partition.log.high_watermark >= required):
+            del self._required[partition]
+        if not self._required:
+            self.trigger()
