@@ -17,6 +17,8 @@ from crabka.protocol.schemas import Direction, message_class, schema_module, ver
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+# kio decodes through floats, which puts a duration or an instant some microseconds beside its millisecond.
+_HALF = timedelta(microseconds=500)
 NULL_TIMESTAMP_MS = -1
 
 
@@ -26,9 +28,9 @@ def ms(value: timedelta | datetime | int | None) -> int:
         case None:
             return NULL_TIMESTAMP_MS
         case timedelta():
-            return value // _MILLISECOND
+            return (value + _HALF) // _MILLISECOND
         case datetime():
-            return (value - _EPOCH) // _MILLISECOND
+            return (value - _EPOCH + _HALF) // _MILLISECOND
         case _:
             return value
 

@@ -68,7 +68,7 @@ def read_produce_request(version: int, frame: memoryview, offset: int) -> Produc
             request, end = _read_legacy(frame, offset)
     except (IndexError, struct.error) as error:
         raise WireError("ProduceRequest ends in the middle of a field") from error
-    except UnicodeDecodeError as error:
+    except ValueError as error:  # a name that is not UTF-8, a topic id that is cut off
         raise WireError(f"malformed ProduceRequest: {error}") from error
     if end > len(frame):
         raise WireError("ProduceRequest ends in the middle of a field")
@@ -117,7 +117,7 @@ def _read_flexible(version: int, frame: memoryview, position: int) -> tuple[Prod
     topics = []
     for _ in range(topic_count - 1):
         if version >= 13:
-            name, topic_id = "", _topic_id(bytes(frame[position : position + 16]).ljust(16, b"\0"))
+            name, topic_id = "", _topic_id(frame[position : position + 16].tobytes())
             position += 16
         else:
             topic_id = ZERO_UUID

@@ -1,0 +1,46 @@
+"""Byte equality with kio in all versions is a property test; here is how buffers are passed on."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from crabka.ports import Buffer
+from crabka.protocol.api_keys import ApiKey
+from crabka.protocol.apis import read_response
+from crabka.protocol.hot import FetchPartitionResult, FetchTopicResult, pack_fetch_response
+from crabka.protocol.hot.fetch_response import INLINE_BYTES
+
+TOPIC_ID = UUID(int=5)
+
+
+def packed(version: int, *records: Buffer) -> list[Buffer]:
+    partitions = [FetchPartitionResult(index, 0, 5, 5, 0, data) for index, data in enumerate(records)]
+    return pack_fetch_response(version, 1, 0, 0, 0, [FetchTopicResult("t", TOPIC_ID, partitions)])
+
+
+@pytest.mark.parametrize("version", [4, 18])
+def test_large_records_are_passed_on_uncopied(version: int) -> None:
+    first, second = memoryview(bytes(INLINE_BYTES + 1)), b"x" * 70_000
+    buffers = packed(version, first, second)
+    assert buffers[1] is first
+    assert buffers[3] is second
+    frame = b"".join(buffers)
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+
+
+@pytest.mark.parametrize("version", [4, 18])
+def test_small_records_are_joined_into_one_buffer(version: int) -> None:
+    assert len(packed(version, b"a" * INLINE_BYTES, b"b")) == 1
+
+
+@pytest.mark.parametrize(("version", "header"), [(4, 8), (18, 9)])
+def test_an_idle_partition_has_empty_records_and_not_null(version: int, header: int) -> None:
+    response = read_response(ApiKey.FETCH, version, b"".join(packed(version, b"")), header)
+    assert response.responses[0].partitions[0].records == b""
+
+
+def test_a_session_without_changes_is_a_single_small_buffer() -> None:
+    (frame,) = pack_fetch_response(18, 7, 0, 0, 99, ())
+    assert frame == b"\0\0\0\x11" + b"\0\0\0\7\0" + b"\0\0\0\0" + b"\0\0" + b"\0\0\0\x63" + b"\1" + b"\0"
