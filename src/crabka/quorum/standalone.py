@@ -2,8 +2,9 @@
 
 Every append is one batch. A writer task takes all that wait, writes them with one fsync in a thread, and only then
 applies them to the image, tells subscribers and answers the callers: nobody sees what a power cut could take back.
-Snapshots are written in a thread beside it. After a failed write the quorum is dead: it cannot know what the disk
-holds, so every further append fails and the owner is told once.
+Records are replayed before they are written, so that one that contradicts the metadata never reaches the log; the
+image shows them afterwards. Snapshots are written in a thread beside it. After a failure the quorum is dead: it cannot
+know what the disk holds, so every further append fails and the owner is told once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crabka.errors import StorageError
+from crabka.errors import CrabkaError, InvariantError, StorageError
 from crabka.metadata.bootstrap import activation_records
 from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.image import MetadataImage
@@ -58,10 +59,11 @@ class StandaloneQuorum:
         self._waiting: list[_Append] = []
         self._wake = asyncio.Event()
         self._subscribers: list[Subscriber] = []
-        self._failure: StorageError | None = None
+        self._failure: CrabkaError | None = None
         self._closing = False
         self._writer: asyncio.Task[None] | None = None
-        self.on_failure: Callable[[StorageError], None] | None = None
+        # Called once when the metadata cannot be changed any more: the node must stop.
+        self.on_failure: Callable[[CrabkaError], None] | None = None
 
     @classmethod
     async def open(
@@ -79,10 +81,14 @@ class StandaloneQuorum:
         MetadataVersionError for content that cannot be read, StorageError when the disk fails.
         """
         settings = settings or MetadataLogSettings()
-        storage = await runtime.threads.submit(
-            MetadataStorage.open, runtime.fs, metadata_dir, settings, now_ms=runtime.clock.now_ms()
-        )
-        leadership = await runtime.threads.submit(take_leadership, storage, node_id)
+        now_ms = runtime.clock.now_ms()
+        try:
+            storage = await runtime.threads.submit(
+                MetadataStorage.open, runtime.fs, metadata_dir, settings, now_ms=now_ms
+            )
+            leadership = await runtime.threads.submit(take_leadership, storage, node_id)
+        except OSError as error:
+            raise StorageError(metadata_dir, f"cannot open the metadata log: {error}") from error
         quorum = cls(runtime, storage, leadership)
         await quorum._activate(min_insync_replicas)
         quorum._writer = asyncio.create_task(quorum._write_forever(), name="metadata-log-writer")
@@ -119,7 +125,7 @@ class StandaloneQuorum:
         return self._storage.log.end_offset
 
     @property
-    def failure(self) -> StorageError | None:
+    def failure(self) -> CrabkaError | None:
         """Why the quorum died, if it did."""
         return self._failure
 
@@ -131,7 +137,8 @@ class StandaloneQuorum:
     def append(self, records: Sequence[Any]) -> asyncio.Future[int]:
         """Append one atomic batch; the future gives its last offset once it is durable and in `image`.
 
-        Offsets are given at the call, in the order of calls. The future raises StorageError if the disk fails.
+        Offsets are given at the call, in the order of calls. The future raises StorageError if the disk fails,
+        InvariantError if the records contradict the metadata; the quorum is dead then.
         """
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         if self._failure is not None or self._closing:
@@ -197,8 +204,13 @@ class StandaloneQuorum:
             taken, self._waiting = self._waiting, []
             try:
                 await self._write([item.batch for item in taken])
-            except StorageError as error:
+            except CrabkaError as error:
                 self._fail(error, taken)
+                return
+            except Exception as error:
+                # A subscriber broke: the node's parts no longer agree on the metadata.
+                LOGGER.exception("A subscriber of the metadata failed")
+                self._fail(InvariantError(f"a subscriber of the metadata failed: {error!r}"), taken)
                 return
             for item in taken:
                 if not item.done.done():
@@ -213,25 +225,28 @@ class StandaloneQuorum:
             async with asyncio.timeout(idle_ms / 1000 if idle_ms > 0 else None):
                 await self._wake.wait()
         except TimeoutError:
-            self.append([NoOpRecord()])
+            self.append([NoOpRecord()]).add_done_callback(_forget_outcome)
 
     async def _write(self, batches: list[bytes]) -> None:
-        """Make batches durable, then apply them and tell the subscribers."""
-        now_ms = self._runtime.clock.now_ms()
+        """Replay batches, make them durable, then publish the image and tell the subscribers."""
+        try:
+            for batch in batches:
+                self._loaded.replay_batch(StoredBatch(parse_header(batch), batch))
+        except CrabkaError as error:
+            raise InvariantError(f"an append contradicts the metadata: {error}") from error
         try:
             async with self._log_in_use:
+                now_ms = self._runtime.clock.now_ms()
                 await self._runtime.threads.submit(self._storage.log.append, batches, now_ms)
         except OSError as error:
             raise StorageError(self._storage.directory, f"cannot write the metadata log: {error}") from error
-        for batch in batches:
-            self._loaded.replay_batch(StoredBatch(parse_header(batch), batch))
         published = self._loaded.replay.publish()
         if published is not None:
             for subscriber in list(self._subscribers):
                 subscriber(published.delta, published.image)
 
-    def _fail(self, error: StorageError, taken: list[_Append]) -> None:
-        LOGGER.critical("The metadata log cannot be written any more: %s", error)
+    def _fail(self, error: CrabkaError, taken: list[_Append]) -> None:
+        LOGGER.critical("The metadata cannot be changed any more: %s", error)
         self._failure = error
         for item in [*taken, *self._waiting]:
             if not item.done.done():
@@ -239,3 +254,9 @@ class StandaloneQuorum:
         self._waiting = []
         if self.on_failure is not None:
             self.on_failure(error)
+
+
+def _forget_outcome(done: asyncio.Future[int]) -> None:
+    """Nobody waits for an idle record; a failure is told by other means."""
+    if not done.cancelled():
+        done.exception()
