@@ -121,7 +121,10 @@ def test_kafka_python_offsets_for_times_agrees(bootstrap: str, make_topic: Topic
         found = reader.offsets_for_times({partition: BASE_MS + 250})[partition]
         assert (found.offset, found.timestamp) == (3, BASE_MS + 300)
         assert reader.offsets_for_times({partition: BASE_MS + 901})[partition] is None
-        assert (reader.beginning_offsets([partition]), reader.end_offsets([partition])) == ({partition: 0}, {partition: 10})
+        assert (reader.beginning_offsets([partition]), reader.end_offsets([partition])) == (
+            {partition: 0},
+            {partition: 10},
+        )
     finally:
         reader.close()
 
@@ -142,9 +145,7 @@ def test_watermarks_and_end_of_partition(bootstrap: str, make_topic: TopicMaker,
     assert (end_error.code(), end.offset()) == (KafkaError._PARTITION_EOF, 3)
 
 
-def test_reading_beyond_the_end_is_an_offset_error(
-    bootstrap: str, make_topic: TopicMaker, consumer: Consumer
-) -> None:
+def test_reading_beyond_the_end_is_an_offset_error(bootstrap: str, make_topic: TopicMaker, consumer: Consumer) -> None:
     topic = make_topic()
     _deliver(bootstrap, {}, topic, [b"a"])
     consumer.assign([TopicPartition(topic, 0, 1000)])

@@ -52,9 +52,7 @@ def broker_id(admin: AdminClient) -> str:
     return str(broker)
 
 
-def test_kafka_topics_creates_describes_alters_and_deletes(
-    bootstrap: str, broker_id: str, admin: AdminClient
-) -> None:
+def test_kafka_topics_creates_describes_alters_and_deletes(bootstrap: str, broker_id: str, admin: AdminClient) -> None:
     topics = partial(_tool, bootstrap, TOPICS)
     settings = ["--partitions", "2", "--replication-factor", "1", "--config", "retention.ms=1000000"]
     assert topics("--create", "--topic", "cli", *settings).lines == ["Created topic cli."]
@@ -106,7 +104,14 @@ def test_kafka_configs_changes_broker_defaults_and_one_broker(bootstrap: str, br
     kinds = {"default": ["--entity-default"], "own": ["--entity-name", broker_id]}
     for (name, entity), value in zip(kinds.items(), ("111000", "222000"), strict=True):
         done = _tool(
-            bootstrap, CONFIGS, "--alter", "--entity-type", "brokers", *entity, "--add-config", f"log.retention.ms={value}"
+            bootstrap,
+            CONFIGS,
+            "--alter",
+            "--entity-type",
+            "brokers",
+            *entity,
+            "--add-config",
+            f"log.retention.ms={value}",
         )
         said = "Completed updating default config for brokers in the cluster."
         assert done.lines == [said if name == "default" else f"Completed updating config for broker {broker_id}."]

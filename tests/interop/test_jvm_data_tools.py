@@ -27,7 +27,9 @@ PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 # What kafka-dump-log prints only where it found a fault.
-FAULTS = re.compile(r"isvalid: false|Mismatches in|Found .*(?:corrupt|mismatch|invalid)|out of order|Exception", re.IGNORECASE)
+FAULTS = re.compile(
+    r"isvalid: false|Mismatches in|Found .*(?:corrupt|mismatch|invalid)|out of order|Exception", re.IGNORECASE
+)
 
 
 def _console_produce(bootstrap: str, topic: str, lines: Iterable[str], *options: str) -> None:
@@ -129,12 +131,16 @@ def test_dump_log_finds_no_fault_after_load_crash_and_clean_stop(tmp_path: Path)
     settings = {"log.index.interval.bytes": "1000", "log.segment.bytes": "1048576", "log.retention.ms": "-1"}
     node = target_node(tmp_path / "node", settings)
     with node:
-        CLIENTS["confluent-kafka"].produce(node.bootstrap_servers, "dumped", [Row(b"k", b"v" * 900_000, (), BASE_MS)], "none")
+        CLIENTS["confluent-kafka"].produce(
+            node.bootstrap_servers, "dumped", [Row(b"k", b"v" * 900_000, (), BASE_MS)], "none"
+        )
         count = 1 + _fill(node.bootstrap_servers, "dumped")
         node.kill()
         node.start()
         count += _fill(node.bootstrap_servers, "dumped")
-        values = [read.row.value for read in CLIENTS["confluent-kafka"].consume(node.bootstrap_servers, "dumped", count, 0)]
+        values = [
+            read.row.value for read in CLIENTS["confluent-kafka"].consume(node.bootstrap_servers, "dumped", count, 0)
+        ]
         assert len(values) == count
         assert node.stop() in {0, 143}  # A JVM reports the signal that ended it.
     (folder,) = node.data_dir.rglob("dumped-0")
