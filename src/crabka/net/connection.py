@@ -128,6 +128,11 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     # --- for the server
 
+    @property
+    def is_reading(self) -> bool:
+        """False while a limit keeps the connection from being read, or after its last request."""
+        return self._transport is not None and not self._reading_paused
+
     def finish(self) -> None:
         """Take no more requests and close once all responses are written."""
         if self._transport is None:

@@ -67,6 +67,17 @@ class Server:
                 connection.abort()
             await self._all_gone.wait()
 
+    def sweep(self) -> None:
+        """Cut connections that were idle during the last SWEEPS_PER_IDLE_LIMIT sweeps; a timer calls this.
+
+        One timer serves all: a busy connection only copies the number of the current tick.
+        """
+        self.tick += 1
+        oldest_tick = self.tick - SWEEPS_PER_IDLE_LIMIT
+        for connection in tuple(self.connections):
+            if connection.is_idle(oldest_tick):
+                connection.abort()
+
     # --- for connections
 
     def register(self, connection: ServerConnection) -> bool:
@@ -92,13 +103,8 @@ class Server:
 
     def _schedule_sweep(self) -> None:
         interval_seconds = self.limits.max_idle_ms / 1000 / SWEEPS_PER_IDLE_LIMIT
-        self._sweep_timer = asyncio.get_running_loop().call_later(interval_seconds, self._sweep)
+        self._sweep_timer = asyncio.get_running_loop().call_later(interval_seconds, self._sweep_again)
 
-    def _sweep(self) -> None:
-        """Cut idle connections. One timer for all: a busy connection only copies the number of the current tick."""
-        self.tick += 1
-        oldest_tick = self.tick - SWEEPS_PER_IDLE_LIMIT
-        for connection in tuple(self.connections):
-            if connection.is_idle(oldest_tick):
-                connection.abort()
+    def _sweep_again(self) -> None:
+        self.sweep()
         self._schedule_sweep()

@@ -43,4 +43,4 @@ def test_an_idle_partition_has_empty_records_and_not_null(version: int, header: 
 
 def test_a_session_without_changes_is_a_single_small_buffer() -> None:
     (frame,) = pack_fetch_response(18, 7, 0, 0, 99, ())
-    assert frame == b"\0\0\0\x11" + b"\0\0\0\7\0" + b"\0\0\0\0" + b"\0\0" + b"\0\0\0\x63" + b"\1" + b"\0"
+    assert bytes(frame) == b"\0\0\0\x11" + b"\0\0\0\7\0" + b"\0\0\0\0" + b"\0\0" + b"\0\0\0\x63" + b"\1" + b"\0"

@@ -7,7 +7,7 @@ import pytest
 
 from crabka.errors import WireError
 from crabka.ids import ZERO_UUID
-from crabka.protocol.hot import read_produce_request
+from crabka.protocol.hot import ProducePartition, read_produce_request
 
 TOPIC_ID = UUID(int=7)
 HEAD = b"\xff\xff\0\0\3\xe8"  # acks -1, timeout 1000 ms
@@ -28,7 +28,7 @@ def test_records_are_views_into_the_frame(version: int, body: bytes, name: str, 
     (partition,) = topic.partitions
     assert partition.partition == 4
     assert isinstance(partition.records, memoryview)
-    assert partition.records == b"abc"
+    assert bytes(partition.records) == b"abc"
     assert partition.records.obj is body
 
 
@@ -55,15 +55,15 @@ def test_tagged_fields_are_skipped_at_every_level() -> None:
     tags = b"\1\x63\2zz"
     body = b"\0" + HEAD + b"\2" + b"\2t" + b"\2" + b"\0\0\0\4" + b"\4abc" + tags + tags + tags
     (topic,) = read_produce_request(9, memoryview(body), 0).topics
-    assert topic.partitions == [(4, b"abc")]
+    assert topic.partitions == [ProducePartition(4, memoryview(b"abc"))]
 
 
 def test_null_records_are_told_apart_from_empty_ones() -> None:
     body = b"\0" + HEAD + b"\2" + b"\2t" + b"\3" + b"\0\0\0\0\0\0" + b"\0\0\0\1\1\0" + b"\0\0"
     (topic,) = read_produce_request(9, memoryview(body), 0).topics
-    assert topic.partitions == [(0, None), (1, b"")]
+    assert topic.partitions == [ProducePartition(0, None), ProducePartition(1, memoryview(b""))]
     legacy = b"\xff\xff" + HEAD + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1" + b"\0\0\0\4" + b"\xff\xff\xff\xff"
-    assert read_produce_request(3, memoryview(legacy), 0).topics[0].partitions == [(4, None)]
+    assert read_produce_request(3, memoryview(legacy), 0).topics[0].partitions == [ProducePartition(4, None)]
 
 
 def test_a_transactional_id_is_read() -> None:

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from crabka.errors import WireError
+from crabka.net import ConnectionInfo, ConnectionLimits, ServerConnection
+from crabka.protocol.frames import CHUNK_BYTES
+from tests.support.net import LOOPS, Client, Script, framed, run_on, staged
+
+on_each_loop = pytest.mark.parametrize("loop_name", list(LOOPS))
+
+
+async def receive_all(client: Client, count: int) -> list[bytes]:
+    return [await client.receive() for _ in range(count)]
+
+
+@on_each_loop
+def test_pipelined_requests_are_answered_in_order(loop_name: str) -> None:
+    async def main() -> None:
+        payloads = [b"request %d" % number for number in range(500)]
+        async with staged(Script()) as stage:
+            client = await stage.connect()
+            client.send(*payloads)
+            assert await receive_all(client, len(payloads)) == payloads
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_request_may_arrive_byte_by_byte(loop_name: str) -> None:
+    async def main() -> None:
+        async with staged(Script()) as stage:
+            client = await stage.connect()
+            for byte in framed(b"slow"):
+                client.writer.write(bytes((byte,)))
+                await client.writer.drain()
+                await asyncio.sleep(0)
+            assert await client.receive() == b"slow"
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_large_request_and_response_go_through(loop_name: str) -> None:
+    async def main() -> None:
+        payload = bytes(range(256)) * 16_000
+        async with staged(Script()) as stage:
+            client = await stage.connect(limit=2**24)
+            client.send(payload, b"next")
+            assert await receive_all(client, 2) == [payload, b"next"]
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_responses_wait_for_earlier_ones(loop_name: str) -> None:
+    async def main() -> None:
+        script = Script()
+        async with staged(script) as stage:
+            client = await stage.connect()
+            client.send(b"one", b"wait 1", b"two", b"wait 2", b"three")
+            assert await client.receive() == b"one"
+            await stage.until(lambda: len(script.seen) == 5)
+            script.answer(b"wait 2")
+            await asyncio.sleep(0)
+            script.answer(b"wait 1")
+            assert await receive_all(client, 4) == [b"wait 1", b"two", b"wait 2", b"three"]
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_requests_without_a_response_leave_no_gap(loop_name: str) -> None:
+    async def main() -> None:
+        script = Script()
+        async with staged(script) as stage:
+            client = await stage.connect()
+            client.send(b"silent", b"one", b"wait", b"silent again", b"two")
+            assert await client.receive() == b"one"
+            await stage.until(lambda: len(script.seen) == 5)
+            script.waiting[b"wait"].set_result(None)
+            assert await client.receive() == b"two"
+
+    run_on(loop_name, main())
+
+
+def test_synchronous_answers_are_written_with_one_call_and_without_tasks() -> None:
+    calls: list[Any] = []
+
+    class Transport(asyncio.Transport):
+        def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+            calls.append("limits")
+
+        def write(self, data: Any) -> None:
+            calls.append(bytes(data))
+
+        def writelines(self, list_of_data: Any) -> None:
+            calls.append([bytes(data) for data in list_of_data])
+
+    async def main() -> None:
+        async with staged(Script()) as stage:
+            connection = ServerConnection(stage.server, 1)
+            connection.connection_made(Transport({"peername": ("10.0.0.1", 5)}))
+            for payloads in ([b"a"], [b"b", b"c"]):
+                data = b"".join(map(framed, payloads))
+                connection.get_buffer(-1)[: len(data)] = data
+                connection.buffer_updated(len(data))
+            assert calls == ["limits", framed(b"a"), [framed(b"b"), framed(b"c")]]
+            assert str(connection.info) == "10.0.0.1:5"
+            assert len(asyncio.all_tasks()) == 1
+            connection.connection_lost(None)
+
+    asyncio.run(main())
+
+
+@on_each_loop
+def test_too_many_requests_in_flight_stop_the_connection_until_one_is_answered(loop_name: str) -> None:
+    async def main() -> None:
+        script = Script()
+        async with staged(script, ConnectionLimits(max_in_flight_requests=3)) as stage:
+            client = await stage.connect()
+            payloads = [b"wait %d" % number for number in range(10)]
+            client.send(*payloads)
+            await stage.until_stopped()
+            assert script.seen == payloads[:3]
+            for number, payload in enumerate(payloads):
+                await stage.until(lambda payload=payload: payload in script.waiting)  # type: ignore[misc]
+                assert len(script.seen) <= number + 3
+                script.answer(payload)
+                assert await client.receive() == payload
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_too_many_bytes_in_flight_stop_the_connection(loop_name: str) -> None:
+    async def main() -> None:
+        script = Script()
+        async with staged(script, ConnectionLimits(max_in_flight_bytes=2 * CHUNK_BYTES)) as stage:
+            client = await stage.connect()
+            payloads = [b"wait %d " % number + bytes(200_000) for number in range(6)]
+            client.send(*payloads)
+            await stage.until_stopped()
+            assert len(script.seen) == 2
+            # The bytes of a request that waits are still those that were sent.
+            assert [bytes(frame) for frame in script.frames] == payloads[:2]
+            for payload in payloads:
+                await stage.until(lambda payload=payload: payload in script.waiting)  # type: ignore[misc]
+                script.answer(payload)
+                assert await client.receive() == payload
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_peer_that_does_not_read_is_not_served_further(loop_name: str) -> None:
+    async def main() -> None:
+        served = 0
+
+        def dispatch(_info: ConnectionInfo, _frame: memoryview) -> list[bytes]:
+            nonlocal served
+            served += 1
+            return [framed(bytes(100_000))]
+
+        limits = ConnectionLimits(write_high_bytes=200_000, write_low_bytes=50_000)
+        async with staged(dispatch, limits) as stage:
+            client = await stage.connect(limit=1024)
+            client.send(*[b"more"] * 1000)
+            await stage.until_stopped()
+            assert served < 1000
+            for _ in range(1000):
+                assert len(await client.receive()) == 100_000
+            assert served == 1000
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+@pytest.mark.parametrize("length", [-1, 1001])
+def test_an_illegal_length_closes_the_connection_and_no_other(
+    loop_name: str, length: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with staged(Script(), ConnectionLimits(max_frame_bytes=1000)) as stage:
+            good, bad = await stage.connect(), await stage.connect()
+            bad.writer.write(framed(b"before") + length.to_bytes(4, "big", signed=True))
+            assert await bad.wait_closed_by_peer() == framed(b"before")
+            good.send(b"still there")
+            assert await good.receive() == b"still there"
+
+    run_on(loop_name, main())
+    assert [record.levelname for record in caplog.records if record.name.startswith("crabka")] == ["WARNING"]
+    assert f"claims {length} bytes" in caplog.text
+
+
+def failing(error: Exception, *, later: bool) -> Any:
+    def dispatch(_info: ConnectionInfo, frame: memoryview) -> Any:
+        if bytes(frame) != b"fail":
+            return [framed(bytes(frame))]
+        if not later:
+            raise error
+        future = asyncio.get_running_loop().create_future()
+        future.set_exception(error)
+        return future
+
+    return dispatch
+
+
+@on_each_loop
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize(("error", "level"), [(WireError("bad version"), "WARNING"), (KeyError("bug"), "ERROR")])
+def test_a_failing_request_costs_its_connection_and_is_logged(
+    loop_name: str, later: bool, error: Exception, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with staged(failing(error, later=later)) as stage:
+            good, bad = await stage.connect(), await stage.connect()
+            bad.send(b"before", b"fail", b"after")
+            assert await bad.wait_closed_by_peer() == framed(b"before")
+            good.send(b"still there")
+            assert await good.receive() == b"still there"
+
+    run_on(loop_name, main())
+    (record,) = [record for record in caplog.records if record.name.startswith("crabka")]
+    assert record.levelname == level
+    assert (record.exc_info is not None) == (level == "ERROR")
+
+
+@on_each_loop
+def test_earlier_requests_are_answered_before_a_broken_connection_closes(loop_name: str) -> None:
+    async def main() -> None:
+        script = Script()
+
+        def dispatch(info: ConnectionInfo, frame: memoryview) -> Any:
+            if bytes(frame) == b"fail":
+                raise WireError("broken")
+            return script(info, frame)
+
+        async with staged(dispatch) as stage:
+            client = await stage.connect()
+            client.send(b"wait", b"fail", b"after")
+            await stage.until_stopped()
+            script.answer(b"wait")
+            assert await client.wait_closed_by_peer() == framed(b"wait")
+            assert script.seen == [b"wait"]
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_lost_connection_cancels_futures_but_not_tasks(loop_name: str) -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        futures: list[asyncio.Future[Any]] = []
+
+        async def work() -> list[bytes]:
+            await gate.wait()
+            return [framed(b"late")]
+
+        def dispatch(_info: ConnectionInfo, frame: memoryview) -> Any:
+            loop = asyncio.get_running_loop()
+            futures.append(loop.create_task(work()) if bytes(frame) == b"task" else loop.create_future())
+            return futures[-1]
+
+        async with staged(dispatch) as stage:
+            client = await stage.connect()
+            client.send(b"poll", b"task")
+            await stage.until(lambda: len(futures) == 2)
+            client.writer.transport.abort()
+            await stage.until(lambda: not stage.server.connections)
+            poll, task = futures
+            assert poll.cancelled()
+            assert not task.done()
+            gate.set()
+            assert await task == [framed(b"late")]
+
+    run_on(loop_name, main())
+
+
+def test_a_failure_after_the_peer_has_gone_is_still_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        tasks: list[asyncio.Task[Any]] = []
+
+        async def work() -> None:
+            await gate.wait()
+            raise KeyError("bug")
+
+        def dispatch(_info: ConnectionInfo, _frame: memoryview) -> Any:
+            tasks.append(asyncio.get_running_loop().create_task(work()))
+            return tasks[0]
+
+        async with staged(dispatch) as stage:
+            client = await stage.connect()
+            client.send(b"task")
+            await stage.until(lambda: bool(tasks))
+            client.writer.transport.abort()
+            await stage.until(lambda: not stage.server.connections)
+            gate.set()
+            await stage.until(lambda: "bug" in caplog.text)
+
+    with caplog.at_level(logging.ERROR):
+        run_on("asyncio", main())
