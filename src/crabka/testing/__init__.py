@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem, disk_failure, no_space, read_only_disk
+from crabka.testing.inline_threads import InlineThreads
 from crabka.testing.memory_file_system import MemoryFile, MemoryFileSystem
+from crabka.testing.simulated_clock import SimulatedClock
+from crabka.testing.simulated_network import SimulatedHost, SimulatedNetwork
+from crabka.testing.simulated_runtime import simulated_runtime
+from crabka.testing.simulated_transport import SimulatedTransport
+from crabka.testing.virtual_time_loop import SimulationDeadlockError, VirtualTimeLoop
 
 __all__ = [
     "FaultRule",
     "FaultyFileSystem",
+    "InlineThreads",
     "MemoryFile",
     "MemoryFileSystem",
+    "SimulatedClock",
+    "SimulatedHost",
+    "SimulatedNetwork",
+    "SimulatedTransport",
+    "SimulationDeadlockError",
+    "VirtualTimeLoop",
     "disk_failure",
     "no_space",
     "read_only_disk",
+    "simulated_runtime",
 ]
