@@ -191,7 +191,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         responses: list[Buffer] = []
         size = 0
         try:
-            while not self._is_blocked():
+            # Without pending requests no limit of theirs can be reached; this is the usual case.
+            while not (self._pending or self._write_paused or self._finishing) or not self._is_blocked():
                 frame = frames.next_frame()
                 if frame is None:
                     return True

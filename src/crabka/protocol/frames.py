@@ -21,6 +21,7 @@ DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024  # socket.request.max.bytes
 
 _LENGTH_BYTES = 4
 _unpack_length = struct.Struct(">i").unpack_from
+_NOTHING = memoryview(b"")
 
 
 class ChunkPool:
@@ -68,7 +69,7 @@ class FrameBuffer:
         self.max_frame_bytes = max_frame_bytes
         self._pool = pool or _shared_pool
         self._buffer: memoryview | None = None
-        self._frames: memoryview = memoryview(b"")  # the same memory, read-only
+        self._frames = _NOTHING  # the same memory, read-only
         self._is_chunk = False
         self._retained = False
         self._parked = b""
@@ -89,8 +90,15 @@ class FrameBuffer:
         """Return the memory that the next bytes go to; never empty."""
         buffer = self._buffer
         if buffer is None:
-            buffer = self._borrow_chunk()
-        elif self._end == len(buffer):
+            buffer = self._pool.take()
+            self._use(buffer, is_chunk=True)
+            if self._parked:
+                self._end = len(self._parked)
+                buffer[: self._end] = self._parked
+                self._parked = b""
+                return buffer[self._end :]
+            return buffer
+        if self._end == len(buffer):
             buffer = self._make_room(buffer)
         return buffer[self._end :]
 
@@ -149,29 +157,20 @@ class FrameBuffer:
     def _settle(self) -> None:
         """Give memory up that holds no incomplete frame, or only a small one."""
         buffer = self._buffer
-        if buffer is None:
-            return
         remaining = self._end - self._start
-        if remaining > PARK_BYTES:
+        if buffer is None or remaining > PARK_BYTES:
             return
-        self._parked = bytes(buffer[self._start : self._end]) if remaining else b""
-        self._drop_buffer(buffer)
-        self._start = self._end = 0
+        if remaining:
+            self._parked = buffer[self._start : self._end].tobytes()
+        self._drop(buffer)
 
-    def _drop_buffer(self, buffer: memoryview) -> None:
+    def _drop(self, buffer: memoryview) -> None:
         if self._is_chunk and not self._retained:
             self._pool.give_back(buffer)
         self._buffer = None
-        self._frames = memoryview(b"")
+        self._frames = _NOTHING
         self._retained = False
-
-    def _borrow_chunk(self) -> memoryview:
-        buffer = self._pool.take()
-        parked = self._parked
-        buffer[: len(parked)] = parked
-        self._use(buffer, len(parked), is_chunk=True)
-        self._parked = b""
-        return buffer
+        self._start = self._end = 0
 
     def _make_room(self, buffer: memoryview) -> memoryview:
         """Move the incomplete frame to the front of memory that has room for more of it."""
@@ -184,13 +183,12 @@ class FrameBuffer:
         is_chunk = wanted <= CHUNK_BYTES
         room = self._pool.take() if is_chunk else memoryview(bytearray(min(wanted, 2 * len(buffer))))
         room[: len(pending)] = pending
-        self._drop_buffer(buffer)
-        self._use(room, len(pending), is_chunk=is_chunk)
+        self._drop(buffer)
+        self._use(room, is_chunk=is_chunk)
+        self._end = len(pending)
         return room
 
-    def _use(self, buffer: memoryview, filled: int, *, is_chunk: bool) -> None:
+    def _use(self, buffer: memoryview, *, is_chunk: bool) -> None:
         self._buffer = buffer
         self._frames = buffer.toreadonly()
         self._is_chunk = is_chunk
-        self._start = 0
-        self._end = filled
