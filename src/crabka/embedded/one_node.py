@@ -1,0 +1,31 @@
+"""From a data directory and an address to a running node: format what is new, start, hand over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.broker.node import Node
+from crabka.config.one_node import one_node_properties
+from crabka.config.server import ServerConfig
+from crabka.quorum.formatting import format_storage, is_formatted, new_cluster_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from crabka.ports import Runtime
+
+
+async def start_one_node(
+    runtime: Runtime, data_dir: str, host: str, port: int, settings: Mapping[str, str]
+) -> tuple[Node, list[str]]:
+    """Start a combined node on its own; return it with warnings about its settings.
+
+    Raises ConfigError, StorageError, CorruptDataError.
+    """
+    properties = {**one_node_properties(data_dir, host, port), **settings}
+    config, warnings = ServerConfig.from_properties(properties)
+    if not all(is_formatted(runtime.fs, directory) for directory in config.log_dirs):
+        format_storage(runtime, config, new_cluster_id(runtime), ignore_formatted=True)
+    node = Node(config, runtime)
+    await node.start()
+    return node, warnings

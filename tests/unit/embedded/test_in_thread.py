@@ -1,0 +1,18 @@
+"""A node on a thread of this process."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from crabka.clients.sync import SyncAdmin
+from crabka.embedded.in_thread import ThreadNode
+
+
+def test_node_serves_until_it_is_stopped(tmp_path: Path) -> None:
+    node = ThreadNode.start(str(tmp_path), "127.0.0.1", 0, {})
+    with SyncAdmin(node.bootstrap_servers) as admin:
+        assert admin.describe_cluster().controller_id == 1
+    node.stop()
+    assert "crabka-embedded" not in {thread.name for thread in threading.enumerate()}
+    node.stop()
