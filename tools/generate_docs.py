@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
+from tools.pages.compatibility import compatibility_page  # noqa: E402 - the path is set up above
 from tools.pages.configuration import configuration_page  # noqa: E402 - the path is set up above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "docs/COMPATIBILITY.md": compatibility_page,
     "docs/configuration.md": configuration_page,
 }
 

@@ -82,6 +82,7 @@ class Node:
 
     async def _start(self) -> None:
         config, runtime = self._config, self._runtime
+        _refuse_what_is_not_built(config)
         quorum = self._quorum = await StandaloneQuorum.open(
             runtime,
             config.metadata_log_dir,
@@ -192,3 +193,11 @@ class Node:
         present = [f"{count} {name}" for name, count in stored.items() if count]
         if present:
             log.warning("The metadata holds %s: they are kept, but not enforced", ", ".join(present))
+
+
+def _refuse_what_is_not_built(config: ServerConfig) -> None:
+    """Raise ConfigError for settings whose promise could not be kept."""
+    if config.remote_log_storage_system_enable:
+        raise ConfigError("remote.log.storage.system.enable is set, but Crabka has no tiered storage yet: remove it")
+    if not (config.is_broker and config.is_controller):
+        raise ConfigError("process.roles must be broker,controller: Crabka runs as one combined node only")

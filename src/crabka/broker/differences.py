@@ -1,0 +1,77 @@
+"""Where this node differs from Apache Kafka 4.3 inside APIs that it serves: data for docs/COMPATIBILITY.md.
+
+An entry belongs here when a client can notice the difference. What is not served at all needs no entry: it is
+missing from the API table.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Difference(NamedTuple):
+    """One difference: where it shows, what Kafka does, what happens here."""
+
+    where: str
+    kafka: str
+    here: str
+
+
+DIFFERENCES: tuple[Difference, ...] = (
+    Difference(
+        "Produce",
+        "decompresses and walks the records of every batch",
+        "checks header, length and CRC; walks the records only for compacted topics, for a `compression.type` other "
+        "than `producer` and with `crabka.validate.records=true`",
+    ),
+    Difference(
+        "Produce with a transactional batch",
+        "appends it if its transaction is open",
+        "INVALID_TXN_STATE: there are no transactions",
+    ),
+    Difference(
+        "InitProducerId with a transactional id",
+        "starts or fences a transactional producer",
+        "COORDINATOR_NOT_AVAILABLE: there is no transaction coordinator",
+    ),
+    Difference(
+        "Topics with `cleanup.policy=compact`",
+        "removes records whose key has a newer one",
+        "demands keys and keeps every record: there is no log cleaner",
+    ),
+    Difference(
+        "CreateTopics with `remote.storage.enable=true`",
+        "copies segments to the remote tier",
+        "INVALID_CONFIG unless `remote.log.storage.system.enable` is set, which this node refuses to start with",
+    ),
+    Difference(
+        "AlterClientQuotas",
+        "throttles clients",
+        "stores the quotas and shows them; nobody is throttled",
+    ),
+    Difference(
+        "DescribeAcls, CreateAcls, DeleteAcls",
+        "work with an authorizer, else SECURITY_DISABLED",
+        "always SECURITY_DISABLED; ACLs found in the metadata are kept, not enforced, and a warning says so at start",
+    ),
+    Difference(
+        "ListOffsets with timestamp -4, -5 or -6",
+        "tell about the remote tier",
+        "-4 equals -2; -5 and -6 find nothing, because nothing is tiered",
+    ),
+    Difference(
+        "ListOffsets by timestamp after compaction",
+        "may stop at an empty segment and answer -1 though newer records exist",
+        "goes on to the next segment",
+    ),
+    Difference(
+        "UpdateFeatures",
+        "can lower metadata.version where no records of the higher level are in use",
+        "metadata.version is never lowered",
+    ),
+    Difference(
+        "The controller listener",
+        "serves the quorum and `--bootstrap-controller`",
+        "is not opened: the node is its own quorum of one",
+    ),
+)

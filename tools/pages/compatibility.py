@@ -1,0 +1,53 @@
+"""docs/COMPATIBILITY.md: what of Kafka's protocol is served, made from the API table and the list of differences."""
+
+from __future__ import annotations
+
+from crabka.broker.api_table import SERVED, ServedApi
+from crabka.broker.differences import DIFFERENCES
+from crabka.protocol.apis import SPECS, ApiSpec
+
+_HEAD = """\
+# Compatibility with Apache Kafka 4.3
+
+This page is made from the code by `make docs`; a test keeps it current.
+
+Formats on the wire and on disk are Kafka's. A client sees what is served in ApiVersions: an API that is not listed
+there is not built, and a request for it closes the connection, as in Kafka.
+"""
+
+
+def compatibility_page() -> str:
+    """Return the page."""
+    parts = [_HEAD, "## APIs that are served\n", _served_table(), "## APIs that are not served\n", _missing_list()]
+    parts += ["## Differences inside served APIs\n", _difference_table()]
+    return "\n".join(parts)
+
+
+def _served_table() -> str:
+    lines = ["| key | API | versions here | versions in Kafka 4.3 |", "|---|---|---|---|"]
+    for key, api in sorted(SERVED.items()):
+        spec = SPECS[key]
+        lines.append(f"| {key} | {spec.name} | {_versions(api)} | {spec.min_version}-{spec.max_version} |")
+    return "\n".join(lines) + "\n"
+
+
+def _versions(api: ServedApi) -> str:
+    text = f"{api.min_version}-{api.max_version}"
+    if api.advertised_min_version != api.min_version:
+        text += f" (advertised from {api.advertised_min_version}, as Kafka does)"
+    return text
+
+
+def _missing_list() -> str:
+    missing = [spec for key, spec in sorted(SPECS.items()) if spec.on_broker and key not in SERVED]
+    return "\n".join(f"- {_label(spec)}" for spec in missing) + "\n"
+
+
+def _label(spec: ApiSpec) -> str:
+    return f"{spec.name} ({int(spec.key)})"
+
+
+def _difference_table() -> str:
+    lines = ["| where | Kafka | here |", "|---|---|---|"]
+    lines += [f"| {each.where} | {each.kafka} | {each.here} |" for each in DIFFERENCES]
+    return "\n".join(lines) + "\n"
