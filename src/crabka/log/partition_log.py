@@ -25,7 +25,7 @@ from crabka.log.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.producer_state import AppendOrigin, CompletedTransaction, ProducerStateManager
 from crabka.log.reader import EXACT, ReadSlice, empty_slice, plan_in_segment
 from crabka.log.replay import end_marker, rebuild_producer_state, replay_batch
-from crabka.log.segment import NEVER, Segment
+from crabka.log.segment import Segment
 from crabka.log.timestamps import TimestampOffset, find_by_timestamp, find_max_timestamp
 from crabka.log.txn_index import AbortedTransaction, overlapping
 from crabka.records.control import EndTransactionMarker
@@ -155,6 +155,7 @@ class PartitionLog:
         max_timestamp = header.max_timestamp
         segment = self._active
         if self._must_roll(segment, size, last_offset, max_timestamp, now_ms):
+            self._check_fits_segment(size)
             segment = self._roll(now_ms)
         prefix = patched_prefix(first_offset, header.batch_length, leader_epoch)
         try:
@@ -193,7 +194,7 @@ class PartitionLog:
 
     def _append_given(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
         segment, size = self._active, len(batch)
-        if self._must_roll(segment, size, header.last_offset, header.max_timestamp, now_ms):
+        if segment.size and self._must_roll(segment, size, header.last_offset, header.max_timestamp, now_ms):
             segment = self._roll(now_ms, header.base_offset)
         try:
             segment.append([batch], size, header.last_offset, header.max_timestamp)
@@ -225,24 +226,27 @@ class PartitionLog:
 
     def _must_roll(self, segment: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         return (
-            size > self._segment_bytes - segment.size
-            or (segment.size > 0 and self._waited_for_roll(segment, max_timestamp, now_ms))
+            segment.size + size > self._segment_bytes
+            or max_timestamp > segment.roll_timestamp
+            or now_ms > segment.roll_at_ms
             or segment.full
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-        ) and segment.size > 0
+        )
 
-    @staticmethod
-    def _waited_for_roll(segment: Segment, max_timestamp: int, now_ms: int) -> bool:
-        if segment.roll_timestamp == NEVER:
-            return now_ms > segment.roll_at_ms
-        return max_timestamp > segment.roll_timestamp
+    def _check_fits_segment(self, size: int) -> None:
+        if size > self._segment_bytes:
+            raise OperationError(
+                ErrorCode.record_list_too_large,
+                f"Message batch size is {size} bytes in append to partition {self.topic}-{self.partition}, "
+                f"which exceeds the maximum configured segment size of {self._segment_bytes}.",
+            )
 
     def roll_if_needed(self, now_ms: int) -> bool:
         """Start a new segment if the active one has batches and `segment.ms` has passed. Return whether it did."""
-        if self._active.size > 0 and self._waited_for_roll(self._active, now_ms, now_ms):
+        due = now_ms > min(self._active.roll_timestamp, self._active.roll_at_ms)
+        if due:
             self._roll(now_ms)
-            return True
-        return False
+        return due
 
     def roll(self, now_ms: int) -> None:
         """Start a new segment at the log end, unless the active one is empty and begins there."""
@@ -252,6 +256,8 @@ class PartitionLog:
     def _roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
         """Seal the active segment and return a new one. Sealed segments become durable with the next flush."""
         base_offset = self.log_end_offset if base_offset is None else base_offset
+        if self._active.size == 0 and self._active.base_offset == base_offset:
+            return self._active
         with self._storage_errors():
             self._active.seal()
             self._take_snapshot(base_offset)
@@ -397,6 +403,8 @@ class PartitionLog:
     def truncate_to(self, offset: int, *, now_ms: int = 0) -> bool:
         """Drop everything from `offset` on; return whether anything went. Durable on return.
 
+        A batch that holds the offset goes as a whole, so the log may end lower.
+
         The owner must checkpoint the lowered recovery point before it appends again.
         """
         if offset >= self.log_end_offset:
@@ -410,8 +418,13 @@ class PartitionLog:
             self._active = self._segments.active
             if not self._active.is_active:
                 self._active.activate(self._active.load_indexes(), self.config, now_ms)
-            self._active.truncate(offset)
-            self._after_truncation(offset)
+            end_offset = self._active.truncate(offset)
+            if end_offset < self.log_start_offset <= offset:
+                # The rest of the batch at the log start went; what lies before it was deleted long ago.
+                self.truncate_fully(self.log_start_offset, now_ms=now_ms)
+            else:
+                self.log_start_offset = min(self.log_start_offset, end_offset)
+                self._after_truncation(end_offset)
         return True
 
     def truncate_fully(self, offset: int, *, now_ms: int = 0) -> None:

@@ -20,6 +20,7 @@ from crabka.records.header import MAX_SEQUENCE, NO_SEQUENCE, NO_TIMESTAMP, TRANS
 RETAINED_BATCHES: Final = 5
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
+_new_tuple = tuple.__new__
 
 
 class AppendOrigin(Enum):
@@ -159,6 +160,15 @@ class ProducerStateManager:
         if entry is None:
             # Without state any sequence is accepted: retention or expiry may have taken the state (KIP-360).
             return None
+        batches = entry.batches
+        if (
+            batches
+            and header.base_sequence == (batches[-1][0] + 1) & MAX_SEQUENCE
+            and header.producer_epoch == entry.producer_epoch
+            and entry.txn_first_offset < 0
+        ):
+            # The next batch of a producer without a transaction: by far the most frequent case.
+            return None
         if origin is AppendOrigin.CLIENT and verify_sequence:
             duplicate = entry.find_duplicate(header)
             if duplicate is not None:
@@ -201,7 +211,7 @@ class ProducerStateManager:
         elif len(batches) == RETAINED_BATCHES:
             del batches[0]
         last_sequence = (base_sequence + delta) & MAX_SEQUENCE if base_sequence >= 0 else NO_SEQUENCE
-        batches.append(BatchMark(last_sequence, first_offset + delta, delta, header.max_timestamp))
+        batches.append(_new_tuple(BatchMark, (last_sequence, first_offset + delta, delta, header.max_timestamp)))
         entry.last_timestamp = header.max_timestamp
         if header.attributes & TRANSACTIONAL_FLAG and entry.txn_first_offset < 0:
             entry.txn_first_offset = first_offset

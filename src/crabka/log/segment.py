@@ -69,6 +69,7 @@ class Segment:
         "_indexes",
         "_last_offset",
         "_persisted",
+        "_roll_wait_ms",
         "base_offset",
         "created_ms",
         "full",
@@ -91,8 +92,9 @@ class Segment:
         self.created_ms = 0
         # The segment rolls when a batch has a larger timestamp than this ...
         self.roll_timestamp = NEVER
-        # ... or, while its first batch has none, at this time.
+        # ... or, if its first batch has no timestamp, after this time. An empty segment never rolls by time.
         self.roll_at_ms = NEVER
+        self._roll_wait_ms = NEVER
         # An index has no room for another entry.
         self.full = False
         self.index_interval_bytes = 4096
@@ -155,6 +157,7 @@ class Segment:
         # Entries already in the files are written again: the files may be padded, or of another length.
         self._persisted = (0, 0)
         self._bytes_since_entry = 0
+        self._last_offset = None
         self.created_ms = now_ms
         self.configure(config)
         self.read_max_timestamp()
@@ -165,10 +168,17 @@ class Segment:
         self.max_index_bytes = config.effective_segment_index_bytes
         self.full = self._index_full(self.indexes())
         jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
-        wait_ms = config.segment_ms - (self._context.rng.randrange(jitter_ms) if jitter_ms > 0 else 0)
-        self.roll_at_ms = self.created_ms + wait_ms
-        first = self._first_timestamp()
-        self.roll_timestamp = first + wait_ms if first >= 0 else NEVER
+        self._roll_wait_ms = config.segment_ms - (self._context.rng.randrange(jitter_ms) if jitter_ms > 0 else 0)
+        for _, header in self.headers():
+            self._start_roll_wait(header.max_timestamp)
+            break
+
+    def _start_roll_wait(self, first_timestamp: int) -> None:
+        # Kafka compares later timestamps with that of the first batch; without one it goes by the clock.
+        if first_timestamp >= 0:
+            self.roll_timestamp = first_timestamp + self._roll_wait_ms
+        else:
+            self.roll_at_ms = self.created_ms + self._roll_wait_ms
 
     def seal(self) -> None:
         """Write the indexes and keep the file only in the cache from now on."""
@@ -203,9 +213,7 @@ class Segment:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
         if position == 0:
-            # Kafka compares later timestamps with that of the first batch; without one it goes by the clock.
-            wait_ms = self.roll_at_ms - self.created_ms
-            self.roll_timestamp = max_timestamp + wait_ms if max_timestamp >= 0 else NEVER
+            self._start_roll_wait(max_timestamp)
         if self._bytes_since_entry > self.index_interval_bytes:
             indexes.offsets.append(last_offset, position)
             indexes.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
@@ -236,16 +244,16 @@ class Segment:
 
     def load_indexes(self) -> SegmentIndexes:
         """Read both index files, or rebuild them from the batches if they are missing or cannot be right."""
+        if not self.size:
+            return self.empty_indexes()
         fs, stem, base = self._context.fs, self.stem, self.base_offset
         try:
             offsets = OffsetIndex.decode(base, read_file(fs, stem + INDEX_SUFFIX), stem + INDEX_SUFFIX)
             times = TimeIndex.decode(base, read_file(fs, stem + TIME_INDEX_SUFFIX), stem + TIME_INDEX_SUFFIX)
         except (FileNotFoundError, CorruptDataError):
             return self.rebuild_indexes()
-        if self.size and offsets.last_position >= self.size:
-            return self.rebuild_indexes()
-        if self.size and not len(times):
-            # Every sealed or closed segment with batches has at least one time entry, unless none has a timestamp.
+        # A segment that was sealed or closed has a time entry, unless no batch has a timestamp.
+        if offsets.last_position >= self.size or not len(times):
             return self.rebuild_indexes()
         return SegmentIndexes(offsets, times)
 
@@ -331,13 +339,6 @@ class Segment:
         timestamp = self.read_max_timestamp().timestamp
         return timestamp if timestamp >= 0 else self._context.fs.stat(self.log_path).modified_ms
 
-    def _first_timestamp(self) -> int:
-        if not self.size:
-            return NO_TIMESTAMP
-        for _, header in self.headers():
-            return header.max_timestamp
-        return NO_TIMESTAMP
-
     def last_offset(self) -> int:
         """Return the last offset in a sealed segment; one less than the base offset if it is empty.
 
@@ -363,14 +364,20 @@ class Segment:
 
     # -- shrinking -------------------------------------------------------------------------------------------
 
-    def truncate(self, end_offset: int) -> None:
-        """Cut the active segment before the first batch that reaches `end_offset`, and its indexes with it."""
+    def truncate(self, end_offset: int) -> int:
+        """Cut the active segment before the first batch that reaches `end_offset`, and its indexes with it.
+
+        Returns where the segment ends then: lower than asked for if that lay inside a batch.
+        """
         found = self.position_of(end_offset)
         if found is None or self._handle is None or self._indexes is None:
-            return
+            return end_offset
+        end_offset = min(end_offset, found[1].base_offset)
         self._handle.file.truncate(found[0])
         self._handle.file.fsync()
         self.size = found[0]
+        if not self.size:
+            self.roll_timestamp = self.roll_at_ms = NEVER
         self._indexes.offsets.truncate(end_offset)
         self._indexes.times.truncate(end_offset)
         self._persisted = (0, 0)
@@ -381,6 +388,7 @@ class Segment:
             # Batches behind the last entry are in no index.
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        return end_offset
 
     def empty_indexes(self) -> SegmentIndexes:
         """Return indexes without entries."""

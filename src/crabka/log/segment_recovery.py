@@ -51,6 +51,8 @@ class SegmentRecovery:
         rebuild_producer_state(
             loaded.producer_state, loaded.snapshots, segments, start=segments.first.base_offset, end=start
         )
+        # The checkpoint may tell of epochs that were truncated or lost; the batches tell the truth.
+        loaded.leader_epochs.truncate_from_end(start)
         expected = start
         for index in range(first, len(segments)):
             segment = segments[index]
