@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
@@ -191,7 +191,7 @@ def test_list_offsets_answers_every_special_timestamp(
 
 def test_a_stale_record_is_refused_where_the_topic_bounds_timestamps(bootstrap: str, make_topic: TopicMaker) -> None:
     topic = make_topic(config={"message.timestamp.before.max.ms": "1000"})
-    with pytest.raises((KafkaException, AssertionError), match="INVALID_TIMESTAMP|timestamp"):
+    with pytest.raises(AssertionError, match=r"(?i)timestamp"):
         CLIENTS["confluent-kafka"].produce(bootstrap, topic, [Row(None, b"old", (), BASE_MS)], "none")
 
 
