@@ -125,6 +125,11 @@ class NameJournal:
     def __init__(self) -> None:
         self._pending: list[Change] = []
 
+    @property
+    def pending_count(self) -> int:
+        """Return how many changes a crash may still undo."""
+        return len(self._pending)
+
     def record(self, change: Change) -> None:
         """Carry out a change on the volatile side and remember it."""
         _assign(change, durable=False)

@@ -114,7 +114,7 @@ def test_bytes_arrive_in_order_in_chunks_of_many_sizes(pair: Pair) -> None:
         pair.left.write(data[start : start + 1000])
     pair.settle()
     assert b"".join(pair.b.chunks) == data
-    assert len({len(chunk) for chunk in pair.b.chunks}) > 3
+    assert len({len(chunk) for chunk in pair.b.chunks}) > 2
 
 
 def test_written_buffers_may_be_reused_at_once(pair: Pair) -> None:
