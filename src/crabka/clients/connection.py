@@ -229,9 +229,10 @@ class Connection(asyncio.Protocol):
         if len(frame) < _INT.size or not self._pending:
             raise WireError(f"{self.address} sent a response that nobody asked for")
         (correlation_id,) = _INT.unpack_from(frame)
-        pending = self._pending.popleft()
+        pending = self._pending[0]
         if correlation_id != pending.correlation_id:
             raise WireError(f"{self.address} answered {correlation_id}, expected {pending.correlation_id}")
+        self._pending.popleft()
         # The caller may have been cancelled meanwhile; its response is then dropped.
         if not pending.response.done():
             pending.response.set_result(frame)

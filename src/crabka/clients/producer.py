@@ -86,6 +86,11 @@ class Producer:
     async def __aexit__(self, exc_type: type[BaseException] | None, *exc_info: object) -> None:
         await self.close(flush=exc_type is None)
 
+    @property
+    def buffered_bytes(self) -> int:
+        """How many bytes of records wait or are in flight."""
+        return self._buffered_bytes
+
     async def send(
         self,
         topic: str,

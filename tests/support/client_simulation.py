@@ -1,0 +1,51 @@
+"""Runs client code against a memory cluster in virtual time: timeouts and pauses cost nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from crabka.clients.cluster import Cluster, ClusterSettings
+from crabka.clients.connection import ConnectionSettings
+from crabka.ports import Runtime
+from crabka.testing import MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop, simulated_runtime
+from tests.support.memory_cluster import MemoryCluster
+
+CLIENT_HOST = "client"
+
+
+@dataclass
+class ClientSimulation:
+    """A cluster in memory, a network, and the ports of a client."""
+
+    brokers: MemoryCluster
+    network: SimulatedNetwork
+    runtime: Runtime
+    loop: VirtualTimeLoop
+    bootstrap: str = ""
+
+    def connect(self, settings: ClusterSettings | None = None) -> Cluster:
+        """Return a client's cluster object; the test closes it."""
+        settings = settings or ClusterSettings(ConnectionSettings(request_timeout_ms=2_000, connect_timeout_ms=2_000))
+        return Cluster(self.runtime, self.bootstrap, settings)
+
+
+def simulate(
+    test: Callable[[ClientSimulation], Awaitable[None]], *, node_ids: tuple[int, ...] = (1,), seed: int = 7
+) -> None:
+    """Run a test's coroutine function with fresh brokers."""
+    loop = VirtualTimeLoop()
+    rng = random.Random(seed)
+    network = SimulatedNetwork(loop, rng)
+    runtime = simulated_runtime(loop, rng, network.host(CLIENT_HOST), MemoryFileSystem())
+    simulation = ClientSimulation(MemoryCluster(node_ids), network, runtime, loop)
+
+    async def main() -> None:
+        simulation.bootstrap = await simulation.brokers.start(network.host)
+        try:
+            await test(simulation)
+        finally:
+            simulation.brokers.close()
+
+    loop.run(main())

@@ -1,0 +1,154 @@
+"""Clusters: bootstrap, metadata cache, leaders, fail-over between brokers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from crabka._kio import ErrorCode
+from crabka.clients.cluster import ClusterSettings, means_stale_metadata, parse_bootstrap
+from crabka.clients.errors import ClientClosedError, ClientNetworkError
+from crabka.errors import ConfigError, OperationError
+from crabka.ids import TopicPartition
+from crabka.protocol.apis import ApiKey
+from tests.support.client_simulation import ClientSimulation, simulate
+from tests.support.scripted_broker import DisconnectError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a:1", [("a", 1)]),
+        (" a:1 , b:2,", [("a", 1), ("b", 2)]),
+        ("a", [("a", 9092)]),
+        ("[::1]:5", [("::1", 5)]),
+        ("[::1]", [("::1", 9092)]),
+        (["a:1", "b:2"], [("a", 1), ("b", 2)]),
+    ],
+)
+def test_bootstrap_texts(text: str | list[str], expected: list[tuple[str, int]]) -> None:
+    assert parse_bootstrap(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", ",", "a:b", "a:70000", ":9"])
+def test_bad_bootstrap_is_a_config_error(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_bootstrap(text)
+
+
+def test_metadata_is_cached_until_it_is_too_old() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        async with simulation.connect(ClusterSettings(metadata_max_age_ms=1_000)) as cluster:
+            for _ in range(3):
+                await cluster.topic("t")
+            assert len(simulation.brokers.asked(ApiKey.METADATA)) == 1
+            await asyncio.sleep(2)
+            await cluster.topic("t")
+            assert len(simulation.brokers.asked(ApiKey.METADATA)) == 2
+
+    simulate(test)
+
+
+def test_invalidated_topic_is_looked_up_again() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster:
+            assert (await cluster.partition(TopicPartition("t", 0))).leader == 1
+            partition.leader, partition.leader_epoch = 2, 5
+            assert (await cluster.partition(TopicPartition("t", 0))).leader == 1
+            cluster.invalidate("t")
+            found = await cluster.partition(TopicPartition("t", 0))
+            assert (found.leader, found.leader_epoch) == (2, 5)
+
+    simulate(test, node_ids=(1, 2))
+
+
+def test_unknown_topic_and_partition_are_told_with_kafkas_code() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster:
+            for wanted in (TopicPartition("nope", 0), TopicPartition("t", 7)):
+                with pytest.raises(OperationError) as caught:
+                    await cluster.partition(wanted)
+                assert caught.value.error_code is ErrorCode.unknown_topic_or_partition
+
+    simulate(test)
+
+
+def test_partition_without_leader_is_told() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        partition.leader = -1
+        async with simulation.connect() as cluster:
+            with pytest.raises(OperationError) as caught:
+                await cluster.partition(TopicPartition("t", 0))
+            assert caught.value.error_code is ErrorCode.leader_not_available
+
+    simulate(test)
+
+
+def test_topic_that_is_created_on_demand_is_waited_for() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        async with simulation.connect(ClusterSettings(allow_auto_topic_creation=True)) as cluster:
+            waiting = asyncio.ensure_future(cluster.topic("late"))
+            await asyncio.sleep(1)
+            simulation.brokers.create_topic("late", 3)
+            assert len((await waiting).partitions) == 3
+
+    simulate(test)
+
+
+def test_next_broker_is_asked_when_one_is_gone() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        simulation.brokers.brokers[1].close()
+        simulation.brokers.fail_next(ApiKey.METADATA, DisconnectError)
+        async with simulation.connect() as cluster:
+            with pytest.raises(ClientNetworkError):
+                await cluster.refresh(None)
+            assert set((await cluster.refresh(None)).topics) == {"t"}
+
+    simulate(test, node_ids=(1, 2))
+
+
+def test_concurrent_calls_share_one_connection_and_channels_do_not() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        async with simulation.connect() as cluster:
+            await cluster.refresh(())
+            first, second = await asyncio.gather(cluster.connection(1), cluster.connection(1))
+            assert first is second
+            assert await cluster.connection(1, "fetch") is not first
+            assert simulation.brokers.brokers[1].connection_count == 2
+
+    simulate(test)
+
+
+def test_lost_connection_is_replaced() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        async with simulation.connect() as cluster:
+            await cluster.refresh(())
+            first = await cluster.connection(1)
+            simulation.brokers.brokers[1].cut_connections()
+            await first.wait_closed()
+            assert (await cluster.connection(1)).is_open
+
+    simulate(test)
+
+
+def test_unknown_broker_and_closed_cluster_are_errors() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        cluster = simulation.connect()
+        with pytest.raises(ClientNetworkError, match="broker 42"):
+            await cluster.connection(42)
+        await cluster.close()
+        with pytest.raises(ClientClosedError):
+            await cluster.connection(1)
+
+    simulate(test)
+
+
+def test_stale_metadata_codes() -> None:
+    assert means_stale_metadata(ErrorCode.not_leader_or_follower)
+    assert not means_stale_metadata(ErrorCode.message_too_large)

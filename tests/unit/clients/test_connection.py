@@ -1,0 +1,231 @@
+"""Connections: versions, pipelining, order, timeouts, and peers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from crabka._kio import ErrorCode
+from crabka.clients.connection import Connection, ConnectionSettings
+from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, VersionMismatchError
+from crabka.errors import WireError
+from crabka.protocol.apis import ApiKey, MessageTypes
+from tests.support.client_simulation import ClientSimulation, simulate
+from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest, ScriptedBroker
+
+SETTINGS = ConnectionSettings(client_id="tester", request_timeout_ms=1_000, connect_timeout_ms=1_000)
+Test = Callable[[ScriptedBroker, Callable[..., Awaitable[Connection]]], Awaitable[None]]
+
+
+def with_broker(test: Test) -> None:
+    """Run a test with a scripted broker and a function that connects to it."""
+
+    async def main(simulation: ClientSimulation) -> None:
+        broker = ScriptedBroker()
+        broker.answers[ApiKey.INIT_PRODUCER_ID] = lambda request: request.types.message(
+            throttle_time=0, error_code=ErrorCode.none, producer_id=len(broker.requests), producer_epoch=0
+        )
+        await broker.listen(simulation.network.host("server"), "server", 9)
+
+        async def connect(settings: ConnectionSettings = SETTINGS) -> Connection:
+            return await Connection.open(simulation.runtime.network, "server", 9, settings)
+
+        try:
+            await test(broker, connect)
+        finally:
+            broker.close()
+
+    simulate(main)
+
+
+def init_producer_id(types: MessageTypes) -> Any:
+    return types.message(transactional_id=None, transaction_timeout=0)
+
+
+def test_request_uses_the_highest_version_of_both_sides() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        broker.versions[ApiKey.INIT_PRODUCER_ID] = (0, 3)
+        connection = await connect()
+        response = await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
+        assert response.producer_id > 0
+        (request,) = broker.asked(ApiKey.INIT_PRODUCER_ID)
+        assert (request.version, request.client_id) == (3, "tester")
+        assert connection.version_of(ApiKey.INIT_PRODUCER_ID, 2) == 2
+        connection.close()
+
+    with_broker(test)
+
+
+def test_api_without_a_shared_version_is_refused_before_it_is_sent() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        broker.versions[ApiKey.INIT_PRODUCER_ID] = (90, 99)
+        del broker.versions[ApiKey.FETCH]
+        connection = await connect()
+        for api_key in (ApiKey.INIT_PRODUCER_ID, ApiKey.FETCH):
+            assert not connection.supports(api_key)
+            with pytest.raises(VersionMismatchError):
+                await connection.request(api_key, init_producer_id)
+        assert not broker.asked(ApiKey.INIT_PRODUCER_ID)
+        connection.close()
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("newest", [0, 2, 3])
+def test_older_broker_is_asked_again_in_its_own_version(newest: int) -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        broker.versions[ApiKey.API_VERSIONS] = (0, newest)
+        connection = await connect()
+        assert [request.version for request in broker.asked(ApiKey.API_VERSIONS)] == [newest]
+        assert connection.supports(ApiKey.METADATA)
+        connection.close()
+
+    with_broker(test)
+
+
+def test_pipelined_requests_get_their_own_answers() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        connection = await connect()
+        requests = (connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id) for _ in range(20))
+        answers = [response.producer_id for response in await asyncio.gather(*requests)]
+        assert answers == sorted(set(answers))
+        assert broker.connection_count == 1
+        connection.close()
+
+    with_broker(test)
+
+
+def test_requests_beyond_the_limit_wait_for_a_slot() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[..., Awaitable[Connection]]) -> None:
+        broker.answers[ApiKey.METADATA] = lambda _: NO_ANSWER
+        connection = await connect(ConnectionSettings(max_in_flight=2, request_timeout_ms=1_000))
+
+        def build(types: MessageTypes) -> Any:
+            return types.message(topics=None, include_topic_authorized_operations=False)
+
+        waiting = [asyncio.ensure_future(connection.request(ApiKey.METADATA, build)) for _ in range(5)]
+        await asyncio.sleep(0.5)
+        assert len(broker.asked(ApiKey.METADATA)) == connection.in_flight_count == 2
+        connection.close()
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(result, ClientNetworkError) for result in results)
+
+    with_broker(test)
+
+
+def test_silent_broker_times_out_and_closes_the_connection() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        broker.answers[ApiKey.INIT_PRODUCER_ID] = lambda _: NO_ANSWER
+        connection = await connect()
+        with pytest.raises(RequestTimeoutError, match="INIT_PRODUCER_ID"):
+            await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
+        assert not connection.is_open
+        with pytest.raises(ClientNetworkError):
+            await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
+        await connection.wait_closed()
+
+    with_broker(test)
+
+
+def test_cut_connection_fails_all_requests_in_flight() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        def cut(_: ReceivedRequest) -> Any:
+            raise DisconnectError
+
+        broker.answers[ApiKey.INIT_PRODUCER_ID] = cut
+        connection = await connect()
+        requests = (connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id) for _ in range(3))
+        results = await asyncio.gather(*requests, return_exceptions=True)
+        assert [type(result) for result in results] == [ClientNetworkError] * 3
+
+    with_broker(test)
+
+
+def test_cancelled_request_does_not_disturb_the_next() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        connection = await connect()
+        first = asyncio.ensure_future(connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id))
+        await asyncio.sleep(0)
+        first.cancel()
+        second = await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
+        assert second.producer_id == len(broker.requests)
+        assert connection.is_open
+        connection.close()
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [struct.pack(">i", 77), b"\x00", struct.pack(">i", 1) + b"\x05\x00\x00", struct.pack(">i", 1) + b"\x00"],
+    ids=["wrong-correlation", "too-short", "unknown-header-tags", "cut-body"],
+)
+def test_malformed_answer_closes_the_connection(frame: bytes) -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        def answer(_: ReceivedRequest) -> Any:
+            next(iter(broker.connections)).send_frame(frame)
+            return NO_ANSWER
+
+        broker.answers[ApiKey.INIT_PRODUCER_ID] = answer
+        connection = await connect()
+        with pytest.raises(WireError):
+            await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
+        assert not connection.is_open
+
+    with_broker(test)
+
+
+def test_unasked_answer_closes_the_connection() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        connection = await connect()
+        next(iter(broker.connections)).send_frame(struct.pack(">i", 5))
+        await connection.wait_closed()
+        assert not connection.is_open
+
+    with_broker(test)
+
+
+def test_handshake_runs_after_negotiation_and_its_failure_closes() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[..., Awaitable[Connection]]) -> None:
+        seen: list[Connection] = []
+
+        async def handshake(connection: Connection) -> None:
+            assert connection.supports(ApiKey.SASL_HANDSHAKE)
+            seen.append(connection)
+            raise PermissionError("wrong password")
+
+        with pytest.raises(ClientNetworkError, match="wrong password"):
+            await connect(ConnectionSettings(handshake=handshake))
+        assert not seen[0].is_open
+        await seen[0].wait_closed()
+        assert broker.connection_count == 1
+
+    with_broker(test)
+
+
+def test_unreachable_broker_is_a_network_error() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        broker.close()
+        with pytest.raises(ClientNetworkError, match="server:9"):
+            await connect()
+
+    with_broker(test)
+
+
+def test_request_without_response_takes_no_slot() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        broker.answers[ApiKey.PRODUCE] = lambda _: NO_ANSWER
+        connection = await connect()
+        await connection.send_without_response(
+            ApiKey.PRODUCE, lambda types: types.message(acks=0, timeout=0, topic_data=[])
+        )
+        assert connection.in_flight_count == 0
+        await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
+        assert len(broker.asked(ApiKey.PRODUCE)) == 1
+        connection.close()
+
+    with_broker(test)

@@ -1,0 +1,96 @@
+"""What a broker's answer means for a batch."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from crabka._kio import ErrorCode
+from crabka.clients.accumulator import ProducerBatch
+from crabka.clients.delivery import PartitionOutcome, Verdict, judge, produce_request, read_outcomes
+from crabka.clients.errors import ClientClosedError, ClientNetworkError
+from crabka.errors import OperationError, WireError
+from crabka.ids import TopicPartition
+from crabka.protocol.apis import ApiKey, request_types, response_types
+
+TOPIC_ID = uuid.UUID(int=77)
+
+
+@pytest.mark.parametrize(
+    ("code", "follows_unsettled", "verdict"),
+    [
+        (ErrorCode.none, False, Verdict.DELIVERED),
+        (ErrorCode.duplicate_sequence_number, False, Verdict.DELIVERED),
+        (ErrorCode.not_leader_or_follower, False, Verdict.RETRY),
+        (ErrorCode.not_enough_replicas, False, Verdict.RETRY),
+        (ErrorCode.network_exception, False, Verdict.RETRY),
+        (ErrorCode.out_of_order_sequence_number, True, Verdict.RETRY),
+        (ErrorCode.out_of_order_sequence_number, False, Verdict.LOST),
+        (ErrorCode.unknown_producer_id, False, Verdict.RETRY_WITH_NEW_IDENTITY),
+        (ErrorCode.message_too_large, False, Verdict.LOST),
+        (ErrorCode.topic_authorization_failed, True, Verdict.LOST),
+    ],
+)
+def test_verdicts(code: ErrorCode, verdict: Verdict, *, follows_unsettled: bool) -> None:
+    assert judge(PartitionOutcome(code), follows_unsettled=follows_unsettled) is verdict
+
+
+def test_lost_connections_may_be_retried_and_broken_peers_not() -> None:
+    def verdict_of(error: ClientNetworkError | WireError | ClientClosedError | OperationError) -> Verdict:
+        return judge(PartitionOutcome.of_failure(error), follows_unsettled=False)
+
+    assert verdict_of(ClientNetworkError("lost")) is Verdict.RETRY
+    assert verdict_of(OperationError(ErrorCode.leader_not_available)) is Verdict.RETRY
+    assert verdict_of(WireError("garbage")) is Verdict.LOST
+    assert verdict_of(ClientClosedError("closed")) is Verdict.LOST
+
+
+def batch_for(topic: str, partition: int) -> ProducerBatch:
+    batch = ProducerBatch(TopicPartition(topic, partition), 0, 0)
+    batch.encoded = b"bytes-%d" % partition
+    return batch
+
+
+def test_request_groups_partitions_by_topic_and_names_it_by_version() -> None:
+    batches = [batch_for("a", 0), batch_for("b", 1), batch_for("a", 2)]
+    request = produce_request(batches, -1, 500, {"a": TOPIC_ID, "b": uuid.UUID(int=78)})
+    assert request.max_version is None
+    newest = request.body(request_types(ApiKey.PRODUCE, 13))
+    assert [topic.topic_id for topic in newest.topic_data] == [TOPIC_ID, uuid.UUID(int=78)]
+    older = request.body(request_types(ApiKey.PRODUCE, 9))
+    assert [[data.index for data in topic.partition_data] for topic in older.topic_data] == [[0, 2], [1]]
+    assert older.topic_data[0].name == "a"
+
+
+def test_request_for_a_topic_without_id_stays_at_versions_with_names() -> None:
+    assert produce_request([batch_for("a", 0)], -1, 500, {}).max_version == 12
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_answers_are_read_in_every_version(version: int) -> None:
+    types = response_types(ApiKey.PRODUCE, version)
+    answers = [
+        types.new(
+            "PartitionProduceResponse",
+            index=index,
+            error_code=code,
+            base_offset=40,
+            log_append_time=99,
+            record_errors=[],
+            error_message=None,
+        )
+        for index, code in enumerate((ErrorCode.none, ErrorCode.invalid_record))
+    ]
+    topic = types.new("TopicProduceResponse", name="a", topic_id=TOPIC_ID, partition_responses=answers)
+    outcomes = read_outcomes(types.message(responses=[topic], throttle_time=0), {TOPIC_ID: "a"})
+    assert outcomes[TopicPartition("a", 0)] == PartitionOutcome.of_success(40, 99)
+    failed = outcomes[TopicPartition("a", 1)]
+    assert failed.error_code is ErrorCode.invalid_record
+    assert isinstance(failed.error, OperationError)
+
+
+def test_answer_about_an_unknown_topic_id_is_ignored() -> None:
+    types = response_types(ApiKey.PRODUCE, 13)
+    topic = types.new("TopicProduceResponse", topic_id=TOPIC_ID, partition_responses=[])
+    assert read_outcomes(types.message(responses=[topic], throttle_time=0), {}) == {}

@@ -1,0 +1,309 @@
+"""The producer against brokers that fail on order: everything arrives once and in order."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from crabka._kio import ErrorCode
+from crabka.clients.accumulator import RecordMetadata
+from crabka.clients.cluster import Cluster
+from crabka.clients.errors import ClientClosedError, RequestTimeoutError
+from crabka.clients.partitioner import partition_for_key
+from crabka.clients.producer import Producer, ProducerSettings
+from crabka.errors import ConfigError, OperationError
+from crabka.protocol.apis import ApiKey
+from crabka.records.header import parse_header
+from tests.support.client_simulation import ClientSimulation, simulate
+from tests.support.memory_cluster import MemoryPartition
+from tests.support.scripted_broker import NO_ANSWER, DisconnectError
+
+SMALL_BATCHES = ProducerSettings(batch_bytes=200, linger_ms=1)
+
+
+def values(partition: MemoryPartition) -> list[bytes | None]:
+    return [record.value for record in partition.records()]
+
+
+async def send_numbers(
+    cluster: Cluster, count: int, settings: ProducerSettings = SMALL_BATCHES
+) -> list[RecordMetadata]:
+    async with Producer(cluster, settings) as producer:
+        deliveries = [await producer.send("t", b"%04d" % number, partition=0) for number in range(count)]
+    return [delivery.result() for delivery in deliveries]
+
+
+NUMBERS = [b"%04d" % number for number in range(60)]
+
+
+def test_records_arrive_in_order_with_their_offsets() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster:
+            delivered = await send_numbers(cluster, 60)
+        assert values(partition) == NUMBERS
+        assert [metadata.offset for metadata in delivered] == list(range(60))
+        assert len(partition.batches) > 5
+        assert len({parse_header(batch).producer_id for batch in partition.batches}) == 1
+
+    simulate(test)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        DisconnectError,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.not_enough_replicas,
+        ErrorCode.request_timed_out,
+        ErrorCode.unknown_topic_or_partition,
+    ],
+)
+@pytest.mark.parametrize("pattern", [(1,), (0, 1), (1, 1, 0, 1), (0, 0, 1, 0, 1)])
+def test_retriable_failures_neither_lose_nor_repeat_nor_reorder(
+    fault: ErrorCode | type[DisconnectError], pattern: tuple[int, ...]
+) -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        simulation.brokers.fail_next(ApiKey.PRODUCE, *(fault if fails else None for fails in pattern))
+        async with simulation.connect() as cluster:
+            delivered = await send_numbers(cluster, 60)
+        assert values(partition) == NUMBERS
+        assert [metadata.offset for metadata in delivered] == list(range(60))
+
+    simulate(test)
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_lost_answers_do_not_write_twice(lost: int) -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        simulation.brokers.lose_answers = lost
+        async with simulation.connect() as cluster:
+            delivered = await send_numbers(cluster, 60)
+        assert values(partition) == NUMBERS
+        assert [metadata.offset for metadata in delivered] == list(range(60))
+
+    simulate(test)
+
+
+def test_batch_that_fails_for_good_does_not_stop_the_others() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        simulation.brokers.fail_next(ApiKey.PRODUCE, ErrorCode.message_too_large)
+        async with simulation.connect() as cluster, Producer(cluster, SMALL_BATCHES) as producer:
+            deliveries = [await producer.send("t", value, partition=0) for value in NUMBERS]
+            await producer.flush()
+        failed = [delivery for delivery in deliveries if delivery.exception()]
+        arrived = [delivery.result().offset for delivery in deliveries if not delivery.exception()]
+        assert 0 < len(failed) < 60
+        assert arrived == list(range(60 - len(failed)))
+        assert values(partition) == NUMBERS[len(failed) :]
+        assert len({parse_header(batch).producer_id for batch in partition.batches}) == 1
+
+    simulate(test)
+
+
+def test_forgotten_producer_gets_a_new_identity_and_loses_nothing() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        simulation.brokers.fail_next(ApiKey.PRODUCE, ErrorCode.unknown_producer_id)
+        async with simulation.connect() as cluster:
+            await send_numbers(cluster, 5)
+        assert values(partition) == NUMBERS[:5]
+        assert len(simulation.brokers.asked(ApiKey.INIT_PRODUCER_ID)) == 2
+
+    simulate(test)
+
+
+def test_moved_leader_is_followed() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster, Producer(cluster, SMALL_BATCHES) as producer:
+            await producer.send_and_wait("t", b"before")
+            partition.leader = 2
+            assert (await producer.send_and_wait("t", b"after")).offset == 1
+        assert values(partition) == [b"before", b"after"]
+
+    simulate(test, node_ids=(1, 2))
+
+
+def test_crashed_broker_is_waited_for_until_the_delivery_time_is_over() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        settings = ProducerSettings(delivery_timeout_ms=3_000)
+        async with simulation.connect() as cluster, Producer(cluster, settings) as producer:
+            await producer.send_and_wait("t", b"before")
+            simulation.brokers.close()
+            delivery = await producer.send("t", b"after")
+            with pytest.raises(RequestTimeoutError):
+                await delivery
+            await producer.flush()
+
+    simulate(test)
+
+
+def test_silent_broker_is_given_up_after_the_request_timeout() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        simulation.brokers.brokers[1].answers[ApiKey.PRODUCE] = lambda _: NO_ANSWER
+        settings = ProducerSettings(request_timeout_ms=1_000, delivery_timeout_ms=10_000)
+        async with simulation.connect() as cluster, Producer(cluster, settings) as producer:
+            delivery = await producer.send("t", b"x")
+            with pytest.raises(RequestTimeoutError):
+                await delivery
+            assert len(simulation.brokers.asked(ApiKey.PRODUCE)) == 2
+
+    simulate(test)
+
+
+def test_keys_choose_partitions_and_records_without_key_fill_one_batch() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        partitions = simulation.brokers.create_topic("t", 4)
+        async with simulation.connect() as cluster, Producer(cluster) as producer:
+            for number in range(40):
+                await producer.send("t", b"v", b"key-%d" % number)
+            await producer.flush()
+            for index, partition in enumerate(partitions):
+                assert {partition_for_key(record.key or b"", 4) for record in partition.records()} <= {index}
+            sizes = [len(partition.batches) for partition in partitions]
+            for _ in range(10):
+                await producer.send("t", b"v")
+            await producer.flush()
+            assert sum(len(partition.batches) for partition in partitions) == sum(sizes) + 1
+
+    simulate(test)
+
+
+def test_partitions_of_one_leader_share_a_request() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t", 4)
+        async with simulation.connect() as cluster, Producer(cluster) as producer:
+            for index in range(4):
+                await producer.send("t", b"v", partition=index)
+            await producer.flush()
+        assert len(simulation.brokers.asked(ApiKey.PRODUCE)) == 2
+
+    simulate(test, node_ids=(1, 2))
+
+
+def test_linger_gathers_records() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster, Producer(cluster, ProducerSettings(linger_ms=1_000)) as producer:
+            await producer.send("t", b"a")
+            await asyncio.sleep(0.5)
+            delivery = await producer.send("t", b"b")
+            assert not partition.batches
+            await delivery
+        assert [parse_header(batch).records_count for batch in partition.batches] == [2]
+
+    simulate(test)
+
+
+def test_full_buffer_holds_the_sender_back() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        settings = ProducerSettings(buffer_bytes=2_000, batch_bytes=500)
+        peak = 0
+        async with simulation.connect() as cluster, Producer(cluster, settings) as producer:
+            for _ in range(100):
+                await producer.send("t", bytes(100))
+                peak = max(peak, producer.buffered_bytes)
+        assert peak <= 2_000
+        assert len(partition.records()) == 100
+
+    simulate(test)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_every_codec_arrives(codec: int) -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster:
+            await send_numbers(cluster, 60, ProducerSettings(codec=codec))
+        assert values(partition) == NUMBERS
+        assert {parse_header(batch).codec for batch in partition.batches} == {codec}
+
+    simulate(test)
+
+
+def test_without_idempotence_batches_are_anonymous() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster:
+            await send_numbers(cluster, 3, ProducerSettings(idempotent=False, acks=1))
+        assert parse_header(partition.batches[0]).producer_id == -1
+        assert not simulation.brokers.asked(ApiKey.INIT_PRODUCER_ID)
+
+    simulate(test)
+
+
+def test_acks_0_does_not_wait_for_an_answer() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        broker = simulation.brokers.brokers[1]
+        answer = broker.answers[ApiKey.PRODUCE]
+        broker.answers[ApiKey.PRODUCE] = lambda request: (answer(request), NO_ANSWER)[1]
+        async with simulation.connect() as cluster:
+            delivered = await send_numbers(cluster, 3, ProducerSettings(idempotent=False, acks=0))
+            assert [metadata.offset for metadata in delivered] == [-1, -1, -1]
+            await cluster.refresh(())
+        assert values(partition) == NUMBERS[:3]
+
+    simulate(test)
+
+
+def test_refused_producer_id_fails_every_record() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        simulation.brokers.fail_next(
+            ApiKey.INIT_PRODUCER_ID, ErrorCode.coordinator_load_in_progress, ErrorCode.cluster_authorization_failed
+        )
+        async with simulation.connect() as cluster, Producer(cluster) as producer:
+            delivery = await producer.send("t", b"x")
+            with pytest.raises(OperationError) as caught:
+                await delivery
+            assert caught.value.error_code is ErrorCode.cluster_authorization_failed
+            with pytest.raises(OperationError):
+                await producer.send("t", b"y")
+
+    simulate(test)
+
+
+def test_impossible_records_are_refused_at_once() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster, Producer(cluster) as producer:
+            with pytest.raises(OperationError) as caught:
+                await producer.send("t", bytes(2_000_000))
+            assert caught.value.error_code is ErrorCode.message_too_large
+            for topic, partition in (("nope", None), ("t", 8)):
+                with pytest.raises(OperationError) as caught:
+                    await producer.send(topic, b"x", partition=partition)
+                assert caught.value.error_code is ErrorCode.unknown_topic_or_partition
+
+    simulate(test)
+
+
+def test_close_without_flush_fails_what_waits_and_refuses_more() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster:
+            producer = Producer(cluster, ProducerSettings(linger_ms=60_000))
+            delivery = await producer.send("t", b"x")
+            await producer.close(flush=False)
+            await producer.close()
+            assert isinstance(delivery.exception(), ClientClosedError)
+            with pytest.raises(ClientClosedError):
+                await producer.send("t", b"y")
+
+    simulate(test)
+
+
+def test_idempotent_producer_refuses_settings_that_break_it() -> None:
+    with pytest.raises(ConfigError):
+        ProducerSettings(acks=1)
+    with pytest.raises(ConfigError):
+        ProducerSettings(max_in_flight=6)

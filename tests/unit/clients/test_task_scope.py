@@ -1,0 +1,33 @@
+"""Task scopes leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from crabka.clients.task_scope import TaskScope
+
+
+def test_close_cancels_what_runs() -> None:
+    async def main() -> asyncio.Task[None]:
+        scope = TaskScope()
+        task: asyncio.Task[None] = scope.start(asyncio.Event().wait())
+        await scope.close()
+        return task
+
+    assert asyncio.run(main()).cancelled()
+
+
+def test_close_raises_a_failure_that_nobody_handled() -> None:
+    async def fail() -> None:
+        raise ValueError("lost")
+
+    async def main() -> None:
+        scope = TaskScope()
+        scope.start(fail())
+        await asyncio.sleep(0)
+        await scope.close()
+
+    with pytest.raises(ValueError, match="lost"):
+        asyncio.run(main())
