@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kio.serial import entity_writer
 
 from crabka.protocol.apis import SPECS, ApiKey, encode_message, ms, read_request, request_types, response_types
 from crabka.protocol.error_codes import ErrorCode
@@ -81,7 +83,9 @@ def versions(key: ApiKey) -> range:
 
 def expected_frame(key: ApiKey, version: int, correlation_id: int, entity: Any) -> bytes:
     tags = b"\0" if SPECS[key].response_header_flexible(version) else b""
-    payload = struct.pack(">i", correlation_id) + tags + encode_message(entity)
+    buffer = io.BytesIO()
+    entity_writer(type(entity))(buffer, entity)
+    payload = struct.pack(">i", correlation_id) + tags + buffer.getvalue()
     return struct.pack(">i", len(payload)) + payload
 
 

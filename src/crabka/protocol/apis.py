@@ -8,15 +8,15 @@ As Kafka does, bytes after the end of a body are ignored.
 from __future__ import annotations
 
 import functools
-import io
 from collections.abc import Callable
 from typing import Any
 
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 
 from crabka.errors import WireError
 from crabka.ports import Buffer
 from crabka.protocol.api_keys import SPECS, ApiKey, ApiSpec
+from crabka.protocol.encoder import encode_message
 from crabka.protocol.length_guard import length_guard
 from crabka.protocol.message_types import MessageTypes, ms, request_types, response_types
 from crabka.protocol.schemas import Direction, message_class
@@ -54,13 +54,6 @@ def read_response(api_key: int, version: int, frame: Buffer, offset: int = 0) ->
 def read_entity_untrusted(entity_class: Any, buffer: Buffer, offset: int = 0) -> Any:
     """Decode any kio-style dataclass from bytes of a peer. Raises WireError."""
     return _entity_reader(entity_class)(buffer, offset)
-
-
-def encode_message(entity: Any) -> bytes:
-    """Return the body of a message without any header."""
-    buffer = io.BytesIO()
-    entity_writer(type(entity))(buffer, entity)
-    return buffer.getvalue()
 
 
 encode_response = encode_message
