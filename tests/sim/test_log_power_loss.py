@@ -111,7 +111,7 @@ class World:
         self.durable_end = self.log.log_end_offset
 
     def checkpoint(self) -> None:
-        self.recovery_checkpoint = self.log.recovery_point
+        self.recovery_checkpoint = self.log.checkpoint_recovery_point
         self.high_watermark_checkpoint = self.log.high_watermark
 
     def truncate(self) -> None:
@@ -123,7 +123,7 @@ class World:
         end = self.log.log_end_offset
         # Truncation inside a batch takes the whole batch.
         assert end <= offset or end == self.log.log_start_offset
-        self.recovery_checkpoint = min(self.recovery_checkpoint, self.log.recovery_point)
+        self.recovery_checkpoint = min(self.recovery_checkpoint, self.log.checkpoint_recovery_point)
         self.durable_end = min(self.durable_end, end)
 
     def delete_records(self) -> None:
@@ -135,7 +135,7 @@ class World:
     def restart(self) -> None:
         self.log.close(clean=True)
         self.checkpoint()
-        self.durable_end = self.log.log_end_offset
+        self.recovery_checkpoint = self.durable_end = self.log.log_end_offset
         self.log = self._open(clean=True)
         assert self.log.log_end_offset == self.durable_end
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.log.caches import Handle
+    from crabka.log.segment import Segment
     from crabka.ports import FileSystem
 
 
@@ -33,6 +34,8 @@ class FlushPlan(NamedTuple):
     names: bool = False
     # How often the log had been truncated: a truncation after the choice makes the plan worthless.
     truncations: int = 0
+    # Segments whose index files become durable.
+    sealed: Sequence[Segment] = ()
 
     def run(self) -> None:
         """Do all fsyncs. May run in a thread; raises OSError."""

@@ -290,12 +290,15 @@ class LogManager:
 
     def _write_all_checkpoints(self, log_dir: LogDir, logs: list[PartitionLog]) -> None:
         self._write_recovery_points(log_dir, logs)
+        self._write_positions(log_dir, logs)
+
+    def _write_positions(self, log_dir: LogDir, logs: list[PartitionLog]) -> None:
         log_dir.write_high_watermarks({log.topic_partition: log.high_watermark for log in logs})
         self._write_log_starts(log_dir, logs)
 
     @staticmethod
     def _write_recovery_points(log_dir: LogDir, logs: list[PartitionLog]) -> None:
-        log_dir.write_recovery_points({log.topic_partition: log.recovery_point for log in logs})
+        log_dir.write_recovery_points({log.topic_partition: log.checkpoint_recovery_point for log in logs})
 
     @staticmethod
     def _write_log_starts(log_dir: LogDir, logs: list[PartitionLog]) -> None:
@@ -326,5 +329,7 @@ class LogManager:
     def _close_dir(self, path: str, logs: list[PartitionLog], broker_epoch: int) -> None:
         for log in logs:
             log.close(clean=True)
-        self._write_all_checkpoints(self._dirs[path], logs)
+        # All is durable, indexes as well, so the recovery points are the log ends, as Kafka leaves them.
+        self._dirs[path].write_recovery_points({log.topic_partition: log.recovery_point for log in logs})
+        self._write_positions(self._dirs[path], logs)
         self._dirs[path].write_clean_shutdown(broker_epoch)

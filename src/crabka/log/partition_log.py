@@ -79,6 +79,8 @@ class PartitionLog:
         self._names_dirty = loaded.names_dirty
         self._tail_hints: dict[int, int] = {}
         self._truncations = 0
+        # Sealed, but their index files are not durable yet.
+        self._unsynced: list[Segment] = []
         self._segment_bytes = config.effective_segment_bytes
         # Batches must be looked into or rewritten before they are appended (`prepare_batch`).
         self.prepares_batches = needs_preparation(config)
@@ -110,6 +112,12 @@ class PartitionLog:
         """All transactions below are decided, and replicated as far as the high watermark."""
         unstable = self.producer_state.first_unstable_offset
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    @property
+    def checkpoint_recovery_point(self) -> int:
+        """The recovery point as it may be written down: not above a segment whose indexes are not durable."""
+        first = self._unsynced[0] if self._unsynced else self._active
+        return min(self.recovery_point, first.base_offset)
 
     @property
     def segment_base_offsets(self) -> list[int]:
@@ -260,6 +268,7 @@ class PartitionLog:
             return self._active
         with self._storage_errors():
             self._active.seal()
+            self._unsynced.append(self._active)
             self._take_snapshot(base_offset)
             return self._new_segment(base_offset, now_ms)
 
@@ -440,6 +449,7 @@ class PartitionLog:
 
     def _after_truncation(self, offset: int) -> None:
         self._truncations += 1
+        self._unsynced = [segment for segment in self._unsynced if segment in self._segments and not segment.is_active]
         self._tail_hints.clear()
         self._context.fs.fsync_dir(self.path)
         self.log_end_offset = max(offset, self._segments.first.base_offset)
@@ -477,6 +487,7 @@ class PartitionLog:
                 # A log is never without a segment, and the new one must know where the log ends.
                 self._roll(now_ms)
             dropped = self._segments.drop_first(count)
+            self._unsynced = [segment for segment in self._unsynced if segment not in dropped]
             if not self.config.remote_storage_enable:
                 self._raise_log_start(self._segments.first.base_offset)
             self._delete_segments(dropped, now_ms)
@@ -505,9 +516,9 @@ class PartitionLog:
         if self.recovery_point >= self.log_end_offset and not self._names_dirty and not self.leader_epochs.dirty:
             return None
         paths: list[str] = []
-        for segment in self._segments.from_offset(self.recovery_point):
-            if segment is not self._active:
-                paths += segment.paths()
+        unflushed = [segment for segment in self._segments.from_offset(self.recovery_point) if not segment.is_active]
+        for segment in {*unflushed, *self._unsynced}:
+            paths += segment.paths()
         paths += [self._snapshots.path(o) for o in self._snapshots.offsets if o >= self.recovery_point]
         names, self._names_dirty = self._names_dirty, False
         if names:
@@ -523,10 +534,12 @@ class PartitionLog:
             epochs=epochs,
             names=names,
             truncations=self._truncations,
+            sealed=tuple(self._unsynced),
         )
 
     def finish_flush(self, plan: FlushPlan, now_ms: int | None = None) -> None:
         """Note that a plan has run; a truncation meanwhile wins."""
+        self._unsynced = [segment for segment in self._unsynced if segment not in plan.sealed]
         if plan.truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, plan.up_to)
         if now_ms is not None:
