@@ -1,0 +1,69 @@
+"""The typer application: all commands but those that are started in a hurry, see `main`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from crabka import __version__
+from crabka.cli import configs, format_command, offsets, records, serve, topics, up
+
+app = typer.Typer(
+    name="crabka",
+    help="A Kafka-compatible broker and its tools.",
+    no_args_is_help=False,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(topics.app, name="topics")
+app.add_typer(records.app, name="records")
+app.add_typer(offsets.app, name="offsets")
+app.add_typer(configs.app, name="configs")
+app.command("format", help="Prepare the directories of a node, as kafka-storage format does.")(format_command.format_)
+
+# Listed for the help text; `main` runs them without this module.
+_PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+@app.command("up", help="Start one node, formatting its directory if it is new.", context_settings=_PASS_ON)
+def _up(context: typer.Context) -> None:
+    raise typer.Exit(up.main(context.args))
+
+
+@app.command("serve", help="Start a node from a server.properties file.", context_settings=_PASS_ON)
+def _serve(context: typer.Context) -> None:
+    raise typer.Exit(serve.main(context.args))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"crabka {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A Kafka-compatible broker and its tools."""
+
+
+# BadParameter → UsageError → the base of what typer raises about the command line.
+_UsageProblem: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command; return its exit code. A mistake on the command line is one line on stderr and 2."""
+    try:
+        result = app(args=list(arguments), standalone_mode=False)
+    except _UsageProblem as error:
+        print(f"crabka: {' '.join(error.format_message().split())}", file=sys.stderr)
+        return 2
+    except typer.Abort:
+        return 130
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,127 @@
+"""A node as a process: options that `up` and `serve` share, start, signals, stop."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from crabka.cli.logs import LOG_FORMATS, LOG_LEVELS, set_up_logging
+from crabka.config.server import ServerConfig
+from crabka.errors import ConfigError
+
+if TYPE_CHECKING:
+    # Imported where they are used: `--help` and a bad option must not wait for the broker's modules.
+    from crabka.broker.node import Node
+    from crabka.ports import Runtime
+
+log = logging.getLogger("crabka.node")
+
+
+class NodeArgumentParser(argparse.ArgumentParser):
+    """A parser whose complaints are one line, as those of all other commands."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage."""
+        raise ConfigError(f"{message} (see `{self.prog} --help`)")
+
+
+def node_parser(command: str, description: str) -> NodeArgumentParser:
+    """Return a parser with the options of every command that runs a node."""
+    parser = NodeArgumentParser(prog=f"crabka {command}", description=description, allow_abbrev=False)
+    parser.add_argument("--log-format", choices=LOG_FORMATS, default="text", help="how log lines look (text)")
+    parser.add_argument("--log-level", choices=LOG_LEVELS, default="info", help="the least level that is logged (info)")
+    return parser
+
+
+def parse_arguments(parser: NodeArgumentParser, arguments: Sequence[str]) -> argparse.Namespace | int:
+    """Parse the arguments and set up logging, or return an exit code after --help."""
+    try:
+        options = parser.parse_args(arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    set_up_logging(options.log_format, options.log_level)
+    return options
+
+
+def parse_settings(texts: Iterable[str], option: str) -> dict[str, str]:
+    """Turn `key=value` texts into a mapping. Raises ConfigError."""
+    settings: dict[str, str] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            raise ConfigError(f"{option} {text}: not of the form key=value")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def load_config(properties: dict[str, str], *, insecure_ignore_security: bool = False) -> ServerConfig:
+    """Parse a node's properties and log what its operator should know. Raises ConfigError."""
+    config, warnings = ServerConfig.from_properties(properties, insecure_ignore_security=insecure_ignore_security)
+    for warning in warnings:
+        log.warning("%s", warning)
+    return config
+
+
+def run_node(config: ServerConfig, *, format_new: bool) -> int:
+    """Run a node until a signal or a failure ends it; return the exit code."""
+    from crabka.runtime import raise_open_file_limit, run
+
+    raise_open_file_limit()
+    return run(_serve(config, format_new=format_new))
+
+
+async def _serve(config: ServerConfig, *, format_new: bool) -> int:
+    from crabka.broker.node import Node
+    from crabka.runtime import real_runtime
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    runtime = real_runtime()
+    try:
+        if format_new:
+            _format_if_new(runtime, config)
+        node = Node(config, runtime)
+        await node.start()
+        # What lives now lives as long as the node: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        print(f"bootstrap.servers={node.bootstrap_servers}", flush=True)
+        log.info("node %d is ready on %s", config.node_id, node.bootstrap_servers)
+        try:
+            return await _wait_for_end(node, stop)
+        finally:
+            await node.stop()
+    finally:
+        runtime.threads.close()
+
+
+async def _wait_for_end(node: Node, stop: asyncio.Event) -> int:
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await stopping
+    if node.failed.done() and (error := node.failed.exception()) is not None:
+        print(f"crabka: the node cannot go on: {error}", file=sys.stderr)
+        return 1
+    log.info("stopping")
+    return 0
+
+
+def _format_if_new(runtime: Runtime, config: ServerConfig) -> None:
+    from crabka.quorum.formatting import format_storage, is_formatted, new_cluster_id
+
+    if not is_formatted(runtime.fs, config.metadata_log_dir):
+        format_storage(runtime, config, new_cluster_id(runtime), ignore_formatted=True)
+        log.info("formatted %s", ", ".join(config.log_dirs))

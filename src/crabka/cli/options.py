@@ -1,0 +1,44 @@
+"""Options that several commands share, and texts that name partitions, offsets and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from crabka.cli.node_process import parse_settings
+from crabka.errors import ConfigError
+from crabka.ids import TopicPartition
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Bootstrap = Annotated[
+    str, typer.Option("--bootstrap", "-b", envvar="CRABKA_BOOTSTRAP", help="HOST:PORT of a broker, or several.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Settings = Annotated[list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting.")]
+
+
+def settings_of(texts: Iterable[str] | None) -> dict[str, str]:
+    """Return the settings given by --config. Raises ConfigError."""
+    return parse_settings(texts or (), "--config")
+
+
+def parse_partition(text: str) -> tuple[str, int | None]:
+    """Split `topic` or `topic:partition`. Raises ConfigError."""
+    topic, separator, partition = text.rpartition(":")
+    if not separator:
+        return text, None
+    if not partition.isdecimal():
+        raise ConfigError(f"{text}: not of the form TOPIC or TOPIC:PARTITION")
+    return topic, int(partition)
+
+
+def parse_partition_offset(text: str) -> tuple[TopicPartition, int]:
+    """Split `topic:partition:offset`; the offset -1 means the end. Raises ConfigError."""
+    place, _, offset = text.rpartition(":")
+    topic, partition = parse_partition(place)
+    if partition is None or not topic or not offset.removeprefix("-").isdecimal():
+        raise ConfigError(f"{text}: not of the form TOPIC:PARTITION:OFFSET")
+    return TopicPartition(topic, partition), int(offset)
