@@ -60,7 +60,10 @@ _FIXED = {
 
 
 def encode_message(entity: Any) -> bytes:
-    """Return the bytes of a message, or a part of one, without any header. Raises what struct and str raise on values that do not fit."""
+    """Return the bytes of a message, or of a part of one, without any header.
+
+    Raises struct.error, TypeError or AttributeError for values that do not fit their fields: a bug of the caller.
+    """
     entity_class: Any = type(entity)
     pieces: Pieces = []
     _entity_writer(entity_class)(entity, pieces)
