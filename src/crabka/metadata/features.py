@@ -60,8 +60,8 @@ class FeaturesImage:
 
     @property
     def metadata_version(self) -> int:
-        """The metadata.version level; the oldest known one while a log has not said."""
-        return self.levels.get(METADATA_VERSION, MIN_METADATA_VERSION)
+        """The metadata.version level; the newest one while no record has set it, as in a log that is just beginning."""
+        return self.levels.get(METADATA_VERSION, LATEST_METADATA_VERSION)
 
     def level(self, name: str) -> int:
         """Return the finalized level of a feature, 0 if it is off."""

@@ -6,21 +6,22 @@ tail. Unknown record types and versions end in MetadataVersionError: a node must
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from crabka.log.naming import LOG_SUFFIX, offset_name
 from crabka.metadata.records import decode_record
 from crabka.metadata.replay import MetadataReplay
+from crabka.quorum.metadata_log import StoredBatch, read_segment, segment_bases
 from crabka.quorum.snapshots import SnapshotId, list_snapshots, read_snapshot
 from crabka.quorum.voters import VoterNode, voters_from_record
 from crabka.records.control import KRaftVersionRecord, VotersRecord, parse_control_record
+from crabka.records.header import crc_valid
 from crabka.records.record import decode_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from crabka.ports import FileSystem
-    from crabka.quorum.metadata_log import StoredBatch
 
 
 @dataclass(slots=True)
@@ -81,3 +82,26 @@ def replay_log(loaded: LoadedMetadata, batches: Iterable[StoredBatch]) -> None:
     start_offset = 0 if loaded.snapshot is None else loaded.snapshot.end_offset
     for batch in batches:
         loaded.replay_batch(batch, start_offset)
+
+
+def load_read_only(fs: FileSystem, directory: str) -> LoadedMetadata:
+    """Read a metadata directory without changing a byte of it; batches from a torn one on are left out.
+
+    For directories that another node owns: the voters are as the log states them, not as this node would have them.
+    """
+    loaded = load_snapshot(fs, directory)
+    start_offset = 0 if loaded.snapshot is None else loaded.snapshot.end_offset
+    for batch in _intact_batches(fs, directory):
+        if batch.header.last_offset >= start_offset:
+            loaded.replay_batch(batch, start_offset)
+    loaded.replay.publish()
+    return loaded
+
+
+def _intact_batches(fs: FileSystem, directory: str) -> Iterator[StoredBatch]:
+    for base in segment_bases(fs, directory):
+        path = f"{directory}/{offset_name(base)}{LOG_SUFFIX}"
+        for batch in read_segment(fs, path, fs.stat(path).size_bytes):
+            if not crc_valid(batch.data, 0, batch.header):
+                return
+            yield batch

@@ -112,7 +112,7 @@ class MetadataLog:
         """Yield the batches from the one that holds `start_offset` on. Raises CorruptDataError for a bad one."""
         expected = None
         for segment in self._segments_from(start_offset):
-            for batch in self._batches(segment):
+            for batch in read_segment(self._fs, segment.log_path, segment.size):
                 header = batch.header
                 if header.last_offset < start_offset:
                     continue
@@ -160,10 +160,7 @@ class MetadataLog:
         self._segments = []
 
     def _load(self, now_ms: int) -> None:
-        names = self._fs.listdir(self._directory)
-        bases = sorted(
-            offset for name in names if name.endswith(LOG_SUFFIX) and (offset := file_offset(name)) is not None
-        )
+        bases = segment_bases(self._fs, self._directory)
         path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
         if self._fs.exists(path):
             self._epochs = LeaderEpochCache(decode_epochs(path, read_file(self._fs, path)))
@@ -179,7 +176,7 @@ class MetadataLog:
         builder = IndexBuilder(segment.base_offset, self._config.index_interval_bytes)
         self.end_offset = segment.base_offset
         good = 0
-        for header, data in self._batches(segment):
+        for header, data in read_segment(self._fs, segment.log_path, segment.size):
             if header.base_offset < self.end_offset or not crc_valid(data, 0, header):
                 break
             builder.add(good, header)
@@ -238,18 +235,25 @@ class MetadataLog:
             if self._fs.exists(path):
                 self._fs.unlink(path)
 
-    def _batches(self, segment: Segment) -> Iterator[StoredBatch]:
-        """Read a segment from its start, through a handle of its own."""
-        file = self._fs.open(segment.log_path, read_only=True)
-        try:
-            for position, header in scan_headers(file, 0, segment.size):
-                yield StoredBatch(header, file.pread(header.size_in_bytes, position))
-        finally:
-            file.close()
-
     def _segments_from(self, offset: int) -> list[Segment]:
         first = 0
         for index, segment in enumerate(self._segments):
             if segment.base_offset <= offset:
                 first = index
         return self._segments[first:]
+
+
+def segment_bases(fs: FileSystem, directory: str) -> list[int]:
+    """Return the base offsets of the segments in a directory, in order."""
+    names = [name for name in fs.listdir(directory) if name.endswith(LOG_SUFFIX)]
+    return sorted(offset for name in names if (offset := file_offset(name)) is not None)
+
+
+def read_segment(fs: FileSystem, path: str, size: int) -> Iterator[StoredBatch]:
+    """Yield the whole batches of a segment file, unchecked, through a handle of its own."""
+    file = fs.open(path, read_only=True)
+    try:
+        for position, header in scan_headers(file, 0, size):
+            yield StoredBatch(header, file.pread(header.size_in_bytes, position))
+    finally:
+        file.close()
