@@ -1,0 +1,246 @@
+"""A tour of Crabka for somebody who sees it for the first time: `python -m crabka.cli.story`, `make run`.
+
+Starts a node as a child process, writes orders into a topic, reads them back, checks that all came through, and shows
+how to connect. Then the node serves until Ctrl-C; with `--once` the tour ends and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from crabka import __version__
+from crabka.cli.main import EXIT_FAILED, EXIT_INTERRUPTED
+from crabka.cli.session import with_cluster
+from crabka.cli.up import DEFAULT_DATA_DIR, DEFAULT_LISTEN
+from crabka.clients.accumulator import RecordMetadata
+from crabka.clients.admin import Admin
+from crabka.clients.admin_types import NewTopic
+from crabka.clients.cluster import Cluster
+from crabka.clients.fetcher import Fetcher
+from crabka.clients.offsets import LATEST
+from crabka.clients.producer import Producer, ProducerSettings
+from crabka.config.listeners import format_address, parse_address
+from crabka.errors import CrabkaError
+from crabka.ids import TopicPartition
+
+TOPIC = "orders"
+PARTITION_COUNT = 4
+DEFAULT_RECORD_COUNT = 200_000
+_BATCH_BYTES = 128 * 1024
+_PROGRESS_STEP = 2_000
+_STOP_TIMEOUT_S = 30
+_GOODS = ("coffee", "tea", "bread", "honey", "apples", "cheese", "olives", "rice")
+
+Advance = Callable[[int], None]
+
+
+class StoryError(CrabkaError):
+    """The tour cannot go on."""
+
+
+class Measured(NamedTuple):
+    """How much went through, and how long it took."""
+
+    record_count: int
+    byte_count: int
+    seconds: float
+
+    def __str__(self) -> str:
+        rate, megabytes = self.record_count / self.seconds, self.byte_count / self.seconds / 1e6
+        return f"{self.record_count:,} records in {self.seconds:.1f} s: {rate:,.0f} records/s, {megabytes:.1f} MB/s"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Give the tour; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m crabka.cli.story", description="A tour of Crabka.")
+    parser.add_argument("--once", action="store_true", help="end after the tour, keep no data")
+    parser.add_argument("--records", type=int, default=DEFAULT_RECORD_COUNT, help="how many orders to write")
+    parser.add_argument("--data-dir", default=DEFAULT_DATA_DIR, help=f"where data lives ({DEFAULT_DATA_DIR})")
+    options = parser.parse_args(arguments)
+    console = Console()
+    with contextlib.ExitStack() as stack:
+        data_dir = options.data_dir
+        if options.once:
+            data_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="crabka-story-"))
+        console.print(Text.assemble(("Crabka ", "bold"), __version__, ": one node, a topic of orders, and back again"))
+        bootstrap = stack.enter_context(running_node(data_dir, "127.0.0.1:0" if options.once else free_address()))
+        written, read = give_tour(console, bootstrap, options.records)
+        console.print(summary(bootstrap, data_dir, written, read))
+        if not options.once:
+            console.print(Text("The node serves until Ctrl-C.", style="dim"))
+            _wait_for_interrupt()
+            console.print(Text("Stopping.", style="dim"))
+    return 0
+
+
+def free_address() -> str:
+    """Return Kafka's usual address, or one with a free port if somebody else listens there."""
+    host, port = parse_address(DEFAULT_LISTEN)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return format_address(host, 0)
+    return DEFAULT_LISTEN
+
+
+@contextlib.contextmanager
+def running_node(data_dir: str, listen: str) -> Iterator[str]:
+    """Run `crabka up` as a child process; give its bootstrap servers; stop it at the end. Raises StoryError."""
+    command = [sys.executable, "-m", "crabka.cli", "up", "--log-level", "warning"]
+    command += ["--data-dir", data_dir, "--listen", listen]
+    # A session of its own: Ctrl-C reaches only this process, which then stops the node in order.
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)  # noqa: S603
+    try:
+        assert child.stdout is not None  # noqa: S101 - it is a pipe
+        line = child.stdout.readline()
+        if not line.startswith("bootstrap.servers="):
+            raise StoryError(f"the node did not start, it left with exit code {child.wait(_STOP_TIMEOUT_S)}")
+        yield line.strip().partition("=")[2]
+    finally:
+        child.terminate()
+        child.wait(_STOP_TIMEOUT_S)
+        if child.stdout is not None:
+            child.stdout.close()
+
+
+def give_tour(console: Console, bootstrap: str, record_count: int) -> tuple[Measured, Measured]:
+    """Write orders and read them back with progress bars. Raises StoryError if some are missing."""
+    columns = (TextColumn("{task.description:<8}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        writing = progress.add_task("writing", total=record_count)
+        reading = progress.add_task("reading", total=record_count)
+
+        async def tour(cluster: Cluster) -> tuple[Measured, Measured]:
+            starts = await _prepare_topic(Admin(cluster))
+            written = await write_orders(cluster, record_count, lambda step: progress.advance(writing, step))
+            read = await read_orders(cluster, starts, record_count, lambda step: progress.advance(reading, step))
+            return written, read
+
+        return with_cluster(bootstrap, tour)
+
+
+async def _prepare_topic(admin: Admin) -> dict[TopicPartition, int]:
+    """Create the topic, or take the one of an earlier tour; return where it ends."""
+    topics = await admin.list_topics()
+    if TOPIC not in topics:
+        await admin.create_topics([NewTopic(TOPIC, PARTITION_COUNT, 1)])
+        topics = await admin.describe_topics([TOPIC])
+    partitions = [TopicPartition(TOPIC, index) for index in topics[TOPIC].partitions]
+    found = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
+    return {partition: found[partition].offset for partition in partitions}
+
+
+def orders(count: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield orders as key (customer) and value (JSON); the same ones at every tour."""
+    rng = random.Random(2011)
+    for number in range(count):
+        customer = f"customer-{rng.randrange(5000):04d}"
+        order = {
+            "order": number,
+            "customer": customer,
+            "item": rng.choice(_GOODS),
+            "quantity": rng.randrange(1, 9),
+            "price": rng.randrange(100, 5000) / 100,
+        }
+        yield customer.encode(), json.dumps(order).encode()
+
+
+async def write_orders(cluster: Cluster, count: int, advance: Advance) -> Measured:
+    """Write orders, all acknowledged at the end."""
+    byte_count = 0
+    started = time.perf_counter()
+    async with Producer(cluster, ProducerSettings(batch_bytes=_BATCH_BYTES)) as producer:
+        last: asyncio.Future[RecordMetadata] | None = None
+        for number, (key, value) in enumerate(orders(count), start=1):
+            last = await producer.send(TOPIC, value, key)
+            byte_count += len(key) + len(value)
+            if number % _PROGRESS_STEP == 0:
+                advance(_PROGRESS_STEP)
+                # Sending does not wait while there is room; this lets answers of the broker in.
+                await asyncio.sleep(0)
+        await producer.flush()
+        if last is not None:
+            await last
+    advance(count % _PROGRESS_STEP)
+    return Measured(count, byte_count, time.perf_counter() - started)
+
+
+async def read_orders(cluster: Cluster, starts: dict[TopicPartition, int], count: int, advance: Advance) -> Measured:
+    """Read what was written and check it. Raises StoryError when an order is missing or came twice."""
+    byte_count = 0
+    numbers: list[int] = []
+    started = time.perf_counter()
+    async with Fetcher(cluster) as fetcher:
+        fetcher.assign(starts)
+        while len(numbers) < count:
+            records = await fetcher.poll(timeout_ms=5_000, max_records=_PROGRESS_STEP)
+            if not records:
+                break
+            for record in records:
+                byte_count += len(record.key or b"") + len(record.value or b"")
+                numbers.append(json.loads(record.value or b"{}")["order"])
+            advance(len(records))
+    if sorted(numbers) != list(range(count)):
+        raise StoryError(f"{count} orders were written, {len(numbers)} came back, {len(set(numbers))} different ones")
+    return Measured(len(numbers), byte_count, time.perf_counter() - started)
+
+
+def summary(bootstrap: str, data_dir: str, written: Measured, read: Measured) -> Panel:
+    """Return what a visitor wants to know."""
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold cyan")
+    facts.add_column()
+    facts.add_row("node", f"{bootstrap}, data in {data_dir}")
+    facts.add_row("topic", f"{TOPIC}, {PARTITION_COUNT} partitions, keyed by customer")
+    facts.add_row("written", f"{written} (acks=all, idempotent)")
+    facts.add_row("read", f"{read}")
+    facts.add_row("checked", Text("every order came back exactly once", style="green"))
+    facts.add_row("", "")
+    facts.add_row("crabka", f"crabka records tail {TOPIC} --bootstrap {bootstrap}")
+    facts.add_row("kcat", f"kcat -b {bootstrap} -C -t {TOPIC} -o beginning -c 5")
+    facts.add_row("python", Text(f'confluent_kafka.Producer({{"bootstrap.servers": "{bootstrap}"}})'))
+    facts.add_row("JVM", f"kafka-topics.sh --bootstrap-server {bootstrap} --describe --topic {TOPIC}")
+    return Panel(facts, title="A Kafka-compatible broker in Python", border_style="cyan", expand=False)
+
+
+def _wait_for_interrupt() -> None:
+    """Sleep until Ctrl-C or SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            signal.pause()
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Give the tour; errors become one line."""
+    try:
+        return main(arguments)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except CrabkaError as error:
+        print(f"crabka: {error}", file=sys.stderr)
+        return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))
