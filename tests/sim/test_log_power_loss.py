@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -93,7 +94,9 @@ class World:
             return
         marker = EndTransactionMarker(committed=self.rng.random() < 0.5, coordinator_epoch=0)
         epoch = entry.producer_epoch + 1
-        batch = build_end_transaction_batch(marker, producer_id=TRANSACTIONAL_ID, producer_epoch=epoch, timestamp=NOW_MS)
+        batch = build_end_transaction_batch(
+            marker, producer_id=TRANSACTIONAL_ID, producer_epoch=epoch, timestamp=NOW_MS
+        )
         self._append(batch, AppendOrigin.COORDINATOR)
 
     def _append(self, batch: bytes, origin: AppendOrigin) -> None:
@@ -113,6 +116,7 @@ class World:
     def checkpoint(self) -> None:
         self.recovery_checkpoint = self.log.checkpoint_recovery_point
         self.high_watermark_checkpoint = self.log.high_watermark
+        self._checkpoint_start()
 
     def truncate(self) -> None:
         low = max(self.log.log_start_offset, self.log.log_end_offset - 20)
@@ -129,8 +133,18 @@ class World:
     def delete_records(self) -> None:
         start, stable = self.log.log_start_offset, self.log.last_stable_offset
         self.log.delete_records_before(self.rng.randrange(start, stable + 1))
-        self.start_checkpoint = self.log.log_start_offset
-        self.log.apply_retention(NOW_MS)
+        self._checkpoint_start()
+        self.log.delete_below_log_start(NOW_MS)
+
+    def retain(self) -> None:
+        size = self.rng.randrange(3000, 12_000)
+        self.log.update_config(replace(CONFIG, retention_bytes=size))
+        if self.log.expire_by_retention(NOW_MS):
+            self._checkpoint_start()
+            self.log.delete_below_log_start(NOW_MS)
+
+    def _checkpoint_start(self) -> None:
+        self.start_checkpoint = self.log.log_start_offset if self.log.needs_start_checkpoint() else 0
 
     def restart(self) -> None:
         self.log.close(clean=True)
@@ -203,6 +217,7 @@ def test_nothing_flushed_is_lost_and_nothing_torn_is_served(seed: int) -> None:
         world.checkpoint: 5,
         world.truncate: 3,
         world.delete_records: 3,
+        world.retain: 3,
         world.new_leader_epoch: 2,
         world.restart: 2,
         world.crash: 5,

@@ -36,6 +36,8 @@ class FlushPlan(NamedTuple):
     truncations: int = 0
     # Segments whose index files become durable.
     sealed: Sequence[Segment] = ()
+    # How often segments had been deleted: with the names, these deletions become durable.
+    deletions: int = 0
 
     def run(self) -> None:
         """Do all fsyncs. May run in a thread; raises OSError."""

@@ -219,13 +219,21 @@ class LogManager:
 
     def run_retention(self, now_ms: int) -> int:
         """Apply retention to all logs and forget silent producers; return how many segments went."""
-        count = 0
+        moved = set()
         for log in self:
             try:
-                count += len(log.apply_retention(now_ms))
+                if log.expire_by_retention(now_ms):
+                    moved.add(log.log_dir)
             except StorageError as error:
                 self.on_dir_failure(error.log_dir, error)
             log.producer_state.remove_expired(now_ms, self._expiration_ms)
+        self.write_log_start_checkpoints(moved)
+        count = 0
+        for log in self:
+            try:
+                count += len(log.delete_below_log_start(now_ms))
+            except StorageError as error:
+                self.on_dir_failure(error.log_dir, error)
         return count
 
     def run_deletions(self, now_ms: int) -> asyncio.Future[None] | None:
@@ -302,7 +310,7 @@ class LogManager:
 
     @staticmethod
     def _write_log_starts(log_dir: LogDir, logs: list[PartitionLog]) -> None:
-        kept = (log for log in logs if log.is_trimmed() or log.config.remote_storage_enable)
+        kept = (log for log in logs if log.needs_start_checkpoint())
         log_dir.write_log_starts({log.topic_partition: log.log_start_offset for log in kept})
 
     # -- stopping ------------------------------------------------------------------------------------------------

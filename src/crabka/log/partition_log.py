@@ -81,6 +81,8 @@ class PartitionLog:
         self._truncations = 0
         # Sealed, but their index files are not durable yet.
         self._unsynced: list[Segment] = []
+        # How often segments were deleted, and how many of these deletions a crash can no longer undo.
+        self._deletions = self._durable_deletions = 0
         self._segment_bytes = config.effective_segment_bytes
         # Batches must be looked into or rewritten before they are appended (`prepare_batch`).
         self.prepares_batches = needs_preparation(config)
@@ -464,23 +466,28 @@ class PartitionLog:
 
     def apply_retention(self, now_ms: int) -> list[Segment]:
         """Drop the segments that age, size and log start no longer keep; return them."""
-        config = self.config
-        deleted = self._drop_oldest(retention.expired_by_log_start(self.log_start_offset), now_ms)
-        if not config.delete or config.remote_storage_enable:
-            # What is in the remote tier, and so may leave this disk, is the tier's to say.
-            return deleted
-        if config.retention_bytes >= 0:
-            deleted += self._drop_oldest(retention.expired_by_size(self.size_bytes, config.retention_bytes), now_ms)
-        if config.retention_ms >= 0:
-            deleted += self._drop_oldest(retention.expired_by_time(now_ms, config.retention_ms), now_ms)
-        self.producer_state.map_end_offset = max(self.producer_state.map_end_offset, self.log_start_offset)
-        return deleted
+        self.expire_by_retention(now_ms)
+        return self.delete_below_log_start(now_ms)
 
-    def _drop_oldest(self, expired: retention.Expired, now_ms: int) -> list[Segment]:
+    def expire_by_retention(self, now_ms: int) -> bool:
+        """Move the log start behind the segments that age and size no longer keep; return whether it moved.
+
+        The owner checkpoints log starts before it calls `delete_below_log_start`: a crash in the middle of deleting
+        may bring any of the files back, and only the log start tells that they are old.
+        """
+        config, before = self.config, self.log_start_offset
+        if config.delete and not config.remote_storage_enable:
+            # What is in the remote tier, and so may leave this disk, is the tier's to say.
+            if config.retention_bytes >= 0:
+                self._expire(retention.expired_by_size(self.size_bytes, config.retention_bytes))
+            if config.retention_ms >= 0:
+                self._expire(retention.expired_by_time(now_ms, config.retention_ms))
+        return self.log_start_offset > before
+
+    def delete_below_log_start(self, now_ms: int) -> list[Segment]:
+        """Drop the segments that lie wholly below the log start; return them."""
         with self._storage_errors():
-            count = retention.count_deletable(
-                self._segments, end=self.high_watermark, log_end=self.log_end_offset, expired=expired
-            )
+            count = self._count_deletable(retention.expired_by_log_start(self.log_start_offset))
             if count == 0:
                 return []
             if count == len(self._segments):
@@ -488,26 +495,37 @@ class PartitionLog:
                 self._roll(now_ms)
             dropped = self._segments.drop_first(count)
             self._unsynced = [segment for segment in self._unsynced if segment not in dropped]
-            if not self.config.remote_storage_enable:
-                self._raise_log_start(self._segments.first.base_offset)
             self._delete_segments(dropped, now_ms)
             for segment in dropped:
                 self._snapshots.remove(segment.base_offset)
         return dropped
+
+    def _expire(self, expired: retention.Expired) -> None:
+        with self._storage_errors():
+            count = self._count_deletable(expired)
+            if count:
+                self._raise_log_start(self._segments.upper_bound(count - 1, self.log_end_offset))
+
+    def _count_deletable(self, expired: retention.Expired) -> int:
+        return retention.count_deletable(
+            self._segments, end=self.high_watermark, log_end=self.log_end_offset, expired=expired
+        )
 
     def _delete_segments(self, segments: list[Segment], now_ms: int) -> None:
         due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in segments:
             segment.delete_later(due_ms)
         self._names_dirty = True
+        self._deletions += 1
 
     def has_unflushed_segments(self) -> bool:
         """Return whether a sealed segment is not durable yet."""
         return self.recovery_point < self._active.base_offset
 
-    def is_trimmed(self) -> bool:
-        """Return whether the log starts elsewhere than at its first segment, which only a checkpoint remembers."""
-        return self.log_start_offset != self._segments.first.base_offset
+    def needs_start_checkpoint(self) -> bool:
+        """Return whether the files alone do not tell the log start, or would not after a crash."""
+        trimmed = self.log_start_offset != self._segments.first.base_offset
+        return trimmed or self._durable_deletions < self._deletions or self.config.remote_storage_enable
 
     # -- durability ----------------------------------------------------------------------------------------------
 
@@ -535,11 +553,14 @@ class PartitionLog:
             names=names,
             truncations=self._truncations,
             sealed=tuple(self._unsynced),
+            deletions=self._deletions,
         )
 
     def finish_flush(self, plan: FlushPlan, now_ms: int | None = None) -> None:
         """Note that a plan has run; a truncation meanwhile wins."""
         self._unsynced = [segment for segment in self._unsynced if segment not in plan.sealed]
+        if plan.names:
+            self._durable_deletions = plan.deletions
         if plan.truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, plan.up_to)
         if now_ms is not None:

@@ -83,6 +83,8 @@ def open_log(
     """
     try:
         loaded = _load_parts(context, path, options)
+        if not config.remote_storage_enable:
+            _drop_below(loaded.segments, options.log_start_offset)
         if options.clean and not _is_torn(loaded, config, options):
             loaded.recovery_point = loaded.log_end_offset
         else:
@@ -116,6 +118,15 @@ def _load_parts(context: SegmentContext, path: str, options: OpenOptions) -> Loa
         names_dirty=created,
         now_ms=options.now_ms,
     )
+
+
+def _drop_below(segments: Segments, log_start_offset: int) -> None:
+    """Remove segments wholly below the log start: files that were deleted before a crash may have come back."""
+    count = 0
+    while count + 1 < len(segments) and segments[count + 1].base_offset <= log_start_offset:
+        count += 1
+    for segment in segments.drop_first(count):
+        segment.delete_now()
 
 
 def _sweep(fs: FileSystem, path: str) -> list[str]:
