@@ -76,11 +76,11 @@ class MemoryCluster:
         for node_id, broker in self.brokers.items():
             self._serve(node_id, broker)
 
-    async def start(self, network_of: Callable[[str], Network]) -> str:
-        """Let all brokers listen on the host that `network_of` gives them; return the bootstrap text."""
+    async def start(self, network_of: Callable[[str], Network], host: str | None = None) -> str:
+        """Let all brokers listen, each on its own host or all on free ports of one; return the bootstrap text."""
         for node_id, broker in self.brokers.items():
-            host = f"broker-{node_id}"
-            self.addresses[node_id] = (host, await broker.listen(network_of(host), host, 9092))
+            name = host or f"broker-{node_id}"
+            self.addresses[node_id] = (name, await broker.listen(network_of(name), name))
         return ",".join(f"{host}:{port}" for host, port in self.addresses.values())
 
     def close(self) -> None:

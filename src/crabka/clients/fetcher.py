@@ -19,11 +19,11 @@ from crabka.clients.errors import ClientClosedError, ClientNetworkError
 from crabka.clients.fetch_messages import FetchAnswer, FetchTarget, fetch_request, read_answers
 from crabka.clients.isolation import visible_batches
 from crabka.clients.offsets import EARLIEST, LATEST, list_offsets
-from crabka.clients.task_scope import TaskScope
 from crabka.errors import CrabkaError, OperationError, WireError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.records.record import DEFAULT_MAX_DECOMPRESSED_BYTES, Headers
+from crabka.runtime.task_scope import TaskScope
 
 _FETCH_CHANNEL = "fetch"
 

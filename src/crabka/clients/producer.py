@@ -27,12 +27,12 @@ from crabka.clients.cluster import Cluster
 from crabka.clients.delivery import PartitionOutcome, Verdict, judge, produce_request, read_outcomes
 from crabka.clients.errors import ClientClosedError, ClientNetworkError, RequestTimeoutError
 from crabka.clients.partitioner import StickyPartitioner, partition_for_key
-from crabka.clients.task_scope import TaskScope
 from crabka.errors import ConfigError, CrabkaError, OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.records.header import HEADER_SIZE
 from crabka.records.record import Headers, Record
+from crabka.runtime.task_scope import TaskScope
 
 MAX_IDEMPOTENT_IN_FLIGHT = 5
 """Brokers remember the last five batches of a producer, so more in flight could not be recognised as repeats."""
