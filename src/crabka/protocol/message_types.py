@@ -40,11 +40,9 @@ def _to_duration(value: timedelta | int) -> timedelta:
 
 
 def _to_instant(value: datetime | int | None) -> datetime | None:
+    if value == NULL_TIMESTAMP_MS:
+        return None
     return _EPOCH + timedelta(milliseconds=value) if isinstance(value, int) else value
-
-
-def _to_nullable_instant(value: datetime | int | None) -> datetime | None:
-    return None if value == NULL_TIMESTAMP_MS else _to_instant(value)
 
 
 def _to_error_code(value: int) -> ErrorCode:
@@ -57,14 +55,13 @@ def _to_tuple(value: Any) -> tuple[Any, ...] | None:
 
 
 def _converter(field: dataclasses.Field[Any]) -> Callable[[Any], Any] | None:
-    type_text = str(field.type)
-    if type_text.startswith("tuple"):
+    if str(field.type).startswith("tuple"):
         return _to_tuple
     match field.metadata.get("kafka_type"):
         case "timedelta_i32" | "timedelta_i64":
             return _to_duration
         case "datetime_i64":
-            return _to_nullable_instant if "None" in type_text else _to_instant
+            return _to_instant
         case "error_code":
             return _to_error_code
         case _:

@@ -1,15 +1,21 @@
 """Finds kio's message classes, one (API, version, direction) at a time.
 
 Importing a schema module costs about 10 ms because it defines dataclasses, so nothing is loaded before it is used.
+
+kio takes an instant that cannot be null for a datetime, which has no -1 and ends with the year 9999. Kafka sends both:
+a transaction that never began has the start time -1. Such fields are declared as the plain integers that they are.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import re
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, Literal
+
+from kio.static.primitive import TZAware, i64
 
 from crabka.protocol.api_keys import SPECS
 
@@ -27,7 +33,18 @@ def package_name(api_key: int) -> str:
 @functools.cache
 def schema_module(api_key: int, version: int, direction: Direction) -> ModuleType:
     """Import kio's module of one message. The version must be one that SPECS supports."""
-    return importlib.import_module(f"kio.schema.{package_name(api_key)}.v{version}.{direction}")
+    module = importlib.import_module(f"kio.schema.{package_name(api_key)}.v{version}.{direction}")
+    for entity_class in vars(module).values():
+        if dataclasses.is_dataclass(entity_class):
+            for field in dataclasses.fields(entity_class):
+                _declare_instant_as_integer(field)
+    return module
+
+
+def _declare_instant_as_integer(field: dataclasses.Field[Any]) -> None:
+    if field.type is TZAware:
+        field.type = i64
+        field.metadata = MappingProxyType({**field.metadata, "kafka_type": "int64"})
 
 
 @functools.cache

@@ -81,7 +81,8 @@ def test_nullable_instants_go_through_in_milliseconds(value: int) -> None:
     assert ms(decoded.responses[0].partition_responses[0].log_append_time) == value
 
 
-def test_an_instant_that_cannot_be_null_is_still_sent_as_minus_one() -> None:
+@pytest.mark.parametrize("value", [-1, 0, 1_700_000_000_123, 2**63 - 1])
+def test_instants_that_cannot_be_null_take_all_values(value: int) -> None:
     types = response_types(ApiKey.DESCRIBE_TRANSACTIONS, 0)
     state = types.new(
         "TransactionState",
@@ -89,12 +90,14 @@ def test_an_instant_that_cannot_be_null_is_still_sent_as_minus_one() -> None:
         transactional_id="t",
         transaction_state="Empty",
         transaction_timeout=0,
-        transaction_start_time=-1,
+        transaction_start_time=value,
         producer_id=1,
         producer_epoch=0,
         topics=[],
     )
-    assert b"\xff" * 8 in encode_message(types.message(throttle_time=0, transaction_states=[state]))
+    body = encode_message(types.message(throttle_time=0, transaction_states=[state]))
+    decoded = read_response(ApiKey.DESCRIBE_TRANSACTIONS, 0, body)
+    assert ms(decoded.transaction_states[0].transaction_start_time) == value
 
 
 def test_ms_reads_every_form() -> None:
