@@ -47,6 +47,11 @@ def _create(node: NodeProcess, *topics: str, partitions: int = PARTITIONS) -> No
         future.result(30)
 
 
+def _wait_acknowledged(load: RecordedLoad, more: int, what: str) -> None:
+    goal = load.acknowledged_count + more
+    wait_until(lambda: load.acknowledged_count >= goal, f"{what} has {more} more acknowledged records", timeout_s=90)
+
+
 def test_acknowledged_records_survive_kills_under_load(node: NodeProcess, rng: random.Random) -> None:
     _create(node, *LOADS)
     loads = {
@@ -56,12 +61,8 @@ def test_acknowledged_records_survive_kills_under_load(node: NodeProcess, rng: r
         load.start()
     try:
         for number in range(scaled(3, 50)):
-            goals = {topic: load.acknowledged_count + rng.randrange(500, 3000) for topic, load in loads.items()}
-            wait_until(
-                lambda goals=goals: all(loads[topic].acknowledged_count >= goal for topic, goal in goals.items()),
-                f"round {number} has its acknowledged records",
-                timeout_s=90,
-            )
+            for topic, load in loads.items():
+                _wait_acknowledged(load, rng.randrange(500, 3000), f"round {number} of {topic}")
             node.kill()
             node.start()
     finally:
@@ -72,8 +73,8 @@ def test_acknowledged_records_survive_kills_under_load(node: NodeProcess, rng: r
         check_load(node.bootstrap_servers, load, topic, PARTITIONS)
 
 
-def _send(node: NodeProcess, numbers: range) -> list[int]:
-    offsets: list[int] = []
+def _send(node: NodeProcess, numbers: range) -> list[int | None]:
+    offsets: list[int | None] = []
     producer = Producer({"bootstrap.servers": node.bootstrap_servers, "batch.num.messages": 1, "linger.ms": 0})
     for number in numbers:
         producer.produce(

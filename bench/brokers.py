@@ -1,0 +1,59 @@
+"""Starts one of the two brokers as a child process and reads its CPU time and memory from /proc."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.crabka_process import CrabkaProcess
+from tests.support.jvm import JvmKafka
+from tests.support.node_process import NodeProcess, free_port
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+TOPIC = "perf"
+PARTITIONS = 6
+BROKERS = ("kafka", "crabka")
+
+
+@contextmanager
+def prepared(broker: str) -> Iterator[NodeProcess]:
+    """A node on an empty directory, not started; its process and directory are gone afterwards."""
+    with TemporaryDirectory(prefix=f"bench-{broker}-") as directory:
+        node = JvmKafka(Path(directory)) if broker == "kafka" else CrabkaProcess(Path(directory))
+        if isinstance(node, JvmKafka):
+            node.format()
+        node.port = node.port or free_port()
+        try:
+            yield node
+        finally:
+            node.kill()
+
+
+@contextmanager
+def running(broker: str) -> Iterator[NodeProcess]:
+    """A started node on an empty directory."""
+    with prepared(broker) as node:
+        yield node.start()
+
+
+def create_topic(node: NodeProcess, name: str = TOPIC, partitions: int = PARTITIONS) -> None:
+    """Create a topic and wait for it."""
+    admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+
+
+def cpu_seconds(node: NodeProcess) -> float:
+    """User and system time of all threads of the node so far."""
+    fields = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def resident_megabytes(node: NodeProcess) -> float:
+    """Resident memory of the node in megabytes (10^6 bytes)."""
+    return int(Path(f"/proc/{node.pid}/statm").read_text().split()[1]) * PAGE_BYTES / 1e6

@@ -1,0 +1,60 @@
+"""What is measured and how good is good enough: the rows of the table, with their bars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; the bar applies to the ratio Crabka / Kafka, or to Crabka's own value if absolute."""
+
+    key: str
+    title: str
+    unit: str
+    experiment: str
+    higher_is_better: bool
+    bar: float | None
+    stretch: float | None
+    absolute: bool = False
+
+
+def _rate(key: str, title: str, unit: str, experiment: str, *bars: float) -> Row:
+    bar, stretch = bars or (None, None)
+    return Row(key, title, unit, experiment, higher_is_better=True, bar=bar, stretch=stretch)
+
+
+def _cost(key: str, title: str, unit: str, experiment: str, *bars: float | None) -> Row:
+    bar, stretch = bars
+    return Row(key, title, unit, experiment, higher_is_better=False, bar=bar, stretch=stretch)
+
+
+def _memory(key: str, title: str, bar: float, stretch: float) -> Row:
+    return Row(key, title, "MB", "throughput", higher_is_better=False, bar=bar, stretch=stretch, absolute=True)
+
+
+ROWS = (
+    _rate("single_rate", "one-record produce requests", "req/s", "requests", 2.5, 4.0),
+    _cost("single_cpu", "broker CPU per one-record request", "µs", "requests", 0.4, 0.2),
+    _rate("batch_100", "batched produce, 100 B", "msg/s", "throughput", 1.0, 1.2),
+    _rate("batch_1k", "batched produce, 1 KiB", "msg/s", "throughput", 1.0, 1.2),
+    _cost("produce_cpu", "broker CPU per GB produced, 1 KiB", "s", "throughput", 0.6, 0.3),
+    _cost("consume_cpu", "broker CPU per GB consumed, 1 KiB", "s", "throughput", 0.6, 0.3),
+    _cost("latency_p99", "p99 produce latency at 5,000 msg/s, acks=all", "ms", "latency", 1.0, 0.5),
+    _memory("rss_idle", "resident memory, idle", 100, 60),
+    _memory("rss_loaded", "resident memory, after the load", 160, 100),
+    _cost("start", "start on an empty dir until the first acknowledged record", "s", "start", 0.35, 0.2),
+    _cost("recovery", "open a 1 GiB log of 16 KiB batches after kill -9", "s", "recovery", 1.0, None),
+    _rate("java_perf", "kafka-producer-perf-test, 100 B", "msg/s", "java"),
+)
+EXPERIMENTS = tuple(dict.fromkeys(row.experiment for row in ROWS))
+
+
+def selected_experiments(only: list[str]) -> list[str]:
+    """The experiments that fill the rows asked for by key or by experiment; all of them if nothing was asked."""
+    known = {row.key: row.experiment for row in ROWS} | {name: name for name in EXPERIMENTS}
+    unknown = sorted(set(only) - set(known))
+    if unknown:
+        raise ValueError(f"no row or experiment named {', '.join(unknown)}; known: {', '.join(known)}")
+    wanted = {known[name] for name in only} or set(EXPERIMENTS)
+    return [name for name in EXPERIMENTS if name in wanted]
