@@ -62,15 +62,17 @@ def needs_preparation(config: TopicConfig) -> bool:
     )
 
 
-def prepare_batch(batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int) -> PreparedBatch:
-    """Return the batch as the topic's settings want it.
+def prepare_batch(
+    batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int, *, validate: bool = False
+) -> PreparedBatch:
+    """Return the batch as the topic's settings want it; `validate` walks its records in any case.
 
     Raises InvalidRecordsError for records that a compacted topic cannot take, OperationError when the batch
     cannot be decoded.
     """
     keys_required = "compact" in config.cleanup_policy
     codec = CODECS.get(config.compression_type, header.codec)
-    if keys_required or codec != header.codec:
+    if validate or keys_required or codec != header.codec:
         invalid = validate_records(batch, keys_required=keys_required)
         if invalid:
             raise InvalidRecordsError(invalid)

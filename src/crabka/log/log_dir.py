@@ -63,6 +63,11 @@ class LogDir:
             raise ConfigError(f"log dir {self.path} is locked by another process") from error
         self.properties = read_meta_properties(self._fs, self.path)
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether this process holds the directory."""
+        return self._lock is not None
+
     def close(self) -> None:
         """Give the lock back."""
         if self._lock is not None:

@@ -92,6 +92,23 @@ class LogManager:
 
     # -- opening -------------------------------------------------------------------------------------------------
 
+    def lock(self) -> None:
+        """Take all dirs for this process; `load` does so if it was not done before.
+
+        Raises ConfigError when another process holds a dir; a dir that fails otherwise goes offline.
+        """
+        for path, log_dir in self._dirs.items():
+            try:
+                if not log_dir.is_locked:
+                    log_dir.open()
+            except (OSError, CorruptDataError) as error:
+                self.on_dir_failure(path, error)
+
+    def unlock(self) -> None:
+        """Give all dirs back without touching them."""
+        for log_dir in self._dirs.values():
+            log_dir.close()
+
     async def load(self, config_of: ConfigOf | None = None, is_stray: IsStray | None = None) -> None:
         """Lock and scan all dirs and open their logs in threads, recovering after an unclean stop.
 
@@ -100,9 +117,10 @@ class LogManager:
         """
         config_of = config_of or (lambda _topic: TopicConfig())
         epochs = []
-        for path, log_dir in self._dirs.items():
+        self.lock()
+        for path in self.online_dirs:
+            log_dir = self._dirs[path]
             try:
-                log_dir.open()
                 content = await self._runtime.threads.submit(log_dir.scan)
                 epochs.append(content.broker_epoch)
                 await self._open_logs(log_dir, content, config_of)
@@ -281,6 +299,28 @@ class LogManager:
         for path in self.online_dirs:
             self._checkpoint(path, self._write_all_checkpoints)
 
+    async def save_checkpoints(self) -> None:
+        """Do as `write_checkpoints`, with the offsets of now, but wait for the disk in threads."""
+        await self._save(self.online_dirs, _ALL_CHECKPOINTS)
+
+    async def save_log_starts(self, paths: Iterable[str]) -> None:
+        """Do as `write_log_start_checkpoints`, with the offsets of now, but wait for the disk in threads."""
+        await self._save(paths, _LOG_STARTS)
+
+    async def _save(self, paths: Iterable[str], kinds: frozenset[str]) -> None:
+        # One at a time: an older picture must never replace a newer one.
+        async with self._saving:
+            pictures = {path: self._picture(path, kinds) for path in paths if path not in self._offline}
+            writes = [
+                self._runtime.threads.submit(self._dirs[path].write_checkpoints, picture)
+                for path, picture in pictures.items()
+            ]
+            for path, outcome in zip(pictures, await asyncio.gather(*writes, return_exceptions=True), strict=True):
+                if isinstance(outcome, OSError):
+                    self.on_dir_failure(path, outcome)
+                elif isinstance(outcome, BaseException):
+                    raise outcome
+
     def write_recovery_checkpoint(self, path: str) -> None:
         """Write the recovery points of a dir: after a truncation, before the log is appended to again."""
         self._checkpoint(path, self._write_recovery_points)
@@ -331,8 +371,7 @@ class LogManager:
             elif isinstance(outcome, BaseException):
                 raise outcome
         self._logs.clear()
-        for log_dir in self._dirs.values():
-            log_dir.close()
+        self.unlock()
 
     def _close_dir(self, path: str, logs: list[PartitionLog], broker_epoch: int) -> None:
         for log in logs:

@@ -113,7 +113,10 @@ class PartitionLog:
     def last_stable_offset(self) -> int:
         """All transactions below are decided, and replicated as far as the high watermark."""
         unstable = self.producer_state.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        if unstable is None:
+            return self.high_watermark
+        # The begin of an open transaction may be deleted already.
+        return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     @property
     def checkpoint_recovery_point(self) -> int:
