@@ -15,7 +15,7 @@ from crabka.quorum.standalone import StandaloneQuorum
 from crabka.quorum.voters import VoterEndpoint, VoterNode
 from crabka.testing.inline_threads import InlineThreads
 from crabka.testing.memory_file_system import MemoryFileSystem
-from crabka.testing.simulated_clock import SimulatedClock
+from crabka.testing.simulated_clock import EPOCH_MS, SimulatedClock
 from crabka.testing.virtual_time_loop import VirtualTimeLoop
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def formatted_disk(voters: tuple[VoterNode, ...] = (VOTER,)) -> MemoryFileSystem
         directory_ids={DIRECTORY: DIRECTORY_ID},
         voters=voters,
     )
-    write_format(fs, plan, now_ms=1)
+    write_format(fs, plan, now_ms=EPOCH_MS)
     return fs
 
 

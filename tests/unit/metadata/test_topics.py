@@ -26,7 +26,7 @@ def _partition(topic_id: UUID = A, index: int = 0, **changes: Any) -> PartitionR
     return PartitionRecord(topic_id=topic_id, partition_id=index, replicas=(1, 2), isr=(1, 2), **{**values, **changes})
 
 
-def _image(*records: Any) -> TopicsImage:
+def _image() -> TopicsImage:
     delta = TopicsDelta(TopicsImage())
     delta.create_topic(TopicRecord(name="a", topic_id=A))
     delta.create_partition(_partition())

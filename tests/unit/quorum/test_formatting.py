@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import random
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from crabka.config.server import ServerConfig
+from crabka.errors import ConfigError
+from crabka.ids import uuid_from_text, uuid_to_text
+from crabka.metadata.meta_properties import parse_meta_properties
+from crabka.ports import Clock, Network, Runtime, Threads
+from crabka.quorum.formatting import (
+    FormatPlan,
+    format_storage,
+    is_formatted,
+    new_cluster_id,
+    new_directory_id,
+    parse_release_version,
+    resolve_features,
+    write_format,
+)
+from crabka.quorum.snapshots import SnapshotId, read_snapshot
+from crabka.quorum.storage import read_meta_properties
+from crabka.quorum.voters import VoterEndpoint, VoterNode
+from crabka.testing.memory_file_system import MemoryFileSystem
+from tests.support.golden import GOLDEN
+
+
+class _FixedClock:
+    def now_ms(self) -> int:
+        return 1_000
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+def _runtime(seed: int = 1) -> Runtime:
+    fs = MemoryFileSystem()
+    clock = cast("Clock", _FixedClock())
+    return Runtime(clock, random.Random(seed), cast("Threads", None), fs, cast("Network", None))
+
+
+def _config(**changes: str) -> ServerConfig:
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+        "log.dirs": "/d1,/d2",
+    }
+    return ServerConfig.from_properties(
+        {**properties, **{key.replace("_", "."): value for key, value in changes.items()}}
+    )[0]
+
+
+def test_every_log_dir_gets_an_identity_and_one_the_voters() -> None:
+    runtime = _runtime()
+    assert format_storage(runtime, _config(), "cluster") == ["/d1", "/d2"]
+    first, second = read_meta_properties(runtime.fs, "/d1"), read_meta_properties(runtime.fs, "/d2")
+    assert (first.cluster_id, first.node_id) == ("cluster", 1)
+    assert first.directory_id != second.directory_id
+    voters = read_snapshot(runtime.fs, f"/d1/__cluster_metadata-0/{SnapshotId(0, 0).file_name}").voters
+    assert first.directory_id is not None
+    assert voters == (VoterNode(1, first.directory_id, (VoterEndpoint("CONTROLLER", "localhost", 9093),)),)
+    assert not runtime.fs.exists("/d2/__cluster_metadata-0")
+    names = [record.name for record in read_snapshot(runtime.fs, "/d2/bootstrap.checkpoint").records]
+    assert names == ["metadata.version", "eligible.leader.replicas.version", "group.version", "transaction.version"]
+
+
+def test_the_files_are_those_of_kafka_storage() -> None:
+    golden = GOLDEN / "quorum" / "just_formatted" / "c1"
+    identity = parse_meta_properties((golden / "meta.properties").read_text())
+    assert identity.directory_id is not None
+    levels = {"metadata.version": 30, "group.version": 1, "share.version": 1, "streams.version": 1}
+    levels |= {"transaction.version": 2, "eligible.leader.replicas.version": 1}
+    fs = MemoryFileSystem()
+    plan = FormatPlan(
+        cluster_id=identity.cluster_id,
+        node_id=1,
+        log_dirs=["/c1"],
+        metadata_dir="/c1",
+        directory_ids={"/c1": identity.directory_id},
+        voters=(VoterNode(1, identity.directory_id, (VoterEndpoint("CONTROLLER", "127.0.0.1", 29101),)),),
+        feature_levels=levels,
+    )
+    write_format(fs, plan, now_ms=5)
+    for name in ("bootstrap.checkpoint", "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"):
+        assert fs.stat(f"/c1/{name}").size_bytes == (golden / name).stat().st_size
+    assert fs.listdir("/c1") == ["__cluster_metadata-0", "bootstrap.checkpoint", "meta.properties"]
+
+
+def test_a_formatted_directory_is_refused_and_nothing_is_written() -> None:
+    runtime = _runtime()
+    format_storage(runtime, _config(log_dirs="/d1"), "cluster")
+    with pytest.raises(ConfigError, match="/d1 is already formatted"):
+        format_storage(runtime, _config(log_dirs="/d1,/d2"), "cluster")
+    assert not is_formatted(runtime.fs, "/d2")
+
+
+def test_formatted_directories_can_be_ignored() -> None:
+    runtime = _runtime()
+    format_storage(runtime, _config(log_dirs="/d1"), "cluster")
+    before = read_meta_properties(runtime.fs, "/d1")
+    assert format_storage(runtime, _config(log_dirs="/d1,/d2"), "cluster", ignore_formatted=True) == ["/d2"]
+    assert read_meta_properties(runtime.fs, "/d1") == before
+
+
+def test_foreign_files_are_no_obstacle() -> None:
+    runtime = _runtime()
+    runtime.fs.makedirs("/d1/lost+found")
+    assert format_storage(runtime, _config(log_dirs="/d1"), "cluster") == ["/d1"]
+
+
+def test_initial_controllers_bring_their_directory_ids() -> None:
+    runtime = _runtime()
+    voters = [
+        VoterNode(number, UUID(int=900 + number), (VoterEndpoint("CONTROLLER", "h", number),)) for number in (1, 2)
+    ]
+    format_storage(runtime, _config(), "cluster", initial_controllers=voters)
+    assert read_meta_properties(runtime.fs, "/d1").directory_id == UUID(int=901)
+    content = read_snapshot(runtime.fs, f"/d1/__cluster_metadata-0/{SnapshotId(0, 0).file_name}")
+    assert content.voters == tuple(voters)
+
+
+def test_without_voters_there_is_no_metadata_log_yet() -> None:
+    runtime = _runtime()
+    format_storage(runtime, _config(), "cluster", standalone=False)
+    assert runtime.fs.listdir("/d1") == ["bootstrap.checkpoint", "meta.properties"]
+
+
+def test_a_crash_in_the_middle_leaves_a_directory_that_can_be_formatted() -> None:
+    for seed in range(20):
+        runtime = _runtime(seed)
+        format_storage(runtime, _config(log_dirs="/d1"), "cluster")
+        fs = cast("MemoryFileSystem", runtime.fs)
+        fs.crash(random.Random(seed))
+        assert is_formatted(fs, "/d1")
+        assert read_snapshot(fs, f"/d1/__cluster_metadata-0/{SnapshotId(0, 0).file_name}").kraft_version == 1
+
+
+def test_features_can_be_chosen() -> None:
+    levels = resolve_features({"group.version": 0, "share.version": 1, "kraft.version": 1})
+    assert (levels["group.version"], levels["share.version"]) == (0, 1)
+    assert "kraft.version" not in levels
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "message"),
+    [
+        ("nonsense", 1, "unknown feature nonsense"),
+        ("metadata.version", 31, "supported are 7 to 30"),
+        ("kraft.version", 0, "formatted with 1"),
+    ],
+)
+def test_features_that_do_not_exist_are_named(feature: str, level: int, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve_features({feature: level})
+
+
+def test_release_versions() -> None:
+    assert parse_release_version("4.3-IV0") == 30
+    assert parse_release_version("4.0") == 25
+    with pytest.raises(ConfigError, match="unknown release version 9"):
+        parse_release_version("9")
+
+
+def test_ids_never_begin_with_a_dash() -> None:
+    runtime = _runtime()
+    texts = [uuid_to_text(new_directory_id(runtime)) for _ in range(1000)]
+    assert not [text for text in texts if text.startswith("-")]
+    assert uuid_from_text(new_cluster_id(runtime)).version == 4

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crabka.errors import CorruptDataError
+from crabka.log.naming import offset_name
+from crabka.metadata.records import NoOpRecord, encode_record
+from crabka.quorum.metadata_log import MetadataLog, segment_bases
+from crabka.quorum.settings import MetadataLogSettings
+from crabka.records.builder import build_batch
+from crabka.records.record import Record
+from crabka.testing.memory_file_system import MemoryFileSystem
+from tests.support.golden_disk import copy_to_memory
+from tests.support.metadata_logs import QUORUM, SINGLE
+
+SMALL = MetadataLogSettings(segment_bytes=300)
+
+
+def _disk() -> MemoryFileSystem:
+    fs = MemoryFileSystem()
+    fs.makedirs("/m")
+    fs.fsync_dir("/")
+    return fs
+
+
+def _batch(base_offset: int, count: int = 1, epoch: int = 1, timestamp: int = 10) -> bytes:
+    value = encode_record(NoOpRecord())
+    records = [Record(base_offset + index, timestamp, None, value) for index in range(count)]
+    return build_batch(records, base_offset=base_offset, leader_epoch=epoch)
+
+
+def _open(fs: MemoryFileSystem, start_offset: int = 0, settings: MetadataLogSettings = SMALL) -> MetadataLog:
+    return MetadataLog.open(fs, "/m", settings, start_offset=start_offset, now_ms=10)
+
+
+def _offsets(log: MetadataLog, start: int = 0) -> list[int]:
+    return [batch.header.base_offset for batch in log.read(start)]
+
+
+def test_a_new_log_is_empty() -> None:
+    log = _open(_disk())
+    assert (log.start_offset, log.end_offset, log.last_epoch, log.size_bytes) == (0, 0, -1, 0)
+    assert _offsets(log) == []
+
+
+def test_a_new_log_begins_where_its_snapshot_ends() -> None:
+    log = _open(_disk(), start_offset=40)
+    assert (log.start_offset, log.end_offset) == (40, 40)
+
+
+def test_appended_batches_survive_a_crash() -> None:
+    fs = _disk()
+    log = _open(fs)
+    for number in range(12):
+        log.append([_batch(number)], now_ms=10)
+    fs.crash()
+    again = _open(fs)
+    assert again.end_offset == 12
+    assert _offsets(again) == list(range(12))
+    assert len(segment_bases(fs, "/m")) == 3
+
+
+def test_reading_begins_with_the_batch_that_holds_the_offset() -> None:
+    log = _open(_disk())
+    for number in range(0, 30, 3):
+        log.append([_batch(number, 3)], now_ms=10)
+    assert _offsets(log, 13) == [12, 15, 18, 21, 24, 27]
+
+
+@pytest.mark.parametrize("torn", range(1, 73, 7))
+def test_a_torn_tail_is_cut(torn: int) -> None:
+    fs = _disk()
+    log = _open(fs, settings=MetadataLogSettings())
+    log.append([_batch(0), _batch(1)], now_ms=10)
+    log.close()
+    file = fs.open("/m/00000000000000000000.log")
+    whole = file.size()
+    file.pwritev([_batch(2)[:torn]], whole)
+    again = _open(fs, settings=MetadataLogSettings())
+    assert again.end_offset == 2
+    assert file.size() == whole
+    again.append([_batch(2)], now_ms=10)
+    assert _offsets(again) == [0, 1, 2]
+
+
+def test_a_batch_with_a_wrong_checksum_ends_the_log() -> None:
+    fs = _disk()
+    log = _open(fs, settings=MetadataLogSettings())
+    log.append([_batch(0), _batch(1), _batch(2)], now_ms=10)
+    log.close()
+    fs.open("/m/00000000000000000000.log").pwritev([b"\xff"], len(_batch(0)) + 65)
+    assert _open(fs, settings=MetadataLogSettings()).end_offset == 1
+
+
+def test_damage_in_a_sealed_segment_is_told() -> None:
+    fs = _disk()
+    log = _open(fs)
+    for number in range(12):
+        log.append([_batch(number)], now_ms=10)
+    fs.open("/m/00000000000000000000.log").pwritev([b"\xff"], 65)
+    with pytest.raises(CorruptDataError):
+        _offsets(log)
+
+
+def test_a_missing_segment_is_told() -> None:
+    fs = _disk()
+    log = _open(fs)
+    for number in range(12):
+        log.append([_batch(number)], now_ms=10)
+    fs.unlink(f"/m/{offset_name(segment_bases(fs, '/m')[1])}.log")
+    with pytest.raises(CorruptDataError):
+        _offsets(_open(fs))
+
+
+def test_segments_roll_by_size_and_by_time() -> None:
+    fs = _disk()
+    log = _open(fs, settings=MetadataLogSettings(segment_ms=1000))
+    log.append([_batch(0, timestamp=10)], now_ms=10)
+    log.append([_batch(1, timestamp=1010)], now_ms=1010)
+    log.append([_batch(2, timestamp=1011)], now_ms=1011)
+    assert segment_bases(fs, "/m") == [0, 2]
+    assert fs.exists("/m/00000000000000000002.snapshot")
+
+
+def test_old_segments_go_with_all_their_files() -> None:
+    fs = _disk()
+    log = _open(fs)
+    for number in range(12):
+        log.append([_batch(number, epoch=1 + number // 6)], now_ms=10)
+    bases = segment_bases(fs, "/m")
+    assert log.delete_before(bases[1] - 1) == 0
+    assert log.delete_before(bases[2]) == 2
+    assert log.start_offset == bases[2]
+    assert not [name for name in fs.listdir("/m") if name.startswith(offset_name(bases[1]))]
+    assert log.delete_before(1_000) == 0
+    assert _offsets(log, bases[2]) == list(range(bases[2], 12))
+
+
+def test_leader_epochs_are_kept_as_kafka_keeps_them() -> None:
+    fs = _disk()
+    log = _open(fs)
+    log.append([_batch(0, 3, epoch=1)], now_ms=10)
+    log.append([_batch(3, epoch=2)], now_ms=10)
+    log.close()
+    assert fs.open("/m/leader-epoch-checkpoint").pread(99, 0) == b"0\n2\n1 0\n2 3\n"
+    assert _open(fs).last_epoch == 2
+
+
+def test_a_clean_close_leaves_indexes_and_an_empty_producer_snapshot() -> None:
+    fs = _disk()
+    log = _open(fs, settings=MetadataLogSettings())
+    log.append([_batch(0, 3)], now_ms=10)
+    log.close()
+    assert (
+        fs.open("/m/00000000000000000003.snapshot").pread(99, 0)
+        == (SINGLE / "00000000000000000453.snapshot").read_bytes()
+    )
+    assert fs.open("/m/00000000000000000000.timeindex").size() == 12
+    assert fs.open("/m/partition.metadata").pread(99, 0) == (SINGLE / "partition.metadata").read_bytes()
+
+
+def test_a_log_behind_its_snapshot_starts_over() -> None:
+    fs = _disk()
+    log = _open(fs)
+    log.append([_batch(0, 3)], now_ms=10)
+    log.close()
+    again = _open(fs, start_offset=9)
+    assert (again.start_offset, again.end_offset, again.last_epoch) == (9, 9, -1)
+
+
+def test_a_log_that_begins_after_its_snapshot_is_refused() -> None:
+    fs = _disk()
+    log = _open(fs, start_offset=9)
+    log.append([_batch(9)], now_ms=10)
+    log.close()
+    with pytest.raises(CorruptDataError, match="starts at offset 9"):
+        _open(fs, start_offset=5)
+
+
+@pytest.mark.parametrize("source", [SINGLE, QUORUM[0]], ids=["single", "quorum"])
+def test_kafkas_logs_are_opened_without_a_change_to_their_batches(source: Path) -> None:
+    fs = copy_to_memory(source, "/m")
+    log = _open(fs, settings=MetadataLogSettings())
+    assert log.start_offset == 0
+    assert log.end_offset == (453 if source == SINGLE else 397)
+    log.close()
+    for path in source.glob("*.log"):
+        assert fs.open(f"/m/{path.name}").pread(1 << 20, 0) == path.read_bytes()

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import errno
+import logging
+
+import pytest
+
+from crabka.ports import Runtime
+from crabka.quorum.loading import load_read_only
+from crabka.quorum.settings import MetadataLogSettings
+from crabka.quorum.snapshot_keeper import KeptSnapshot, snapshots_to_delete
+from crabka.quorum.snapshots import SnapshotId, list_snapshots
+from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
+from tests.support.quorum_node import LOG_DIRECTORY, formatted_disk, new_topic, open_quorum, run_node, topic_config
+
+KEPT = [
+    KeptSnapshot(SnapshotId(0, 0), 10, 100),
+    KeptSnapshot(SnapshotId(5, 1), 20, 200),
+    KeptSnapshot(SnapshotId(9, 1), 30, 300),
+]
+
+
+@pytest.mark.parametrize(
+    ("retention_bytes", "retention_ms", "now_ms", "doomed"),
+    [
+        (-1, -1, 10_000, []),
+        (160, -1, 10_000, []),
+        (159, -1, 10_000, [SnapshotId(0, 0)]),
+        (0, -1, 10_000, [SnapshotId(0, 0), SnapshotId(5, 1)]),
+        (-1, 100, 200, []),
+        (-1, 100, 201, [SnapshotId(0, 0)]),
+        (-1, 0, 10_000, [SnapshotId(0, 0), SnapshotId(5, 1)]),
+    ],
+)
+def test_old_snapshots_go_by_size_and_age_but_never_the_newest(
+    retention_bytes: int, retention_ms: int, now_ms: int, doomed: list[SnapshotId]
+) -> None:
+    settings = MetadataLogSettings(retention_bytes=retention_bytes, retention_ms=retention_ms)
+    assert snapshots_to_delete(KEPT, 100, settings, now_ms=now_ms) == doomed
+
+
+def test_no_snapshots_nothing_to_delete() -> None:
+    assert snapshots_to_delete([], 100, MetadataLogSettings(retention_bytes=0), now_ms=1) == []
+
+
+def test_a_snapshot_equals_the_image_it_was_taken_of() -> None:
+    fs = formatted_disk()
+
+    async def main(runtime: Runtime) -> None:
+        quorum = await open_quorum(runtime)
+        await quorum.append([*new_topic("a", 1), topic_config("a", "k", "v")])
+        image = quorum.image
+        await quorum.snapshot()
+        await quorum.snapshot()
+        await quorum.close()
+        assert list_snapshots(fs, LOG_DIRECTORY) == [SnapshotId(0, 0), SnapshotId(image.offset + 1, 1)]
+        loaded = load_read_only(fs, LOG_DIRECTORY)
+        assert loaded.replay.image == image
+        assert loaded.bytes_behind_snapshot == 0
+
+    run_node(fs, main)
+
+
+def test_a_snapshot_that_fails_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    fs = FaultyFileSystem(formatted_disk())
+    settings = MetadataLogSettings(max_record_bytes_between_snapshots=1, max_idle_interval_ms=0)
+
+    async def main(runtime: Runtime) -> None:
+        quorum = await open_quorum(runtime, settings)
+        rule = fs.add(FaultRule(operation="pwritev", path="*.part", error=errno.ENOSPC))
+        with caplog.at_level(logging.ERROR):
+            await quorum.append(new_topic("a", 1))
+            await quorum.append(new_topic("b", 2))
+        fs.remove(rule)
+        await quorum.append(new_topic("c", 3))
+        await quorum.close()
+
+    run_node(fs, main)
+    assert "Cannot write a snapshot" in caplog.text
+    assert len(list_snapshots(fs, LOG_DIRECTORY)) > 1
+    assert set(load_read_only(fs, LOG_DIRECTORY).replay.image.topics.by_name) == {"a", "b", "c"}
