@@ -103,12 +103,15 @@ class OsFile:
         else:
             # list.pop and list.append are atomic, so concurrent readers never share a scratch buffer.
             scratch = scratches.pop() if scratches else memoryview(bytearray(_SCRATCH_BYTES))
+        view = scratch[:length]
         try:
-            done = _os_preadv(self._fd, [scratch[:length]], position, _RWF_NOWAIT)
+            done = _os_preadv(self._fd, (view,), position, _RWF_NOWAIT)
+            if done == length:
+                return bytes(view)
             # A short read means the end of the file or the edge of the cached pages. Only the first is an answer.
-            if done < length and position + done < os.fstat(self._fd).st_size:
+            if position + done < os.fstat(self._fd).st_size:
                 return None
-            return bytes(scratch[:done])
+            return bytes(view[:done])
         except BlockingIOError:
             return None
         except OSError as error:

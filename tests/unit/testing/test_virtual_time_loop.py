@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -115,6 +116,26 @@ def test_threads_and_sockets_are_refused() -> None:
             await loop.getaddrinfo("localhost", 1)
 
     VirtualTimeLoop().run(main())
+
+
+def test_calls_from_other_threads_are_refused() -> None:
+    loop = VirtualTimeLoop()
+    seen: list[object] = []
+
+    def call() -> None:
+        with pytest.raises(RuntimeError, match="InlineThreads"):
+            loop.call_soon_threadsafe(seen.append, "other")
+        seen.append("refused")
+
+    async def main() -> None:
+        loop.call_soon_threadsafe(seen.append, "own")
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        await asyncio.sleep(0)
+
+    loop.run(main())
+    assert seen == ["refused", "own"]
 
 
 ORDER_PROGRAM = """
