@@ -6,7 +6,6 @@ how to connect. Then the node serves until Ctrl-C; with `--once` the tour ends a
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -27,7 +26,8 @@ from rich.table import Table
 from rich.text import Text
 
 from crabka import __version__
-from crabka.cli.main import EXIT_FAILED, EXIT_INTERRUPTED
+from crabka.cli.main import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
+from crabka.cli.node_process import NodeArgumentParser
 from crabka.cli.session import with_cluster
 from crabka.cli.up import DEFAULT_DATA_DIR, DEFAULT_LISTEN
 from crabka.clients.accumulator import RecordMetadata
@@ -38,7 +38,7 @@ from crabka.clients.fetcher import Fetcher
 from crabka.clients.offsets import LATEST
 from crabka.clients.producer import Producer, ProducerSettings
 from crabka.config.listeners import format_address, parse_address
-from crabka.errors import CrabkaError
+from crabka.errors import ConfigError, CrabkaError
 from crabka.ids import TopicPartition
 
 TOPIC = "orders"
@@ -70,7 +70,7 @@ class Measured(NamedTuple):
 
 def main(arguments: Sequence[str]) -> int:
     """Give the tour; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m crabka.cli.story", description="A tour of Crabka.")
+    parser = NodeArgumentParser(prog="python -m crabka.cli.story", description="A tour of Crabka.")
     parser.add_argument("--once", action="store_true", help="end after the tour, keep no data")
     parser.add_argument("--records", type=int, default=DEFAULT_RECORD_COUNT, help="how many orders to write")
     parser.add_argument("--data-dir", default=DEFAULT_DATA_DIR, help=f"where data lives ({DEFAULT_DATA_DIR})")
@@ -239,7 +239,7 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except CrabkaError as error:
         print(f"crabka: {error}", file=sys.stderr)
-        return EXIT_FAILED
+        return EXIT_BAD_INPUT if isinstance(error, ConfigError) else EXIT_FAILED
 
 
 if __name__ == "__main__":

@@ -1,0 +1,59 @@
+"""One node for all tests of the command line, and the command line itself."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from crabka.cli.main import execute
+from tests.support.crabka_process import CrabkaProcess
+
+
+class Outcome(NamedTuple):
+    """What a command left: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+RunCommand = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Bootstrap servers of a node that all tests share."""
+    with CrabkaProcess(tmp_path_factory.mktemp("cli-node")) as node:
+        yield node.bootstrap_servers
+
+
+@pytest.fixture
+def crabka(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RunCommand:
+    """Run a command in this process."""
+
+    def run(*arguments: str, stdin: bytes = b"") -> Outcome:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = execute(arguments)
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def on_broker(crabka: RunCommand, broker: str) -> RunCommand:
+    """Run a command against the shared node."""
+
+    def run(*arguments: str, stdin: bytes = b"") -> Outcome:
+        return crabka(*arguments, "--bootstrap", broker, stdin=stdin)
+
+    return run
