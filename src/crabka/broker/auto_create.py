@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crabka.controller.topic_names import is_legal_topic_name
-from crabka.controller.topics import NewTopic, TopicDefaults, create_topics
+from crabka.controller.topics import TopicDefaults, WantedTopic, create_topics
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.context import BrokerContext
     from crabka.controller.outcome import Outcome
-    from crabka.controller.topics import CreatedTopic
+    from crabka.controller.topics import TopicCreation
     from crabka.metadata.image import MetadataImage
 
 
@@ -32,11 +32,11 @@ async def create_missing_topics(context: BrokerContext, names: Iterable[str]) ->
 
     A topic that somebody else created meanwhile is no error.
     """
-    wanted = [NewTopic(name) for name in dict.fromkeys(names) if is_legal_topic_name(name)]
+    wanted = [WantedTopic(name) for name in dict.fromkeys(names) if is_legal_topic_name(name)]
     if not wanted:
         return {}
 
-    def decide(image: MetadataImage) -> Outcome[dict[str, CreatedTopic]]:
+    def decide(image: MetadataImage) -> Outcome[dict[str, TopicCreation]]:
         return create_topics(image, wanted, topic_defaults(context))
 
     results = await context.metadata_writer.submit(decide)

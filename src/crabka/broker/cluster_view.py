@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from crabka.controller.brokers import NO_LEADER, has_online_replica
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -58,7 +59,16 @@ def partition_error(image: MetadataImage, partition: PartitionImage) -> ErrorCod
     return ErrorCode.leader_not_available if leader is None or leader.fenced else ErrorCode.none
 
 
+def leader_of(image: MetadataImage, partition: PartitionImage) -> int:
+    """Return the leader that a client may talk to, -1 if there is none."""
+    return partition.leader if partition_error(image, partition) is ErrorCode.none else NO_LEADER
+
+
 def offline_replicas(image: MetadataImage, partition: PartitionImage) -> list[int]:
-    """Return the replicas whose broker is not there."""
+    """Return the replicas whose broker is not there or whose log dir failed."""
     brokers = image.cluster.brokers
-    return [node_id for node_id in partition.replicas if node_id not in brokers or brokers[node_id].fenced]
+    return [
+        node_id
+        for node_id in partition.replicas
+        if (broker := brokers.get(node_id)) is None or broker.fenced or not has_online_replica(broker, partition)
+    ]

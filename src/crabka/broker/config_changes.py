@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from crabka.broker.log_levels import logger_names, set_logger_level
 from crabka.config.alter import AlterContext, apply_ops
-from crabka.controller.configs import ConfigChange, alter_configs
-from crabka.controller.outcome import ACCEPTED, Verdict
+from crabka.controller.configs import ResourceChange, alter_configs
+from crabka.controller.outcome import ACCEPTED, ItemVerdict
 from crabka.errors import OperationError
 from crabka.metadata.configs import ConfigResourceType
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 async def change_configs(
-    context: BrokerContext, changes: Sequence[ConfigChange], *, validate_only: bool
-) -> list[Verdict]:
+    context: BrokerContext, changes: Sequence[ResourceChange], *, validate_only: bool
+) -> list[ItemVerdict]:
     """Carry out the changes; return a verdict for each, in order."""
     stored = [change for change in changes if change.resource.resource_type != ConfigResourceType.BROKER_LOGGER]
-    decided: list[Verdict] = []
+    decided: list[ItemVerdict] = []
     if stored:
         decided = await context.metadata_writer.submit(
             lambda image: alter_configs(image, stored, context.static_config, validate_only=validate_only)
@@ -36,14 +36,14 @@ async def change_configs(
     ]
 
 
-def _change_loggers(context: BrokerContext, change: ConfigChange, *, validate_only: bool) -> Verdict:
+def _change_loggers(context: BrokerContext, change: ResourceChange, *, validate_only: bool) -> ItemVerdict:
     alter_context = AlterContext(
         resource_name=change.resource.name, server=context.static_config, loggers=logger_names()
     )
     try:
         altered = apply_ops(change.resource.resource_type, {}, change.ops, alter_context)
     except OperationError as error:
-        return Verdict.of(error)
+        return ItemVerdict.of(error)
     if not validate_only:
         for name, level in altered.items():
             set_logger_level(name, level)

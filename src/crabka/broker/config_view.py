@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crabka.broker.log_levels import logger_levels
 from crabka.config.resolve import (
@@ -37,11 +37,30 @@ def broker_layers(server: ServerConfig, image: MetadataImage) -> BrokerLayers:
     )
 
 
-def effective_topic_config(server: ServerConfig, image: MetadataImage, topic: str) -> TopicConfig:
-    """Return what the log of a topic runs with."""
-    effective = broker_layers(server, image).effective
-    overrides = image.configs.get(ConfigResourceType.TOPIC, topic)
-    return TopicConfig(**topic_fields({**topic_default_values(effective), **parse_topic_overrides(overrides)}))
+class EffectiveConfigs:
+    """What the node and its topics run with. Parsed again only when the node's dynamic settings changed."""
+
+    def __init__(self, server: ServerConfig) -> None:
+        self._static = server
+        self._dynamic: tuple[dict[str, str], dict[str, str]] | None = None
+        self._server = server
+        self._topic_defaults: dict[str, Any] = {}
+
+    def server(self, image: MetadataImage) -> ServerConfig:
+        """Return the node's settings with the dynamic ones over them."""
+        layers = broker_layers(self._static, image)
+        dynamic = (dict(layers.dynamic_broker), dict(layers.dynamic_default))
+        if dynamic != self._dynamic:
+            self._server = layers.effective
+            self._topic_defaults = topic_default_values(self._server)
+            self._dynamic = dynamic
+        return self._server
+
+    def topic(self, image: MetadataImage, name: str) -> TopicConfig:
+        """Return what the logs of a topic run with."""
+        self.server(image)
+        overrides = image.configs.get(ConfigResourceType.TOPIC, name)
+        return TopicConfig(**topic_fields({**self._topic_defaults, **parse_topic_overrides(overrides)}))
 
 
 def topic_entries(context: BrokerContext, overrides: Mapping[str, str]) -> list[ConfigEntry]:

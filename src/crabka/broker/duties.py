@@ -52,7 +52,10 @@ async def repeat(context: BrokerContext, duty: Duty) -> None:
 async def _apply_retention(context: BrokerContext) -> None:
     now_ms = context.runtime.clock.now_ms()
     for each in context.logs:
-        each.roll_if_needed(now_ms)
+        try:
+            each.roll_if_needed(now_ms)
+        except StorageError as error:
+            context.logs.on_dir_failure(error.log_dir, error)
     context.logs.run_retention(now_ms)
 
 
@@ -61,7 +64,7 @@ async def _flush(context: BrokerContext) -> None:
 
 
 async def _write_checkpoints(context: BrokerContext) -> None:
-    context.logs.write_checkpoints()
+    await context.logs.save_checkpoints()
 
 
 async def _delete(context: BrokerContext) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.broker.context import BrokerContext
-    from crabka.broker.fetch_sessions import FetchTarget
+    from crabka.broker.fetch_sessions import SessionTarget
     from crabka.broker.partition import Partition
     from crabka.log.reader import ReadSlice
 
@@ -28,7 +28,7 @@ UNKNOWN = -1
 class TargetRead(NamedTuple):
     """What came of one target: a finished row, or a row that still waits for the bytes of `cold`."""
 
-    target: FetchTarget
+    target: SessionTarget
     partition: Partition | None
     row: FetchPartitionResult
     cold: ReadSlice | None
@@ -48,7 +48,7 @@ class FetchRead(NamedTuple):
 
 
 def read_targets(
-    context: BrokerContext, targets: Sequence[FetchTarget], *, max_bytes: int, isolation_level: int
+    context: BrokerContext, targets: Sequence[SessionTarget], *, max_bytes: int, isolation_level: int
 ) -> FetchRead:
     """Plan and read all targets in order until `max_bytes` are planned; the first batch may be larger."""
     reads: list[TargetRead] = []
@@ -64,28 +64,43 @@ def read_targets(
         except StorageError as error:
             context.logs.on_dir_failure(error.log_dir, error)
             read, length = _failed(target, ErrorCode.kafka_storage_error), 0
-        has_error = has_error or read.row.error_code != 0
+        # A client that must truncate hears so at once, as of an error.
+        has_error = has_error or read.row.error_code != 0 or read.row.diverging_epoch is not None
         reads.append(read)
         planned_bytes += length
     return FetchRead(reads, planned_bytes, has_error)
 
 
-def with_cold_bytes(reads: Sequence[TargetRead], chunks: Sequence[bytes]) -> list[TargetRead]:
-    """Return the reads with the bytes of their cold slices filled in, in order."""
+def with_cold_bytes(
+    context: BrokerContext, reads: Sequence[TargetRead], chunks: Sequence[bytes | OSError]
+) -> list[TargetRead]:
+    """Return the reads with the bytes of their cold slices filled in, in order; a failed disk goes offline."""
     remaining = iter(chunks)
-    return [
-        read if read.cold is None else read._replace(row=read.row._replace(records=next(remaining)), cold=None)
-        for read in reads
-    ]
+    return [read if read.cold is None else _with_chunk(context, read, next(remaining)) for read in reads]
 
 
-def read_slices(slices: Sequence[ReadSlice]) -> list[bytes]:
-    """Read slices from disk; runs in a thread."""
-    return [each.read() for each in slices]
+def _with_chunk(context: BrokerContext, read: TargetRead, chunk: bytes | OSError) -> TargetRead:
+    if not isinstance(chunk, OSError):
+        return read._replace(row=read.row._replace(records=chunk), cold=None)
+    if read.partition is not None:
+        context.logs.on_dir_failure(read.partition.log.log_dir, chunk)
+    return _failed(read.target, ErrorCode.kafka_storage_error)
+
+
+def read_slices(slices: Sequence[ReadSlice]) -> list[bytes | OSError]:
+    """Read slices from disk, each for itself; runs in a thread."""
+    return [_read_slice(each) for each in slices]
+
+
+def _read_slice(piece: ReadSlice) -> bytes | OSError:
+    try:
+        return piece.read()
+    except OSError as error:
+        return error
 
 
 def _read_target(
-    context: BrokerContext, target: FetchTarget, *, budget: int, isolation: int, first: bool
+    context: BrokerContext, target: SessionTarget, *, budget: int, isolation: int, first: bool
 ) -> tuple[TargetRead, int]:
     partition = _find(context, target)
     partition.require_leader(target.leader_epoch)
@@ -104,7 +119,10 @@ def _read_target(
         # Progress is possible even with a batch larger than every limit (KIP-74), but only for the first data.
         min_one_batch=first and budget > 0,
     )
-    records = piece.read_nowait() if piece.length else b""
+    try:
+        records = piece.read_nowait() if piece.length else b""
+    except OSError as error:
+        raise StorageError(log.log_dir, f"cannot read {log.topic_partition}: {error}") from error
     aborted: Sequence[tuple[int, int]] | None = None
     if isolation == READ_COMMITTED:
         aborted = [each[:2] for each in log.aborted_transactions(target.fetch_offset, upper)] if piece.length else ()
@@ -116,13 +134,13 @@ def _read_target(
     return TargetRead(target, partition, row, None), len(records)
 
 
-def _find(context: BrokerContext, target: FetchTarget) -> Partition:
+def _find(context: BrokerContext, target: SessionTarget) -> Partition:
     if target.topic_id == ZERO_UUID:
         return context.partitions.by_name(target.topic, target.index)
     return context.partitions.by_id(target.topic_id, target.index)
 
 
-def _divergence(partition: Partition, target: FetchTarget) -> FetchPartitionResult | None:
+def _divergence(partition: Partition, target: SessionTarget) -> FetchPartitionResult | None:
     # KIP-595/KIP-320: the client's last record is not on our branch of history, so it has to truncate.
     epoch, end_offset = partition.log.end_offset_for_epoch(target.last_fetched_epoch)
     if epoch == UNKNOWN or end_offset == UNKNOWN:
@@ -132,5 +150,5 @@ def _divergence(partition: Partition, target: FetchTarget) -> FetchPartitionResu
     return None
 
 
-def _failed(target: FetchTarget, error_code: ErrorCode) -> TargetRead:
+def _failed(target: SessionTarget, error_code: ErrorCode) -> TargetRead:
     return TargetRead(target, None, FetchPartitionResult(target.index, int(error_code), UNKNOWN), None)

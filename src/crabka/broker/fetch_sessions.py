@@ -29,7 +29,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 TargetKey = tuple["TopicId | str", int]
 
 
-class FetchTarget:
+class SessionTarget:
     """One partition that a client reads, with what the client was last told about it."""
 
     __slots__ = (
@@ -74,13 +74,13 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
         self.last_used_ms = now_ms
-        self.targets: dict[TargetKey, FetchTarget] = {}
+        self.targets: dict[TargetKey, SessionTarget] = {}
 
 
 class FetchPlan(NamedTuple):
     """What a fetch request reads: its targets, and the session that filters the response, if any."""
 
-    targets: list[FetchTarget]
+    targets: list[SessionTarget]
     session: FetchSession | None
     # An incremental response leaves out partitions of which there is nothing new to say.
     incremental: bool
@@ -134,6 +134,10 @@ class FetchSessionCache:
             topic: TopicId | str = _topic_key(forgotten, version)
             for index in forgotten.partitions:
                 session.targets.pop((topic, index), None)
+        if not session.targets:
+            # Nothing is left to remember, as in Kafka: the client begins a new session when it wants one.
+            del self._sessions[session_id]
+            return FetchPlan([], None, incremental=False)
         session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
         session.last_used_ms = now_ms
         # Dicts keep insertion order: moving the session to the end keeps the least recently used one first.
@@ -141,7 +145,7 @@ class FetchSessionCache:
         self._sessions[session_id] = session
         return FetchPlan(list(session.targets.values()), session, incremental=True)
 
-    def _create(self, targets: dict[TargetKey, FetchTarget], version: int, now_ms: int) -> FetchSession | None:
+    def _create(self, targets: dict[TargetKey, SessionTarget], version: int, now_ms: int) -> FetchSession | None:
         if not targets or not self._make_room(now_ms):
             return None
         session_id = self._rng.randint(1, MAX_EPOCH)
@@ -164,7 +168,7 @@ class FetchSessionCache:
         return True
 
 
-def remember_sent(session: FetchSession, sent_with_data: Iterable[FetchTarget]) -> None:
+def remember_sent(session: FetchSession, sent_with_data: Iterable[SessionTarget]) -> None:
     """Move partitions that just gave data to the end, so that the others come first next time."""
     targets = session.targets
     for target in sent_with_data:
@@ -174,8 +178,8 @@ def remember_sent(session: FetchSession, sent_with_data: Iterable[FetchTarget]) 
             targets[key] = target
 
 
-def _full_targets(request: Any, version: int) -> dict[TargetKey, FetchTarget]:
-    targets: dict[TargetKey, FetchTarget] = {}
+def _full_targets(request: Any, version: int) -> dict[TargetKey, SessionTarget]:
+    targets: dict[TargetKey, SessionTarget] = {}
     for key, wanted in _wanted_partitions(request, version):
         target = targets[key] = _new_target(key)
         target.update(wanted)
@@ -197,8 +201,8 @@ def _topic_key(topic: Any, version: int) -> TopicId | str:
     return name
 
 
-def _new_target(key: TargetKey) -> FetchTarget:
+def _new_target(key: TargetKey) -> SessionTarget:
     topic, index = key
     if isinstance(topic, str):
-        return FetchTarget(topic, ZERO_UUID, index)
-    return FetchTarget("", topic, index)
+        return SessionTarget(topic, ZERO_UUID, index)
+    return SessionTarget("", topic, index)

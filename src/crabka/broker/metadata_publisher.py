@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from crabka.broker.partition import Partition
 from crabka.errors import StorageError
-from crabka.ids import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, TopicPartition
+from crabka.ids import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, TopicPartition
 from crabka.metadata.configs import ConfigResourceType
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_NOT_A_DIRECTORY = (DIRECTORY_UNASSIGNED, DIRECTORY_LOST, DIRECTORY_MIGRATING)
+# LOST is no such state: it says that the replica was in a dir that is gone.
+_NOT_A_DIRECTORY = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
 
 
 class MetadataPublisher:
@@ -78,13 +79,14 @@ class MetadataPublisher:
         topic_partition = TopicPartition(topic.name, index)
         opened = self._logs.get(topic_partition)
         if opened is None:
-            directory = partition_image.directory_of(self._node_id)
-            if directory not in _NOT_A_DIRECTORY and directory not in self._logs.online_directory_ids:
+            if self._partitions.is_offline(topic.topic_id, index) or self._is_lost(partition_image):
                 # The replica lies in a dir that is not there: an empty new log would pass for its data.
                 self._partitions.add_offline(topic.name, topic.topic_id, index)
                 return None
+            config = self._topic_config(image, topic.name)
+            log_dir = self._assigned_dir(partition_image)
             try:
-                opened = self._logs.create(topic_partition, topic.topic_id, self._topic_config(image, topic.name))
+                opened = self._logs.create(topic_partition, topic.topic_id, config, log_dir)
             except StorageError as error:
                 self._logs.on_dir_failure(error.log_dir, error)
                 self._partitions.add_offline(topic.name, topic.topic_id, index)
@@ -92,6 +94,14 @@ class MetadataPublisher:
         partition = Partition(topic.name, index, topic.topic_id, opened)
         self._partitions.add(partition)
         return partition
+
+    def _is_lost(self, partition_image: PartitionImage) -> bool:
+        directory = partition_image.directory_of(self._node_id)
+        return directory not in _NOT_A_DIRECTORY and directory not in self._logs.online_directory_ids
+
+    def _assigned_dir(self, partition_image: PartitionImage) -> str | None:
+        directory = partition_image.directory_of(self._node_id)
+        return next((path for path in self._logs.online_dirs if self._logs.directory_id(path) == directory), None)
 
     def _delete_topic(self, topic: TopicImage) -> None:
         for partition in list(self._partitions.of_topic(topic.name).values()):

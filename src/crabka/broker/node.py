@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from crabka.broker.config_view import broker_layers, effective_topic_config
+from crabka.broker.config_view import EffectiveConfigs
 from crabka.broker.context import BrokerContext
 from crabka.broker.dispatch import Dispatcher
 from crabka.broker.duties import duties_of, repeat
@@ -23,18 +23,19 @@ from crabka.broker.metadata_writer import MetadataWriter
 from crabka.broker.metrics import NodeMetrics, render_metrics
 from crabka.broker.partitions import PartitionRegistry
 from crabka.broker.producer_ids import ProducerIdAllocator
-from crabka.broker.registration import NodeRegistrar, tell_directories
+from crabka.broker.registration import NodeRegistrar, tell_directories, tell_failed_directories
 from crabka.broker.side_port import SidePort
-from crabka.broker.tasks import TaskScope
-from crabka.errors import ConfigError, StorageError
+from crabka.errors import ConfigError, CrabkaError, StorageError
 from crabka.log.log_manager import LogManager
 from crabka.metadata.configs import ConfigResourceType
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.quorum.standalone import StandaloneQuorum
 from crabka.quorum.storage import read_meta_properties
+from crabka.runtime.task_scope import TaskScope
 
 if TYPE_CHECKING:
     import uuid
+    from collections.abc import Coroutine
 
     from crabka.config.server import ServerConfig
     from crabka.ids import TopicPartition
@@ -51,16 +52,26 @@ class Node:
     def __init__(self, config: ServerConfig, runtime: Runtime) -> None:
         self._config = config
         self._runtime = runtime
-        self._tasks = TaskScope()
+        # A request's failure is told to its connection, which awaits the task.
+        self._tasks = TaskScope(on_failure=lambda _failure: None)
         self._partitions = PartitionRegistry()
         self._logs = LogManager(
             runtime, list(config.log_dirs), producer_id_expiration_ms=config.producer_id_expiration_ms
         )
         self._listeners = NodeListeners(config, runtime.network)
+        self._configs = EffectiveConfigs(config)
         self._quorum: StandaloneQuorum | None = None
+        self._context: BrokerContext | None = None
         self._broker_epoch = -1
         self._serving = False
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def context(self) -> BrokerContext:
+        """Return what the handlers share. Only a node that was started has one."""
+        if self._context is None:
+            raise RuntimeError("the node was not started")
+        return self._context
 
     @property
     def bootstrap_servers(self) -> str:
@@ -83,6 +94,9 @@ class Node:
     async def _start(self) -> None:
         config, runtime = self._config, self._runtime
         _refuse_what_is_not_built(config)
+        self._logs.subscribe_failures(self._on_dir_failure)
+        # Before the metadata is touched: it must not be written by two processes.
+        self._logs.lock()
         quorum = self._quorum = await StandaloneQuorum.open(
             runtime,
             config.metadata_log_dir,
@@ -91,11 +105,9 @@ class Node:
             min_insync_replicas=config.min_insync_replicas,
         )
         quorum.on_failure = self._fail
-        self._logs.subscribe_failures(self._on_dir_failure)
-        topic_config = functools.partial(effective_topic_config, config)
-        await self._logs.load(lambda topic: topic_config(quorum.image, topic), self._is_stray)
+        await self._logs.load(lambda topic: self._configs.topic(quorum.image, topic), self._is_stray)
         self._require_online_dirs()
-        context = self._build_context(quorum)
+        context = self._context = self._build_context(quorum)
         dispatcher = Dispatcher(context)
         endpoints = await self._listeners.bind(dispatcher)
         await self._listeners.bind_side_port(
@@ -107,14 +119,16 @@ class Node:
         registrar = NodeRegistrar(config, runtime, quorum, context.metadata_writer)
         self._broker_epoch = await registrar.register(endpoints, self._logs.online_directory_ids)
         context.producer_ids.broker_epoch = self._broker_epoch
-        publisher = MetadataPublisher(config.node_id, self._logs, self._partitions, topic_config=topic_config)
+        publisher = MetadataPublisher(config.node_id, self._logs, self._partitions, topic_config=self._configs.topic)
         publisher.publish_all(quorum.image)
         quorum.subscribe(publisher.on_metadata)
         quorum.subscribe(functools.partial(self._on_metadata, context))
         await registrar.unfence()
         await tell_directories(context.metadata_writer, config.node_id, self._logs, self._partitions)
+        # A dir may have failed since the registration.
+        await tell_failed_directories(context.metadata_writer, config.node_id, self._logs)
         for duty in duties_of(context):
-            self._tasks.spawn(repeat(context, duty))
+            self._tasks.start(repeat(context, duty))
         self._warn_of_unenforced(quorum.image)
         self._serving = True
         dispatcher.open_gate()
@@ -124,7 +138,7 @@ class Node:
         writer = MetadataWriter(quorum)
         return BrokerContext(
             static_config=config,
-            config=broker_layers(config, quorum.image).effective,
+            config=self._configs.server(quorum.image),
             runtime=runtime,
             cluster_id=read_meta_properties(runtime.fs, config.metadata_log_dir).cluster_id,
             quorum=quorum,
@@ -136,25 +150,29 @@ class Node:
             ),
             producer_ids=ProducerIdAllocator(writer, node_id=config.node_id),
             metrics=NodeMetrics(),
-            spawn=self._tasks.spawn,
+            spawn=self._tasks.start,
         )
 
     async def stop(self) -> None:
         """Stop cleanly: after this a start needs no recovery. Stopping twice is allowed."""
         self._serving = False
+        # Long polls are answered now, with what there is: nobody waits for them.
+        for partition in self._partitions:
+            partition.release_waiters()
         await self._listeners.close()
         await self._tasks.close()
-        if self._quorum is None:
-            return
         quorum, self._quorum = self._quorum, None
+        if quorum is None:
+            self._logs.unlock()
+            return
         await self._logs.shutdown(self._broker_epoch)
         await quorum.close()
 
     def _on_metadata(self, context: BrokerContext, delta: MetadataDelta, image: MetadataImage) -> None:
         if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
-            context.config = broker_layers(context.static_config, image).effective
+            context.config = self._configs.server(image)
         if len(self._config.log_dirs) > 1 and self._serving and (delta.topics_created or delta.topics_changed):
-            self._tasks.spawn(
+            self._in_background(
                 tell_directories(context.metadata_writer, self._config.node_id, self._logs, self._partitions)
             )
 
@@ -164,10 +182,26 @@ class Node:
             self._fail(StorageError(log_dir, "the log dir of the metadata is lost"))
         elif not self._logs.online_dirs:
             self._fail(StorageError(log_dir, "the last log dir is lost"))
+        elif self._serving:
+            writer = self.context.metadata_writer
+            self._in_background(tell_failed_directories(writer, self._config.node_id, self._logs))
 
-    def _fail(self, error: StorageError) -> None:
+    def _in_background(self, change: Coroutine[Any, Any, None]) -> None:
+        """Run a change of the metadata that nobody waits for. If it fails the quorum is dead, and `failed` tells."""
+
+        async def carry_out() -> None:
+            try:
+                await change
+            except CrabkaError as error:
+                log.warning("Cannot record the state of the log dirs: %s", error)
+
+        self._tasks.start(carry_out())
+
+    def _fail(self, error: CrabkaError) -> None:
         if not self.failed.done():
             self.failed.set_exception(error)
+            # Whoever waits gets it all the same; nobody has to wait.
+            self.failed.exception()
 
     def _require_online_dirs(self) -> None:
         offline = self._logs.offline_dirs

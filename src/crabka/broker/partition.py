@@ -87,14 +87,22 @@ class Partition:
         for waiter in tuple(self._waiters):
             waiter.progressed(self, LEADERSHIP_LOST)
 
-    def must_prepare(self, batch_bytes: int) -> bool:
-        """Return whether a batch of this size has to go through the pool: `append_prepared` instead of `append`."""
-        if self._preparing:
+    def release_waiters(self) -> None:
+        """Let whoever waits here be answered now."""
+        for waiter in tuple(self._waiters):
+            waiter.trigger()
+
+    def must_prepare(self, batch_bytes: int, *, validate: bool = False) -> bool:
+        """Return whether a batch has to go through the pool: `append_prepared` instead of `append`.
+
+        So has one whose records are to be validated, and one behind others that are on their way.
+        """
+        if self._preparing or validate:
             return True
         return batch_bytes > MAX_INLINE_PREPARATION_BYTES and self.log.prepares_batches
 
     def append_prepared(
-        self, threads: Threads, batch: Buffer, header: BatchHeader, now_ms: int
+        self, threads: Threads, batch: Buffer, header: BatchHeader, now_ms: int, *, validate: bool = False
     ) -> Coroutine[Any, Any, AppendResult]:
         """Return the append of a batch that is decompressed or rewritten in a thread first.
 
@@ -102,17 +110,21 @@ class Partition:
         the frame that it lies in does not live as long. Raises as `append`.
         """
         self._preparing += 1
-        return self._append_in_turn(threads, bytes(batch), header, now_ms)
+        return self._append_in_turn(threads, bytes(batch), header, now_ms, validate=validate)
 
-    async def _append_in_turn(self, threads: Threads, batch: bytes, header: BatchHeader, now_ms: int) -> AppendResult:
+    async def _append_in_turn(
+        self, threads: Threads, batch: bytes, header: BatchHeader, now_ms: int, *, validate: bool
+    ) -> AppendResult:
         if self._turn is None:
             self._turn = asyncio.Lock()
         try:
             # Locks are fair, and tasks start in the order of their creation: appends keep the order of requests.
             async with self._turn:
                 prepared = None
-                if self.log.prepares_batches:
-                    prepared = await threads.submit(prepare_batch, batch, header, self.log.config, now_ms)
+                if self.log.prepares_batches or validate:
+                    prepared = await threads.submit(
+                        prepare_batch, batch, header, self.log.config, now_ms, validate=validate
+                    )
                 self.require_leader()
                 return self.append(batch, header, now_ms, prepared)
         finally:

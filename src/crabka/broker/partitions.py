@@ -84,6 +84,10 @@ class PartitionRegistry:
         self._offline[topic, index] = None
         self._offline[topic_id, index] = None
 
+    def is_offline(self, topic_id: TopicId, index: int) -> bool:
+        """Return whether a replica is known to lie on a failed disk."""
+        return (topic_id, index) in self._offline
+
     def forget_offline(self, topic: str, topic_id: TopicId) -> None:
         """Forget all failed replicas of a topic that was deleted."""
         for key in [key for key in self._offline if key[0] in (topic, topic_id)]:

@@ -16,18 +16,25 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+Completion = Callable[[], "T | asyncio.Future[T]"]
+
 
 class Delayed(Generic[T]):
-    """A request that is answered when `complete` runs: on progress or when its time is up."""
+    """A request that is answered when `complete` runs: on progress or when its time is up.
+
+    `complete` may give the answer itself or a future of it. Cancelling `future`, as a lost connection does, ends
+    the wait.
+    """
 
     __slots__ = ("_complete", "_done", "_partitions", "_timer", "future")
 
-    def __init__(self, complete: Callable[[], T], partitions: Iterable[Partition]) -> None:
+    def __init__(self, complete: Completion[T], partitions: Iterable[Partition]) -> None:
         self._complete = complete
         self._partitions = tuple(partitions)
         self._done = False
         self._timer: asyncio.TimerHandle | None = None
         self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.future.add_done_callback(self._release)
 
     def start(self, timeout_ms: int) -> asyncio.Future[T]:
         """Register with the partitions, arm the timer and return the future of the answer."""
@@ -45,21 +52,40 @@ class Delayed(Generic[T]):
         """Schedule the completion; a second trigger does nothing."""
         if not self._done:
             self._done = True
+            self._release()
             self.future.get_loop().call_soon(self._finish)
 
-    def _finish(self) -> None:
-        self._done = True
+    def _release(self, _future: asyncio.Future[T] | None = None) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         for partition in self._partitions:
             partition.remove_waiter(self)
+
+    def _finish(self) -> None:
+        self._done = True
+        self._release()
         if self.future.done():
             return
         try:
-            self.future.set_result(self._complete())
+            answer = self._complete()
         except Exception as error:  # noqa: BLE001 - whatever went wrong belongs to the one who waits
             self.future.set_exception(error)
+            return
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(self._hand_over)
+        else:
+            self.future.set_result(answer)
+
+    def _hand_over(self, answer: asyncio.Future[T]) -> None:
+        if answer.cancelled():
+            self.future.cancel()
+        elif not self.future.done():
+            failure = answer.exception()
+            if failure is None:
+                self.future.set_result(answer.result())
+            else:
+                self.future.set_exception(failure)
 
 
 class DelayedFetch(Delayed[T]):
@@ -67,7 +93,7 @@ class DelayedFetch(Delayed[T]):
 
     __slots__ = ("_missing_bytes",)
 
-    def __init__(self, complete: Callable[[], T], partitions: Iterable[Partition], missing_bytes: int) -> None:
+    def __init__(self, complete: Completion[T], partitions: Iterable[Partition], missing_bytes: int) -> None:
         super().__init__(complete, partitions)
         self._missing_bytes = missing_bytes
 
@@ -83,7 +109,7 @@ class DelayedProduce(Delayed[T]):
 
     __slots__ = ("_required",)
 
-    def __init__(self, complete: Callable[[], T], required: dict[Partition, int]) -> None:
+    def __init__(self, complete: Completion[T], required: dict[Partition, int]) -> None:
         super().__init__(complete, required)
         self._required = required
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka.controller.brokers import Registration, register_broker, register_controller, unfence_broker
+from crabka.controller.brokers import (
+    Registration,
+    keep_directories,
+    register_broker,
+    register_controller,
+    unfence_broker,
+)
 from crabka.controller.partitions import assign_directories
 from crabka.metadata.cluster import Endpoint
 
@@ -66,3 +72,8 @@ async def tell_directories(
         if (directory := directories.get(partition.log.log_dir)) is not None
     ]
     await writer.submit(lambda image: assign_directories(image, node_id, placements))
+
+
+async def tell_failed_directories(writer: MetadataWriter, node_id: int, logs: LogManager) -> None:
+    """Record which log dirs of the node still work; partitions in the others lose their leader (KIP-858)."""
+    await writer.submit(lambda image: keep_directories(image, node_id, logs.online_directory_ids))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crabka.config.alter import AlterContext, ConfigOp, apply_ops, replacement_ops
-from crabka.controller.outcome import ACCEPTED, Outcome, Verdict
+from crabka.controller.outcome import ACCEPTED, ItemVerdict, Outcome
 from crabka.errors import OperationError
 from crabka.metadata.configs import ConfigResource, ConfigResourceType
 from crabka.metadata.features import ELR_VERSION
@@ -23,7 +23,7 @@ MIN_ISR = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ResourceChange:
     """What shall happen to one resource: operations, or (legacy) the full set of values that it shall have."""
 
     resource: ConfigResource
@@ -32,12 +32,12 @@ class ConfigChange:
 
 
 def alter_configs(
-    image: MetadataImage, changes: Sequence[ConfigChange], server: ServerConfig, *, validate_only: bool = False
-) -> Outcome[list[Verdict]]:
+    image: MetadataImage, changes: Sequence[ResourceChange], server: ServerConfig, *, validate_only: bool = False
+) -> Outcome[list[ItemVerdict]]:
     """Decide on config changes, resource by resource; the verdicts are in the order of the changes."""
     resources = [change.resource for change in changes]
     records: list[Any] = []
-    verdicts: list[Verdict] = []
+    verdicts: list[ItemVerdict] = []
     for change in changes:
         try:
             if resources.count(change.resource) > 1:
@@ -45,11 +45,11 @@ def alter_configs(
             records += _decide(image, change, server)
             verdicts.append(ACCEPTED)
         except OperationError as error:
-            verdicts.append(Verdict.of(error))
+            verdicts.append(ItemVerdict.of(error))
     return Outcome(verdicts, [] if validate_only else records)
 
 
-def _decide(image: MetadataImage, change: ConfigChange, server: ServerConfig) -> list[Any]:
+def _decide(image: MetadataImage, change: ResourceChange, server: ServerConfig) -> list[Any]:
     resource_type, name = change.resource
     _require_existing(image, change.resource)
     existing = image.configs.get(resource_type, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crabka.controller.outcome import ACCEPTED, Outcome, Verdict
+from crabka.controller.outcome import ACCEPTED, ItemVerdict, Outcome
 from crabka.errors import OperationError
 from crabka.metadata.records import FeatureLevelRecord
 from crabka.protocol.error_codes import ErrorCode
@@ -43,9 +43,9 @@ class FeatureUpdate:
 
 def update_features(
     image: MetadataImage, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
-) -> Outcome[dict[str, Verdict]]:
+) -> Outcome[dict[str, ItemVerdict]]:
     """Decide on feature changes; one refused change refuses them all."""
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, ItemVerdict] = {}
     records: list[Any] = []
     for update in updates:
         try:
@@ -54,7 +54,7 @@ def update_features(
                 records.append(record)
             verdicts[update.name] = ACCEPTED
         except OperationError as error:
-            verdicts[update.name] = Verdict.of(error)
+            verdicts[update.name] = ItemVerdict.of(error)
     refused = any(verdict.error_code is not ErrorCode.none for verdict in verdicts.values())
     return Outcome(verdicts, [] if refused or validate_only else records)
 

@@ -22,16 +22,16 @@ class Outcome(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ItemVerdict:
     """Success or Kafka's error for one item of a request."""
 
     error_code: ErrorCode = ErrorCode.none
     message: str | None = None
 
     @classmethod
-    def of(cls, error: OperationError) -> Verdict:
+    def of(cls, error: OperationError) -> ItemVerdict:
         """Return the verdict that tells a client of this error."""
         return cls(error.error_code, error.message or error_message(error.error_code))
 
 
-ACCEPTED = Verdict()
+ACCEPTED = ItemVerdict()

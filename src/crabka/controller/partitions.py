@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crabka.controller.outcome import ACCEPTED, Outcome, Verdict
+from crabka.controller.outcome import ACCEPTED, ItemVerdict, Outcome
 from crabka.controller.placement import place_partitions
 from crabka.controller.topics import MAX_PARTITIONS_PER_REQUEST, check_manual_assignment, new_partition_record
 from crabka.errors import OperationError
@@ -32,10 +32,10 @@ class MorePartitions:
 
 def create_partitions(
     image: MetadataImage, wanted: Sequence[MorePartitions], rng: random.Random, *, validate_only: bool = False
-) -> Outcome[dict[str, Verdict]]:
+) -> Outcome[dict[str, ItemVerdict]]:
     """Decide on more partitions, topic by topic."""
     records: list[Any] = []
-    results: dict[str, Verdict] = {}
+    results: dict[str, ItemVerdict] = {}
     names = [request.topic for request in wanted]
     for request in wanted:
         if request.topic in results:
@@ -46,7 +46,7 @@ def create_partitions(
             records += _grow(image, request, rng)
             results[request.topic] = ACCEPTED
         except OperationError as error:
-            results[request.topic] = Verdict.of(error)
+            results[request.topic] = ItemVerdict.of(error)
     return Outcome(results, [] if validate_only else records)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crabka.controller.outcome import ACCEPTED, Outcome, Verdict
+from crabka.controller.outcome import ACCEPTED, ItemVerdict, Outcome
 from crabka.errors import OperationError
 from crabka.metadata.records import ClientQuotaRecord, EntityData
 from crabka.protocol.error_codes import ErrorCode
@@ -35,15 +35,15 @@ class QuotaChange:
 
 def alter_quotas(
     _image: MetadataImage, changes: Sequence[QuotaChange], *, validate_only: bool = False
-) -> Outcome[list[Verdict]]:
+) -> Outcome[list[ItemVerdict]]:
     """Decide on quota changes, entity by entity."""
     records: list[Any] = []
-    verdicts: list[Verdict] = []
+    verdicts: list[ItemVerdict] = []
     for change in changes:
         try:
             _check(change)
         except OperationError as error:
-            verdicts.append(Verdict.of(error))
+            verdicts.append(ItemVerdict.of(error))
             continue
         verdicts.append(ACCEPTED)
         entity = tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in change.entity)

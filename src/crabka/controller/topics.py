@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from crabka.config.topic import TopicConfig
-from crabka.controller.outcome import Outcome, Verdict
+from crabka.controller.outcome import ItemVerdict, Outcome
 from crabka.controller.placement import initial_directories, place_partitions
 from crabka.controller.topic_names import find_collision, require_legal_topic_name
 from crabka.errors import ConfigError, OperationError
@@ -27,7 +27,7 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class NewTopic:
+class WantedTopic:
     """A topic that somebody wants."""
 
     name: str
@@ -49,30 +49,30 @@ class TopicDefaults:
 
 
 @dataclass(frozen=True, slots=True)
-class CreatedTopic:
+class TopicCreation:
     """The answer for one topic; id and counts are meaningful only on success."""
 
-    verdict: Verdict
+    verdict: ItemVerdict
     topic_id: TopicId = ZERO_UUID
     partition_count: int = -1
     replication_factor: int = -1
 
 
 @dataclass(frozen=True, slots=True)
-class DeletedTopic:
+class TopicDeletion:
     """The answer for one topic to delete."""
 
     name: str | None
     topic_id: TopicId
-    verdict: Verdict
+    verdict: ItemVerdict
 
 
 def create_topics(
-    image: MetadataImage, wanted: Sequence[NewTopic], defaults: TopicDefaults, *, validate_only: bool = False
-) -> Outcome[dict[str, CreatedTopic]]:
+    image: MetadataImage, wanted: Sequence[WantedTopic], defaults: TopicDefaults, *, validate_only: bool = False
+) -> Outcome[dict[str, TopicCreation]]:
     """Decide on new topics one by one; a bad one does not stop the others."""
     records: list[Any] = []
-    results: dict[str, CreatedTopic] = {}
+    results: dict[str, TopicCreation] = {}
     names = [topic.name for topic in wanted]
     for topic in wanted:
         if topic.name in results:
@@ -91,16 +91,16 @@ def create_topics(
             records += topic_records
             results[topic.name] = created
         except OperationError as error:
-            results[topic.name] = CreatedTopic(Verdict.of(error))
+            results[topic.name] = TopicCreation(ItemVerdict.of(error))
     return Outcome(results, [] if validate_only else records)
 
 
 def delete_topics(
     image: MetadataImage, wanted: Sequence[tuple[str | None, TopicId]], *, enabled: bool
-) -> Outcome[list[DeletedTopic]]:
+) -> Outcome[list[TopicDeletion]]:
     """Decide on topics to delete, each named by name or by id."""
     records: list[Any] = []
-    results: list[DeletedTopic] = []
+    results: list[TopicDeletion] = []
     seen: set[TopicId] = set()
     for name, topic_id in wanted:
         try:
@@ -111,9 +111,9 @@ def delete_topics(
                 raise OperationError(ErrorCode.invalid_request, "Duplicate topic name or id.")
             seen.add(topic.topic_id)
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-            results.append(DeletedTopic(topic.name, topic.topic_id, Verdict()))
+            results.append(TopicDeletion(topic.name, topic.topic_id, ItemVerdict()))
         except OperationError as error:
-            results.append(DeletedTopic(name, topic_id, Verdict.of(error)))
+            results.append(TopicDeletion(name, topic_id, ItemVerdict.of(error)))
     return Outcome(results, records)
 
 
@@ -134,8 +134,8 @@ def _find(image: MetadataImage, name: str | None, topic_id: TopicId) -> Any:
 
 
 def _create(
-    image: MetadataImage, topic: NewTopic, defaults: TopicDefaults, *, others: list[str]
-) -> tuple[list[Any], CreatedTopic]:
+    image: MetadataImage, topic: WantedTopic, defaults: TopicDefaults, *, others: list[str]
+) -> tuple[list[Any], TopicCreation]:
     require_legal_topic_name(topic.name)
     if topic.name in image.topics.by_name:
         raise OperationError(ErrorCode.topic_already_exists, f"Topic '{topic.name}' already exists.")
@@ -156,7 +156,7 @@ def _create(
     if "min.insync.replicas" in configs:
         records.append(ClearElrRecord(topic_name=topic.name))
     records += [new_partition_record(image, topic_id, index, replicas[index]) for index in range(len(replicas))]
-    return records, CreatedTopic(Verdict(), topic_id, len(replicas), len(replicas[0]))
+    return records, TopicCreation(ItemVerdict(), topic_id, len(replicas), len(replicas[0]))
 
 
 def new_partition_record(image: MetadataImage, topic_id: TopicId, index: int, replicas: list[int]) -> PartitionRecord:
@@ -182,7 +182,7 @@ def _check_configs(configs: dict[str, str]) -> None:
         raise OperationError(ErrorCode.invalid_config, str(error)) from error
 
 
-def _placed_replicas(image: MetadataImage, topic: NewTopic, defaults: TopicDefaults) -> list[list[int]]:
+def _placed_replicas(image: MetadataImage, topic: WantedTopic, defaults: TopicDefaults) -> list[list[int]]:
     if topic.replication_factor < USE_DEFAULT or topic.replication_factor == 0:
         raise OperationError(
             ErrorCode.invalid_replication_factor,
@@ -203,7 +203,7 @@ def _placed_replicas(image: MetadataImage, topic: NewTopic, defaults: TopicDefau
     return place_partitions(image, partition_count=count, replication_factor=factor, rng=defaults.rng)
 
 
-def _manual_replicas(image: MetadataImage, topic: NewTopic) -> list[list[int]]:
+def _manual_replicas(image: MetadataImage, topic: WantedTopic) -> list[list[int]]:
     if topic.replication_factor != USE_DEFAULT:
         raise OperationError(
             ErrorCode.invalid_request,

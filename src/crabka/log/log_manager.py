@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 ConfigOf = Callable[[str], TopicConfig]
 IsStray = Callable[[TopicPartition, "uuid.UUID | None"], bool]
+# How to write a checkpoint file, and what to write into it.
+_Picture = tuple[Callable[[Mapping[TopicPartition, int]], None], dict[TopicPartition, int]]
 FailureListener = Callable[[str, "list[TopicPartition]"], None]
 
 
@@ -50,6 +52,7 @@ class LogManager:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._listeners: list[FailureListener] = []
         self._flushing: dict[PartitionLog, asyncio.Future[None]] = {}
+        self._saving = asyncio.Lock()
         # Broker epoch of the last clean stop (BrokerRegistration.previousBrokerEpoch), -1 if a dir has none.
         self.previous_broker_epoch = -1
 
@@ -301,25 +304,38 @@ class LogManager:
 
     async def save_checkpoints(self) -> None:
         """Do as `write_checkpoints`, with the offsets of now, but wait for the disk in threads."""
-        await self._save(self.online_dirs, _ALL_CHECKPOINTS)
+        await self._save(self.online_dirs, self._all_pictures)
 
     async def save_log_starts(self, paths: Iterable[str]) -> None:
         """Do as `write_log_start_checkpoints`, with the offsets of now, but wait for the disk in threads."""
-        await self._save(paths, _LOG_STARTS)
+        await self._save(paths, lambda log_dir, logs: [self._log_starts_picture(log_dir, logs)])
 
-    async def _save(self, paths: Iterable[str], kinds: frozenset[str]) -> None:
-        # One at a time: an older picture must never replace a newer one.
+    async def _save(self, paths: Iterable[str], take: Callable[[LogDir, list[PartitionLog]], list[_Picture]]) -> None:
+        # One after the other: an older picture must never replace a newer one.
         async with self._saving:
-            pictures = {path: self._picture(path, kinds) for path in paths if path not in self._offline}
-            writes = [
-                self._runtime.threads.submit(self._dirs[path].write_checkpoints, picture)
-                for path, picture in pictures.items()
-            ]
+            pictures = {
+                path: take(self._dirs[path], [log for log in self if log.log_dir == path])
+                for path in paths
+                if path not in self._offline
+            }
+            writes = [self._runtime.threads.submit(_write_pictures, each) for each in pictures.values()]
             for path, outcome in zip(pictures, await asyncio.gather(*writes, return_exceptions=True), strict=True):
                 if isinstance(outcome, OSError):
                     self.on_dir_failure(path, outcome)
                 elif isinstance(outcome, BaseException):
                     raise outcome
+
+    def _all_pictures(self, log_dir: LogDir, logs: list[PartitionLog]) -> list[_Picture]:
+        return [
+            (log_dir.write_recovery_points, {log.topic_partition: log.recovery_point for log in logs}),
+            (log_dir.write_high_watermarks, {log.topic_partition: log.high_watermark for log in logs}),
+            self._log_starts_picture(log_dir, logs),
+        ]
+
+    @staticmethod
+    def _log_starts_picture(log_dir: LogDir, logs: list[PartitionLog]) -> _Picture:
+        kept = (log for log in logs if log.needs_start_checkpoint())
+        return log_dir.write_log_starts, {log.topic_partition: log.log_start_offset for log in kept}
 
     def write_recovery_checkpoint(self, path: str) -> None:
         """Write the recovery points of a dir: after a truncation, before the log is appended to again."""
@@ -380,3 +396,8 @@ class LogManager:
         self._dirs[path].write_recovery_points({log.topic_partition: log.recovery_point for log in logs})
         self._write_positions(self._dirs[path], logs)
         self._dirs[path].write_clean_shutdown(broker_epoch)
+
+
+def _write_pictures(pictures: Sequence[_Picture]) -> None:
+    for write, offsets in pictures:
+        write(offsets)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.config_changes import change_configs
-from crabka.controller.configs import ConfigChange
-from crabka.controller.outcome import Verdict
+from crabka.controller.configs import ResourceChange
+from crabka.controller.outcome import ItemVerdict
 from crabka.errors import OperationError
 from crabka.metadata.configs import ConfigResource, ConfigResourceType
 from crabka.protocol.apis import response_types
@@ -21,12 +21,12 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     types = response_types(request.api_key, request.version)
     resources = [ConfigResource(each.resource_type, each.resource_name) for each in request.body.resources]
     changes = [
-        ConfigChange(resource, replacement={config.name: config.value for config in each.configs})
+        ResourceChange(resource, replacement={config.name: config.value for config in each.configs})
         for resource, each in zip(resources, request.body.resources, strict=True)
         if resource.resource_type != ConfigResourceType.BROKER_LOGGER
     ]
     verdicts = iter(await change_configs(context, changes, validate_only=request.body.validate_only))
-    refused = Verdict.of(
+    refused = ItemVerdict.of(
         OperationError(
             ErrorCode.invalid_request, "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER"
         )

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.broker.auto_create import topic_defaults
 from crabka.broker.config_view import topic_entries
-from crabka.controller.topics import NewTopic, create_topics
+from crabka.controller.topics import WantedTopic, create_topics
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext, Request
-    from crabka.controller.topics import CreatedTopic
+    from crabka.controller.topics import TopicCreation
     from crabka.protocol.apis import MessageTypes
 
 
@@ -24,13 +24,15 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     results = await context.metadata_writer.submit(
         lambda image: create_topics(image, wanted, topic_defaults(context), validate_only=body.validate_only)
     )
-    overrides = {topic.name: {name: value for name, value in topic.configs.items() if value} for topic in wanted}
+    overrides = {
+        topic.name: {name: value for name, value in topic.configs.items() if value is not None} for topic in wanted
+    }
     rows = [_row(context, types, name, created, overrides[name]) for name, created in results.items()]
     return types.message(throttle_time=0, topics=rows)
 
 
-def _new_topic(topic: Any) -> NewTopic:
-    return NewTopic(
+def _new_topic(topic: Any) -> WantedTopic:
+    return WantedTopic(
         topic.name,
         partition_count=topic.num_partitions,
         replication_factor=topic.replication_factor,
@@ -40,7 +42,7 @@ def _new_topic(topic: Any) -> NewTopic:
 
 
 def _row(
-    context: BrokerContext, types: MessageTypes, name: str, created: CreatedTopic, overrides: dict[str, str]
+    context: BrokerContext, types: MessageTypes, name: str, created: TopicCreation, overrides: dict[str, str]
 ) -> Any:
     verdict = created.verdict
     failed = verdict.error_code is not ErrorCode.none

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crabka.broker.cluster_view import INTERNAL_TOPICS
 from crabka.errors import OperationError, StorageError
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
@@ -15,7 +16,7 @@ HIGH_WATERMARK = -1
 INVALID_LOW_WATERMARK = -1
 
 
-def handle(context: BrokerContext, request: Request) -> Any:
+async def handle(context: BrokerContext, request: Request) -> Any:
     """Trim every partition. The new start is checkpointed before the answer: trimmed records never come back."""
     types = response_types(request.api_key, request.version)
     trimmed_dirs: set[str] = set()
@@ -42,11 +43,13 @@ def handle(context: BrokerContext, request: Request) -> Any:
             )
         topics.append(types.new("DeleteRecordsTopicResult", name=topic.name, partitions=rows))
     if trimmed_dirs:
-        context.logs.write_log_start_checkpoints(trimmed_dirs)
+        await context.logs.save_log_starts(trimmed_dirs)
     return types.message(throttle_time=0, topics=topics)
 
 
 def _trim(context: BrokerContext, topic: str, index: int, offset: int) -> int:
+    if topic in INTERNAL_TOPICS:
+        raise OperationError(ErrorCode.invalid_topic_exception)
     partition = context.partitions.by_name(topic, index)
     partition.require_leader()
     log = partition.log

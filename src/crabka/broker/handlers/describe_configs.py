@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.config_view import describe_resource
-from crabka.controller.outcome import Verdict
+from crabka.controller.outcome import ItemVerdict
 from crabka.errors import OperationError
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
@@ -26,11 +26,11 @@ def handle(context: BrokerContext, request: Request) -> Any:
 
 
 def _resource_row(context: BrokerContext, request: Request, types: MessageTypes, resource: Any) -> Any:
-    verdict, entries = Verdict(), []
+    verdict, entries = ItemVerdict(), []
     try:
         entries = describe_resource(context, resource.resource_type, resource.resource_name)
     except OperationError as error:
-        verdict = Verdict.of(error)
+        verdict = ItemVerdict.of(error)
     keys = resource.configuration_keys
     return types.new(
         "DescribeConfigsResult",

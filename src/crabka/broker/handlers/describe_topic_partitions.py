@@ -8,6 +8,7 @@ from crabka.broker.cluster_view import (
     INTERNAL_TOPICS,
     TOPIC_OPERATIONS,
     UNASKED_OPERATIONS,
+    leader_of,
     offline_replicas,
     partition_error,
 )
@@ -90,7 +91,7 @@ def _partition_row(context: BrokerContext, types: MessageTypes, index: int, part
         "DescribeTopicPartitionsResponsePartition",
         error_code=partition_error(context.image, partition),
         partition_index=index,
-        leader_id=partition.leader,
+        leader_id=leader_of(context.image, partition),
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from crabka.broker.fetch_reader import FetchRead, TargetRead, read_slices, read_targets, with_cold_bytes
 from crabka.broker.fetch_sessions import remember_sent
 from crabka.broker.purgatory import DelayedFetch
-from crabka.errors import OperationError, StorageError
+from crabka.errors import OperationError
 from crabka.protocol.apis import ms
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.hot import FetchTopicResult, pack_fetch_response
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from crabka.ports import Buffer
 
     Frame = Sequence[Buffer]
+
+_NONE = int(ErrorCode.none)
 
 
 def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[Frame]:
@@ -53,11 +55,15 @@ class _Fetch:
         wait_ms = ms(body.max_wait)
         if wait_ms > 0 and found.planned_bytes < body.min_bytes and not found.has_error and found.reads:
             partitions = [read.partition for read in found.reads if read.partition is not None]
-            delayed = DelayedFetch(self._read, partitions, body.min_bytes - found.planned_bytes)
-            return self._context.spawn(self._finish_later(delayed.start(wait_ms)))
-        if found.cold_slices:
-            return self._context.spawn(self._finish_cold(found))
-        return self._pack(found.reads)
+            # A plain future, no task: a lost connection cancels it and so ends the wait.
+            return DelayedFetch(self._read_again, partitions, body.min_bytes - found.planned_bytes).start(wait_ms)
+        return self._finish(found)
+
+    def _read_again(self) -> Frame | asyncio.Future[Frame]:
+        return self._finish(self._read())
+
+    def _finish(self, found: FetchRead) -> Frame | asyncio.Future[Frame]:
+        return self._context.spawn(self._finish_cold(found)) if found.cold_slices else self._pack(found.reads)
 
     def _read(self) -> FetchRead:
         body = self._request.body
@@ -68,19 +74,9 @@ class _Fetch:
             isolation_level=body.isolation_level,
         )
 
-    async def _finish_later(self, delayed: asyncio.Future[FetchRead]) -> Frame:
-        return await self._finish_cold(await delayed)
-
     async def _finish_cold(self, found: FetchRead) -> Frame:
-        slices = found.cold_slices
-        if not slices:
-            return self._pack(found.reads)
-        try:
-            chunks = await self._context.runtime.threads.submit(read_slices, slices)
-        except StorageError as error:
-            self._context.logs.on_dir_failure(error.log_dir, error)
-            return self._frame(ErrorCode.kafka_storage_error, [])
-        return self._pack(with_cold_bytes(found.reads, chunks))
+        chunks = await self._context.runtime.threads.submit(read_slices, found.cold_slices)
+        return self._pack(with_cold_bytes(self._context, found.reads, chunks))
 
     def _pack(self, reads: Sequence[TargetRead]) -> Frame:
         plan = self._plan
@@ -96,13 +92,8 @@ class _Fetch:
                 topics.append(FetchTopicResult(target.topic, target.topic_id, []))
                 previous = key
             topics[-1].partitions.append(read.row)  # type: ignore[attr-defined] # the list made above
-        return self._frame(ErrorCode.none, topics)
-
-    def _frame(self, error_code: ErrorCode, topics: list[FetchTopicResult]) -> Frame:
         request = self._request
-        return pack_fetch_response(
-            request.version, request.correlation_id, 0, int(error_code), self._plan.session_id, topics
-        )
+        return pack_fetch_response(request.version, request.correlation_id, 0, _NONE, plan.session_id, topics)
 
 
 def _has_news(read: TargetRead) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.broker.config_changes import change_configs
 from crabka.config.alter import ConfigOp
-from crabka.controller.configs import ConfigChange
+from crabka.controller.configs import ResourceChange
 from crabka.metadata.configs import ConfigResource
 from crabka.protocol.apis import response_types
 
@@ -18,7 +18,7 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     """Change every resource that can be changed; the changes are in force when the answer comes."""
     types = response_types(request.api_key, request.version)
     changes = [
-        ConfigChange(
+        ResourceChange(
             ConfigResource(resource.resource_type, resource.resource_name),
             [ConfigOp(config.name, config.config_operation, config.value) for config in resource.configs],
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crabka.errors import OperationError
+from crabka.errors import CorruptDataError, OperationError, StorageError
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
@@ -50,6 +50,11 @@ async def handle(context: BrokerContext, request: Request) -> Any:
                 found = await _find(context, topic.name, wanted, version=request.version, isolation=isolation_level)
             except OperationError as error:
                 error_code = error.error_code
+            except StorageError as error:
+                context.logs.on_dir_failure(error.log_dir, error)
+                error_code = ErrorCode.kafka_storage_error
+            except CorruptDataError:
+                error_code = ErrorCode.corrupt_message
             rows.append(
                 types.new(
                     "ListOffsetsPartitionResponse",

@@ -15,6 +15,7 @@ from crabka.broker.cluster_view import (
     TOPIC_OPERATIONS,
     UNASKED_OPERATIONS,
     alive_endpoints,
+    leader_of,
     offline_replicas,
     partition_error,
 )
@@ -129,7 +130,7 @@ def _partition_row(context: BrokerContext, types: MessageTypes, index: int, part
         "MetadataResponsePartition",
         error_code=partition_error(context.image, partition),
         partition_index=index,
-        leader_id=partition.leader,
+        leader_id=leader_of(context.image, partition),
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,

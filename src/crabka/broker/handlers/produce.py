@@ -109,8 +109,9 @@ def _append(
         _check_request(request, header.codec, transactional=header.is_transactional)
         if request.body.acks == ACKS_ALL:
             partition.require_min_isr()
-        if partition.must_prepare(len(records)):
-            append = partition.append_prepared(context.runtime.threads, records, header, now_ms)
+        validate = context.config.crabka_validate_records
+        if partition.must_prepare(len(records), validate=validate):
+            append = partition.append_prepared(context.runtime.threads, records, header, now_ms, validate=validate)
             later.pooled.append(context.spawn(_append_pooled(context, request, partition, append, later)))
             return _POOLED
         result = partition.append(records, header, now_ms)
