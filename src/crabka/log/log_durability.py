@@ -1,0 +1,110 @@
+"""The durable side of a partition log: flushes, what the checkpoints may say, closing, renaming, deleting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.log.flushing import FlushPlan
+from crabka.log.log_state import LogState
+from crabka.log.naming import PARTITION_METADATA, DirectoryKind, marked_name
+
+if TYPE_CHECKING:
+    import uuid
+
+
+class LogDurability(LogState):
+    """What survives a crash or a stop."""
+
+    @property
+    def checkpoint_recovery_point(self) -> int:
+        """The recovery point as it may be written down: not above a segment whose indexes are not durable."""
+        first = self._unsynced[0] if self._unsynced else self._active
+        return min(self.recovery_point, first.base_offset)
+
+    def has_unflushed_segments(self) -> bool:
+        """Return whether a sealed segment is not durable yet."""
+        return self.recovery_point < self._active.base_offset
+
+    def needs_start_checkpoint(self) -> bool:
+        """Return whether the files alone do not tell the log start, or would not after a crash."""
+        trimmed = self.log_start_offset != self._segments.first.base_offset
+        return trimmed or self._durable_deletions < self._deletions or self.config.remote_storage_enable
+
+    def begin_flush(self) -> FlushPlan | None:
+        """Return what a flush up to the log end must sync, None if nothing is dirty. The plan runs in any thread."""
+        if self.recovery_point >= self.log_end_offset and not self._names_dirty and not self.leader_epochs.dirty:
+            return None
+        paths: list[str] = []
+        unflushed = [segment for segment in self._segments.from_offset(self.recovery_point) if not segment.is_active]
+        for segment in {*unflushed, *self._unsynced}:
+            paths += segment.paths()
+        paths += [self._snapshots.path(o) for o in self._snapshots.offsets if o >= self.recovery_point]
+        names, self._names_dirty = self._names_dirty, False
+        if names:
+            paths.append(f"{self.path}/{PARTITION_METADATA}")
+        epochs = self.leader_epochs.encode() if self.leader_epochs.dirty else None
+        self.leader_epochs.dirty = False
+        return FlushPlan(
+            fs=self._context.fs,
+            directory=self.path,
+            up_to=self.log_end_offset,
+            paths=paths,
+            active=self._active.handle(),
+            epochs=epochs,
+            names=names,
+            truncations=self._truncations,
+            sealed=tuple(self._unsynced),
+            deletions=self._deletions,
+        )
+
+    def finish_flush(self, plan: FlushPlan, now_ms: int | None = None) -> None:
+        """Note that a plan has run; a truncation meanwhile wins."""
+        self._unsynced = [segment for segment in self._unsynced if segment not in plan.sealed]
+        if plan.names:
+            self._durable_deletions = plan.deletions
+        if plan.truncations == self._truncations:
+            self.recovery_point = max(self.recovery_point, plan.up_to)
+        if now_ms is not None:
+            self.last_flush_ms = now_ms
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Make the log durable, at least below `up_to`. Waits for the disk. Raises StorageError."""
+        if up_to is not None and up_to <= self.recovery_point:
+            return
+        plan = self.begin_flush()
+        if plan is not None:
+            with self._storage_errors():
+                plan.run()
+            self.finish_flush(plan)
+
+    def close(self, *, clean: bool) -> None:
+        """Let go of all files. `clean` first writes everything that an opening without a scan needs."""
+        if clean:
+            with self._storage_errors():
+                self._active.persist_indexes(final=True)
+                self._take_snapshot(self.log_end_offset)
+                self._names_dirty = True
+                self.flush()
+                FlushPlan(fs=self._context.fs, directory=self.path, up_to=0, paths=self._active.paths()).run()
+        for segment in self._segments:
+            segment.close()
+
+    def delete(self, unique: uuid.UUID, now_ms: int) -> str:
+        """Rename the directory to `-delete` and hand it over for removal; return its new path."""
+        path = self.rename_directory(marked_name(self.topic_partition, DirectoryKind.DELETE, unique))
+        for segment in self._segments:
+            segment.close()
+        self._context.schedule_deletion(path, now_ms + self.config.file_delete_delay_ms)
+        return path
+
+    def rename_directory(self, name: str) -> str:
+        """Move the log to another name in the same log dir, durably; return the new path."""
+        target = f"{self.log_dir}/{name}"
+        with self._storage_errors():
+            self._context.fs.rename(self.path, target)
+            self._context.fs.fsync_dir(self.log_dir)
+        self.path = target
+        self._snapshots.move(target)
+        for segment in self._segments:
+            segment.move(target)
+        return target

@@ -1,0 +1,107 @@
+"""The reading side of a partition log: fetch plans, aborted transactions, offsets by time and epoch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from crabka.errors import OperationError
+from crabka.log.leader_epochs import EpochEnd
+from crabka.log.log_state import LogState
+from crabka.log.reader import EXACT, ReadSlice, empty_slice, plan_in_segment
+from crabka.log.timestamps import TimestampOffset, find_by_timestamp, find_max_timestamp
+from crabka.log.txn_index import AbortedTransaction, overlapping
+
+# Positions of recent log ends: a consumer at the tail asks for exactly these offsets next.
+_MAX_TAIL_HINTS: Final = 16
+
+
+class LogReads(LogState):
+    """What consumers and followers ask of a log."""
+
+    def read(
+        self, start_offset: int, *, max_bytes: int, upper_offset: int | None = None, min_one_batch: bool = True
+    ) -> ReadSlice:
+        """Plan a read from the batch that holds `start_offset`; batches from `upper_offset` on are not returned.
+
+        Ends with the segment; the next read goes on in the next one. The last batch may be cut off by `max_bytes`,
+        as in Kafka. Raises OperationError (OFFSET_OUT_OF_RANGE) below the log start or above the log end.
+        """
+        end_offset = self.log_end_offset
+        active = self._active
+        if start_offset == end_offset:
+            self._remember_tail(end_offset, active.size)
+            return empty_slice(start_offset)
+        if not self.log_start_offset <= start_offset < end_offset:
+            raise OperationError(
+                ErrorCode.offset_out_of_range,
+                f"Received request for offset {start_offset} for partition {self.topic}-{self.partition}, but we only "
+                f"have log segments from offset {self.log_start_offset} up to {end_offset}.",
+            )
+        if upper_offset is not None and upper_offset <= start_offset:
+            return empty_slice(start_offset)
+        whole = upper_offset is None or upper_offset >= end_offset
+        position = self._tail_hints.get(start_offset)
+        if whole and position is not None:
+            plan = ReadSlice(
+                handle=active.handle(),
+                start_offset=start_offset,
+                position=position,
+                end=active.size,
+                max_bytes=max_bytes,
+                find_offset=EXACT,
+                min_one_batch=min_one_batch,
+            )
+            if plan.length == active.size - position:
+                self._remember_tail(end_offset, active.size)
+            return plan
+        upper = None if whole else upper_offset
+        return self._plan_by_index(start_offset, max_bytes=max_bytes, upper=upper, min_one_batch=min_one_batch)
+
+    def _plan_by_index(self, start_offset: int, *, max_bytes: int, upper: int | None, min_one_batch: bool) -> ReadSlice:
+        with self._storage_errors():
+            index = self._segments.floor_index(start_offset)
+            while index + 1 < len(self._segments) and not self._segments[index].reaches(start_offset):
+                index += 1
+            segment = self._segments[index]
+            if upper is not None and upper >= self._segments.upper_bound(index, self.log_end_offset):
+                upper = None
+            plan = plan_in_segment(
+                segment, start_offset, max_bytes=max_bytes, upper_offset=upper, min_one_batch=min_one_batch
+            )
+        if segment is self._active and upper is None and plan.length == plan.end - plan.position:
+            self._remember_tail(self.log_end_offset, segment.size)
+        return plan
+
+    def _remember_tail(self, end_offset: int, position: int) -> None:
+        hints = self._tail_hints
+        if end_offset not in hints:
+            if len(hints) >= _MAX_TAIL_HINTS:
+                del hints[next(iter(hints))]
+            hints[end_offset] = position
+
+    def aborted_transactions(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions that a read_committed consumer of [start, upper) must know."""
+        found: list[AbortedTransaction] = []
+        with self._storage_errors():
+            for segment in self._segments.from_offset(start_offset):
+                entries, complete = overlapping(segment.aborted(), start_offset, upper_offset)
+                found += entries
+                if complete:
+                    break
+        return found
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """Return the first record whose timestamp is not below the given one. May wait for the disk."""
+        with self._storage_errors():
+            return find_by_timestamp(self._segments, timestamp, self.local_log_start_offset)
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """Return the first record with the largest timestamp. May wait for the disk."""
+        with self._storage_errors():
+            return find_max_timestamp(self._segments)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """Return the largest epoch not above the given one and where it ends (OffsetForLeaderEpoch)."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)

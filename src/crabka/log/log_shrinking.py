@@ -1,0 +1,143 @@
+"""The shrinking side of a partition log: DeleteRecords, truncation, retention."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from crabka.errors import OperationError
+from crabka.log import retention
+from crabka.log.log_state import LogState
+from crabka.log.replay import rebuild_producer_state
+from crabka.log.segment import Segment
+
+
+class LogShrinking(LogState):
+    """Moving the log start up and the log end down."""
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log start up to `offset` (-1: the high watermark); return the new log start.
+
+        Segments below go with the next retention run. Raises OperationError (OFFSET_OUT_OF_RANGE) above the
+        high watermark.
+        """
+        target = self.high_watermark if offset == -1 else offset
+        if target > self.high_watermark or target < 0:
+            raise OperationError(
+                ErrorCode.offset_out_of_range,
+                f"Cannot increment the log start offset to {target} of partition {self.topic}-{self.partition} since "
+                f"it is larger than the high watermark {self.high_watermark}",
+            )
+        self._raise_log_start(target)
+        return self.log_start_offset
+
+    def _raise_log_start(self, offset: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+            if self.recovery_point < offset:
+                self.recovery_point = offset
+
+    def truncate_to(self, offset: int, *, now_ms: int = 0) -> bool:
+        """Drop everything from `offset` on; return whether anything went. Durable on return.
+
+        A batch that holds the offset goes as a whole, so the log may end lower.
+
+        The owner must checkpoint the lowered recovery point before it appends again.
+        """
+        if offset >= self.log_end_offset:
+            return False
+        if offset <= self._segments.first.base_offset:
+            self.truncate_fully(offset, now_ms=now_ms)
+            return True
+        with self._storage_errors():
+            index = self._segments.floor_index(offset - 1)
+            self._delete_segments(self._segments.drop_from(index + 1), now_ms)
+            self._active = self._segments.active
+            if not self._active.is_active:
+                self._active.activate(self._active.load_indexes(), self.config, now_ms)
+            end_offset = self._active.truncate(offset)
+            if end_offset < self.log_start_offset <= offset:
+                # The rest of the batch at the log start went; what lies before it was deleted long ago.
+                self.truncate_fully(self.log_start_offset, now_ms=now_ms)
+            else:
+                self.log_start_offset = min(self.log_start_offset, end_offset)
+                self._after_truncation(end_offset)
+        return True
+
+    def truncate_fully(self, offset: int, *, now_ms: int = 0) -> None:
+        """Drop everything and start again, empty, at `offset`. Durable on return."""
+        with self._storage_errors():
+            self._delete_segments(self._segments.drop_from(0), now_ms)
+            self._new_segment(offset, now_ms)
+            self.leader_epochs.clear()
+            self._snapshots.remove_outside(0, -1)
+            self.producer_state.load([], offset)
+            self.log_end_offset = self.log_start_offset = offset
+            self._after_truncation(offset)
+
+    def _after_truncation(self, offset: int) -> None:
+        self._truncations += 1
+        self._unsynced = [segment for segment in self._unsynced if segment in self._segments and not segment.is_active]
+        self._tail_hints.clear()
+        self._context.fs.fsync_dir(self.path)
+        self.log_end_offset = max(offset, self._segments.first.base_offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.leader_epochs.truncate_from_end(offset)
+        rebuild_producer_state(
+            self.producer_state, self._snapshots, self._segments, start=self.log_start_offset, end=self.log_end_offset
+        )
+        self.set_high_watermark(min(self.high_watermark, self.log_end_offset))
+
+    def apply_retention(self, now_ms: int) -> list[Segment]:
+        """Drop the segments that age, size and log start no longer keep; return them."""
+        self.expire_by_retention(now_ms)
+        return self.delete_below_log_start(now_ms)
+
+    def expire_by_retention(self, now_ms: int) -> bool:
+        """Move the log start behind the segments that age and size no longer keep; return whether it moved.
+
+        The owner checkpoints log starts before it calls `delete_below_log_start`: a crash in the middle of deleting
+        may bring any of the files back, and only the log start tells that they are old.
+        """
+        config, before = self.config, self.log_start_offset
+        if config.delete and not config.remote_storage_enable:
+            # What is in the remote tier, and so may leave this disk, is the tier's to say.
+            if config.retention_bytes >= 0:
+                self._expire(retention.expired_by_size(self.size_bytes, config.retention_bytes))
+            if config.retention_ms >= 0:
+                self._expire(retention.expired_by_time(now_ms, config.retention_ms))
+        return self.log_start_offset > before
+
+    def delete_below_log_start(self, now_ms: int) -> list[Segment]:
+        """Drop the segments that lie wholly below the log start; return them."""
+        with self._storage_errors():
+            count = self._count_deletable(retention.expired_by_log_start(self.log_start_offset))
+            if count == 0:
+                return []
+            if count == len(self._segments):
+                # A log is never without a segment, and the new one must know where the log ends.
+                self._roll(now_ms)
+            dropped = self._segments.drop_first(count)
+            self._unsynced = [segment for segment in self._unsynced if segment not in dropped]
+            self._delete_segments(dropped, now_ms)
+            for segment in dropped:
+                self._snapshots.remove(segment.base_offset)
+        return dropped
+
+    def _expire(self, expired: retention.Expired) -> None:
+        with self._storage_errors():
+            count = self._count_deletable(expired)
+            if count:
+                self._raise_log_start(self._segments.upper_bound(count - 1, self.log_end_offset))
+
+    def _count_deletable(self, expired: retention.Expired) -> int:
+        return retention.count_deletable(
+            self._segments, end=self.high_watermark, log_end=self.log_end_offset, expired=expired
+        )
+
+    def _delete_segments(self, segments: list[Segment], now_ms: int) -> None:
+        due_ms = now_ms + self.config.file_delete_delay_ms
+        for segment in segments:
+            segment.delete_later(due_ms)
+        self._names_dirty = True
+        self._deletions += 1

@@ -1,0 +1,158 @@
+"""The state that all parts of a partition log share, and the steps that several of them take.
+
+Owns segments, producer state, leader epochs, the offsets that delimit the log, and rolling. The parts that append,
+read, shrink and flush build on it; `partition_log.PartitionLog` joins them.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from crabka.errors import StorageError
+from crabka.ids import TopicPartition
+from crabka.log.append import needs_preparation
+from crabka.log.leader_epochs import LeaderEpochCache
+from crabka.log.producer_state import ProducerStateManager
+from crabka.log.segment import Segment
+
+if TYPE_CHECKING:
+    from crabka.config.topic import TopicConfig
+    from crabka.log.recovery import LoadedLog
+    from crabka.log.segment import SegmentContext
+
+
+class LogState:
+    """An open log without what can be done with it."""
+
+    def __init__(
+        self, context: SegmentContext, topic_partition: TopicPartition, config: TopicConfig, loaded: LoadedLog
+    ) -> None:
+        self.topic = topic_partition.topic
+        self.partition = topic_partition.partition
+        self.topic_id = loaded.topic_id
+        self.path = loaded.path
+        self.config = config
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.high_watermark = loaded.high_watermark
+        self.leader_epochs: LeaderEpochCache = loaded.leader_epochs
+        self.producer_state: ProducerStateManager = loaded.producer_state
+        self.last_flush_ms = loaded.now_ms
+        self._context = context
+        self._snapshots = loaded.snapshots
+        self._segments = loaded.segments
+        self._active = loaded.segments.active
+        # Files or names were created since the last flush.
+        self._names_dirty = loaded.names_dirty
+        self._tail_hints: dict[int, int] = {}
+        self._truncations = 0
+        # Sealed, but their index files are not durable yet.
+        self._unsynced: list[Segment] = []
+        # How often segments were deleted, and how many of these deletions a crash can no longer undo.
+        self._deletions = self._durable_deletions = 0
+        self._segment_bytes = config.effective_segment_bytes
+        # Batches must be looked into or rewritten before they are appended (`prepare_batch`).
+        self.prepares_batches = needs_preparation(config)
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition of the log."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def log_dir(self) -> str:
+        """The log dir that the log lies in."""
+        return posixpath.dirname(self.path)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches on disk."""
+        return self._segments.size_bytes
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """The first offset on this disk; above the log start only if older segments are in the remote tier."""
+        return max(self.log_start_offset, self._segments.first.base_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """All transactions below are decided, and replicated as far as the high watermark."""
+        unstable = self.producer_state.first_unstable_offset
+        if unstable is None:
+            return self.high_watermark
+        # The begin of an open transaction may be deleted already.
+        return min(max(unstable, self.log_start_offset), self.high_watermark)
+
+    @property
+    def segment_base_offsets(self) -> list[int]:
+        """Base offsets of all segments, the active one last."""
+        return self._segments.bases
+
+    def set_high_watermark(self, offset: int) -> None:
+        """Move the high watermark, kept between log start and log end."""
+        if offset > self.log_end_offset:
+            offset = self.log_end_offset
+        elif offset < self.log_start_offset:
+            offset = self.log_start_offset
+        self.high_watermark = offset
+        self.producer_state.on_high_watermark(offset)
+
+    def update_config(self, config: TopicConfig) -> None:
+        """Run with other settings from now on."""
+        self.config = config
+        self._segment_bytes = config.effective_segment_bytes
+        self.prepares_batches = needs_preparation(config)
+        with self._storage_errors():
+            self._active.configure(config)
+
+    def roll_if_needed(self, now_ms: int) -> bool:
+        """Start a new segment if the active one has batches and `segment.ms` has passed. Return whether it did."""
+        due = now_ms > min(self._active.roll_timestamp, self._active.roll_at_ms)
+        if due:
+            self._roll(now_ms)
+        return due
+
+    def roll(self, now_ms: int) -> None:
+        """Start a new segment at the log end, unless the active one is empty and begins there."""
+        if self._active.size > 0 or self._active.base_offset != self.log_end_offset:
+            self._roll(now_ms)
+
+    def _roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
+        """Seal the active segment and return a new one. Sealed segments become durable with the next flush."""
+        base_offset = self.log_end_offset if base_offset is None else base_offset
+        if self._active.size == 0 and self._active.base_offset == base_offset:
+            return self._active
+        with self._storage_errors():
+            self._active.seal()
+            self._unsynced.append(self._active)
+            self._take_snapshot(base_offset)
+            return self._new_segment(base_offset, now_ms)
+
+    def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
+        segment = Segment(self._context, self.path, base_offset, 0)
+        segment.activate(segment.empty_indexes(), self.config, now_ms)
+        self._segments.add(segment)
+        self._active = segment
+        self._tail_hints.clear()
+        self._names_dirty = True
+        return segment
+
+    def _take_snapshot(self, offset: int) -> None:
+        self.producer_state.map_end_offset = offset
+        if offset > self._snapshots.latest:
+            self._snapshots.write(offset, self.producer_state.entries.values())
+            self._names_dirty = True
+
+    def _storage_error(self, error: OSError) -> StorageError:
+        return StorageError(self.log_dir, f"{self.topic}-{self.partition}: {error}")
+
+    @contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._storage_error(error) from error
