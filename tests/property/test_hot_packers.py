@@ -200,7 +200,7 @@ def test_fetch_response_equals_kio(
     topics: list[FetchTopicResult],
     nodes: list[NodeEndpoint],
 ) -> None:
-    packed = b"".join(pack_fetch_response(version, correlation_id, *head, topics, nodes))
+    packed = b"".join(pack_fetch_response(version, correlation_id, *head, topics, node_endpoints=nodes))
     entity = fetch_entity(version, head, topics, nodes)
     assert packed == expected_frame(ApiKey.FETCH, version, correlation_id, entity)
 

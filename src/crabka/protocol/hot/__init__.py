@@ -7,8 +7,8 @@ from crabka.protocol.hot.fetch_response import (
 )
 from crabka.protocol.hot.primitives import NodeEndpoint
 from crabka.protocol.hot.produce_request import (
+    ProduceBody,
     ProducePartition,
-    ProduceRequest,
     ProduceTopic,
     read_produce_request,
 )
@@ -22,9 +22,9 @@ __all__ = [
     "FetchPartitionResult",
     "FetchTopicResult",
     "NodeEndpoint",
+    "ProduceBody",
     "ProducePartition",
     "ProducePartitionResult",
-    "ProduceRequest",
     "ProduceTopic",
     "ProduceTopicResult",
     "pack_fetch_response",

@@ -109,6 +109,7 @@ def pack_fetch_response(
     error_code: int,
     session_id: int,
     topics: Sequence[FetchTopicResult],
+    *,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Buffer]:
     """Return the whole frame, length and header included, as buffers to be written in order."""

@@ -45,7 +45,7 @@ class ProduceTopic(NamedTuple):
     partitions: list[ProducePartition]
 
 
-class ProduceRequest(NamedTuple):
+class ProduceBody(NamedTuple):
     """A Produce request of any version."""
 
     transactional_id: str | None
@@ -59,7 +59,7 @@ def _topic_id(raw: bytes) -> UUID:
     return UUID(bytes=raw)
 
 
-def read_produce_request(version: int, frame: memoryview, offset: int) -> ProduceRequest:
+def read_produce_request(version: int, frame: memoryview, offset: int) -> ProduceBody:
     """Decode the body that starts at `offset`; `frame` must be read-only or be treated so. Raises WireError."""
     try:
         if version >= 9:
@@ -78,7 +78,7 @@ def read_produce_request(version: int, frame: memoryview, offset: int) -> Produc
     return request
 
 
-def _maybe_read_single(version: int, frame: memoryview, position: int) -> ProduceRequest | None:
+def _maybe_read_single(version: int, frame: memoryview, position: int) -> ProduceBody | None:
     """Read the usual request in a straight line: no transaction, one topic, one partition, no tagged fields.
 
     Returns None for everything else, malformed or not.
@@ -105,10 +105,10 @@ def _maybe_read_single(version: int, frame: memoryview, position: int) -> Produc
     if length == 0 or frame[end : end + 3] != _NO_TAGS_THREE_TIMES:
         return None
     topic = _new(ProduceTopic, (name, topic_id, [_new(ProducePartition, (partition, frame[position:end]))]))
-    return _new(ProduceRequest, (None, acks, timeout_ms, [topic]))
+    return _new(ProduceBody, (None, acks, timeout_ms, [topic]))
 
 
-def _read_flexible(version: int, frame: memoryview, position: int) -> tuple[ProduceRequest, int]:
+def _read_flexible(version: int, frame: memoryview, position: int) -> tuple[ProduceBody, int]:
     transactional_id: str | None = None
     if frame[position]:
         transactional_id, position = _compact_text(frame, position)
@@ -129,7 +129,7 @@ def _read_flexible(version: int, frame: memoryview, position: int) -> tuple[Prod
         position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
         topics.append(ProduceTopic(name, topic_id, partitions))
     position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
+    return ProduceBody(transactional_id, acks, timeout_ms, topics), position
 
 
 def _read_flexible_partitions(frame: memoryview, position: int) -> tuple[list[ProducePartition], int]:
@@ -149,7 +149,7 @@ def _read_flexible_partitions(frame: memoryview, position: int) -> tuple[list[Pr
     return partitions, position
 
 
-def _read_legacy(frame: memoryview, position: int) -> tuple[ProduceRequest, int]:
+def _read_legacy(frame: memoryview, position: int) -> tuple[ProduceBody, int]:
     transactional_id, position = _legacy_text(frame, position)
     acks, timeout_ms = _unpack_acks_timeout(frame, position)
     (topic_count,) = _unpack_i32(frame, position + 6)
@@ -171,7 +171,7 @@ def _read_legacy(frame: memoryview, position: int) -> tuple[ProduceRequest, int]
             position += max(length, 0)
             partitions.append(ProducePartition(index, records))
         topics.append(ProduceTopic(name, ZERO_UUID, partitions))
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
+    return ProduceBody(transactional_id, acks, timeout_ms, topics), position
 
 
 def _compact_text(frame: memoryview, position: int) -> tuple[str, int]:
