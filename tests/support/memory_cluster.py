@@ -14,10 +14,10 @@ from typing import Any
 
 from crabka._kio import ErrorCode
 from crabka.ports import Network
-from crabka.protocol.apis import ApiKey
+from crabka.protocol.apis import ApiKey, ms
 from crabka.records.header import BatchHeader, add_sequence, iter_headers, parse_header, patched_prefix
 from crabka.records.record import Record, decode_records
-from tests.support.scripted_broker import DisconnectError, ReceivedRequest, ScriptedBroker
+from tests.support.scripted_broker import DisconnectError, Later, ReceivedRequest, ScriptedBroker
 
 Fault = ErrorCode | type[DisconnectError]
 
@@ -213,7 +213,11 @@ class MemoryCluster:
             topics.append(
                 types.new("FetchableTopicResponse", topic=name, topic_id=self.topic_ids[name], partitions=answers)
             )
-        return types.message(throttle_time=0, error_code=ErrorCode.none, session_id=0, responses=topics)
+        answer = types.message(throttle_time=0, error_code=ErrorCode.none, session_id=0, responses=topics)
+        is_idle = not any(
+            part.records or part.error_code is not ErrorCode.none for topic in topics for part in topic.partitions
+        )
+        return Later(ms(request.body.max_wait), answer) if is_idle else answer
 
     def _fetch_partition(
         self, node_id: int, request: ReceivedRequest, name: str, wanted: Any, fault: ErrorCode | None

@@ -24,6 +24,13 @@ class SilentlyIgnored:
 NO_ANSWER = SilentlyIgnored()
 
 
+class Later(NamedTuple):
+    """Returned by an answer function: answer after a while, as a long poll does."""
+
+    delay_ms: int
+    answer: Any
+
+
 class ReceivedRequest(NamedTuple):
     """A request as it came."""
 
@@ -112,8 +119,13 @@ class _ServerSide(asyncio.Protocol):
             self.transport.close()
             return None
         if answer is not NO_ANSWER:
+            delay_ms, answer = answer if isinstance(answer, Later) else (0, answer)
             tags = b"\x00" if SPECS[api_key].response_header_flexible(version) else b""
-            self.send_frame(struct.pack(">i", correlation_id) + tags + encode_response(answer))
+            response = struct.pack(">i", correlation_id) + tags + encode_response(answer)
+            if delay_ms:
+                asyncio.get_running_loop().call_later(delay_ms / 1000, self.send_frame, response)
+            else:
+                self.send_frame(response)
         return None
 
     def _refuse_version(self, correlation_id: int) -> None:
@@ -125,4 +137,5 @@ class _ServerSide(asyncio.Protocol):
         self.send_frame(struct.pack(">i", correlation_id) + encode_response(answer))
 
     def send_frame(self, frame: bytes) -> None:
-        self.transport.write(struct.pack(">i", len(frame)) + frame)
+        if not self.transport.is_closing():
+            self.transport.write(struct.pack(">i", len(frame)) + frame)
