@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from crabka.ids import DirectoryId, TopicId
     from crabka.metadata.cluster import BrokerRegistration, Endpoint
     from crabka.metadata.image import MetadataImage
-    from crabka.metadata.topics import PartitionImage
     from crabka.metadata.topics import PartitionImage, TopicImage
 
 NO_LEADER = -1
@@ -99,7 +98,10 @@ def unfence_broker(image: MetadataImage, node_id: int) -> Outcome[None]:
     elections = [
         _election(topic.topic_id, index, partition, node_id)
         for topic, index, partition in _partitions(image)
-        if partition.leader == NO_LEADER and _may_lead(partition, node_id)
+        if partition.leader == NO_LEADER
+        and node_id in partition.replicas
+        and _may_lead(partition, node_id)
+        and has_online_replica(broker, partition)
     ]
     return Outcome(None, [unfence, *elections])
 
