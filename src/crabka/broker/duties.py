@@ -56,7 +56,7 @@ async def _apply_retention(context: BrokerContext) -> None:
             each.roll_if_needed(now_ms)
         except StorageError as error:
             context.logs.on_dir_failure(error.log_dir, error)
-    context.logs.run_retention(now_ms)
+    await context.logs.run_retention(now_ms)
 
 
 async def _flush(context: BrokerContext) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import ConfigError, CorruptDataError
 from crabka.ids import TopicPartition
@@ -26,6 +26,21 @@ if TYPE_CHECKING:
     from crabka.ports import File, FileSystem
 
 METADATA_TOPIC = "__cluster_metadata"
+
+
+CHECKPOINT_NAMES = (
+    naming.RECOVERY_POINT_CHECKPOINT,
+    naming.REPLICATION_CHECKPOINT,
+    naming.LOG_START_CHECKPOINT,
+)
+
+
+class CheckpointOffsets(NamedTuple):
+    """What to write into the checkpoint files of a log dir; None leaves a file as it is."""
+
+    recovery_points: Mapping[TopicPartition, int] | None = None
+    high_watermarks: Mapping[TopicPartition, int] | None = None
+    log_starts: Mapping[TopicPartition, int] | None = None
 
 
 @dataclass(slots=True)
@@ -105,17 +120,11 @@ class LogDir:
             # Without it everything is checked from the start: slower, never wrong.
             return {}
 
-    def write_recovery_points(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace the recovery point checkpoint."""
-        write_offset_checkpoint(self._fs, self._path(naming.RECOVERY_POINT_CHECKPOINT), offsets)
-
-    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace the high watermark checkpoint."""
-        write_offset_checkpoint(self._fs, self._path(naming.REPLICATION_CHECKPOINT), offsets)
-
-    def write_log_starts(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace the log start checkpoint."""
-        write_offset_checkpoint(self._fs, self._path(naming.LOG_START_CHECKPOINT), offsets)
+    def write_checkpoints(self, offsets: CheckpointOffsets) -> None:
+        """Replace the checkpoint files for which there are offsets."""
+        for name, values in zip(CHECKPOINT_NAMES, offsets, strict=True):
+            if values is not None:
+                write_offset_checkpoint(self._fs, self._path(name), values)
 
     def write_clean_shutdown(self, broker_epoch: int) -> None:
         """Leave the mark of a clean stop."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError, CrabkaError, StorageError
 from crabka.ids import TopicPartition
 from crabka.log.deletions import Deletions
-from crabka.log.log_dir import LogDir, LogDirContent
+from crabka.log.log_dir import CheckpointOffsets, LogDir, LogDirContent
 from crabka.log.naming import DirectoryKind, marked_name
 from crabka.log.recovery import DAY_MS, OpenOptions, open_log
 from crabka.log.segment import SegmentContext
@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 
 ConfigOf = Callable[[str], TopicConfig]
 IsStray = Callable[[TopicPartition, "uuid.UUID | None"], bool]
-# How to write a checkpoint file, and what to write into it.
-_Picture = tuple[Callable[[Mapping[TopicPartition, int]], None], dict[TopicPartition, int]]
 FailureListener = Callable[[str, "list[TopicPartition]"], None]
 
 
@@ -238,7 +236,7 @@ class LogManager:
 
     # -- duties --------------------------------------------------------------------------------------------------
 
-    def run_retention(self, now_ms: int) -> int:
+    async def run_retention(self, now_ms: int) -> int:
         """Apply retention to all logs and forget silent producers; return how many segments went."""
         moved = set()
         for log in self:
@@ -248,7 +246,7 @@ class LogManager:
             except StorageError as error:
                 self.on_dir_failure(error.log_dir, error)
             log.producer_state.remove_expired(now_ms, self._expiration_ms)
-        self.write_log_start_checkpoints(moved)
+        await self.save_log_starts(moved)
         count = 0
         for log in self:
             try:
@@ -297,86 +295,46 @@ class LogManager:
         else:
             raise error
 
-    def write_checkpoints(self) -> None:
-        """Write recovery points, high watermarks and log starts of all dirs. Waits for the disk; any thread will do."""
-        for path in self.online_dirs:
-            self._checkpoint(path, self._write_all_checkpoints)
-
     async def save_checkpoints(self) -> None:
-        """Do as `write_checkpoints`, with the offsets of now, but wait for the disk in threads."""
-        await self._save(self.online_dirs, self._all_pictures)
+        """Write recovery points, high watermarks and log starts of all dirs, waiting for the disks in threads."""
+        await self._save(self.online_dirs, _all_offsets)
+
+    async def save_recovery_points(self, paths: Iterable[str]) -> None:
+        """Write the recovery points of these dirs: after a truncation, before the log is appended to again."""
+        await self._save(paths, lambda logs: CheckpointOffsets(recovery_points=_recovery_points(logs)))
 
     async def save_log_starts(self, paths: Iterable[str]) -> None:
-        """Do as `write_log_start_checkpoints`, with the offsets of now, but wait for the disk in threads."""
-        await self._save(paths, lambda log_dir, logs: [self._log_starts_picture(log_dir, logs)])
+        """Write the log starts of these dirs: after DeleteRecords, and before retention deletes."""
+        await self._save(paths, lambda logs: CheckpointOffsets(log_starts=_log_starts(logs)))
 
-    async def _save(self, paths: Iterable[str], take: Callable[[LogDir, list[PartitionLog]], list[_Picture]]) -> None:
-        # One after the other: an older picture must never replace a newer one.
+    async def _save(self, paths: Iterable[str], choose: Callable[[list[PartitionLog]], CheckpointOffsets]) -> None:
+        # One after the other: older offsets must never replace newer ones.
         async with self._saving:
-            pictures = {
-                path: take(self._dirs[path], [log for log in self if log.log_dir == path])
-                for path in paths
-                if path not in self._offline
-            }
-            writes = [self._runtime.threads.submit(_write_pictures, each) for each in pictures.values()]
-            for path, outcome in zip(pictures, await asyncio.gather(*writes, return_exceptions=True), strict=True):
+            chosen = {path: choose(self._logs_in(path)) for path in paths if path not in self._offline}
+            writes = [
+                self._runtime.threads.submit(self._dirs[path].write_checkpoints, offsets)
+                for path, offsets in chosen.items()
+            ]
+            for path, outcome in zip(chosen, await asyncio.gather(*writes, return_exceptions=True), strict=True):
                 if isinstance(outcome, OSError):
                     self.on_dir_failure(path, outcome)
                 elif isinstance(outcome, BaseException):
                     raise outcome
 
-    def _all_pictures(self, log_dir: LogDir, logs: list[PartitionLog]) -> list[_Picture]:
-        return [
-            (log_dir.write_recovery_points, {log.topic_partition: log.recovery_point for log in logs}),
-            (log_dir.write_high_watermarks, {log.topic_partition: log.high_watermark for log in logs}),
-            self._log_starts_picture(log_dir, logs),
-        ]
-
-    @staticmethod
-    def _log_starts_picture(log_dir: LogDir, logs: list[PartitionLog]) -> _Picture:
-        kept = (log for log in logs if log.needs_start_checkpoint())
-        return log_dir.write_log_starts, {log.topic_partition: log.log_start_offset for log in kept}
-
-    def write_recovery_checkpoint(self, path: str) -> None:
-        """Write the recovery points of a dir: after a truncation, before the log is appended to again."""
-        self._checkpoint(path, self._write_recovery_points)
-
-    def write_log_start_checkpoints(self, paths: Iterable[str]) -> None:
-        """Write the log starts of these dirs, after DeleteRecords. Waits for the disk."""
-        for path in paths:
-            self._checkpoint(path, self._write_log_starts)
-
-    def _checkpoint(self, path: str, write: Callable[[LogDir, list[PartitionLog]], None]) -> None:
-        try:
-            write(self._dirs[path], [log for log in self if log.log_dir == path])
-        except OSError as error:
-            self.on_dir_failure(path, error)
-
-    def _write_all_checkpoints(self, log_dir: LogDir, logs: list[PartitionLog]) -> None:
-        self._write_recovery_points(log_dir, logs)
-        self._write_positions(log_dir, logs)
-
-    def _write_positions(self, log_dir: LogDir, logs: list[PartitionLog]) -> None:
-        log_dir.write_high_watermarks({log.topic_partition: log.high_watermark for log in logs})
-        self._write_log_starts(log_dir, logs)
-
-    @staticmethod
-    def _write_recovery_points(log_dir: LogDir, logs: list[PartitionLog]) -> None:
-        log_dir.write_recovery_points({log.topic_partition: log.checkpoint_recovery_point for log in logs})
-
-    @staticmethod
-    def _write_log_starts(log_dir: LogDir, logs: list[PartitionLog]) -> None:
-        kept = (log for log in logs if log.needs_start_checkpoint())
-        log_dir.write_log_starts({log.topic_partition: log.log_start_offset for log in kept})
+    def _logs_in(self, path: str) -> list[PartitionLog]:
+        return [log for log in self._logs.values() if log.log_dir == path]
 
     # -- stopping ------------------------------------------------------------------------------------------------
 
     async def shutdown(self, broker_epoch: int = -1) -> None:
         """Close all logs cleanly, write the checkpoints and the mark of a clean stop, give the dirs back."""
         await asyncio.gather(*self._flushing.values(), return_exceptions=True)
-        by_dir: dict[str, list[PartitionLog]] = {path: [] for path in self.online_dirs}
-        for log in self:
-            by_dir[log.log_dir].append(log)
+        async with self._saving:
+            await self._close_dirs({path: self._logs_in(path) for path in self.online_dirs}, broker_epoch)
+        self._logs.clear()
+        self.unlock()
+
+    async def _close_dirs(self, by_dir: dict[str, list[PartitionLog]], broker_epoch: int) -> None:
         closing = [
             self._runtime.threads.submit(self._close_dir, path, logs, broker_epoch) for path, logs in by_dir.items()
         ]
@@ -386,18 +344,25 @@ class LogManager:
                 self.on_dir_failure(path, outcome)
             elif isinstance(outcome, BaseException):
                 raise outcome
-        self._logs.clear()
-        self.unlock()
 
     def _close_dir(self, path: str, logs: list[PartitionLog], broker_epoch: int) -> None:
         for log in logs:
             log.close(clean=True)
+        offsets = _all_offsets(logs)
         # All is durable, indexes as well, so the recovery points are the log ends, as Kafka leaves them.
-        self._dirs[path].write_recovery_points({log.topic_partition: log.recovery_point for log in logs})
-        self._write_positions(self._dirs[path], logs)
+        ends = {log.topic_partition: log.recovery_point for log in logs}
+        self._dirs[path].write_checkpoints(offsets._replace(recovery_points=ends))
         self._dirs[path].write_clean_shutdown(broker_epoch)
 
 
-def _write_pictures(pictures: Sequence[_Picture]) -> None:
-    for write, offsets in pictures:
-        write(offsets)
+def _all_offsets(logs: list[PartitionLog]) -> CheckpointOffsets:
+    high_watermarks = {log.topic_partition: log.high_watermark for log in logs}
+    return CheckpointOffsets(_recovery_points(logs), high_watermarks, _log_starts(logs))
+
+
+def _recovery_points(logs: list[PartitionLog]) -> dict[TopicPartition, int]:
+    return {log.topic_partition: log.checkpoint_recovery_point for log in logs}
+
+
+def _log_starts(logs: list[PartitionLog]) -> dict[TopicPartition, int]:
+    return {log.topic_partition: log.log_start_offset for log in logs if log.needs_start_checkpoint()}

@@ -110,8 +110,11 @@ class LogState:
             self._active.configure(config)
 
     def roll_if_needed(self, now_ms: int) -> bool:
-        """Start a new segment if the active one has batches and `segment.ms` has passed. Return whether it did."""
-        due = now_ms > min(self._active.roll_timestamp, self._active.roll_at_ms)
+        """Start a new segment if the active one has batches and is open for `segment.ms`. Return whether it did.
+
+        Goes by the clock, so that a log with old timestamps does not roll at every call.
+        """
+        due = self._active.size > 0 and now_ms - self._active.created_ms > self.config.segment_ms
         if due:
             self._roll(now_ms)
         return due
