@@ -172,16 +172,12 @@ class Cluster:
         deadline_ms = self.runtime.clock.monotonic_ms() + self.settings.metadata_timeout_ms
         backoff = self.backoff()
         while True:
-            await self.refresh([name])
-            found = self.view.topics.get(name)
-            if found is not None:
-                return found
-            code = self.view.topic_errors.get(name, ErrorCode.unknown_topic_or_partition)
-            may_appear = code is ErrorCode.leader_not_available or self.settings.allow_auto_topic_creation
+            failure = await self._look_up(name)
+            if failure is None:
+                return self.view.topics[name]
             pause_ms = backoff.next_ms()
-            late = self.runtime.clock.monotonic_ms() + pause_ms > deadline_ms
-            if not (may_appear and code.retriable) or late:
-                raise OperationError(code, f"topic {name}: {code.name}")
+            if not self._may_appear(failure) or self.runtime.clock.monotonic_ms() + pause_ms > deadline_ms:
+                raise failure
             await asyncio.sleep(pause_ms / 1000)
 
     async def partition(self, partition: TopicPartition) -> PartitionMetadata:
@@ -198,6 +194,23 @@ class Cluster:
         if found.leader < 0:
             raise OperationError(ErrorCode.leader_not_available, f"partition {partition} has no leader")
         return found
+
+    async def _look_up(self, name: str) -> OperationError | ClientNetworkError | None:
+        """Ask for a topic; return why it is not known now, None if it is."""
+        try:
+            await self.refresh([name])
+        except ClientNetworkError as error:
+            return error
+        if name in self.view.topics:
+            return None
+        code = self.view.topic_errors.get(name, ErrorCode.unknown_topic_or_partition)
+        return OperationError(code, f"topic {name}: {code.name}")
+
+    def _may_appear(self, failure: OperationError | ClientNetworkError) -> bool:
+        if isinstance(failure, ClientNetworkError):
+            return True
+        is_coming = failure.error_code is ErrorCode.leader_not_available or self.settings.allow_auto_topic_creation
+        return is_coming and failure.retriable
 
     def _fresh_topic(self, name: str) -> TopicMetadata | None:
         age_ms = self.runtime.clock.monotonic_ms() - self._refreshed_at_ms.get(name, 0)

@@ -215,7 +215,15 @@ class Fetcher:
         if self._settings.offset_reset is OffsetReset.NONE:
             raise OperationError(ErrorCode.offset_out_of_range, f"{partitions[0]} has no position and no reset policy")
         timestamp = EARLIEST if self._settings.offset_reset is OffsetReset.EARLIEST else LATEST
-        for partition, offset in (await self._list_offsets(partitions, timestamp)).items():
+        try:
+            found = await self._list_offsets(partitions, timestamp)
+        except (OperationError, ClientNetworkError) as error:
+            if isinstance(error, OperationError) and not error.retriable:
+                raise
+            for partition in partitions:
+                self._pause(self._assignments[partition])
+            return
+        for partition, offset in found.items():
             assignment = self._assignments.get(partition)
             # A seek while the broker was asked wins.
             if assignment is not None and assignment.fetch_offset is None:

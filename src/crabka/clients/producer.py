@@ -26,6 +26,7 @@ from crabka.clients.accumulator import (
 from crabka.clients.cluster import Cluster
 from crabka.clients.delivery import PartitionOutcome, Verdict, judge, produce_request, read_outcomes
 from crabka.clients.errors import ClientClosedError, ClientNetworkError, RequestTimeoutError
+from crabka.clients.metadata import TopicMetadata
 from crabka.clients.partitioner import StickyPartitioner, partition_for_key
 from crabka.errors import ConfigError, CrabkaError, OperationError
 from crabka.ids import TopicPartition
@@ -103,7 +104,8 @@ class Producer:
     ) -> asyncio.Future[RecordMetadata]:
         """Queue a record and return a future for where it lands; waits while the buffer is full.
 
-        Raises OperationError for an unknown topic or partition and for a record beyond `max_request_bytes`.
+        Raises OperationError for an unknown topic or partition and for a record beyond `max_request_bytes`, and
+        ClientNetworkError when no broker tells about the topic in time.
         """
         size = record_size(key, value, headers)
         if size + HEADER_SIZE > self._settings.max_request_bytes:
@@ -111,7 +113,7 @@ class Producer:
         metadata = await self._cluster.topic(topic)
         await self._wait_for_room(size)
         if partition is None:
-            partition = self._choose_partition(topic, key, size)
+            partition = self._choose_partition(metadata, key, size)
         elif partition not in metadata.partitions:
             raise OperationError(ErrorCode.unknown_topic_or_partition, f"partition {topic}-{partition} does not exist")
         now_ms = self._clock.now_ms()
@@ -140,15 +142,14 @@ class Producer:
         self._fail_everything(ClientClosedError("the producer is closed"))
         await self._scope.close()
 
-    def _choose_partition(self, topic: str, key: bytes | None, size: int) -> int:
-        # The topic was looked up just before; a refresh meanwhile can only have added partitions or leaders.
-        partitions = self._cluster.view.topics[topic].partitions
+    def _choose_partition(self, topic: TopicMetadata, key: bytes | None, size: int) -> int:
+        partitions = topic.partitions
         if key is not None:
             return partition_for_key(key, len(partitions))
-        sticky = self._sticky.get(topic)
+        sticky = self._sticky.get(topic.name)
         if sticky is None:
             sticky = StickyPartitioner(self._cluster.runtime.rng, self._settings.batch_bytes)
-            self._sticky[topic] = sticky
+            self._sticky[topic.name] = sticky
         return sticky.choose([p.partition for p in partitions.values() if p.leader >= 0] or list(partitions), size)
 
     def _append(self, partition: TopicPartition, record: Record, size: int) -> asyncio.Future[RecordMetadata]:

@@ -100,6 +100,18 @@ def test_topic_that_is_created_on_demand_is_waited_for() -> None:
     simulate(test)
 
 
+def test_topic_lookup_waits_for_a_broker_until_its_time_is_over() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.close()
+        async with simulation.connect(ClusterSettings(metadata_timeout_ms=5_000)) as cluster:
+            started_s = simulation.loop.time()
+            with pytest.raises(ClientNetworkError):
+                await cluster.topic("t")
+            assert 3 < simulation.loop.time() - started_s <= 5
+
+    simulate(test)
+
+
 def test_next_broker_is_asked_when_one_is_gone() -> None:
     async def test(simulation: ClientSimulation) -> None:
         simulation.brokers.create_topic("t")

@@ -17,7 +17,7 @@ from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.errors import CorruptBatchError
 from crabka.records.record import Record
-from tests.support.client_simulation import ClientSimulation, simulate
+from tests.support.client_simulation import CLIENT_HOST, ClientSimulation, simulate
 from tests.support.memory_cluster import MemoryPartition
 from tests.support.scripted_broker import DisconnectError
 
@@ -167,6 +167,22 @@ def test_passing_failures_are_survived(fault: ErrorCode | type[DisconnectError])
         async with simulation.connect() as cluster, Fetcher(cluster, FROM_START) as fetcher:
             fetcher.assign([T0])
             assert len(await read_all(fetcher, 12)) == 12
+
+    simulate(test)
+
+
+def test_unreachable_leader_is_waited_for_when_the_position_is_not_known() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        fill(partition, 1)
+        settings = FetcherSettings(offset_reset=OffsetReset.EARLIEST, request_timeout_ms=500)
+        async with simulation.connect() as cluster, Fetcher(cluster, settings) as fetcher:
+            await cluster.topic("t")
+            simulation.network.partition(CLIENT_HOST, "broker-1")
+            fetcher.assign([T0])
+            assert await fetcher.poll(10_000) == []
+            simulation.network.heal(CLIENT_HOST, "broker-1")
+            assert len(await fetcher.poll(60_000)) == 3
 
     simulate(test)
 

@@ -144,6 +144,30 @@ def test_crashed_broker_is_waited_for_until_the_delivery_time_is_over() -> None:
     simulate(test)
 
 
+def test_sending_survives_a_restart_of_the_only_broker() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster, Producer(cluster, SMALL_BATCHES) as producer:
+            await producer.send_and_wait("t", b"before")
+            simulation.brokers.close()
+            sending = asyncio.ensure_future(send_all(producer))
+            await asyncio.sleep(5)
+            assert not sending.done()
+            await simulation.brokers.brokers[1].listen(
+                simulation.network.host("broker-1"), *simulation.brokers.addresses[1]
+            )
+            await sending
+        assert values(partition) == [b"before", *NUMBERS]
+
+    async def send_all(producer: Producer) -> None:
+        for value in NUMBERS:
+            await producer.send("t", value)
+            await asyncio.sleep(0.01)
+        await producer.flush()
+
+    simulate(test)
+
+
 def test_silent_broker_is_given_up_after_the_request_timeout() -> None:
     async def test(simulation: ClientSimulation) -> None:
         simulation.brokers.create_topic("t")
