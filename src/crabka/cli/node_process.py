@@ -120,8 +120,8 @@ async def _wait_for_end(node: Node, stop: asyncio.Event) -> int:
 
 
 def _format_if_new(runtime: Runtime, config: ServerConfig) -> None:
-    from crabka.quorum.formatting import format_storage, is_formatted, new_cluster_id
+    from crabka.quorum.formatting import format_storage, is_formatted
 
     if not is_formatted(runtime.fs, config.metadata_log_dir):
-        format_storage(runtime, config, new_cluster_id(runtime), ignore_formatted=True)
+        format_storage(runtime, config, None, ignore_formatted=True)
         log.info("formatted %s", ", ".join(config.log_dirs))

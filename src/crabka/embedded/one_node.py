@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from crabka.broker.node import Node
 from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
-from crabka.quorum.formatting import format_storage, is_formatted, new_cluster_id
+from crabka.quorum.formatting import format_storage, is_formatted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ async def start_one_node(
     properties = {**one_node_properties(data_dir, host, port), **settings}
     config, warnings = ServerConfig.from_properties(properties)
     if not all(is_formatted(runtime.fs, directory) for directory in config.log_dirs):
-        format_storage(runtime, config, new_cluster_id(runtime), ignore_formatted=True)
+        format_storage(runtime, config, None, ignore_formatted=True)
     node = Node(config, runtime)
     await node.start()
     return node, warnings

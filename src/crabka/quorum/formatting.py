@@ -20,6 +20,7 @@ from crabka.metadata.meta_properties import FILE_NAME as META_PROPERTIES
 from crabka.metadata.meta_properties import MetaProperties, render_meta_properties
 from crabka.quorum.metadata_log import DIRECTORY_NAME
 from crabka.quorum.snapshots import BOOTSTRAP_FILE, Snapshot, SnapshotId, write_snapshot
+from crabka.quorum.storage import read_meta_properties
 from crabka.quorum.voters import VoterEndpoint, VoterNode
 from crabka.vfs import write_atomic
 
@@ -47,7 +48,7 @@ class FormatPlan:
 def format_storage(
     runtime: Runtime,
     config: ServerConfig,
-    cluster_id: str,
+    cluster_id: str | None,
     *,
     standalone: bool = True,
     initial_controllers: Sequence[VoterNode] = (),
@@ -57,9 +58,12 @@ def format_storage(
     """Format the log dirs of a node; return those that were written, skipping formatted ones if asked to.
 
     `standalone` makes this node the only voter; `initial_controllers` names the voters instead, and with neither the
-    node has no quorum of its own. Raises ConfigError for a formatted directory or a feature level that does not exist.
+    node has no quorum of its own. Without a cluster id that of the formatted directories is taken, else a new one.
+    Raises ConfigError for a formatted directory, for one of another cluster or node, and for a feature level that does
+    not exist.
     """
     dirs = list(dict.fromkeys([*config.log_dirs, config.metadata_log_dir]))
+    cluster_id = _agreed_cluster_id(runtime, config.node_id, dirs, cluster_id)
     ids = {directory: new_directory_id(runtime) for directory in dirs}
     voters = tuple(initial_controllers)
     mine = next((voter for voter in voters if voter.voter_id == config.node_id), None)
@@ -135,6 +139,20 @@ def new_directory_id(runtime: Runtime) -> UUID:
 def new_cluster_id(runtime: Runtime) -> str:
     """Return a random cluster id, as `kafka-storage random-uuid` prints it."""
     return uuid_to_text(new_directory_id(runtime))
+
+
+def _agreed_cluster_id(runtime: Runtime, node_id: int, dirs: Sequence[str], wanted: str | None) -> str:
+    """Return the cluster id that new directories must have to fit those that are formatted."""
+    for directory in dirs:
+        if not is_formatted(runtime.fs, directory):
+            continue
+        known = read_meta_properties(runtime.fs, directory)
+        if known.node_id != node_id:
+            raise ConfigError(f"{directory} belongs to node {known.node_id}, not to {node_id}")
+        if wanted is not None and known.cluster_id != wanted:
+            raise ConfigError(f"{directory} belongs to cluster {known.cluster_id}, not to {wanted}")
+        wanted = known.cluster_id
+    return wanted or new_cluster_id(runtime)
 
 
 def _format_directory(fs: FileSystem, directory: str, plan: FormatPlan, now_ms: int) -> None:

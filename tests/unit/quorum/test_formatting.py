@@ -108,6 +108,23 @@ def test_formatted_directories_can_be_ignored() -> None:
     assert read_meta_properties(runtime.fs, "/d1") == before
 
 
+def test_a_new_directory_joins_the_cluster_of_the_others() -> None:
+    runtime = _runtime()
+    format_storage(runtime, _config(log_dirs="/d1"), None)
+    known = read_meta_properties(runtime.fs, "/d1").cluster_id
+    format_storage(runtime, _config(log_dirs="/d1,/d2"), None, ignore_formatted=True)
+    assert read_meta_properties(runtime.fs, "/d2").cluster_id == known
+
+
+def test_directories_of_another_cluster_or_node_are_refused() -> None:
+    runtime = _runtime()
+    format_storage(runtime, _config(log_dirs="/d1"), "cluster")
+    with pytest.raises(ConfigError, match="belongs to cluster cluster, not to other"):
+        format_storage(runtime, _config(log_dirs="/d1,/d2"), "other", ignore_formatted=True)
+    with pytest.raises(ConfigError, match="belongs to node 1, not to 2"):
+        format_storage(runtime, _config(log_dirs="/d1,/d2", node_id="2"), None, ignore_formatted=True)
+
+
 def test_foreign_files_are_no_obstacle() -> None:
     runtime = _runtime()
     runtime.fs.makedirs("/d1/lost+found")
