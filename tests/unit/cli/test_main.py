@@ -50,7 +50,7 @@ def test_ctrl_c_is_told_as_shells_tell_it(monkeypatch: pytest.MonkeyPatch) -> No
     def interrupted(name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(main.importlib, "import_module", interrupted)
+    monkeypatch.setattr("importlib.import_module", interrupted)
     assert main.execute(["topics"]) == main.EXIT_INTERRUPTED
 
 

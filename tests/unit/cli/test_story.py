@@ -9,6 +9,7 @@ import pytest
 
 from crabka.cli import story
 from crabka.cli.session import with_cluster
+from crabka.clients.admin import Admin
 from crabka.clients.cluster import Cluster
 from crabka.ids import TopicPartition
 
@@ -30,7 +31,7 @@ def test_orders_are_the_same_at_every_tour() -> None:
 
 def test_missing_orders_end_the_tour(broker: str) -> None:
     async def read_too_many(cluster: Cluster) -> None:
-        starts = await story._prepare_topic(story.Admin(cluster))
+        starts = await story._prepare_topic(Admin(cluster))
         written = await story.write_orders(cluster, 10, lambda _: None)
         assert written.record_count == 10
         await story.read_orders(cluster, starts, 10, lambda _: None)
