@@ -49,7 +49,12 @@ def _confluent_produce(bootstrap: str, topic: str, rows: Sequence[Row], codec: s
         assert offset is not None
         offsets.append(offset)
 
-    settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "message.max.bytes": LARGE_FETCH_BYTES}
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "log_level": 0,
+        "compression.type": codec,
+        "message.max.bytes": LARGE_FETCH_BYTES,
+    }
     producer = Producer({**settings, "linger.ms": 50})
     for row in rows:
         producer.produce(
@@ -66,7 +71,7 @@ def _confluent_produce(bootstrap: str, topic: str, rows: Sequence[Row], codec: s
 
 
 def _confluent_consume(bootstrap: str, topic: str, count: int, start: int) -> list[Read]:
-    settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    settings = {"bootstrap.servers": bootstrap, "log_level": 0, "group.id": "unused", "enable.auto.commit": False}
     consumer = Consumer({**settings, "fetch.message.max.bytes": LARGE_FETCH_BYTES, "auto.offset.reset": "error"})
     consumer.assign([ConfluentTopicPartition(topic, 0, start)])
     found: list[Read] = []

@@ -42,7 +42,7 @@ def bootstrap(node: NodeProcess) -> str:
 @pytest.fixture(scope="module")
 def admin(bootstrap: str) -> AdminClient:
     """A librdkafka admin client for the module's node."""
-    return AdminClient({"bootstrap.servers": bootstrap})
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
 
 @pytest.fixture(scope="module")

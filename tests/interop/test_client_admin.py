@@ -82,7 +82,7 @@ def test_created_topic_is_described_and_deleted(admin: AdminClient) -> None:
 
 
 def test_recreated_topic_has_a_new_id_and_no_records(bootstrap: str, admin: AdminClient) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic("again", 1, 1)])["again"].result(30)
     producer.produce("again", b"old", partition=0)
     assert producer.flush(20) == 0
@@ -137,7 +137,7 @@ def test_partitions_grow_but_never_shrink(bootstrap: str, admin: AdminClient, ma
     code, message = _error_of(admin.create_partitions([NewPartitions(name, 2)])[name])
     assert code == KafkaError.INVALID_PARTITIONS
     assert "4" in message
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     producer.produce(name, b"new", partition=3)
     assert producer.flush(20) == 0
 
@@ -163,7 +163,7 @@ def test_topic_config_takes_effect_without_restart(bootstrap: str, admin: AdminC
     errors: list[KafkaError | None] = []
 
     def is_refused() -> bool:
-        producer = Producer({"bootstrap.servers": bootstrap})
+        producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         producer.produce(name, bytes(2000), partition=0, on_delivery=lambda error, _message: errors.append(error))
         assert producer.flush(20) == 0
         last = errors[-1]
@@ -210,7 +210,7 @@ def test_read_only_broker_config_cannot_be_altered(admin: AdminClient) -> None:
 
 def test_delete_records_moves_the_log_start(bootstrap: str, admin: AdminClient, make_topic: TopicMaker) -> None:
     name = make_topic()
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for number in range(10):
         producer.produce(name, b"%d" % number, partition=0)
     assert producer.flush(20) == 0

@@ -31,7 +31,7 @@ TEN_MEGABYTES = 10_000_000
 @pytest.fixture
 def consumer(bootstrap: str) -> Iterator[Consumer]:
     """A librdkafka consumer that never joins a group."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    settings = {"bootstrap.servers": bootstrap, "log_level": 0, "group.id": "unused", "enable.auto.commit": False}
     made = Consumer({**settings, "auto.offset.reset": "error", "enable.partition.eof": True})
     yield made
     made.close()
@@ -44,7 +44,7 @@ def _deliver(bootstrap: str, settings: dict[str, object], topic: str, values: li
     def delivered(error: KafkaError | None, _message: Message) -> None:
         errors.append(error)
 
-    producer = Producer({"bootstrap.servers": bootstrap, **settings})
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=delivered)
     assert producer.flush(30) == 0

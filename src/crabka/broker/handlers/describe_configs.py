@@ -35,7 +35,9 @@ def _resource_row(context: BrokerContext, request: Request, types: MessageTypes,
     return types.new(
         "DescribeConfigsResult",
         error_code=verdict.error_code,
-        error_message=verdict.message if verdict.error_code is not ErrorCode.none else None,
+        error_message=verdict.message
+        if verdict.error_code is not ErrorCode.none
+        else "",  # Kafka says empty, not null.
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[_entry_row(request, types, entry) for entry in entries if keys is None or entry.name in keys],
