@@ -38,9 +38,9 @@ CRABKA_KEYS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class CrabkaSettings:
-    """Parsed values of the keys above; a field is named as its key."""
+    """Fields of ServerConfig, which alone is built: values of the keys above."""
 
     crabka_validate_records: bool
     crabka_http_listener: str | None

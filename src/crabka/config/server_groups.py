@@ -163,9 +163,9 @@ GROUPS_KEYS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class GroupSettings:
-    """Parsed values of the keys above that Crabka acts on; a field is named as its key."""
+    """Fields of ServerConfig, which alone is built: values of the keys above that Crabka acts on."""
 
     group_coordinator_rebalance_protocols: tuple[str, ...]
     group_initial_rebalance_delay_ms: int

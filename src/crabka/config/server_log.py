@@ -349,9 +349,9 @@ LOG_KEYS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class LogSettings:
-    """Parsed values of the keys above that Crabka acts on; a field is named as its key."""
+    """Fields of ServerConfig, which alone is built: values of the keys above that Crabka acts on."""
 
     num_partitions: int
     auto_create_topics_enable: bool

@@ -191,9 +191,9 @@ NETWORK_KEYS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class NetworkSettings:
-    """Parsed values of the keys above that Crabka acts on; a field is named as its key."""
+    """Fields of ServerConfig, which alone is built: values of the keys above that Crabka acts on."""
 
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int

@@ -82,9 +82,9 @@ REPLICATION_KEYS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ReplicationSettings:
-    """Parsed values of the keys above that Crabka acts on; a field is named as its key."""
+    """Fields of ServerConfig, which alone is built: values of the keys above that Crabka acts on."""
 
     default_replication_factor: int
     replica_lag_time_max_ms: int

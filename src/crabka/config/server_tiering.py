@@ -211,9 +211,9 @@ TIERING_KEYS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class TieringSettings:
-    """Parsed values of the keys above that Crabka acts on; a field is named as its key."""
+    """Fields of ServerConfig, which alone is built: values of the keys above that Crabka acts on."""
 
     remote_log_storage_system_enable: bool
     remote_log_storage_manager_class_name: str | None
