@@ -109,7 +109,7 @@ def test_missing_and_wrong_indexes_are_rebuilt_after_a_crash(node: NodeProcess) 
     _send(node, range(2000))
     node.kill()
     segment = _active_segment(node)
-    segment.with_suffix(".timeindex").unlink()
+    segment.with_suffix(".timeindex").unlink(missing_ok=True)
     segment.with_suffix(".index").write_bytes(b"\x00\x00\x00\x05\x7f\xff\xff\xff" * 20)
     node.start()
     assert read_numbers(node.bootstrap_servers, "torn", 0) == {number: number for number in range(2000)}
