@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
+from crabka.broker.api_table import SERVED
 from crabka.broker.context import BrokerContext
 from crabka.broker.node import Node
 from crabka.config.one_node import one_node_properties
@@ -23,6 +24,7 @@ from crabka.quorum.formatting import format_storage
 from crabka.records.builder import build_batch
 from crabka.records.record import Record, decode_records
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, SimulatedNetwork, VirtualTimeLoop
+from tests.support.batches import batches_in
 from tests.support.cold_file_system import ColdFileSystem
 
 T = TypeVar("T")
@@ -225,21 +227,25 @@ class SimNode:
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> Any:
         """Create a topic and return its row; config keys are given with '_' for '.'."""
-        new = request_types(int(ApiKey.CREATE_TOPICS), 7).new
-        settings = [new("CreatableTopicConfig", name=k.replace("_", "."), value=v) for k, v in configs.items()]
-        topic = new(
-            "CreatableTopic", name=name, num_partitions=partitions, replication_factor=1, assignments=(), configs=settings
+        settings = [row("CreatableTopicConfig", name=k.replace("_", "."), value=v) for k, v in configs.items()]
+        topic = row(
+            "CreatableTopic",
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            assignments=(),
+            configs=settings,
         )
-        row = self.ask(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=1000, validate_only=False).topics[0]
-        assert row.error_code == 0, row
-        return row
+        created = self.ask(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=1000, validate_only=False).topics[0]
+        assert created.error_code == 0, created
+        return created
 
     def produce(self, topic: str, records: bytes | None, *, partition: int = 0, **options: Any) -> Produced:
         """Produce the bytes of a batch and return the partition's row."""
         version = options.pop("version", 9)
         body = produce_body(topic, records, partition=partition, version=version, **options)
-        row = self.ask(ApiKey.PRODUCE, version, body).responses[0].partition_responses[0]
-        return Produced(int(row.error_code), row.base_offset, row)
+        answer = self.ask(ApiKey.PRODUCE, version, body).responses[0].partition_responses[0]
+        return Produced(int(answer.error_code), answer.base_offset, answer)
 
     def fetch(self, topic: str, offset: int = 0, *, partition: int = 0, version: int = 12, **options: Any) -> Any:
         """Fetch from one partition and return its row."""
@@ -260,19 +266,43 @@ class SimNode:
 
     def set_configs(self, resource_type: int, name: str, **configs: str | None) -> int:
         """Set configs (None deletes one) and return the error code; keys are given with '_' for '.'."""
-        new = request_types(int(ApiKey.INCREMENTAL_ALTER_CONFIGS), 1).new
         rows = [
-            new("AlterableConfig", name=k.replace("_", "."), config_operation=1 if v is None else 0, value=v)
+            row("AlterableConfig", name=k.replace("_", "."), config_operation=1 if v is None else 0, value=v)
             for k, v in configs.items()
         ]
-        resource = new("AlterConfigsResource", resource_type=resource_type, resource_name=name, configs=rows)
+        resource = row("AlterConfigsResource", resource_type=resource_type, resource_name=name, configs=rows)
         answer = self.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
         return int(answer.responses[0].error_code)
 
 
+class Row(NamedTuple):
+    """A nested structure of a request by the name of its class; `build` makes it."""
+
+    name: str
+    fields: dict[str, Any]
+
+
+def row(name: str, /, **fields: Any) -> Row:
+    """Name a nested structure, e.g. `row("MetadataRequestTopic", name="t")`."""
+    return Row(name, fields)
+
+
 def build(api_key: ApiKey, version: int, **fields: Any) -> Any:
-    """Build a request body from plain values."""
-    return request_types(int(api_key), version).message(**fields)
+    """Build a request body from plain values and rows; fields that the version lacks are dropped."""
+    types = request_types(int(api_key), version)
+
+    def make(value: Any) -> Any:
+        if isinstance(value, Row):
+            return types.new(value.name, **{name: make(each) for name, each in value.fields.items()})
+        return [make(each) for each in value] if isinstance(value, list) else value
+
+    return types.message(**{name: make(value) for name, value in fields.items()})
+
+
+def versions_of(api_key: ApiKey) -> range:
+    """Return the versions of an API that a node serves."""
+    api = SERVED[int(api_key)]
+    return range(api.min_version, api.max_version + 1)
 
 
 def batch(*values: bytes | None, key: bytes | None = None, timestamp: int = 1_767_225_600_000, **options: Any) -> bytes:
@@ -282,8 +312,6 @@ def batch(*values: bytes | None, key: bytes | None = None, timestamp: int = 1_76
 
 def read_records(data: bytes) -> list[Record]:
     """Decode all complete batches of a Fetch response."""
-    from tests.support.batches import batches_in
-
     return [record for each in batches_in(bytes(data)) for record in decode_records(each)]
 
 
@@ -291,9 +319,9 @@ def produce_body(topic: str, records: bytes | None, *, partition: int = 0, versi
     """Build a Produce request for one partition."""
     types = request_types(int(ApiKey.PRODUCE), version)
     data = types.new("PartitionProduceData", index=partition, records=records)
-    row = types.new("TopicProduceData", name=topic, topic_id=options.pop("topic_id", None), partition_data=[data])
+    rows = [types.new("TopicProduceData", name=topic, topic_id=options.pop("topic_id", None), partition_data=[data])]
     fields = {"transactional_id": None, "acks": -1, "timeout": 1000, **options}
-    return types.message(**fields, topic_data=[row])
+    return types.message(**fields, topic_data=rows)
 
 
 def fetch_body(targets: Sequence[tuple[Any, int, int]], *, version: int = 12, **options: Any) -> Any:

@@ -1,0 +1,79 @@
+"""DeleteRecords over the wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
+from crabka.testing import FaultyFileSystem, disk_failure
+from tests.support.sim_node import SimNode, batch, row, versions_of
+
+
+def trim(
+    node: SimNode, offset: int, *, topic: str = "t", partition: int = 0, version: int = 2
+) -> tuple[ErrorCode, int]:
+    wanted = row("DeleteRecordsPartition", partition_index=partition, offset=offset)
+    rows = [row("DeleteRecordsTopic", name=topic, partitions=[wanted])]
+    answer = node.ask(ApiKey.DELETE_RECORDS, version, topics=rows, timeout=1000).topics[0].partitions[0]
+    return answer.error_code, answer.low_watermark
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.DELETE_RECORDS))
+def test_every_version_trims(node: SimNode, version: int) -> None:
+    node.create_topic("t")
+    for value in (b"a", b"b", b"c"):
+        node.produce("t", batch(value))
+    assert trim(node, 2, version=version) == (ErrorCode.none, 2)
+    assert node.values("t") == [b"c"]
+    assert node.fetch("t", 0).error_code is ErrorCode.offset_out_of_range
+
+
+def test_minus_one_is_the_high_watermark(node: SimNode) -> None:
+    node.create_topic("t")
+    node.produce("t", batch(b"a", b"b"))
+    assert trim(node, -1) == (ErrorCode.none, 2)
+
+
+@pytest.mark.parametrize(
+    ("offset", "topic", "partition", "code"),
+    [
+        (2, "t", 0, ErrorCode.offset_out_of_range),
+        (-2, "t", 0, ErrorCode.offset_out_of_range),
+        (0, "t", 7, ErrorCode.unknown_topic_or_partition),
+        (0, "nope", 0, ErrorCode.unknown_topic_or_partition),
+        (0, "compacted", 0, ErrorCode.policy_violation),
+        (0, "__consumer_offsets", 0, ErrorCode.invalid_topic_exception),
+    ],
+)
+def test_what_cannot_be_trimmed(node: SimNode, offset: int, topic: str, partition: int, code: ErrorCode) -> None:
+    node.create_topic("t")
+    node.create_topic("compacted", cleanup_policy="compact")
+    node.produce("t", batch(b"a"))
+    assert trim(node, offset, topic=topic, partition=partition) == (code, -1)
+
+
+def test_trimmed_records_do_not_come_back_after_a_crash(node: SimNode) -> None:
+    node.create_topic("t")
+    node.produce("t", batch(b"a"))
+    node.produce("t", batch(b"b"))
+    node.context.partitions.by_name("t", 0).log.flush()  # the records are durable, the trimming must be as well
+    trim(node, 1)
+    node.crash()
+    node.start()
+    assert node.values("t") == [b"b"]
+
+
+def test_a_disk_that_fails_is_reported() -> None:
+    with SimNode(log_dirs=("/d1", "/d2")) as node:
+        faulty = FaultyFileSystem(node.memory)
+        node.fs = faulty
+        node.restart()
+        node.create_topic("t", 2)
+        for index in (0, 1):
+            node.produce("t", batch(b"a"), partition=index)
+        partition = next(p for p in node.context.partitions if p.log.log_dir == "/d2")
+        faulty.add(disk_failure("/d2/*"))
+        # The new start cannot be made durable: the dir is lost, and the client must not be told that it was.
+        assert trim(node, 1, partition=partition.index) == (ErrorCode.kafka_storage_error, -1)
+        assert node.context.logs.offline_dirs == ["/d2"]
