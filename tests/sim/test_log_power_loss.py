@@ -18,7 +18,7 @@ from crabka.records.control import EndTransactionMarker, build_end_transaction_b
 from crabka.records.header import BatchHeader
 from crabka.testing import MemoryFileSystem
 from tests.support.scale import scaled
-from tests.unit.log.log_helpers import (
+from tests.support.logs import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,

@@ -1,4 +1,4 @@
-"""Small logs in memory for the tests of this package."""
+"""Small logs in memory, for tests."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from crabka.log.txn_index import decode_aborted, encode_aborted
 from crabka.records.record import decode_records
 from crabka.vfs import OsFileSystem
 from tests.support.golden import GOLDEN
-from tests.unit.log.log_helpers import read_batches
+from tests.support.logs import read_batches
 
 SINGLE = GOLDEN / "single"
 # Nothing expires: the capture holds records that were years old when they were written.

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from crabka.errors import CorruptDataError
+from crabka.ids import TopicPartition
+from crabka.log.checkpoints import (
+    decode_epochs,
+    encode_checkpoint,
+    encode_epochs,
+    read_clean_shutdown,
+    read_offset_checkpoint,
+    write_clean_shutdown,
+    write_offset_checkpoint,
+)
+from crabka.testing import MemoryFileSystem
+from crabka.vfs import read_file, write_atomic
+from tests.support.golden import GOLDEN
+
+OFFSETS = {TopicPartition("orders", 0): 5, TopicPartition("a.b-c_d", 12): 1 << 40}
+
+
+def test_offset_checkpoints_have_kafkas_text() -> None:
+    fs = MemoryFileSystem()
+    write_offset_checkpoint(fs, "/checkpoint", OFFSETS)
+    assert read_file(fs, "/checkpoint") == b"0\n2\norders 0 5\na.b-c_d 12 1099511627776\n"
+    assert read_offset_checkpoint(fs, "/checkpoint") == OFFSETS
+
+
+def test_kafkas_checkpoint_reads_and_writes_back_equal() -> None:
+    fs = MemoryFileSystem()
+    data = (GOLDEN / "single/d1/recovery-point-offset-checkpoint").read_bytes()
+    write_atomic(fs, "/kafka", data)
+    write_offset_checkpoint(fs, "/ours", read_offset_checkpoint(fs, "/kafka"))
+    assert read_file(fs, "/ours") == data
+
+
+def test_a_missing_checkpoint_is_empty() -> None:
+    assert read_offset_checkpoint(MemoryFileSystem(), "/absent") == {}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"x\n0\n", b"1\n0\n", b"0\n2\norders 0 5\n", b"0\n1\norders 0\n", b"0\n1\norders 0 many\n", b"\xff\n\xff\n"],
+)
+def test_malformed_checkpoints_are_refused(data: bytes) -> None:
+    fs = MemoryFileSystem()
+    write_atomic(fs, "/checkpoint", data)
+    with pytest.raises(CorruptDataError, match="/checkpoint"):
+        read_offset_checkpoint(fs, "/checkpoint")
+
+
+def test_epochs_round_trip() -> None:
+    assert encode_epochs([(0, 0), (2, 93)]) == b"0\n2\n0 0\n2 93\n"
+    assert decode_epochs("path", b"0\n2\n0 0\n2 93\n") == [(0, 0), (2, 93)]
+
+
+def test_epochs_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(CorruptDataError, match="not a number"):
+        decode_epochs("path", encode_checkpoint(["one 0"]))
+
+
+def test_clean_shutdown_carries_the_broker_epoch() -> None:
+    fs = MemoryFileSystem()
+    assert read_clean_shutdown(fs, "/clean") is None
+    write_clean_shutdown(fs, "/clean", 306)
+    assert read_file(fs, "/clean") == b'{"version":0,"brokerEpoch":306}'
+    assert read_clean_shutdown(fs, "/clean") == 306
+
+
+def test_an_empty_clean_shutdown_file_counts_as_clean() -> None:
+    fs = MemoryFileSystem()
+    write_atomic(fs, "/clean", b"")
+    assert read_clean_shutdown(fs, "/clean") == -1
