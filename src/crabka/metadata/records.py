@@ -12,9 +12,7 @@ from enum import IntEnum
 from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
-from kio.serial.errors import SerialError
-
-from crabka.errors import CorruptDataError, CrabkaError
+from crabka.errors import CorruptDataError, CrabkaError, WireError
 from crabka.ids import ZERO_UUID
 from crabka.ports import Buffer
 from crabka.protocol.entity_codec import decode_entity, encode_entity, write_unsigned_varint
@@ -162,7 +160,7 @@ def decode_record(value: Buffer) -> Any:
     entity_type = _CLASSES.get((api_key, version)) or _load_class(api_key, version)
     try:
         entity, size = decode_entity(entity_type, value, position)
-    except (SerialError, ValueError) as error:
+    except WireError as error:
         raise CorruptDataError(f"metadata record {RecordType(api_key).name}", str(error)) from error
     if position + size != len(value):
         raise CorruptDataError(f"metadata record {RecordType(api_key).name}", "has bytes after its end")

@@ -1,9 +1,9 @@
 """Encode and decode generated entities (`crabka.protocol.generated`) by their field declarations.
 
-Decoding is kio's native reader. Encoding is our own: kio 0.6 leaves out the presence byte of a nullable struct
-inside a tagged field (KIP-893), which Kafka writes and kio's reader expects. Each class is compiled once into a
-list of small functions that append to a bytearray. kio reads the zero UUID as None; stored records use it as a
-value of its own (an unassigned directory), so decoding puts it back.
+Decoding is kio's native reader behind the length guard. Encoding is our own: kio 0.6 leaves out the presence byte of
+a nullable struct inside a tagged field (KIP-893), which Kafka writes and kio's reader expects. Each class is compiled
+once into a list of small functions that append to a bytearray. kio reads the zero UUID as None; stored records use it
+as a value of its own (the directory of a migrating replica), so decoding puts it back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 from kio.serial import entity_reader
 
+from crabka.errors import WireError
 from crabka.ids import ZERO_UUID
+from crabka.protocol.length_guard import length_guard
 
 if TYPE_CHECKING:
     from crabka.ports import Buffer
@@ -45,13 +47,10 @@ def encode_entity(entity: object) -> bytes:
 
 
 def decode_entity(entity_type: type[E], buffer: Buffer, offset: int = 0) -> tuple[E, int]:
-    """Read an entity at `offset`; return it and the number of bytes used. Raises kio's SerialError."""
-    view = buffer if isinstance(buffer, bytes) else memoryview(buffer).toreadonly()
-    entity, size = entity_reader(entity_type)(view, offset)  # type: ignore[type-var] # kio's protocol wants i16
-    repair = _zero_uuid_repair(entity_type)  # type: ignore[arg-type] # a class is hashable
-    if repair is not None:
-        repair(entity)
-    return entity, size
+    """Read an entity at `offset`; return it and the number of bytes used. Raises WireError for anything malformed."""
+    view = memoryview(buffer).toreadonly()
+    read: Callable[[memoryview, int], tuple[E, int]] = _entity_reader(entity_type)  # type: ignore[arg-type] # hashable
+    return read(view, offset)
 
 
 def write_unsigned_varint(out: bytearray, value: int) -> None:
@@ -60,6 +59,26 @@ def write_unsigned_varint(out: bytearray, value: int) -> None:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
+
+
+@cache
+def _entity_reader(entity_type: type[Any]) -> Callable[[memoryview, int], tuple[Any, int]]:
+    check_lengths = length_guard(entity_type)
+    read = entity_reader(entity_type)
+    repair = _zero_uuid_repair(entity_type)  # type: ignore[arg-type] # a class is hashable
+
+    def read_checked(view: memoryview, offset: int) -> tuple[Any, int]:
+        check_lengths(view, offset)
+        try:
+            entity, size = read(view, offset)
+        # kio promises no set of exceptions: garbage shows as its own errors, ValueError, OverflowError and others.
+        except Exception as error:
+            raise WireError(f"malformed {entity_type.__name__}: {error}") from error
+        if repair is not None:
+            repair(entity)
+        return entity, size
+
+    return read_checked
 
 
 @cache
@@ -144,9 +163,11 @@ def _field_writer(spec: Field[Any], *, flexible: bool) -> Write:
     kind, nullable, is_array = _field_shape(spec.type)
     if spec.metadata.get("tag") is not None and spec.default is MISSING:
         raise TypeError(f"tagged field {spec.name} needs a default")
-    element: Write = (
-        _entity_writer(kind) if is_dataclass(kind) else _primitive_writer(spec.metadata["kafka_type"], flexible)
-    )
+    element: Write
+    if is_dataclass(kind):
+        element = _entity_writer(kind)  # type: ignore[arg-type] # a class is hashable
+    else:
+        element = _primitive_writer(spec.metadata["kafka_type"], flexible)
     if is_array:
         return _array_writer(element, flexible=flexible)
     if is_dataclass(kind) and nullable:

@@ -139,7 +139,7 @@ def _array(item: _Step, *, flexible: bool) -> _Step:
 
 
 def _nullable(step: _Step) -> _Step:
-    # KIP-893: a nullable struct is preceded by a byte, negative for null.
+    # KIP-893: a nullable struct is preceded by a byte, negative for null; inside a tagged field too.
     def skip(view: memoryview, position: int, budget: list[int]) -> int:
         return position + 1 if view[position] >= 0x80 else step.skip(view, position + 1, budget)
 
@@ -155,8 +155,7 @@ def _field(field: dataclasses.Field[Any], *, flexible: bool) -> _Step:
         case EntityTupleField(type_):
             return _array(_entity(type_), flexible=flexible)
         case EntityField(type_):
-            is_nullable = is_optional(field) and get_field_tag(field) is None
-            return _nullable(_entity(type_)) if is_nullable else _entity(type_)
+            return _nullable(_entity(type_)) if is_optional(field) else _entity(type_)
 
 
 def _tagged_fields(known: dict[int, _Step]) -> _Step:

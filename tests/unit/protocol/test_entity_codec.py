@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import random
@@ -13,6 +14,7 @@ from typing import Any, get_args, get_origin
 import pytest
 from kio.serial import entity_writer
 
+from crabka.errors import WireError
 from crabka.protocol.entity_codec import decode_entity, encode_entity
 from crabka.protocol.generated.group.consumer_group_member_metadata_value import (
     ClassicMemberMetadata,
@@ -112,3 +114,24 @@ def test_a_tagged_nullable_struct_carries_its_presence_byte_as_in_kafka() -> Non
     )
     # These bytes come from Kafka 4.3.0's own class.
     assert encode_entity(value).hex() == "010101010101ffffffff0101000701000000070100"
+
+
+@pytest.mark.parametrize(("entry", "version"), CASES)
+def test_damaged_bytes_are_refused_and_never_end_the_process(entry: Any, version: int) -> None:
+    rng = random.Random(f"damage {entry.name}{version}")
+    entity_type = _class_of(entry, version)
+    for _ in range(20):
+        damaged = bytearray(encode_entity(_random_entity(entity_type, rng)))
+        for _ in range(rng.randrange(1, 4)):
+            if damaged:
+                damaged[rng.randrange(len(damaged))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF])
+        with contextlib.suppress(WireError):
+            decode_entity(entity_type, bytes(damaged[: rng.randrange(len(damaged) + 1)]))
+        with contextlib.suppress(WireError):
+            decode_entity(entity_type, damaged)
+
+
+def test_a_length_that_lies_is_refused_before_memory_is_reserved() -> None:
+    entity_type = _class_of(next(entry for entry in MESSAGES if entry.name == "OffsetCommitKey"), 0)
+    with pytest.raises(WireError):
+        decode_entity(entity_type, b"\x7f\xff")
