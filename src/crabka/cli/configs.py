@@ -47,6 +47,7 @@ NameArgument = Annotated[
 def describe(
     kind: KindArgument,
     name: NameArgument = "",
+    *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     all_: Annotated[bool, typer.Option("--all", "-a", help="Show defaults too.")] = False,
     docs: Annotated[bool, typer.Option("--docs", help="Say what each setting means.")] = False,
@@ -64,6 +65,7 @@ def describe(
 def alter(
     kind: KindArgument,
     name: NameArgument = "",
+    *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Give a setting a value.")

@@ -13,14 +13,17 @@ from crabka.cli.serve import read_properties
 from crabka.errors import ConfigError
 from crabka.ids import uuid_from_text
 from crabka.metadata.features import METADATA_VERSION
-from crabka.quorum.formatting import format_storage, new_cluster_id, parse_release_version
+from crabka.quorum.formatting import format_storage, parse_release_version
+from crabka.quorum.storage import read_meta_properties
 from crabka.runtime import real_runtime
 
 
 def format_(
+    *,
     config: Annotated[str, typer.Option("--config", metavar="FILE", help="server.properties.", show_default=False)],
     cluster_id: Annotated[
-        str | None, typer.Option("--cluster-id", help="22 characters; a new one if it is not given.")
+        str | None,
+        typer.Option("--cluster-id", help="22 characters; else that of its other directories, or a new one."),
     ] = None,
     standalone: Annotated[bool, typer.Option("--standalone", help="This node is the only voter (default).")] = False,
     no_initial_controllers: Annotated[
@@ -46,24 +49,25 @@ def format_(
     server = load_config(read_properties(config), insecure_ignore_security=insecure_ignore_security)
     runtime = real_runtime()
     try:
-        chosen = _checked_cluster_id(cluster_id) if cluster_id is not None else new_cluster_id(runtime)
         written = format_storage(
             runtime,
             server,
-            chosen,
+            _checked_cluster_id(cluster_id),
             standalone=server.is_controller and not no_initial_controllers,
             features=_features(feature, release_version),
             ignore_formatted=ignore_formatted,
         )
+        chosen = read_meta_properties(runtime.fs, server.metadata_log_dir).cluster_id
     finally:
         runtime.threads.close()
     message = f"formatted {', '.join(written)} for cluster {chosen}" if written else "nothing to format"
     print_done(message, as_json=as_json, result={"cluster_id": chosen, "formatted": written})
 
 
-def _checked_cluster_id(text: str) -> str:
+def _checked_cluster_id(text: str | None) -> str | None:
     try:
-        uuid_from_text(text)
+        if text is not None:
+            uuid_from_text(text)
     except ValueError as error:
         raise ConfigError(f"--cluster-id: {error}") from error
     return text

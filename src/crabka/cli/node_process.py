@@ -120,8 +120,9 @@ async def _wait_for_end(node: Node, stop: asyncio.Event) -> int:
 
 
 def _format_if_new(runtime: Runtime, config: ServerConfig) -> None:
+    """Format the directories that are new; they join the cluster of those that are not."""
     from crabka.quorum.formatting import format_storage, is_formatted
 
-    if not is_formatted(runtime.fs, config.metadata_log_dir):
-        format_storage(runtime, config, None, ignore_formatted=True)
-        log.info("formatted %s", ", ".join(config.log_dirs))
+    if not all(is_formatted(runtime.fs, directory) for directory in (*config.log_dirs, config.metadata_log_dir)):
+        written = format_storage(runtime, config, None, ignore_formatted=True)
+        log.info("formatted %s", ", ".join(written))

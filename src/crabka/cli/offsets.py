@@ -39,6 +39,7 @@ def get(
     at: Annotated[
         str, typer.Option("--at", help=f"{', '.join(SPECIAL)}, milliseconds since 1970 or an ISO time.")
     ] = "latest",
+    *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     committed: Annotated[bool, typer.Option("--committed", help="Stop at open transactions.")] = False,
     as_json: AsJson = False,

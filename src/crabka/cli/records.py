@@ -39,6 +39,7 @@ ValuesOnly = Annotated[bool, typer.Option("--values", help="Print only values, o
 def produce(
     place: Place,
     values: Annotated[list[str] | None, typer.Argument(help="Values; without any, lines of stdin.")] = None,
+    *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
     key_separator: Annotated[
@@ -72,6 +73,7 @@ def produce(
 @app.command()
 def consume(
     places: Places,
+    *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     start: Annotated[
         str, typer.Option("--from", help="earliest, latest, an ISO time, or +N for offset N.")
@@ -90,6 +92,7 @@ def consume(
 @app.command()
 def tail(
     places: Places,
+    *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     start: Annotated[str, typer.Option("--from", help="As in consume.")] = "latest",
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
@@ -109,6 +112,7 @@ def delete_before(
         list[str],
         typer.Argument(metavar="TOPIC:PARTITION:OFFSET...", help="-1 deletes everything.", show_default=False),
     ],
+    *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
 ) -> None:

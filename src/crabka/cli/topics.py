@@ -20,6 +20,7 @@ Names = Annotated[list[str], typer.Argument(help="Names of topics.", metavar="TO
 
 @app.command("list")
 def list_(
+    *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     internal: Annotated[bool, typer.Option("--internal", help="Show Kafka's own topics too.")] = False,
     as_json: AsJson = False,
@@ -33,6 +34,7 @@ def list_(
 @app.command()
 def create(
     names: Names,
+    *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many; -1 is the default.")] = -1,
     replicas: Annotated[int, typer.Option("--replicas", "-r", help="Copies of each; -1 is the default.")] = -1,
@@ -50,7 +52,7 @@ def create(
 
 
 @app.command()
-def describe(names: Names, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def describe(names: Names, *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
     """Show the partitions of topics with leaders and replicas."""
     found = with_admin(bootstrap, lambda admin: admin.describe_topics(names))
     rows = [row for name in names for row in _partitions(found[name])]
@@ -59,7 +61,7 @@ def describe(names: Names, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: As
 
 
 @app.command()
-def delete(names: Names, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def delete(names: Names, *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
     """Delete topics with all their records."""
     with_admin(bootstrap, lambda admin: admin.delete_topics(names))
     print_done(f"deleted {', '.join(names)}", as_json=as_json, result=names)
@@ -69,6 +71,7 @@ def delete(names: Names, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJs
 def alter(
     name: Annotated[str, typer.Argument(help="Name of the topic.", metavar="TOPIC", show_default=False)],
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="The new total.", show_default=False)],
+    *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
 ) -> None:

@@ -14,7 +14,7 @@ from crabka.cli.main import execute
 from tests.support.crabka_process import CrabkaProcess
 
 
-class Outcome(NamedTuple):
+class CommandResult(NamedTuple):
     """What a command left: its exit code and what it printed."""
 
     code: int
@@ -26,7 +26,7 @@ class Outcome(NamedTuple):
         return json.loads(self.out)
 
 
-RunCommand = Callable[..., Outcome]
+RunCommand = Callable[..., CommandResult]
 
 
 @pytest.fixture(scope="session")
@@ -40,11 +40,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def crabka(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RunCommand:
     """Run a command in this process."""
 
-    def run(*arguments: str, stdin: bytes = b"") -> Outcome:
+    def run(*arguments: str, stdin: bytes = b"") -> CommandResult:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         code = execute(arguments)
         captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
+        return CommandResult(code, captured.out, captured.err)
 
     return run
 
@@ -53,7 +53,7 @@ def crabka(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 def on_broker(crabka: RunCommand, broker: str) -> RunCommand:
     """Run a command against the shared node."""
 
-    def run(*arguments: str, stdin: bytes = b"") -> Outcome:
+    def run(*arguments: str, stdin: bytes = b"") -> CommandResult:
         return crabka(*arguments, "--bootstrap", broker, stdin=stdin)
 
     return run

@@ -11,6 +11,7 @@ from crabka.config.properties import format_properties, parse_properties
 from tests.unit.cli.conftest import RunCommand
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+OTHER_CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 
 
 @pytest.fixture
@@ -29,7 +30,9 @@ def test_directory_gets_the_cluster_id_once(crabka: RunCommand, properties_file:
     assert again.code == 2
     assert "is already formatted" in again.err
     skipped = crabka("format", "--config", properties_file, "--ignore-formatted")
-    assert (skipped.code, skipped.out) == (0, "nothing to format\n")
+    assert skipped == (0, "nothing to format\n", "")
+    other = crabka("format", "--config", properties_file, "--cluster-id", OTHER_CLUSTER_ID, "--ignore-formatted")
+    assert (other.code, f"belongs to cluster {CLUSTER_ID}" in other.err) == (2, True)
 
 
 def test_cluster_id_is_made_up_if_none_is_given(crabka: RunCommand, properties_file: str) -> None:

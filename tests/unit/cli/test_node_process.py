@@ -13,7 +13,9 @@ import pytest
 from crabka.cli import node_process
 from crabka.cli.node_process import load_config, node_parser, parse_arguments, parse_settings
 from crabka.config.one_node import one_node_properties
+from crabka.config.properties import parse_properties
 from crabka.errors import ConfigError, StorageError
+from crabka.runtime import real_runtime
 from tests.support.crabka_process import CrabkaProcess
 
 
@@ -52,6 +54,19 @@ def test_node_prints_one_line_and_stops_cleanly_on_a_signal(tmp_path: Path) -> N
     assert "stopping" in node.stderr_text()
     assert (node.data_dir / "meta.properties").exists()
     assert (node.data_dir / ".kafka_cleanshutdown").exists()
+
+
+def test_new_directory_joins_the_cluster_of_the_old_one(tmp_path: Path) -> None:
+    runtime = real_runtime()
+    try:
+        for dirs in ("a", "a,b"):
+            paths = ",".join(str(tmp_path / name) for name in dirs.split(","))
+            node_process._format_if_new(runtime, load_config(one_node_properties(paths, "127.0.0.1", 0)))
+    finally:
+        runtime.threads.close()
+    a, b = (parse_properties((tmp_path / name / "meta.properties").read_text()) for name in "ab")
+    assert a["cluster.id"] == b["cluster.id"]
+    assert a["directory.id"] != b["directory.id"]
 
 
 def test_node_that_cannot_go_on_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
