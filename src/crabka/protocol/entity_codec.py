@@ -163,14 +163,11 @@ def _field_writer(spec: Field[Any], *, flexible: bool) -> Write:
     kind, nullable, is_array = _field_shape(spec.type)
     if spec.metadata.get("tag") is not None and spec.default is MISSING:
         raise TypeError(f"tagged field {spec.name} needs a default")
-    element: Write
-    if is_dataclass(kind):
-        element = _entity_writer(kind)  # type: ignore[arg-type] # a class is hashable
-    else:
-        element = _primitive_writer(spec.metadata["kafka_type"], flexible)
+    is_struct = is_dataclass(kind)
+    element = _entity_writer(kind) if is_struct else _primitive_writer(spec.metadata["kafka_type"], flexible)
     if is_array:
         return _array_writer(element, flexible=flexible)
-    if is_dataclass(kind) and nullable:
+    if is_struct and nullable:
         return _nullable_struct_writer(element)
     return element
 

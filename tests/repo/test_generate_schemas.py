@@ -1,0 +1,104 @@
+"""The schema generator on a jar made for the purpose."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from crabka.protocol.entity_codec import decode_entity, encode_entity
+from tools.generate_schemas import FAMILIES, Versions, load_json, snake
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+TOOL = Path(__file__).parents[2] / "tools" / "generate_schemas.py"
+SCHEMA = """// A licence, as Kafka's files have one.
+{
+  "apiKey": 7, "type": "metadata", "name": "SampleRecord",
+  // Version 1 adds Rack.
+  "validVersions": "0-1", "flexibleVersions": "1+",
+  "fields": [
+    { "name": "BrokerId", "type": "int32", "versions": "0+", "default": "-1" },
+    { "name": "Rack", "type": "string", "versions": "1+", "nullableVersions": "1+", "taggedVersions": "1+", "tag": 0,
+      "default": "null" },
+    { "name": "EndPoints", "type": "[]Point", "versions": "0+", "fields": [
+      { "name": "Host", "type": "string", "versions": "0+" },
+      { "name": "Id", "type": "uuid", "versions": "1+" } ] }
+  ]
+}
+"""
+
+
+def _generate(tmp_path: Path) -> Path:
+    empty = json.dumps(
+        {"type": "data", "name": "EmptyData", "validVersions": "0", "flexibleVersions": "0+", "fields": []}
+    )
+    for family, prefix in FAMILIES.items():
+        with zipfile.ZipFile(tmp_path / f"{prefix}-9.9.9.jar", "w") as jar:
+            jar.writestr("common/Sample.json", SCHEMA if family == "metadata" else empty)
+    output = tmp_path / "generated"
+    subprocess.run([sys.executable, str(TOOL), str(tmp_path), "--output", str(output)], check=True)
+    return output
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("sample_record", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sample_record"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_version_becomes_a_class_that_can_be_written_and_read(tmp_path: Path) -> None:
+    module = _load(_generate(tmp_path) / "metadata" / "sample_record.py")
+    assert sorted(module.VERSIONS) == [0, 1]
+    assert module.SampleRecord is module.VERSIONS[1]
+    old = module.SampleRecordV0(end_points=(module.PointV0(host="a"),))
+    assert (old.broker_id, old.rack, old.end_points[0].id.int, old.__api_key__) == (-1, None, 0, 7)
+    assert encode_entity(old).hex() == "ffffffff00000001000161"
+    assert decode_entity(module.SampleRecordV0, encode_entity(old))[0] == old
+    new = module.SampleRecord(rack="r", end_points=())
+    assert decode_entity(module.SampleRecord, encode_entity(new))[0] == new
+
+
+def test_the_source_says_where_it_comes_from(tmp_path: Path) -> None:
+    output = _generate(tmp_path)
+    source = (output / "metadata" / "sample_record.py").read_text()
+    assert "from kafka-metadata-9.9.9, common/Sample.json" in source
+    assert (
+        'MessageEntry("metadata", "sample_record", "SampleRecord", "metadata", 7, 0, 1)'
+        in (output / "index.py").read_text()
+    )
+    assert "metadata/sample_record.py" in (output / "SHA256SUMS").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [("3", [3], [2, 4]), ("1-4", [1, 4], [0, 5]), ("2+", [2, 99], [1]), ("none", [], [0, 1])],
+)
+def test_version_ranges(text: str, inside: list[int], outside: list[int]) -> None:
+    versions = Versions.parse(text)
+    assert all(version in versions for version in inside)
+    assert not any(version in versions for version in outside)
+
+
+def test_names_become_snake_case() -> None:
+    assert [snake(name) for name in ("BrokerId", "endPoints", "KRaftVersion", "LastKnownElr")] == [
+        "broker_id",
+        "end_points",
+        "k_raft_version",
+        "last_known_elr",
+    ]
+
+
+def test_comments_are_no_part_of_a_schema() -> None:
+    assert load_json(SCHEMA)["name"] == "SampleRecord"
