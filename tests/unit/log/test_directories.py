@@ -34,5 +34,5 @@ def test_damage_is_told_with_the_path() -> None:
     fs = MemoryFileSystem()
     fs.makedirs("/data")
     write_atomic(fs, "/data/meta.properties", b"\xff\xfe")
-    with pytest.raises(CorruptDataError, match="/data/meta.properties"):
+    with pytest.raises(CorruptDataError, match=r"/data/meta\.properties"):
         read_meta_properties(fs, "/data")

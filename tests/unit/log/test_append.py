@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from crabka.config.topic import TopicConfig
+from crabka.log.append import InvalidRecordsError, needs_preparation, prepare_batch
+from crabka.records.builder import build_batch
+from crabka.records.header import crc_valid, parse_header
+from crabka.records.record import Record, decode_records
+from tests.support.logs import NOW_MS, make_batch
+
+PLAIN = TopicConfig()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        replace(PLAIN, message_timestamp_type="LogAppendTime"),
+        replace(PLAIN, compression_type="zstd"),
+        replace(PLAIN, cleanup_policy=frozenset({"compact", "delete"})),
+    ],
+)
+def test_some_settings_make_the_broker_look_inside(config: TopicConfig) -> None:
+    assert needs_preparation(config)
+    assert not needs_preparation(PLAIN)
+
+
+def test_log_append_time_is_stamped_inside_the_checksum() -> None:
+    batch = make_batch(3)
+    config = replace(PLAIN, message_timestamp_type="LogAppendTime")
+    prepared = prepare_batch(batch, parse_header(batch), config, NOW_MS + 77)
+    assert prepared.log_append_time_ms == NOW_MS + 77
+    assert prepared.header.timestamp_type == 1
+    assert prepared.header.max_timestamp == NOW_MS + 77
+    assert crc_valid(prepared.batch, 0, prepared.header)
+
+
+def test_batches_of_another_codec_are_packed_anew() -> None:
+    batch = make_batch(3)
+    prepared = prepare_batch(batch, parse_header(batch), replace(PLAIN, compression_type="gzip"), NOW_MS)
+    assert prepared.header.codec == 1
+    assert prepared.log_append_time_ms == -1
+    assert decode_records(prepared.batch) == decode_records(batch)
+
+
+def test_batches_of_the_topics_codec_stay_as_they_are() -> None:
+    batch = build_batch([Record(0, NOW_MS, b"k", b"v")], codec=4)
+    prepared = prepare_batch(batch, parse_header(batch), replace(PLAIN, compression_type="zstd"), NOW_MS)
+    assert prepared.batch is batch
+
+
+def test_compacted_topics_refuse_records_without_key() -> None:
+    batch = build_batch([Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, None, b"v")])
+    config = replace(PLAIN, cleanup_policy=frozenset({"compact"}))
+    with pytest.raises(InvalidRecordsError) as caught:
+        prepare_batch(batch, parse_header(batch), config, NOW_MS)
+    assert caught.value.error_code is ErrorCode.invalid_record
+    assert [error.record_index for error in caught.value.record_errors] == [1]
