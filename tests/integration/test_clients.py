@@ -11,7 +11,7 @@ from crabka._kio import ErrorCode
 from crabka.clients import (
     ConfigChange,
     ConfigOperation,
-    ConfigResource,
+    ConfigOwner,
     FetchedRecord,
     FetcherSettings,
     NewTopic,
@@ -113,7 +113,7 @@ def test_topics_and_partitions_are_managed(bootstrap: str) -> None:
 
 
 def test_configs_are_changed_and_described(bootstrap: str) -> None:
-    resource = ConfigResource(ResourceType.TOPIC, "t")
+    resource = ConfigOwner(ResourceType.TOPIC, "t")
     with SyncAdmin(bootstrap) as admin:
         admin.create_topics([NewTopic("t", 1, 1)])
         admin.alter_configs(resource, [ConfigChange("retention.ms", "12345")])

@@ -11,7 +11,7 @@ from crabka.cli.node_process import parse_settings
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
 from crabka.cli.output import Row, print_done, print_rows
 from crabka.cli.session import with_admin
-from crabka.clients.admin_types import ConfigChange, ConfigOperation, ConfigResource, ConfigValue, ResourceType
+from crabka.clients.admin_types import ConfigChange, ConfigOperation, ConfigOwner, ConfigValue, ResourceType
 from crabka.config.keys import ConfigType
 from crabka.config.resolve import ConfigSource
 from crabka.errors import ConfigError
@@ -100,12 +100,12 @@ def _changes(texts: list[str] | None, option: str, operation: ConfigOperation) -
     return [ConfigChange(key, text, operation) for key, text in parse_settings(texts or (), option).items()]
 
 
-def _resource(kind: Kind, name: str) -> ConfigResource:
+def _resource(kind: Kind, name: str) -> ConfigOwner:
     if not name and kind is not Kind.BROKER:
         raise ConfigError(f"which {kind.value}? give its name")
     if name and kind in {Kind.BROKER, Kind.LOGGER} and not name.isdecimal():
         raise ConfigError(f"{name} is not a broker id")
-    return ConfigResource(_RESOURCE_TYPES[kind], name)
+    return ConfigOwner(_RESOURCE_TYPES[kind], name)
 
 
 def _row(value: ConfigValue) -> Row:

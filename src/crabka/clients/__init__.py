@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crabka.clients.accumulator import RecordMetadata
 from crabka.clients.admin import Admin
-from crabka.clients.admin_types import ConfigChange, ConfigOperation, ConfigResource, NewTopic, ResourceType
+from crabka.clients.admin_types import ConfigChange, ConfigOperation, ConfigOwner, NewTopic, ResourceType
 from crabka.clients.cluster import Cluster, ClusterSettings
 from crabka.clients.connection import Connection, ConnectionSettings
 from crabka.clients.errors import ClientClosedError, ClientNetworkError, RequestTimeoutError, VersionMismatchError
@@ -20,7 +20,7 @@ __all__ = [
     "ClusterSettings",
     "ConfigChange",
     "ConfigOperation",
-    "ConfigResource",
+    "ConfigOwner",
     "Connection",
     "ConnectionSettings",
     "FetchedRecord",

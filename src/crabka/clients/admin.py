@@ -16,7 +16,7 @@ from crabka.clients.admin_types import (
     ActiveProducer,
     ClusterDescription,
     ConfigChange,
-    ConfigResource,
+    ConfigOwner,
     ConfigValue,
     CreatedTopic,
     FeatureRange,
@@ -140,7 +140,7 @@ class Admin:
         return await list_offsets(self._cluster, timestamps, read_committed=read_committed, timeout_ms=self._timeout_ms)
 
     async def describe_configs(
-        self, resource: ConfigResource, names: Sequence[str] | None = None, *, documentation: bool = False
+        self, resource: ConfigOwner, names: Sequence[str] | None = None, *, documentation: bool = False
     ) -> dict[str, ConfigValue]:
         """Return the configs of a resource (`names` None: all) with their synonyms. Raises OperationError."""
 
@@ -158,7 +158,7 @@ class Admin:
         return {config.name: _config_value(config) for result in response.results for config in result.configs}
 
     async def alter_configs(
-        self, resource: ConfigResource, changes: Iterable[ConfigChange], *, validate_only: bool = False
+        self, resource: ConfigOwner, changes: Iterable[ConfigChange], *, validate_only: bool = False
     ) -> None:
         """Set, delete, append to or subtract from configs of a resource (KIP-339). Raises OperationError."""
 
@@ -248,7 +248,7 @@ class Admin:
         if response.error_code is not ErrorCode.none:
             raise OperationError(response.error_code, response.error_message or "")
 
-    async def _ask(self, api_key: ApiKey, build: BodyBuilder, resource: ConfigResource | None = None) -> Any:
+    async def _ask(self, api_key: ApiKey, build: BodyBuilder, resource: ConfigOwner | None = None) -> Any:
         """Ask some broker, or the one that a resource is about; try again while there is no controller."""
         deadline_ms = self._cluster.runtime.clock.monotonic_ms() + self._timeout_ms
         backoff = self._cluster.backoff()
@@ -261,7 +261,7 @@ class Admin:
                 return response
             await asyncio.sleep(pause_ms / 1000)
 
-    async def _connection_for(self, resource: ConfigResource | None) -> Connection:
+    async def _connection_for(self, resource: ConfigOwner | None) -> Connection:
         about_broker = resource and resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
         if resource and about_broker and resource.name:
             return await self._cluster.connection(int(resource.name))

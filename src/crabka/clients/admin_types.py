@@ -30,7 +30,7 @@ class ConfigOperation(enum.IntEnum):
     SUBTRACT = 3
 
 
-class ConfigResource(NamedTuple):
+class ConfigOwner(NamedTuple):
     """The owner of configs; brokers by their id as text, empty for the cluster-wide default."""
 
     type: ResourceType

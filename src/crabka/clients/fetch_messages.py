@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from crabka._kio import ErrorCode
 from crabka.clients.connection import BodyBuilder
-from crabka.clients.isolation import AbortedTransaction
+from crabka.clients.isolation import AbortedSpan
 from crabka.ids import ZERO_UUID, TopicPartition
 from crabka.protocol.apis import MessageTypes
 
@@ -61,7 +61,7 @@ class FetchAnswer(NamedTuple):
     error_code: ErrorCode
     high_watermark: int
     log_start_offset: int
-    aborted: tuple[AbortedTransaction, ...]
+    aborted: tuple[AbortedSpan, ...]
     records: bytes
 
 
@@ -124,7 +124,7 @@ def read_answers(response: Any, topic_ids: Mapping[str, uuid.UUID]) -> dict[Topi
         if name is None:
             continue
         for data in topic.partitions:
-            aborted = tuple(AbortedTransaction(a.producer_id, a.first_offset) for a in data.aborted_transactions or ())
+            aborted = tuple(AbortedSpan(a.producer_id, a.first_offset) for a in data.aborted_transactions or ())
             answers[TopicPartition(name, data.partition_index)] = FetchAnswer(
                 data.error_code,
                 data.high_watermark,

@@ -15,7 +15,7 @@ from crabka.records.header import BatchHeader, crc_valid, iter_headers
 from crabka.records.record import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, decode_records
 
 
-class AbortedTransaction(NamedTuple):
+class AbortedSpan(NamedTuple):
     """A producer's transaction that was rolled back, by its first offset in the partition."""
 
     producer_id: int
@@ -33,7 +33,7 @@ class VisibleBatch(NamedTuple):
 class AbortedFilter:
     """Walks batches in offset order and tells which belong to aborted transactions."""
 
-    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+    def __init__(self, aborted: Iterable[AbortedSpan]) -> None:
         self._upcoming = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
         self._aborting: set[int] = set()
 
@@ -51,7 +51,7 @@ class AbortedFilter:
 def visible_batches(
     data: bytes,
     start_offset: int,
-    aborted: Iterable[AbortedTransaction] | None,
+    aborted: Iterable[AbortedSpan] | None,
     *,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[VisibleBatch]:

@@ -6,10 +6,13 @@ worth of bytes (KIP-794), so that batches fill.
 
 from __future__ import annotations
 
-import random
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
 
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995

@@ -19,7 +19,7 @@ from crabka.clients.admin_types import (
     ActiveProducer,
     ClusterDescription,
     ConfigChange,
-    ConfigResource,
+    ConfigOwner,
     ConfigValue,
     CreatedTopic,
     FeatureRange,
@@ -160,13 +160,13 @@ class SyncAdmin(_SyncClient[Admin]):
         return self._thread.run(self._client.list_offsets(timestamps, read_committed=read_committed))
 
     def describe_configs(
-        self, resource: ConfigResource, names: Sequence[str] | None = None, *, documentation: bool = False
+        self, resource: ConfigOwner, names: Sequence[str] | None = None, *, documentation: bool = False
     ) -> dict[str, ConfigValue]:
         """Return the configs of a resource."""
         return self._thread.run(self._client.describe_configs(resource, names, documentation=documentation))
 
     def alter_configs(
-        self, resource: ConfigResource, changes: Iterable[ConfigChange], *, validate_only: bool = False
+        self, resource: ConfigOwner, changes: Iterable[ConfigChange], *, validate_only: bool = False
     ) -> None:
         """Change configs of a resource."""
         self._thread.run(self._client.alter_configs(resource, list(changes), validate_only=validate_only))

@@ -14,7 +14,7 @@ from crabka.clients.admin_types import (
     ActiveProducer,
     ConfigChange,
     ConfigOperation,
-    ConfigResource,
+    ConfigOwner,
     FeatureRange,
     NewTopic,
     ReplicaInfo,
@@ -27,7 +27,7 @@ from crabka.protocol.apis import ApiKey
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.scripted_broker import Answer, ReceivedRequest
 
-TOPIC = ConfigResource(ResourceType.TOPIC, "t")
+TOPIC = ConfigOwner(ResourceType.TOPIC, "t")
 
 
 def with_admin(
@@ -209,7 +209,7 @@ def test_configs_come_with_source_and_synonyms() -> None:
 def test_configs_of_a_broker_are_asked_from_that_broker() -> None:
     async def test(admin: Admin, simulation: ClientSimulation) -> None:
         for node_id in (2, 1):
-            await admin.describe_configs(ConfigResource(ResourceType.BROKER, str(node_id)))
+            await admin.describe_configs(ConfigOwner(ResourceType.BROKER, str(node_id)))
             assert len(simulation.brokers.brokers[node_id].asked(ApiKey.DESCRIBE_CONFIGS)) == 1
 
     with_admin(test, node_ids=(1, 2), DESCRIBE_CONFIGS=described)

@@ -9,7 +9,7 @@ import pytest
 from crabka._kio import ErrorCode
 from crabka.clients.fetch_messages import FetchAnswer, FetchTarget, fetch_request, read_answers
 from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.isolation import AbortedTransaction
+from crabka.clients.isolation import AbortedSpan
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, encode_request, ms, read_request, request_types, response_types
 
@@ -50,7 +50,7 @@ def test_answers_are_read_in_every_version(version: int) -> None:
     )
     topic = types.new("FetchableTopicResponse", topic="a", topic_id=TOPIC_ID, partitions=[data])
     response = types.message(throttle_time=0, error_code=ErrorCode.none, session_id=0, responses=[topic])
-    expected = FetchAnswer(ErrorCode.none, 50, -1, (AbortedTransaction(8, 41),), b"")
+    expected = FetchAnswer(ErrorCode.none, 50, -1, (AbortedSpan(8, 41),), b"")
     assert read_answers(response, {"a": TOPIC_ID}) == {TopicPartition("a", 2): expected}
 
 

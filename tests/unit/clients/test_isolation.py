@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from crabka.clients.isolation import AbortedFilter, AbortedTransaction, visible_batches
+from crabka.clients.isolation import AbortedFilter, AbortedSpan, visible_batches
 from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch, parse_control_record
 from crabka.records.errors import CorruptBatchError
@@ -30,7 +30,7 @@ def marker(offset: int, producer_id: int, *, committed: bool) -> bytes:
     )
 
 
-def seen(log: bytes, start: int, aborted: list[AbortedTransaction] | None) -> list[int]:
+def seen(log: bytes, start: int, aborted: list[AbortedSpan] | None) -> list[int]:
     return [record.offset for batch in visible_batches(log, start, aborted) for record in batch.records]
 
 
@@ -43,7 +43,7 @@ LOG = (
     + marker(6, 2, committed=True)
     + marker(7, 1, committed=True)
 )
-ABORTED = [AbortedTransaction(1, 0)]
+ABORTED = [AbortedSpan(1, 0)]
 
 
 def test_aborted_records_are_hidden_and_later_ones_of_the_producer_are_not() -> None:
@@ -97,7 +97,7 @@ def test_golden_transactions_are_read_as_librdkafka_reads_them(directory: str) -
     assert rows == [[row[0], row[3]] for row in expected]
 
 
-def aborted_transactions(batches: list[bytes]) -> list[AbortedTransaction]:
+def aborted_transactions(batches: list[bytes]) -> list[AbortedSpan]:
     """Return what a broker would list, found by walking the log."""
     first_offsets: dict[int, int] = {}
     aborted = []
@@ -107,7 +107,7 @@ def aborted_transactions(batches: list[bytes]) -> list[AbortedTransaction]:
             end = parse_control_record(decode_records(batch)[0])
             first_offset = first_offsets.pop(header.producer_id, None)
             if isinstance(end, EndTransactionMarker) and not end.committed and first_offset is not None:
-                aborted.append(AbortedTransaction(header.producer_id, first_offset))
+                aborted.append(AbortedSpan(header.producer_id, first_offset))
         elif header.is_transactional:
             first_offsets.setdefault(header.producer_id, header.base_offset)
     return aborted
