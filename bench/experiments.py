@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from bench.brokers import cpu_seconds, create_topic, prepared, resident_megabytes, running
+from bench.brokers import PARTITIONS, cpu_seconds, create_topic, prepared, resident_megabytes, running
 from bench.loads import (
     consume_all,
     end_offsets,
@@ -65,7 +65,9 @@ def throughput(broker: str, scale: Scale, watch: Watch) -> Iterator[tuple[str, f
         yield "rss_idle", resident_megabytes(node)
         create_topic(node)
         produce_batched(bootstrap, scale.small_count // 3, 100)
+        consume_all(bootstrap, scale.small_count // 3, [0] * PARTITIONS)
         yield "batch_100", scale.small_count / produce_batched(bootstrap, scale.small_count, 100)
+        produce_batched(bootstrap, scale.large_count // 4, 1024)
         starts = end_offsets(bootstrap)
         gigabytes = scale.large_count * 1024 / 1e9
         with watch(node.pid):
@@ -83,7 +85,7 @@ def latency(broker: str, scale: Scale, watch: Watch) -> Iterator[tuple[str, floa
     """A steady moderate load."""
     with running(broker) as node:
         create_topic(node)
-        produce_paced(node.bootstrap_servers, LATENCY_RATE, scale.latency_seconds / 2)
+        produce_paced(node.bootstrap_servers, LATENCY_RATE, scale.latency_seconds)
         with watch(node.pid):
             found = produce_paced(node.bootstrap_servers, LATENCY_RATE, scale.latency_seconds)
     yield "latency_p99", percentile(found, 99)

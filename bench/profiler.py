@@ -36,7 +36,7 @@ def profiled(pid: int) -> Iterator[None]:
 def _record(pid: int, path: Path, style: str) -> subprocess.Popen[bytes]:
     spy = str(Path(sys.executable).parent / "py-spy")
     options = ["--pid", str(pid), "--output", str(path), "--format", style, "--rate", RATE, "--duration", "unlimited"]
-    return subprocess.Popen([spy, "record", "--nonblocking", *options], stdout=subprocess.DEVNULL)
+    return subprocess.Popen([spy, "record", "--nonblocking", "--function", *options], stdout=subprocess.DEVNULL)
 
 
 def summary(folded: Iterable[str]) -> str:
