@@ -6,6 +6,7 @@ in Kafka's own words why a text is refused. It does not know where a value came 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, Unpack
@@ -57,6 +58,9 @@ class _Required:
 
 REQUIRED = _Required()
 
+# A password keeps its blanks; a boolean drops them but shows them in its complaint, as Kafka does.
+_UNTRIMMED = frozenset({ConfigType.PASSWORD, ConfigType.BOOLEAN})
+_DOUBLE_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?\Z", re.ASCII)
 _INTEGER_LIMITS = {
     ConfigType.SHORT: (-(2**15), 2**15 - 1),
     ConfigType.INT: (INT_MIN, INT_MAX),
@@ -123,7 +127,7 @@ class ConfigKey:
 
     def parse(self, text: str) -> Value:
         """Turn text into a checked value. Raises ConfigError in Kafka's words."""
-        value = _PARSERS[self.type](self.name, text.strip() if self.type is not ConfigType.PASSWORD else text)
+        value = _PARSERS[self.type](self.name, text if self.type in _UNTRIMMED else text.strip())
         self.check(value)
         return value
 
@@ -172,7 +176,7 @@ def _java_double(value: float) -> str:
 
 
 def _parse_boolean(name: str, text: str) -> Value:
-    match text.lower():
+    match text.strip().lower():
         case "true":
             return True
         case "false":
@@ -194,10 +198,10 @@ def _integer_parser(kind: ConfigType, what: str) -> _Parser:
 
 
 def _parse_double(name: str, text: str) -> Value:
-    try:
-        return float(text)
-    except ValueError:
-        raise invalid(name, text, "Not a number of type DOUBLE") from None
+    # Java takes a suffix that Python does not; NaN, which Java takes too, has no use as a setting.
+    if _DOUBLE_TEXT.match(text) is None:
+        raise invalid(name, text, "Not a number of type DOUBLE")
+    return float(text.rstrip("dDfF"))
 
 
 def _parse_string(_name: str, text: str) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from crabka.config.keys import CLUSTER_WIDE, INT, LIST, LONG, REQUIRED, STRING, ConfigKey, boolean
-from crabka.config.validators import ListOf, at_least
+from crabka.config.validators import ADDRESSES, VOTERS, ListOf, at_least
 
 QUORUM_KEYS = (
     ConfigKey(
@@ -31,9 +31,14 @@ QUORUM_KEYS = (
         LIST,
         (),
         "A fixed quorum as id@host:port, separated by commas; empty for a dynamic quorum.",
+        VOTERS,
     ),
     ConfigKey(
-        "controller.quorum.bootstrap.servers", LIST, (), "Where the quorum is found, as host:port, separated by commas."
+        "controller.quorum.bootstrap.servers",
+        LIST,
+        (),
+        "Where the quorum is found, as host:port, separated by commas.",
+        ADDRESSES,
     ),
     boolean(
         "controller.quorum.auto.join.enable",

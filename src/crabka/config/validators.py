@@ -142,3 +142,22 @@ def _is_gzip_level(value: Value) -> bool:
 GZIP_LEVEL = Matches(_is_gzip_level, "[1,...,9] or -1", "Value must be between 1 and 9 or equal to -1")
 LZ4_LEVEL = Between(1, 17)
 ZSTD_LEVEL = Between(-131072, 22)
+
+_HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.%\w]+\]|[^:\s\[\]]+):[0-9]{1,5}\Z")
+_VOTER = re.compile(r"[0-9]+@(\[[0-9a-fA-F:.%\w]+\]|[^:\s\[\]]+):[0-9]{1,5}\Z")
+
+
+def _all_match(pattern: re.Pattern[str], value: Value) -> bool:
+    return isinstance(value, tuple) and all(pattern.match(member) for member in value)
+
+
+ADDRESSES = Matches(
+    lambda value: _all_match(_HOST_PORT, value),
+    "host:port,...",
+    'Each entry should be in the form "{{host}}:{{port}}"',
+)
+VOTERS = Matches(
+    lambda value: _all_match(_VOTER, value),
+    "id@host:port,...",
+    'Each entry should be in the form "{{id}}@{{host}}:{{port}}"',
+)

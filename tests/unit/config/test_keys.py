@@ -45,6 +45,8 @@ def _key(kind: ConfigType, default: Value = None) -> ConfigKey:
         (SHORT, "32767", 32767),
         (LONG, "9223372036854775807", LONG_MAX),
         (DOUBLE, "0.5", 0.5),
+        (DOUBLE, "-1e3", -1000.0),
+        (DOUBLE, ".5f", 0.5),
         (STRING, " text ", "text"),
         (LIST, "a, b ,a", ("a", "b")),
         (LIST, "", ()),
@@ -67,6 +69,8 @@ def test_text_is_parsed_as_kafka_parses_it(kind: ConfigType, text: str, value: V
         (LONG, "1.5", "Not a number of type LONG"),
         (LONG, "٣", "Not a number of type LONG"),
         (DOUBLE, "x", "Not a number of type DOUBLE"),
+        (DOUBLE, "NaN", "Not a number of type DOUBLE"),
+        (DOUBLE, "1_0", "Not a number of type DOUBLE"),
     ],
 )
 def test_bad_text_is_refused_in_one_line(kind: ConfigType, text: str, reason: str) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 
+from crabka.config.keys import ConfigKey, to_text
 from crabka.config.topic import TOPIC_KEYS, TopicConfig, check_remote_storage, field_name
 from crabka.errors import ConfigError
+from tests.support.golden import GOLDEN
 
 
 def test_fields_are_the_keys_with_the_same_defaults() -> None:
@@ -16,6 +19,25 @@ def test_fields_are_the_keys_with_the_same_defaults() -> None:
     assert defaults.pop("cleanup_policy") == frozenset({"delete"})
     assert declared.pop("cleanup_policy") == ("delete",)
     assert defaults == declared
+
+
+def _parsed(key: ConfigKey, text: str) -> str:
+    try:
+        return f"OK {to_text(key.parse(text))}"
+    except ConfigError as error:
+        return f"ERR {error}"
+
+
+def test_every_text_is_taken_or_refused_as_kafka_does_it() -> None:
+    """The file holds what Apache Kafka 4.3.0 makes of each text as the value of each key."""
+    answers = json.loads((GOLDEN / "topic_config_parsing.json").read_text())
+    assert set(answers) == set(TOPIC_KEYS)
+    # Kafka keeps a repeated or empty replica in these lists, where it has no meaning; here it is dropped or refused.
+    for name in ("follower.replication.throttled.replicas", "leader.replication.throttled.replicas"):
+        assert answers[name].pop(",") == "OK ,"
+        assert answers[name].pop("a, a").startswith("ERR Invalid value [a, a]")
+    ours = {name: {text: _parsed(TOPIC_KEYS[name], text) for text in texts} for name, texts in answers.items()}
+    assert ours == answers
 
 
 def test_overrides_are_parsed_over_the_given_defaults() -> None:

@@ -6,9 +6,11 @@ import pytest
 
 from crabka.config.keys import Validator, Value
 from crabka.config.validators import (
+    ADDRESSES,
     GZIP_LEVEL,
     LZ4_LEVEL,
     THROTTLED_REPLICAS,
+    VOTERS,
     Between,
     ListOf,
     Matches,
@@ -43,6 +45,16 @@ _FORMAT = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
             "Configuration 'k' must not be empty. Valid values include: any non-empty value",
         ),
         (ListOf(("a",), may_be_empty=False), (), "Configuration 'k' must not be empty. Valid values include: [a]"),
+        (
+            ADDRESSES,
+            ("localhost",),
+            'Invalid value [localhost] for configuration k: Each entry should be in the form "{host}:{port}"',
+        ),
+        (
+            VOTERS,
+            ("localhost:1",),
+            'Invalid value [localhost:1] for configuration k: Each entry should be in the form "{id}@{host}:{port}"',
+        ),
         (NotEmpty(), "", "Invalid value  for configuration k: String must be non-empty"),
         (
             THROTTLED_REPLICAS,
@@ -77,6 +89,9 @@ def test_refusal_is_worded_as_kafka_words_it(validator: Validator, value: Value,
         (THROTTLED_REPLICAS, ("*",)),
         (THROTTLED_REPLICAS, ("0:1", "12:34")),
         (THROTTLED_REPLICAS, ()),
+        (ADDRESSES, ("localhost:1", "[::1]:2")),
+        (ADDRESSES, ()),
+        (VOTERS, ("1@localhost:1",)),
     ],
 )
 def test_allowed_values_pass(validator: Validator, value: Value) -> None:
