@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from crabka.config.topic import TopicConfig
+from crabka.errors import StorageError
+from crabka.ids import TopicPartition
+from crabka.testing import MemoryFileSystem
+from tests.support.logs import LOG_DIR, LOG_PATH, NOW_MS, Producer, append, make_batch, make_context, open_test_log
+
+
+def test_a_new_log_is_empty() -> None:
+    log = open_test_log()
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark, log.last_stable_offset) == (0, 0, 0, 0)
+    assert (log.topic_partition, log.log_dir, log.size_bytes) == (TopicPartition("orders", 0), LOG_DIR, 0)
+
+
+def test_the_high_watermark_stays_within_the_log() -> None:
+    log = open_test_log()
+    append(log, make_batch(10))
+    log.delete_records_before(4)
+    log.set_high_watermark(99)
+    assert log.high_watermark == 10
+    log.set_high_watermark(1)
+    assert log.high_watermark == 4
+
+
+def test_an_open_transaction_holds_the_last_stable_offset() -> None:
+    log = open_test_log()
+    append(log, make_batch(2))
+    append(log, make_batch(2, producer=Producer(1), transactional=True))
+    append(log, make_batch(2))
+    assert (log.last_stable_offset, log.high_watermark) == (2, 6)
+    log.set_high_watermark(1)
+    assert log.last_stable_offset == 1
+
+
+def test_rolling_leaves_a_producer_snapshot_at_the_new_segment() -> None:
+    context = make_context()
+    log = open_test_log(context)
+    append(log, make_batch(3, producer=Producer(1)))
+    log.roll(NOW_MS)
+    log.roll(NOW_MS)
+    assert log.segment_base_offsets == [0, 3]
+    assert context.fs.exists(f"{LOG_PATH}/{3:020d}.snapshot")
+
+
+def test_a_segment_rolls_by_the_clock_after_segment_ms() -> None:
+    log = open_test_log(config=TopicConfig(segment_ms=1000))
+    assert not log.roll_if_needed(NOW_MS + 5000)
+    append(log, make_batch(timestamp=5))
+    assert not log.roll_if_needed(NOW_MS + 1000)
+    assert log.roll_if_needed(NOW_MS + 1001)
+    assert not log.roll_if_needed(NOW_MS + 9999)
+
+
+def test_new_settings_count_at_once() -> None:
+    log = open_test_log()
+    assert not log.prepares_batches
+    log.update_config(replace(log.config, internal_segment_bytes=200, compression_type="gzip"))
+    assert log.prepares_batches
+    for _ in range(3):
+        append(log, make_batch(value_bytes=100))
+    assert len(log.segment_base_offsets) > 1
+
+
+def test_a_failing_disk_is_told_with_its_log_dir() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs(LOG_DIR)
+    log = open_test_log(make_context(fs))
+    fs.capacity_bytes = 0
+    with pytest.raises(StorageError, match="orders-0") as caught:
+        append(log, make_batch())
+    assert caught.value.log_dir == LOG_DIR
+    assert log.log_end_offset == 0
