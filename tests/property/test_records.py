@@ -13,7 +13,7 @@ from crabka.records.errors import CorruptBatchError
 from crabka.records.header import crc_valid, iter_headers, parse_header, sealed
 from crabka.records.record import Record, decode_records
 from crabka.records.rewrite import recompress
-from crabka.records.varint import decode_varlong, encode_varint, varint_size
+from crabka.records.varint import decode_varint, decode_varlong, encode_varint, varint_size
 
 CODECS = st.integers(0, 4)
 OPTIONAL_BYTES = st.none() | st.binary(max_size=40)
@@ -26,6 +26,12 @@ def test_varints_round_trip(value: int, tail: bytes) -> None:
     encoded = encode_varint(value)
     assert len(encoded) == varint_size(value)
     assert decode_varlong(encoded + tail, 0) == (value, len(encoded))
+
+
+@given(st.integers(-(2**31), 2**31 - 1) | st.integers(-9_000, 9_000), st.binary(max_size=3))
+def test_short_varints_round_trip(value: int, tail: bytes) -> None:
+    encoded = encode_varint(value)
+    assert decode_varint(encoded + tail, 0) == (value, len(encoded))
 
 
 @given(CONTENTS, CODECS, CODECS, st.integers(0, 2**40))

@@ -63,6 +63,8 @@ class ProducerBatch:
     is_full: bool = False
     base_sequence: int = NO_SEQUENCE
     encoded: bytes | None = None
+    # True once every delivery has its result.
+    is_settled: bool = False
     # Position in the order in which the partition's batches first left.
     flight_number: int = -1
 
@@ -74,6 +76,7 @@ class ProducerBatch:
 
     def succeed(self, base_offset: int, log_append_time_ms: int) -> None:
         """Resolve all deliveries."""
+        self.is_settled = True
         topic, partition = self.partition
         for index, (record, delivery) in enumerate(zip(self.records, self.deliveries, strict=True)):
             if not delivery.done():
@@ -83,6 +86,7 @@ class ProducerBatch:
 
     def fail(self, error: Exception) -> None:
         """Fail all deliveries."""
+        self.is_settled = True
         for delivery in self.deliveries:
             if not delivery.done():
                 delivery.set_exception(error)
@@ -103,10 +107,9 @@ class PartitionQueue:
     # A batch is lost for good: its sequence will never come, so later ones need a new identity.
     has_gap: bool = False
 
-    @property
-    def is_idle(self) -> bool:
-        """True if nothing waits and nothing is in flight."""
-        return not (self.waiting or self.in_flight or self.to_retry)
+    def unsettled(self) -> list[ProducerBatch]:
+        """Return the batches that are not delivered yet."""
+        return [*self.in_flight, *self.to_retry, *self.waiting]
 
     def ready_at_ms(self, linger_ms: int) -> int | None:
         """Return from when on the oldest waiting batch may be sent, None if nothing may."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,11 +125,12 @@ class Producer:
 
     async def flush(self) -> None:
         """Wait until every record sent so far is delivered or has failed."""
+        batches = self._unsettled()
         self._flushing += 1
         self._wake.set()
         try:
             async with self._progress:
-                await self._progress.wait_for(lambda: all(queue.is_idle for queue in self._queues.values()))
+                await self._progress.wait_for(lambda: all(batch.is_settled for batch in batches))
         finally:
             self._flushing -= 1
 
@@ -140,6 +140,7 @@ class Producer:
             await self.flush()
         self._is_closed = True
         self._fail_everything(ClientClosedError("the producer is closed"))
+        await self._announce_progress()
         await self._scope.close()
 
     def _choose_partition(self, topic: TopicMetadata, key: bytes | None, size: int) -> int:
@@ -366,11 +367,11 @@ class Producer:
         async with self._progress:
             self._progress.notify_all()
 
+    def _unsettled(self) -> list[ProducerBatch]:
+        return [batch for queue in self._queues.values() for batch in queue.unsettled()]
+
     def _fail_everything(self, error: Exception) -> None:
-        batches: Iterable[ProducerBatch] = (
-            batch for queue in self._queues.values() for batch in (*queue.waiting, *queue.to_retry, *queue.in_flight)
-        )
-        for batch in batches:
+        for batch in self._unsettled():
             batch.fail(error)
         self._queues.clear()
         self._buffered_bytes = 0

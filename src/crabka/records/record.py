@@ -31,6 +31,8 @@ MIN_RECORD_BYTES = 7
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
+_new_tuple = tuple.__new__
+
 
 class Record(NamedTuple):
     """One record; `offset` and `timestamp` are absolute."""
@@ -96,7 +98,7 @@ def _decode_payload(payload: bytes, header: BatchHeader) -> list[Record]:
         if position != end:
             raise _invalid(f"a record of {length} bytes has {position - end + length} bytes of content")
         timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
-        records.append(Record(base_offset + offset_delta, timestamp, key, value, headers))
+        records.append(_new_tuple(Record, (base_offset + offset_delta, timestamp, key, value, headers)))
     if position != len(payload):
         raise _invalid(f"{len(payload) - position} bytes follow the last record of a batch")
     return records

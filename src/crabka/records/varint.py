@@ -41,9 +41,15 @@ def decode_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
     Raises CorruptBatchError when it is cut short or does not fit in 32 bits.
     """
-    # Nearly all lengths and deltas take one byte.
-    if position < len(buffer) and (byte := buffer[position]) < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
+    # Nearly all lengths and deltas take one or two bytes.
+    if position + 1 < len(buffer):
+        byte = buffer[position]
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), position + 1
+        second = buffer[position + 1]
+        if second < 0x80:
+            raw = byte & 0x7F | second << 7
+            return (raw >> 1) ^ -(raw & 1), position + 2
     value, position = _decode(buffer, position, MAX_VARINT_BYTES)
     if not -_INT32_MAX - 1 <= value <= _INT32_MAX:
         raise CorruptBatchError(f"varint {value} does not fit in 32 bits")

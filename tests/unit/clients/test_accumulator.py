@@ -100,7 +100,7 @@ def test_expired_batches_are_removed_and_leave_a_gap_only_if_they_were_sent(loop
     assert queue.expired(1_001) == [batch]
     assert queue.has_gap
     assert queue.resume(0)
-    assert queue.is_idle
+    assert not queue.unsettled()
 
 
 def test_deliveries_get_their_own_offsets(loop: asyncio.AbstractEventLoop) -> None:

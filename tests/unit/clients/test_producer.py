@@ -326,6 +326,41 @@ def test_close_without_flush_fails_what_waits_and_refuses_more() -> None:
     simulate(test)
 
 
+def test_flush_waits_only_for_what_was_sent_before() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster, Producer(cluster) as producer:
+
+            async def keep_sending() -> None:
+                while True:
+                    await producer.send("t", b"more")
+                    await asyncio.sleep(0.001)
+
+            delivery = await producer.send("t", b"first")
+            sending = asyncio.ensure_future(keep_sending())
+            await asyncio.wait_for(producer.flush(), 10)
+            assert delivery.done()
+            sending.cancel()
+
+    simulate(test)
+
+
+def test_close_ends_a_flush_that_waits() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        simulation.brokers.brokers[1].answers[ApiKey.PRODUCE] = lambda _: NO_ANSWER
+        async with simulation.connect() as cluster:
+            producer = Producer(cluster)
+            delivery = await producer.send("t", b"x")
+            flushing = asyncio.ensure_future(producer.flush())
+            await asyncio.sleep(0.1)
+            await producer.close(flush=False)
+            await asyncio.wait_for(flushing, 10)
+            assert isinstance(delivery.exception(), ClientClosedError)
+
+    simulate(test)
+
+
 def test_idempotent_producer_refuses_settings_that_break_it() -> None:
     with pytest.raises(ConfigError):
         ProducerSettings(acks=1)
