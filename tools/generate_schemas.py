@@ -2,7 +2,8 @@
 
 kio has the schemas of Kafka's requests and responses; those of the records that Kafka keeps on disk (KIP-631
 metadata, coordinator keys and values, the transaction log, remote log metadata, producer snapshots) are only in
-the server's jars. This tool turns each of them into one module with a kio-style dataclass per version.
+the server's jars. This tool turns each version of them into a kio-style dataclass: the newest in a module named as the
+message, older ones in a second module that is loaded when one of them is asked for.
 
     python tools/generate_schemas.py DIRECTORY_WITH_JARS [--output src/crabka/protocol/generated]
 
@@ -168,25 +169,64 @@ class FieldSpec:
 
 
 class MessageWriter:
-    """Builds the module of one message."""
+    """Builds the module of one message with some of its versions."""
 
-    def __init__(self, schema: Json, origin: str) -> None:
+    def __init__(self, family: str, schema: Json, origin: str, versions: list[int]) -> None:
+        self.family = family
         self.schema = schema
         self.origin = origin
-        self.versions = list(Versions.parse(schema["validVersions"]))
+        self.versions = versions
         self.flexible = Versions.parse(schema["flexibleVersions"])
         self.api_key: int | None = schema.get("apiKey")
         self.lines: list[str] = []
         self.names: dict[str, list[int]] = {}
 
-    def source(self) -> str:
-        """Return the module text."""
+    def newest_source(self, older: MessageWriter | None) -> str:
+        """Return the module of the newest version; it finds older ones, if there are any, in their own module."""
+        body = self._classes()
+        aliases = [f"{name} = {name}V{versions[-1]}" for name, versions in self.names.items()]
+        if older is None:
+            tail = [*aliases, *self._versions_table(self.versions), ""]
+            return "\n".join([self._head(body, "Any, ClassVar, Final"), "", body, *tail])
+        older._classes()
+        old_names = sorted(f"{name}V{version}" for name, versions in older.names.items() for version in versions)
+        module = f"crabka.protocol.generated.{self.family}.{snake(self.schema['name'])}_older"
+        imports = ["if TYPE_CHECKING:", f"    from {module} import VERSIONS as VERSIONS"]
+        imports += [f"    from {module} import {name} as {name}" for name in old_names]
+        # The import system asks modules for `__path__`; that must not load anything.
+        finder = [
+            "",
+            "",
+            "def __getattr__(name: str) -> Any:",
+            '    if name.startswith("__"):',
+            "        raise AttributeError(name)",
+        ]
+        finder += [f'    return getattr(import_module("{module}"), name)', ""]
+        head = self._head(body, "TYPE_CHECKING, Any, ClassVar", importlib=True)
+        return "\n".join([head, "", *imports, "", body, *aliases, *finder])
+
+    def older_source(self, newest: int) -> str:
+        """Return the module of the versions before the newest, with the table of all."""
+        body = self._classes()
+        name = self.schema["name"]
+        origin = f"crabka.protocol.generated.{self.family}.{snake(name)}"
+        head = self._head(body, "Any, ClassVar, Final")
+        head += "" if "from crabka.ids" in head else "\n"
+        head += f"\nfrom {origin} import {name}V{newest}"
+        return "\n".join([head, "", body, *self._versions_table([*self.versions, newest]), ""])
+
+    def _classes(self) -> str:
+        self.lines, self.names = [], {}
         for version in self.versions:
             self._struct(self.schema["name"], self.schema["fields"], version, nested=False)
-        body = "\n".join(self.lines)
-        return f"{self._head(body)}\n\n{body}\n{self._tail()}"
+        return "\n".join([*self.lines, ""])
 
-    def _head(self, body: str) -> str:
+    def _versions_table(self, versions: list[int]) -> list[str]:
+        name = self.schema["name"]
+        rows = [f"    {version}: {name}V{version}," for version in versions]
+        return ["VERSIONS: Final[dict[int, type[Any]]] = {", *rows, "}"]
+
+    def _head(self, body: str, typing_names: str, *, importlib: bool = False) -> str:
         low, high = self.versions[0], self.versions[-1]
         span = f"version {low}" if low == high else f"versions {low}-{high}"
         lines = [
@@ -199,7 +239,8 @@ class MessageWriter:
         lines += [
             "from dataclasses import dataclass, field" if "field(" in body else "from dataclasses import dataclass"
         ]
-        lines += ["from typing import Any, ClassVar, Final", "", "from kio.static.constants import EntityType"]
+        lines += ["from importlib import import_module"] if importlib else []
+        lines += [f"from typing import {typing_names}", "", "from kio.static.constants import EntityType"]
         if "ZERO_UUID" in body:
             lines += ["", "from crabka.ids import ZERO_UUID"]
         return "\n".join(lines)
@@ -229,15 +270,6 @@ class MessageWriter:
             common = {struct["name"]: struct["fields"] for struct in self.schema.get("commonStructs", [])}
             fields = common[spec.element]
         self._struct(spec.element, fields, version, nested=True)
-
-    def _tail(self) -> str:
-        lines = [""]
-        lines += [f"{name} = {name}V{versions[-1]}" for name, versions in self.names.items()]
-        name = self.schema["name"]
-        lines += ["VERSIONS: Final[dict[int, type[Any]]] = {"]
-        lines += [f"    {version}: {name}V{version}," for version in self.versions]
-        lines += ["}"]
-        return "\n".join(lines) + "\n"
 
 
 def read_schemas(jars: Path) -> Iterator[tuple[str, str, Json]]:
@@ -275,6 +307,20 @@ def index_source(entries: list[tuple[str, Json]]) -> str:
     return "\n".join([*lines, ")", ""])
 
 
+def message_files(family: str, schema: Json, origin: str) -> dict[Path, str]:
+    """Return the modules of a message: the newest version, and the older ones apart as a start seldom needs them."""
+    versions = list(Versions.parse(schema["validVersions"]))
+    name = snake(schema["name"])
+    newest = MessageWriter(family, schema, origin, versions[-1:])
+    if len(versions) == 1:
+        return {Path(family, f"{name}.py"): newest.newest_source(None)}
+    older = MessageWriter(family, schema, origin, versions[:-1])
+    return {
+        Path(family, f"{name}.py"): newest.newest_source(older),
+        Path(family, f"{name}_older.py"): older.older_source(versions[-1]),
+    }
+
+
 def main() -> None:
     """Generate everything and record a digest, so that hand edits are found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -288,7 +334,7 @@ def main() -> None:
     for family, origin, schema in read_schemas(arguments.jars):
         entries.append((family, schema))
         files[Path(family, "__init__.py")] = f'"""Generated schemas: {FAMILIES[family]}."""\n'
-        files[Path(family, f"{snake(schema['name'])}.py")] = MessageWriter(schema, origin).source()
+        files |= message_files(family, schema, origin)
     files[Path("index.py")] = index_source(entries)
     digests = {}
     for path, text in sorted(files.items()):

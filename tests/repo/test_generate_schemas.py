@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import subprocess
 import sys
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crabka.protocol.entity_codec import decode_entity, encode_entity
+from crabka.protocol.generated import metadata
 from tools.generate_schemas import FAMILIES, Versions, load_json, snake
 
 if TYPE_CHECKING:
@@ -48,26 +49,34 @@ def _generate(tmp_path: Path) -> Path:
     return output
 
 
-def _load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("sample_record", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["sample_record"] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The generated module, in the place of the real family."""
+    output = _generate(tmp_path)
+    monkeypatch.setattr(metadata, "__path__", [str(output / "metadata")])
+    for name in ("sample_record", "sample_record_older"):
+        monkeypatch.delitem(sys.modules, f"{metadata.__name__}.{name}", raising=False)
+    return importlib.import_module(f"{metadata.__name__}.sample_record")
 
 
-def test_every_version_becomes_a_class_that_can_be_written_and_read(tmp_path: Path) -> None:
-    module = _load(_generate(tmp_path) / "metadata" / "sample_record.py")
-    assert sorted(module.VERSIONS) == [0, 1]
-    assert module.SampleRecord is module.VERSIONS[1]
-    old = module.SampleRecordV0(end_points=(module.PointV0(host="a"),))
+def test_every_version_becomes_a_class_that_can_be_written_and_read(generated: ModuleType) -> None:
+    old = generated.SampleRecordV0(end_points=(generated.PointV0(host="a"),))
     assert (old.broker_id, old.rack, old.end_points[0].id.int, old.__api_key__) == (-1, None, 0, 7)
     assert encode_entity(old).hex() == "ffffffff00000001000161"
-    assert decode_entity(module.SampleRecordV0, encode_entity(old))[0] == old
-    new = module.SampleRecord(rack="r", end_points=())
-    assert decode_entity(module.SampleRecord, encode_entity(new))[0] == new
+    assert decode_entity(generated.SampleRecordV0, encode_entity(old))[0] == old
+    new = generated.SampleRecord(rack="r", end_points=())
+    assert decode_entity(generated.SampleRecord, encode_entity(new))[0] == new
+    assert list(generated.VERSIONS.items()) == [(0, generated.SampleRecordV0), (1, generated.SampleRecordV1)]
+    assert generated.SampleRecord is generated.SampleRecordV1
+
+
+def test_older_versions_are_loaded_only_when_asked_for(generated: ModuleType) -> None:
+    older = f"{generated.__name__}_older"
+    # What `from module import name` asks for first.
+    assert not hasattr(generated, "__path__")
+    assert older not in sys.modules
+    assert generated.SampleRecordV0.__version__ == 0
+    assert older in sys.modules
 
 
 def test_the_source_says_where_it_comes_from(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def _load_class(api_key: int, version: int) -> type[Any]:
         known = f"{entry.min_version} to {entry.max_version}"
         raise MetadataVersionError(f"{entry.name} version {version}: known are {known}")
     module = import_module(f"crabka.protocol.generated.metadata.{entry.module}")
-    entity_type: type[Any] = module.VERSIONS[version]
+    entity_type: type[Any] = getattr(module, f"{entry.name}V{version}")
     _CLASSES[api_key, version] = entity_type
     return entity_type
 
