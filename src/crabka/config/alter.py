@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka._kio import ErrorCode
-from crabka.config.client_metrics import CLIENT_METRICS_KEYS, parse_client_metrics_overrides
+from crabka.config.client_metrics import CLIENT_METRICS_KEYS, SubscriptionError, parse_client_metrics_overrides
 from crabka.config.group import GROUP_KEYS, parse_group_overrides
 from crabka.config.keys import LIST, ConfigKey
 from crabka.config.server import topic_defaults
@@ -181,8 +181,8 @@ def _check_result(
                 _check_broker(merged, changes, context)
     except ConfigError as error:
         # Brokers check their own changes and answer INVALID_REQUEST, the controller checks the rest.
-        wrap = _refused if resource_type == AlterableResource.BROKER else _invalid
-        raise wrap(str(error)) from error
+        by_broker = resource_type == AlterableResource.BROKER or isinstance(error, SubscriptionError)
+        raise (_refused if by_broker else _invalid)(str(error)) from error
 
 
 def check_topic(overrides: Mapping[str, str], server: ServerConfig | None) -> None:

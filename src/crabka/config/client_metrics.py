@@ -34,17 +34,21 @@ CLIENT_METRICS_KEYS: Mapping[str, ConfigKey] = index_keys(
 """All settings of a subscription by name."""
 
 
+class SubscriptionError(ConfigError):
+    """A subscription that Kafka refuses as INVALID_REQUEST, where other bad settings are INVALID_CONFIG."""
+
+
 def parse_client_metrics_overrides(overrides: Mapping[str, str]) -> dict[str, Value]:
     """Parse the settings of a subscription. Raises ConfigError in Kafka's words."""
     parsed: dict[str, Value] = {}
     for name, text in overrides.items():
         key = CLIENT_METRICS_KEYS.get(name)
         if key is None:
-            raise ConfigError(f"Unknown client metrics configuration: {name}")
+            raise SubscriptionError(f"Unknown client metrics configuration: {name}")
         parsed[name] = key.parse(text)
     interval = parsed.get("interval.ms")
     if isinstance(interval, int) and not _MIN_INTERVAL_MS <= interval <= _MAX_INTERVAL_MS:
-        raise ConfigError(
+        raise SubscriptionError(
             f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
         )
     for pattern in parsed.get("match") or ():  # type: ignore[union-attr]

@@ -22,7 +22,7 @@ def _is_offset_reset(value: Value) -> bool:
 _OFFSET_RESET = Matches(
     _is_offset_reset,
     "[latest, earliest, by_duration:PnDTnHnMn.nS]",
-    "Invalid share group auto offset reset strategy.",
+    "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.",
 )
 
 GROUP_KEYS: Mapping[str, ConfigKey] = index_keys(

@@ -59,7 +59,7 @@ def _retention_ms(values: Mapping[str, Value]) -> int:
         values, ("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS)
     )
     if retention == 0:
-        raise ConfigError("log.retention.ms must be unlimited (-1) or, equal or greater than 1")
+        raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
     return max(retention, -1)
 
 

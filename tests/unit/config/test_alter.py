@@ -122,7 +122,7 @@ def test_older_request_removes_what_it_does_not_name() -> None:
             [_set("log.retention.ms", "0")],
             ON_BROKER,
             ErrorCode.invalid_request,
-            "log.retention.ms must be unlimited (-1) or, equal or greater than 1",
+            "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
         ),
         (
             BROKER,
@@ -142,8 +142,15 @@ def test_older_request_removes_what_it_does_not_name() -> None:
             AlterableResource.CLIENT_METRICS,
             [_set("interval.ms", "1")],
             AlterContext("subscription"),
-            ErrorCode.invalid_config,
+            ErrorCode.invalid_request,
             "Invalid value 1 for interval.ms, interval must be between 100 and 3600000 (1 hour)",
+        ),
+        (
+            AlterableResource.CLIENT_METRICS,
+            [_set("match", "a=b")],
+            AlterContext("subscription"),
+            ErrorCode.invalid_config,
+            "Illegal client matching pattern: a=b",
         ),
     ],
 )

@@ -47,7 +47,7 @@ def test_start_of_a_share_group_can_be_named(text: str) -> None:
             {"share.auto.offset.reset": "by_duration:P"},
             (
                 "Invalid value by_duration:P for configuration share.auto.offset.reset: "
-                "Invalid share group auto offset reset strategy."
+                "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
             ),
         ),
     ],
