@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import errno
 import random
 from typing import cast
 from uuid import UUID
@@ -24,6 +27,7 @@ from crabka.quorum.formatting import (
 from crabka.quorum.snapshots import SnapshotId, read_snapshot
 from crabka.quorum.storage import read_meta_properties
 from crabka.quorum.voters import VoterEndpoint, VoterNode
+from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.testing.memory_file_system import MemoryFileSystem
 from tests.support.golden import GOLDEN
 
@@ -148,14 +152,21 @@ def test_without_voters_there_is_no_metadata_log_yet() -> None:
     assert runtime.fs.listdir("/d1") == ["bootstrap.checkpoint", "meta.properties"]
 
 
-def test_a_crash_in_the_middle_leaves_a_directory_that_can_be_formatted() -> None:
-    for seed in range(20):
-        runtime = _runtime(seed)
-        format_storage(runtime, _config(log_dirs="/d1"), "cluster")
-        fs = cast("MemoryFileSystem", runtime.fs)
-        fs.crash(random.Random(seed))
-        assert is_formatted(fs, "/d1")
-        assert read_snapshot(fs, f"/d1/__cluster_metadata-0/{SnapshotId(0, 0).file_name}").kraft_version == 1
+@pytest.mark.parametrize("operations", range(12))
+def test_a_power_cut_leaves_a_directory_that_is_formatted_whole_or_can_be(operations: int) -> None:
+    disk = MemoryFileSystem()
+    runtime = _runtime()
+    faulty = FaultyFileSystem(disk)
+    for operation in ("open", "pwritev", "fsync", "rename", "fsync_dir"):
+        faulty.add(FaultRule(operation=operation, skip=operations, error=errno.EIO))
+    with contextlib.suppress(OSError):
+        format_storage(dataclasses.replace(runtime, fs=faulty), _config(log_dirs="/d1"), "cluster")
+    disk.crash(random.Random(operations))
+    if not is_formatted(disk, "/d1"):
+        format_storage(dataclasses.replace(runtime, fs=disk), _config(log_dirs="/d1"), "cluster")
+    assert read_snapshot(disk, f"/d1/__cluster_metadata-0/{SnapshotId(0, 0).file_name}").kraft_version == 1
+    assert len(read_snapshot(disk, "/d1/bootstrap.checkpoint").records) == 4
+    assert read_meta_properties(disk, "/d1").cluster_id == "cluster"
 
 
 def test_features_can_be_chosen() -> None:
