@@ -74,7 +74,7 @@ def _require_existing(image: MetadataImage, resource: ConfigResource) -> None:
         and resource.name
         and resource.name not in image.topics.by_name
     ):
-        raise OperationError(ErrorCode.unknown_topic_or_partition)
+        raise OperationError(ErrorCode.unknown_topic_or_partition, f"The topic '{resource.name}' does not exist.")
     is_broker = resource.resource_type == ConfigResourceType.BROKER and resource.name.isdecimal()
     if is_broker and int(resource.name) not in image.cluster.brokers:
         raise OperationError(ErrorCode.broker_id_not_registered, f"No node with id {resource.name} found.")
