@@ -51,13 +51,13 @@ class ScriptedBroker:
         self.versions = versions or {ApiKey(key): (spec.min_version, spec.max_version) for key, spec in SPECS.items()}
         self.answers: dict[ApiKey, Answer] = {ApiKey.API_VERSIONS: self._api_versions}
         self.requests: list[ReceivedRequest] = []
-        self.connections: set[_ServerSide] = set()
+        self.connections: set[ServerSide] = set()
         self.connection_count = 0
         self._listener: Listener | None = None
 
     async def listen(self, network: Network, host: str, port: int = 0) -> int:
         """Start; return the port."""
-        self._listener = await network.listen(lambda: _ServerSide(self), host, port)
+        self._listener = await network.listen(lambda: ServerSide(self), host, port)
         return self._listener.port
 
     def close(self) -> None:
@@ -84,7 +84,9 @@ class ScriptedBroker:
         return types.message(error_code=ErrorCode.none, api_keys=keys, throttle_time=0)
 
 
-class _ServerSide(asyncio.Protocol):
+class ServerSide(asyncio.Protocol):
+    """One connection, seen from the broker."""
+
     def __init__(self, broker: ScriptedBroker) -> None:
         self._broker = broker
         self._buffer = ResponseBuffer(1 << 30)

@@ -268,7 +268,8 @@ class Producer:
         return read_outcomes(response, {topic_id: topic for topic, topic_id in topic_ids.items()})
 
     def _settle(self, batch: ProducerBatch, outcome: PartitionOutcome) -> None:
-        if self._is_closed:
+        if batch.is_settled:
+            # The producer failed or was closed meanwhile and has given everything up.
             return
         queue = self._queues[batch.partition]
         now_ms = self._clock.monotonic_ms()

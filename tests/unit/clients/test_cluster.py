@@ -125,6 +125,20 @@ def test_next_broker_is_asked_when_one_is_gone() -> None:
     simulate(test, node_ids=(1, 2))
 
 
+def test_any_connection_tries_brokers_until_one_answers() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.brokers[1].close()
+        async with simulation.connect() as cluster:
+            connection = await cluster.any_connection()
+            assert await cluster.any_connection() is connection
+            simulation.brokers.close()
+            await connection.wait_closed()
+            with pytest.raises(ClientNetworkError):
+                await cluster.any_connection()
+
+    simulate(test, node_ids=(1, 2))
+
+
 def test_concurrent_calls_share_one_connection_and_channels_do_not() -> None:
     async def test(simulation: ClientSimulation) -> None:
         async with simulation.connect() as cluster:

@@ -12,7 +12,7 @@ import pytest
 from crabka._kio import ErrorCode
 from crabka.clients.connection import Connection, ConnectionSettings
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, VersionMismatchError
-from crabka.errors import WireError
+from crabka.errors import OperationError, WireError
 from crabka.protocol.apis import ApiKey, MessageTypes
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest, ScriptedBroker
@@ -227,5 +227,34 @@ def test_request_without_response_takes_no_slot() -> None:
         await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
         assert len(broker.asked(ApiKey.PRODUCE)) == 1
         connection.close()
+
+    with_broker(test)
+
+
+def test_requests_wait_for_a_full_socket_and_keep_their_order() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        connection = await connect()
+        connection.pause_writing()
+        first = asyncio.ensure_future(connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id))
+        second = asyncio.ensure_future(connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id))
+        await asyncio.sleep(0.5)
+        assert not broker.asked(ApiKey.INIT_PRODUCER_ID)
+        connection.resume_writing()
+        third = asyncio.ensure_future(connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id))
+        answers = [response.producer_id for response in await asyncio.gather(first, second, third)]
+        assert answers == sorted(answers)
+        connection.close()
+
+    with_broker(test)
+
+
+def test_refused_version_request_is_told() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        broker.answers[ApiKey.API_VERSIONS] = lambda request: request.types.message(
+            error_code=ErrorCode.cluster_authorization_failed, api_keys=[], throttle_time=0
+        )
+        with pytest.raises(OperationError) as caught:
+            await connect()
+        assert caught.value.error_code is ErrorCode.cluster_authorization_failed
 
     with_broker(test)

@@ -201,6 +201,32 @@ def test_moved_leader_is_followed() -> None:
     simulate(test, node_ids=(1, 2))
 
 
+def test_topic_that_does_not_exist_yet_is_waited_for() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        async with simulation.connect() as cluster, Fetcher(cluster) as fetcher:
+            fetcher.assign({T0: 0})
+            assert fetcher.assignment == [T0]
+            assert await fetcher.poll(1_000) == []
+            simulation.brokers.create_topic("t")
+            fill(simulation.brokers.topics["t"][0], 1)
+            assert len(await fetcher.poll(5_000)) == 3
+
+    simulate(test)
+
+
+def test_retriable_code_is_tried_again_with_the_same_leader() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        fill(partition, 1)
+        simulation.brokers.fail_next(ApiKey.FETCH, ErrorCode.offset_not_available)
+        async with simulation.connect() as cluster, Fetcher(cluster, FROM_START) as fetcher:
+            fetcher.assign([T0])
+            assert len(await fetcher.poll(5_000)) == 3
+        assert len(simulation.brokers.asked(ApiKey.METADATA)) == 1
+
+    simulate(test)
+
+
 def test_lasting_failure_is_raised_by_poll() -> None:
     async def test(simulation: ClientSimulation) -> None:
         simulation.brokers.create_topic("t")

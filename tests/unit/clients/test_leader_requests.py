@@ -81,6 +81,35 @@ def test_partition_left_out_of_the_answer_is_an_error_in_the_end() -> None:
     simulate(test)
 
 
+def test_missing_leader_is_waited_for() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        first, second = simulation.brokers.create_topic("t", 2)
+        second.leader = -1
+
+        async def ask(_: Connection, partitions: list[TopicPartition]) -> Answers[int]:
+            second.leader = first.leader
+            return dict.fromkeys(partitions, 1)
+
+        async with simulation.connect() as cluster:
+            assert set(await ask_leaders(cluster, PARTITIONS[:2], ask)) == set(PARTITIONS[:2])
+
+    simulate(test)
+
+
+def test_partition_that_does_not_exist_is_an_error_at_once() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+
+        async def ask(_: Connection, partitions: list[TopicPartition]) -> Answers[int]:
+            return dict.fromkeys(partitions, 1)
+
+        async with simulation.connect() as cluster:
+            with pytest.raises(OperationError, match="t-3"):
+                await ask_leaders(cluster, [PARTITIONS[3]], ask)
+
+    simulate(test)
+
+
 def test_small_tools() -> None:
     assert by_topic([TopicPartition("a", 1), TopicPartition("b", 0), TopicPartition("a", 0)]) == {"a": [1, 0], "b": [0]}
     assert error_or(ErrorCode.none, "", 5) == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.records.header import parse_header
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.memory_cluster import MemoryPartition
-from tests.support.scripted_broker import NO_ANSWER, DisconnectError
+from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
 
 SMALL_BATCHES = ProducerSettings(batch_bytes=200, linger_ms=1)
 
@@ -210,6 +211,53 @@ def test_partitions_of_one_leader_share_a_request() -> None:
         assert len(simulation.brokers.asked(ApiKey.PRODUCE)) == 2
 
     simulate(test, node_ids=(1, 2))
+
+
+def test_request_is_limited_in_size() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t", 3)
+        settings = ProducerSettings(batch_bytes=700, max_request_bytes=1_500)
+        async with simulation.connect() as cluster, Producer(cluster, settings) as producer:
+            for index in range(3):
+                await producer.send("t", bytes(600), partition=index)
+            await producer.flush()
+        sizes = [
+            sum(len(data.records) for topic in request.body.topic_data for data in topic.partition_data)
+            for request in simulation.brokers.asked(ApiKey.PRODUCE)
+        ]
+        assert len(sizes) == 2
+        assert max(sizes) <= 1_500
+
+    simulate(test)
+
+
+def test_partition_the_broker_left_out_of_its_answer_is_tried_again() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        broker = simulation.brokers.brokers[1]
+        answer = broker.answers[ApiKey.PRODUCE]
+
+        def forget_once(request: ReceivedRequest) -> Any:
+            broker.answers[ApiKey.PRODUCE] = answer
+            return request.types.message(responses=[], throttle_time=0)
+
+        broker.answers[ApiKey.PRODUCE] = forget_once
+        async with simulation.connect() as cluster:
+            await send_numbers(cluster, 3)
+        assert values(partition) == NUMBERS[:3]
+
+    simulate(test)
+
+
+def test_lost_connection_while_asking_for_an_identity_is_survived() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        simulation.brokers.fail_next(ApiKey.INIT_PRODUCER_ID, DisconnectError)
+        async with simulation.connect() as cluster:
+            await send_numbers(cluster, 3)
+        assert values(partition) == NUMBERS[:3]
+
+    simulate(test)
 
 
 def test_linger_gathers_records() -> None:
