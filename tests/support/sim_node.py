@@ -23,9 +23,16 @@ from crabka.protocol.headers import RequestHeader, pack_request, parse_response_
 from crabka.quorum.formatting import format_storage
 from crabka.records.builder import build_batch
 from crabka.records.record import Record, decode_records
-from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, SimulatedNetwork, VirtualTimeLoop
+from crabka.testing import (
+    FaultRule,
+    FaultyFileSystem,
+    InlineThreads,
+    MemoryFileSystem,
+    SimulatedClock,
+    SimulatedNetwork,
+    VirtualTimeLoop,
+)
 from tests.support.batches import batches_in
-from tests.support.cold_file_system import ColdFileSystem
 
 T = TypeVar("T")
 
@@ -176,6 +183,15 @@ class SimNode:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run the loop until a coroutine is done."""
         return self.loop.run_until_complete(coroutine)
+
+    def fail_dir(self, path: str) -> None:
+        """Take a log dir offline as a failed write does, and let the node get over it."""
+
+        async def fail() -> None:
+            self.context.logs.on_dir_failure(path, OSError("gone"))
+
+        self.run(fail())
+        self.advance(10)
 
     def advance(self, milliseconds: float) -> None:
         """Let virtual time pass."""
@@ -367,5 +383,5 @@ def _topic_field(version: int, topic: Any) -> dict[str, Any]:
 def cold_node(**options: Any) -> SimNode:
     """Return a node whose disk never has anything in the page cache."""
     node = SimNode(**options)
-    node.fs = ColdFileSystem(node.memory)
+    node.fs = FaultyFileSystem(node.memory, [FaultRule(would_block=True)])
     return node

@@ -162,6 +162,11 @@ class Partition:
         if self.in_sync_count < minimum:
             raise OperationError(ErrorCode.not_enough_replicas)
 
+    @property
+    def waiter_count(self) -> int:
+        """Return how many requests wait for this partition."""
+        return len(self._waiters)
+
     def add_waiter(self, waiter: Delayed[Any]) -> None:
         """Poke this waiter on every progress from now on."""
         self._waiters.add(waiter)

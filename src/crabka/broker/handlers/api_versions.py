@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.api_table import SERVED
-from crabka.controller.features import SUPPORTED_FEATURES
+from crabka.controller.features import KRAFT_VERSION, SUPPORTED_FEATURES
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
@@ -28,7 +28,8 @@ def handle(context: BrokerContext, request: Request) -> Any:
     if request.version >= _FIRST_VERSION_WITH_SOFTWARE_NAME:
         request.connection.client_software_name = request.body.client_software_name
         request.connection.client_software_version = request.body.client_software_version
-    features = context.image.features
+    # kraft.version is no record of the metadata: the quorum itself keeps it.
+    levels = {**context.image.features.levels, KRAFT_VERSION: context.quorum.kraft_version}
     return types.message(
         error_code=ErrorCode.none,
         throttle_time=0,
@@ -45,7 +46,7 @@ def handle(context: BrokerContext, request: Request) -> Any:
         finalized_features_epoch=context.image.offset,
         finalized_features=[
             types.new("FinalizedFeatureKey", name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(features.levels.items())
+            for name, level in sorted(levels.items())
             if level > 0
         ],
         zk_migration_ready=False,

@@ -1,0 +1,32 @@
+"""DescribeProducers over the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.sim_node import SimNode, batch, row, versions_of
+
+
+def ask(node: SimNode, topic: str = "t", *, version: int = 0) -> Any:
+    rows = [row("TopicRequest", name=topic, partition_indexes=[0])]
+    return node.ask(ApiKey.DESCRIBE_PRODUCERS, version, topics=rows).topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.DESCRIBE_PRODUCERS))
+def test_active_producers_are_listed(node: SimNode, version: int) -> None:
+    node.create_topic("t")
+    assert ask(node, version=version).active_producers == ()
+    node.produce("t", batch(b"a", b"b", producer_id=7, producer_epoch=3, base_sequence=0, timestamp=1_767_225_600_009))
+    (producer,) = ask(node, version=version).active_producers
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 3, 1)
+    assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (-1, -1)
+
+
+def test_an_unknown_partition_is_told(node: SimNode) -> None:
+    answer = ask(node, "nope")
+    assert answer.error_code is ErrorCode.unknown_topic_or_partition
+    assert answer.error_message

@@ -1,0 +1,367 @@
+"""Fetch over the wire: limits, waiting, sessions, isolation, epochs, cold disks."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import uuid
+from typing import Any
+
+import pytest
+
+from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
+from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
+from crabka.testing import FaultRule, FaultyFileSystem
+from tests.support.sim_node import (
+    SimNode,
+    WireClient,
+    batch,
+    cold_node,
+    fetch_body,
+    produce_body,
+    read_records,
+    versions_of,
+)
+
+
+@pytest.fixture
+def topic(node: SimNode) -> str:
+    node.create_topic("t")
+    return "t"
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.FETCH))
+def test_every_version_reads(node: SimNode, version: int) -> None:
+    topic_id = node.create_topic("t").topic_id
+    node.produce("t", batch(b"a", b"b"))
+    found = node.fetch(topic_id if version >= 13 else "t", 1, version=version)
+    assert (found.error_code, found.high_watermark) == (ErrorCode.none, 2)
+    # Batches come whole: a client skips what is before its offset.
+    assert [record.value for record in read_records(found.records)] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.FETCH))
+def test_an_idle_partition_has_empty_records_never_null(node: SimNode, version: int) -> None:
+    topic_id = node.create_topic("t").topic_id
+    found = node.fetch(topic_id if version >= 13 else "t", version=version)
+    assert (found.error_code, found.records) == (ErrorCode.none, b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "partition", "offset", "code"),
+    [
+        ("t", 0, 3, ErrorCode.offset_out_of_range),
+        ("t", 0, -1, ErrorCode.offset_out_of_range),
+        ("t", 5, 0, ErrorCode.unknown_topic_or_partition),
+        ("nope", 0, 0, ErrorCode.unknown_topic_or_partition),
+    ],
+)
+def test_what_cannot_be_read(
+    node: SimNode, topic: str, name: str, partition: int, offset: int, code: ErrorCode
+) -> None:
+    node.produce(topic, batch(b"a", b"b"))
+    # An error is told at once, however long the client would wait.
+    found = node.fetch(name, offset, partition=partition, max_wait=60_000)
+    assert (found.error_code, found.records) == (code, b"")
+    assert node.loop.time() < 1
+
+
+def test_an_unknown_topic_id_is_told(node: SimNode) -> None:
+    assert node.fetch(uuid.UUID(int=3), version=13).error_code is ErrorCode.unknown_topic_id
+
+
+def test_the_leader_epoch_of_the_client_is_checked(node: SimNode, topic: str) -> None:
+    node.restart()  # now the epoch is 2
+    assert node.fetch(topic, current_leader_epoch=0).error_code is ErrorCode.fenced_leader_epoch
+    assert node.fetch(topic, current_leader_epoch=2).error_code is ErrorCode.none
+    assert node.fetch(topic, current_leader_epoch=3).error_code is ErrorCode.unknown_leader_epoch
+
+
+def test_a_client_on_another_branch_is_told_where_to_cut(node: SimNode, topic: str) -> None:
+    node.produce(topic, batch(b"a"))
+    node.restart()
+    node.produce(topic, batch(b"b"))
+    found = node.fetch(topic, 2, last_fetched_epoch=0, max_wait=60_000)
+    assert (found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == (0, 1)
+    assert node.loop.time() < 1  # it is told at once
+    assert node.fetch(topic, 2, last_fetched_epoch=2).diverging_epoch.epoch == -1
+
+
+def test_batches_beyond_the_limit_stay_out(node: SimNode, topic: str) -> None:
+    for _ in range(3):
+        node.produce(topic, batch(bytes(1000)))
+    size = len(batch(bytes(1000)))
+    assert len(node.fetch(topic, partition_max_bytes=2 * size).records) == 2 * size
+    assert len(node.fetch(topic, max_bytes=2 * size).records) == 2 * size
+
+
+def test_the_first_batch_comes_whatever_the_limit(node: SimNode) -> None:
+    node.create_topic("t", 2)
+    for index in (0, 1):
+        node.produce("t", batch(bytes(1000)), partition=index)
+    body = fetch_body([("t", 0, 0), ("t", 1, 0)], max_bytes=10, partition_max_bytes=10)
+    rows = [row for topic in node.ask(ApiKey.FETCH, 12, body).responses for row in topic.partitions]
+    assert [len(row.records) > 0 for row in rows] == [True, False]
+
+
+# -- waiting -----------------------------------------------------------------------------------------------------
+
+
+def post_fetch(node: SimNode, **options: Any) -> WireClient:
+    client = node.connect()
+    client.post(ApiKey.FETCH, 12, fetch_body([("t", 0, 0)], **options))
+    return client
+
+
+def answer(node: SimNode, client: WireClient) -> Any:
+    _, body = node.run(client.response(ApiKey.FETCH, 12))
+    return body.responses[0].partitions[0]
+
+
+def test_an_idle_fetch_ends_when_its_time_is_up(node: SimNode, topic: str) -> None:
+    started = node.loop.time()
+    assert node.fetch(topic, max_wait=500).records == b""
+    assert 0.5 <= node.loop.time() - started < 0.6
+
+
+def test_an_append_wakes_a_waiting_fetch(node: SimNode, topic: str) -> None:
+    client = post_fetch(node, max_wait=60_000)
+    node.advance(100)
+    node.produce(topic, batch(b"a"))
+    woken = answer(node, client)
+    assert [record.value for record in read_records(woken.records)] == [b"a"]
+    assert node.loop.time() < 1
+
+
+def test_a_fetch_waits_for_its_minimum(node: SimNode, topic: str) -> None:
+    size = len(batch(b"a"))
+    client = post_fetch(node, max_wait=60_000, min_bytes=3 * size)
+    for count in (1, 2):
+        node.produce(topic, batch(b"a"))
+        node.advance(10)
+        with pytest.raises(TimeoutError):
+            node.run(asyncio.wait_for(client.frame(), 0.01))
+        assert node.context.partitions.by_name(topic, 0).log.high_watermark == count
+    node.produce(topic, batch(b"a"))
+    assert len(answer(node, client).records) == 3 * size
+
+
+def test_waiting_too_short_gives_less_than_the_minimum(node: SimNode, topic: str) -> None:
+    node.produce(topic, batch(b"a"))
+    assert len(node.fetch(topic, max_wait=100, min_bytes=10_000).records) == len(batch(b"a"))
+
+
+def test_a_deleted_topic_ends_the_wait(node: SimNode, topic: str) -> None:
+    client = post_fetch(node, max_wait=60_000)
+    node.advance(10)
+    node.ask(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], timeout=1000)
+    assert answer(node, client).error_code is ErrorCode.unknown_topic_or_partition
+    assert node.loop.time() < 1
+
+
+def test_a_lost_connection_ends_its_wait(node: SimNode, topic: str) -> None:
+    client = post_fetch(node, max_wait=600_000)
+    node.advance(10)
+    partition = node.context.partitions.by_name(topic, 0)
+    assert partition.waiter_count == 1
+    client.transport.abort()
+    node.advance(10)
+    assert partition.waiter_count == 0
+
+
+def test_stopping_does_not_wait_for_long_polls(node: SimNode, topic: str) -> None:
+    client = post_fetch(node, max_wait=600_000)
+    node.advance(10)
+    started = node.loop.time()
+    node.stop()
+    assert node.loop.time() - started < 1
+    assert answer(node, client).error_code is ErrorCode.none
+
+
+def test_a_waiting_produce_answer_comes_before_the_fetch_that_it_woke(node: SimNode, topic: str) -> None:
+    client = node.connect()
+    # One connection: answers keep the order of requests even when the second is ready first.
+    first = client.post(ApiKey.FETCH, 12, fetch_body([(topic, 0, 0)], max_wait=60_000))
+    second = client.post(ApiKey.PRODUCE, 9, produce_body(topic, batch(b"a")))
+    assert node.run(client.response(ApiKey.FETCH, 12))[0] == first
+    assert node.run(client.response(ApiKey.PRODUCE, 9))[0] == second
+
+
+# -- isolation ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def transactional(node: SimNode, topic: str) -> SimNode:
+    """A partition with an aborted transaction at 0..1, a plain record at 2 and an open transaction from 3 on."""
+    log = node.context.partitions.by_name(topic, 0).log
+    options: dict[str, Any] = {"transactional": True, "producer_epoch": 0, "base_sequence": 0}
+    epoch = {"leader_epoch": 0, "now_ms": node.clock.now_ms()}
+    log.append_as_leader(memoryview(batch(b"aborted", producer_id=5, **options)), **epoch)
+    marker = build_end_transaction_batch(
+        EndTransactionMarker(committed=False, coordinator_epoch=0), producer_id=5, producer_epoch=0, timestamp=0
+    )
+    log.append_as_leader(memoryview(marker), **epoch)
+    log.append_as_leader(memoryview(batch(b"plain")), **epoch)
+    log.append_as_leader(memoryview(batch(b"open", producer_id=6, **options)), **epoch)
+    log.set_high_watermark(log.log_end_offset)
+    return node
+
+
+def test_read_uncommitted_sees_everything(transactional: SimNode) -> None:
+    found = transactional.fetch("t")
+    assert [record.offset for record in read_records(found.records)] == [0, 1, 2, 3]
+    assert found.aborted_transactions is None
+
+
+def test_read_committed_stops_at_the_last_stable_offset(transactional: SimNode) -> None:
+    found = transactional.fetch("t", isolation_level=1)
+    assert (found.last_stable_offset, found.high_watermark) == (3, 4)
+    assert [record.offset for record in read_records(found.records)] == [0, 1, 2]
+    assert [(each.producer_id, each.first_offset) for each in found.aborted_transactions] == [(5, 0)]
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------
+
+
+class Session:
+    """A client's end of an incremental fetch session."""
+
+    def __init__(self, node: SimNode, *targets: tuple[Any, int, int], version: int = 12) -> None:
+        self.node = node
+        self.version = version
+        self.epoch = 0
+        self.session_id = 0
+        first = self.ask(*targets)
+        self.first = first
+        self.session_id = first.session_id
+
+    def ask(self, *targets: tuple[Any, int, int], epoch: int | None = None, **options: Any) -> Any:
+        body = fetch_body(
+            targets,
+            version=self.version,
+            session_id=self.session_id,
+            session_epoch=self.epoch if epoch is None else epoch,
+            **options,
+        )
+        found = self.node.ask(ApiKey.FETCH, self.version, body)
+        if found.error_code is ErrorCode.none and epoch is None:
+            self.epoch += 1
+        return found
+
+    def news(self, *targets: tuple[Any, int, int], **options: Any) -> list[tuple[str, int, int]]:
+        found = self.ask(*targets, **options)
+        assert found.error_code is ErrorCode.none
+        return [
+            (topic.topic, row.partition_index, len(row.records))
+            for topic in found.responses
+            for row in topic.partitions
+        ]
+
+
+def test_a_session_tells_only_news(node: SimNode) -> None:
+    node.create_topic("t", 2)
+    session = Session(node, ("t", 0, 0), ("t", 1, 0))
+    assert session.session_id != 0
+    assert len(session.first.responses[0].partitions) == 2
+    assert session.news() == []
+    node.produce("t", batch(b"a"), partition=1)
+    size = len(batch(b"a"))
+    assert session.news() == [("t", 1, size)]
+    assert session.news() == [("t", 1, size)]  # the client has not moved on
+    assert session.news(("t", 1, 1)) == []
+
+
+def test_a_session_forgets_partitions(node: SimNode) -> None:
+    node.create_topic("t", 2)
+    session = Session(node, ("t", 0, 0), ("t", 1, 0))
+    for index in (0, 1):
+        node.produce("t", batch(b"a"), partition=index)
+    size = len(batch(b"a"))
+    assert session.news(forgotten=[("t", 1)]) == [("t", 0, size)]
+
+
+def test_a_session_that_forgot_everything_is_gone(node: SimNode, topic: str) -> None:
+    session = Session(node, (topic, 0, 0))
+    assert session.ask(forgotten=[(topic, 0)]).session_id == 0
+    assert len(node.context.fetch_sessions) == 0
+
+
+def test_an_error_goes_away_in_a_session(node: SimNode, topic: str) -> None:
+    session = Session(node, (topic, 0, 0))
+    node.context.partitions.by_name(topic, 0).is_leader = False
+    assert len(session.news()) == 1
+    node.context.partitions.by_name(topic, 0).is_leader = True
+    assert session.news() == [(topic, 0, 0)]
+    assert session.news() == []
+
+
+def test_wrong_sessions_and_epochs_are_refused(node: SimNode, topic: str) -> None:
+    session = Session(node, (topic, 0, 0))
+    assert session.ask(epoch=7).error_code is ErrorCode.invalid_fetch_session_epoch
+    session.session_id += 1
+    unknown = session.ask()
+    assert (unknown.error_code, unknown.session_id) == (ErrorCode.fetch_session_id_not_found, 0)
+
+
+def test_a_session_cannot_change_between_names_and_ids(node: SimNode, topic: str) -> None:
+    session = Session(node, (topic, 0, 0))
+    session.version = 13
+    assert session.ask().error_code is ErrorCode.fetch_session_topic_id_error
+
+
+def test_a_session_with_topic_ids(node: SimNode) -> None:
+    topic_id = node.create_topic("t").topic_id
+    session = Session(node, (topic_id, 0, 0), version=17)
+    assert session.ask().responses == ()
+    node.produce("t", batch(b"a"))
+    (found,) = session.ask().responses
+    assert found.topic_id == topic_id
+
+
+def test_the_final_epoch_closes_a_session(node: SimNode, topic: str) -> None:
+    session = Session(node, (topic, 0, 0))
+    assert session.ask(epoch=-1).session_id == 0
+    assert len(node.context.fetch_sessions) == 0
+
+
+# -- cold disks --------------------------------------------------------------------------------------------------
+
+
+def test_bytes_that_are_not_in_memory_are_read_in_a_thread() -> None:
+    with cold_node() as node:
+        node.create_topic("t", 2)
+        for index in (0, 1):
+            node.produce("t", batch(b"cold%d" % index), partition=index)
+        body = fetch_body([("t", 0, 0), ("t", 1, 0)])
+        rows = [row for topic in node.ask(ApiKey.FETCH, 12, body).responses for row in topic.partitions]
+        assert [read_records(row.records)[0].value for row in rows] == [b"cold0", b"cold1"]
+
+
+def test_a_cold_fetch_that_waited_reads_in_a_thread() -> None:
+    with cold_node() as node:
+        node.create_topic("t")
+        client = post_fetch(node, max_wait=60_000)
+        node.advance(10)
+        node.produce("t", batch(b"late"))
+        assert read_records(answer(node, client).records)[0].value == b"late"
+
+
+@pytest.mark.parametrize("cold", [True, False])
+def test_a_disk_that_cannot_be_read_costs_its_dir_only(cold: bool) -> None:
+    with cold_node(log_dirs=("/d1", "/d2")) if cold else SimNode(log_dirs=("/d1", "/d2")) as node:
+        faulty = FaultyFileSystem(node.fs)
+        node.fs = faulty
+        node.restart()
+        node.create_topic("t", 2)
+        for index in (0, 1):
+            node.produce("t", batch(b"a"), partition=index)
+        lost = next(p for p in node.context.partitions if p.log.log_dir == "/d2").index
+        operation = "pread" if cold else "pread_nowait"
+        faulty.add(FaultRule(operation=operation, path="/d2/*", error=errno.EIO))
+        body = fetch_body([("t", 0, 0), ("t", 1, 0)], session_epoch=0)
+        found = node.ask(ApiKey.FETCH, 12, body)
+        codes = {row.partition_index: row.error_code for topic in found.responses for row in topic.partitions}
+        assert codes == {lost: ErrorCode.kafka_storage_error, 1 - lost: ErrorCode.none}
+        assert found.session_id != 0
+        assert node.context.logs.offline_dirs == ["/d2"]

@@ -1,0 +1,95 @@
+"""ListOffsets over the wire: special timestamps, searches, versions."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
+from crabka.protocol.message_types import ms
+from crabka.testing import FaultRule, FaultyFileSystem
+from tests.support.sim_node import SimNode, batch, row, versions_of
+
+T0 = 1_767_225_600_000
+
+
+def find(
+    node: SimNode, timestamp: int, *, version: int = 11, topic: str = "t", partition: int = 0, epoch: int = -1
+) -> tuple[ErrorCode, int, int]:
+    wanted = row("ListOffsetsPartition", partition_index=partition, timestamp=timestamp, current_leader_epoch=epoch)
+    answer = node.ask(
+        ApiKey.LIST_OFFSETS,
+        version,
+        replica_id=-1,
+        isolation_level=0,
+        topics=[row("ListOffsetsTopic", name=topic, partitions=[wanted])],
+        timeout=1000,
+    )
+    found = answer.topics[0].partitions[0]
+    return found.error_code, found.offset, ms(found.timestamp)
+
+
+@pytest.fixture
+def filled(node: SimNode) -> SimNode:
+    """Records at 0, 1, 2 with timestamps T0+10, T0+30, T0+20."""
+    node.create_topic("t")
+    for delta in (10, 30, 20):
+        node.produce("t", batch(b"x", timestamp=T0 + delta))
+    return node
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.LIST_OFFSETS))
+def test_every_version_knows_latest_and_earliest(filled: SimNode, version: int) -> None:
+    assert find(filled, -1, version=version) == (ErrorCode.none, 3, -1)
+    assert find(filled, -2, version=version) == (ErrorCode.none, 0, -1)
+    assert find(filled, T0 + 15, version=version) == (ErrorCode.none, 1, T0 + 30)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "since", "expected"),
+    [(-3, 7, (1, T0 + 30)), (-4, 8, (0, -1)), (-5, 9, (-1, -1)), (-6, 11, (-1, -1))],
+)
+def test_special_timestamps_need_their_version(
+    filled: SimNode, timestamp: int, since: int, expected: tuple[int, int]
+) -> None:
+    assert find(filled, timestamp, version=since) == (ErrorCode.none, *expected)
+    assert find(filled, timestamp, version=since - 1)[0] is ErrorCode.unsupported_version
+
+
+def test_unknown_special_timestamps_are_refused(filled: SimNode) -> None:
+    assert find(filled, -7)[0] is ErrorCode.unsupported_version
+
+
+def test_a_time_after_the_last_record_finds_nothing(filled: SimNode) -> None:
+    assert find(filled, T0 + 31) == (ErrorCode.none, -1, -1)
+
+
+def test_the_newest_record_of_an_empty_partition(node: SimNode) -> None:
+    node.create_topic("t")
+    assert find(node, -3) == (ErrorCode.none, -1, -1)
+
+
+def test_faults_have_their_own_codes(filled: SimNode) -> None:
+    assert find(filled, -1, topic="nope")[0] is ErrorCode.unknown_topic_or_partition
+    assert find(filled, -1, partition=3)[0] is ErrorCode.unknown_topic_or_partition
+    assert find(filled, -1, epoch=5)[0] is ErrorCode.unknown_leader_epoch
+    filled.restart()
+    assert find(filled, -1, epoch=0)[0] is ErrorCode.fenced_leader_epoch
+    assert find(filled, -1, epoch=2)[0] is ErrorCode.none
+    filled.context.partitions.by_name("t", 0).is_leader = False
+    assert find(filled, -1)[0] is ErrorCode.not_leader_or_follower
+
+
+def test_a_disk_that_cannot_be_read_is_reported() -> None:
+    with SimNode(log_dirs=("/d1", "/d2")) as node:
+        faulty = FaultyFileSystem(node.memory)
+        node.fs = faulty
+        node.restart()
+        node.create_topic("t", 2)
+        lost = next(p for p in node.context.partitions if p.log.log_dir == "/d2").index
+        node.produce("t", batch(b"x", timestamp=T0), partition=lost)
+        faulty.add(FaultRule(operation="pread", path="/d2/*", error=errno.EIO))
+        assert find(node, T0, partition=lost)[0] is ErrorCode.kafka_storage_error
+        assert node.context.logs.offline_dirs == ["/d2"]
