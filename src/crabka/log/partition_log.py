@@ -93,7 +93,7 @@ class PartitionLog(LogReads, LogShrinking, LogDurability):
             self._complete(self.producer_state.apply_marker(header, first_offset, marker))
         elif header.producer_id >= 0:
             self.producer_state.apply(header, first_offset)
-        if last_offset - self.recovery_point >= self.config.flush_messages:
+        if last_offset - self.recovery_point + 1 >= self.config.flush_messages:
             self.flush()
         return AppendResult(first_offset, last_offset, append_time_ms, self.log_start_offset)
 
@@ -111,7 +111,7 @@ class PartitionLog(LogReads, LogShrinking, LogDurability):
                     f"which ends at {self.log_end_offset}",
                 )
             self._append_given(view[position : position + header.size_in_bytes], header, now_ms)
-        if self.log_end_offset - self.recovery_point > self.config.flush_messages:
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
 
     append_raw = append_as_follower

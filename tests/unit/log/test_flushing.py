@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from crabka.log.caches import Handle
+from crabka.log.flushing import FlushPlan
+from crabka.testing import MemoryFileSystem
+from crabka.vfs import read_file
+
+
+def test_a_plan_makes_files_epochs_and_names_durable() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/data/orders-0")
+    fs.fsync_dir("/")
+    active = Handle(fs.open("/data/orders-0/1.log", create=True))
+    active.file.pwritev([b"active"], 0)
+    fs.open("/data/orders-0/0.log", create=True).pwritev([b"sealed"], 0)
+    FlushPlan(
+        fs=fs,
+        directory="/data/orders-0",
+        up_to=9,
+        paths=["/data/orders-0/0.log", "/data/orders-0/absent.txnindex"],
+        active=active,
+        epochs=b"0\n0\n",
+        names=True,
+    ).run()
+    fs.crash()
+    assert fs.listdir("/data/orders-0") == ["0.log", "1.log", "leader-epoch-checkpoint"]
+    assert read_file(fs, "/data/orders-0/0.log") == b"sealed"
+    assert read_file(fs, "/data/orders-0/1.log") == b"active"
+    assert read_file(fs, "/data/orders-0/leader-epoch-checkpoint") == b"0\n0\n"
+
+
+def test_what_is_not_in_the_plan_may_be_lost() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/data/orders-0")
+    fs.fsync_dir("/")
+    fs.fsync_dir("/data")
+    fs.open("/data/orders-0/0.log", create=True).pwritev([b"sealed"], 0)
+    FlushPlan(fs=fs, directory="/data/orders-0", up_to=9, paths=["/data/orders-0/0.log"]).run()
+    fs.crash()
+    assert fs.listdir("/data/orders-0") == []

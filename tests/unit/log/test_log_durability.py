@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from crabka.config.topic import TopicConfig
+from crabka.log.recovery import OpenOptions
+from crabka.testing import MemoryFileSystem
+from tests.support.logs import (
+    LOG_DIR,
+    LOG_PATH,
+    NOW_MS,
+    Producer,
+    append,
+    make_batch,
+    make_context,
+    open_test_log,
+    read_headers,
+)
+
+SMALL = TopicConfig(internal_segment_bytes=400, index_interval_bytes=100)
+
+
+def disk() -> MemoryFileSystem:
+    fs = MemoryFileSystem()
+    fs.makedirs(LOG_DIR)
+    fs.fsync_dir("/")
+    return fs
+
+
+def test_what_was_flushed_survives_a_crash() -> None:
+    fs = disk()
+    log = open_test_log(make_context(fs), SMALL, OpenOptions(clean=True, topic_id=uuid.UUID(int=7)))
+    for index in range(10):
+        append(log, make_batch(2, producer=Producer(1, 0, 2 * index)), leader_epoch=index // 5)
+    log.flush()
+    assert log.recovery_point == 20
+    append(log, make_batch(2, value_bytes=100))
+    point = log.checkpoint_recovery_point
+    fs.crash()
+    found = open_test_log(make_context(fs), SMALL, OpenOptions(recovery_point=point, now_ms=NOW_MS))
+    assert found.log_end_offset == 20
+    assert found.topic_id == uuid.UUID(int=7)
+    assert found.leader_epochs.entries == [(0, 0), (1, 10)]
+    assert found.producer_state.entries[1].last_sequence == 19
+
+
+def test_nothing_to_flush_is_told() -> None:
+    log = open_test_log()
+    append(log, make_batch())
+    log.flush()
+    assert log.begin_flush() is None
+    append(log, make_batch())
+    log.flush(up_to=1)
+    assert log.recovery_point == 1
+    log.flush(up_to=2)
+    assert log.recovery_point == 2
+
+
+def test_a_plan_covers_what_was_there_when_it_was_made() -> None:
+    log = open_test_log()
+    append(log, make_batch(3))
+    plan = log.begin_flush()
+    assert plan is not None
+    append(log, make_batch(3))
+    plan.run()
+    log.finish_flush(plan, NOW_MS + 5)
+    assert (log.recovery_point, log.last_flush_ms) == (3, NOW_MS + 5)
+
+
+def test_the_written_recovery_point_stays_below_indexes_that_are_not_durable() -> None:
+    log = open_test_log()
+    append(log, make_batch(3))
+    log.flush()
+    assert (log.recovery_point, log.checkpoint_recovery_point) == (3, 0)
+    log.roll(NOW_MS)
+    append(log, make_batch(3))
+    assert not log.has_unflushed_segments()
+    assert log.checkpoint_recovery_point == 0
+    log.flush()
+    assert (log.recovery_point, log.checkpoint_recovery_point) == (6, 3)
+
+
+def test_a_clean_close_leaves_kafkas_files() -> None:
+    fs = disk()
+    log = open_test_log(make_context(fs), SMALL)
+    for index in range(4):
+        append(log, make_batch(2, value_bytes=60, producer=Producer(1, 0, 2 * index)))
+    log.close(clean=True)
+    fs.crash()
+    bases = [f"{offset:020d}" for offset in log.segment_base_offsets]
+    wanted = {f"{base}.{suffix}" for base in bases for suffix in ("log", "index", "timeindex")}
+    wanted |= {f"{base}.snapshot" for base in bases[1:]} | {f"{8:020d}.snapshot", "leader-epoch-checkpoint"}
+    assert set(fs.listdir(LOG_PATH)) == wanted
+    found = open_test_log(make_context(fs), SMALL, OpenOptions(clean=True, now_ms=NOW_MS))
+    assert (found.log_end_offset, found.recovery_point) == (8, 8)
+    assert len(read_headers(found)) == 4
+
+
+def test_an_unclean_close_writes_nothing() -> None:
+    fs = disk()
+    log = open_test_log(make_context(fs))
+    append(log, make_batch())
+    before = fs.listdir(LOG_PATH)
+    log.close(clean=False)
+    assert fs.listdir(LOG_PATH) == before
+
+
+def test_a_deleted_log_is_renamed_durably_and_scheduled() -> None:
+    fs = disk()
+    context = make_context(fs)
+    scheduled: list[tuple[str, int]] = []
+    context.schedule_deletion = lambda path, due_ms: scheduled.append((path, due_ms))
+    log = open_test_log(context, TopicConfig(file_delete_delay_ms=100))
+    append(log, make_batch())
+    log.flush()
+    path = log.delete(uuid.UUID(int=15), NOW_MS)
+    assert path == f"{LOG_DIR}/orders-0.{15:032x}-delete"
+    assert scheduled == [(path, NOW_MS + 100)]
+    fs.crash()
+    assert fs.listdir(LOG_DIR) == [f"orders-0.{15:032x}-delete"]
+
+
+def test_a_renamed_log_works_on() -> None:
+    log = open_test_log(config=SMALL)
+    for _ in range(6):
+        append(log, make_batch(2, value_bytes=60))
+    log.rename_directory("orders-1")
+    append(log, make_batch(2, value_bytes=60))
+    assert len(read_headers(log)) == 7
+    log.roll(NOW_MS)
+    log.close(clean=True)
+
+
+@pytest.mark.parametrize("trimmed", [True, False])
+def test_only_logs_whose_files_do_not_tell_their_start_need_a_checkpoint(trimmed: bool) -> None:
+    log = open_test_log()
+    append(log, make_batch(3))
+    if trimmed:
+        log.delete_records_before(2)
+    assert log.needs_start_checkpoint() is trimmed
+
+
+def test_the_start_of_a_log_is_remembered_until_deletions_are_durable() -> None:
+    log = open_test_log()
+    append(log, make_batch(3))
+    log.roll(NOW_MS)
+    log.delete_records_before(3)
+    log.apply_retention(NOW_MS)
+    assert log.needs_start_checkpoint()
+    log.flush()
+    assert not log.needs_start_checkpoint()

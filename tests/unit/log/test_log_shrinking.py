@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from crabka.config.topic import TopicConfig
+from crabka.errors import OperationError
+from crabka.log.partition_log import PartitionLog
+from tests.support.logs import LOG_PATH, NOW_MS, Producer, append, make_batch, make_context, open_test_log, read_headers
+
+TWO_PER_SEGMENT = TopicConfig(internal_segment_bytes=2 * len(make_batch(producer=Producer(1))), retention_ms=-1)
+
+
+def filled(count: int = 10, **settings: object) -> PartitionLog:
+    """Return a log of single records of one producer, two in each segment, one second apart."""
+    config = TopicConfig(
+        internal_segment_bytes=TWO_PER_SEGMENT.internal_segment_bytes, **{"retention_ms": -1, **settings}
+    )  # type: ignore[arg-type]
+    log = open_test_log(config=config)
+    for index in range(count):
+        batch = make_batch(timestamp=NOW_MS + 1000 * index, producer=Producer(1, 0, index))
+        append(log, batch, leader_epoch=index // 4)
+    return log
+
+
+def test_delete_records_moves_the_start_and_drops_whole_segments_later() -> None:
+    log = filled()
+    assert log.delete_records_before(5) == 5
+    assert log.segment_base_offsets == [0, 2, 4, 6, 8]
+    assert [segment.base_offset for segment in log.apply_retention(NOW_MS)] == [0, 2]
+    assert log.local_log_start_offset == 5
+    assert log.leader_epochs.entries == [(1, 5), (2, 8)]
+    assert read_headers(log, 5)[0].base_offset == 5
+
+
+def test_delete_records_knows_the_high_watermark() -> None:
+    log = filled()
+    log.set_high_watermark(6)
+    for offset in (7, -2):
+        with pytest.raises(OperationError) as caught:
+            log.delete_records_before(offset)
+        assert caught.value.error_code is ErrorCode.offset_out_of_range
+    assert log.delete_records_before(-1) == 6
+    assert log.delete_records_before(3) == 6
+
+
+def test_old_segments_go_by_time_and_the_active_one_too() -> None:
+    log = filled(retention_ms=5000)
+    log.apply_retention(NOW_MS + 9000)
+    assert (log.segment_base_offsets, log.log_start_offset) == ([4, 6, 8], 4)
+    log.apply_retention(NOW_MS + 100_000)
+    assert (log.segment_base_offsets, log.log_start_offset, log.log_end_offset) == ([10], 10, 10)
+    assert append(log, make_batch(producer=Producer(1, 0, 10))) == 10
+
+
+def test_segments_go_by_size() -> None:
+    log = filled(retention_bytes=TWO_PER_SEGMENT.internal_segment_bytes)
+    log.apply_retention(NOW_MS)
+    assert log.segment_base_offsets == [8]
+
+
+def test_unreplicated_segments_stay() -> None:
+    log = filled(retention_bytes=0)
+    log.set_high_watermark(5)
+    log.apply_retention(NOW_MS)
+    assert log.segment_base_offsets == [4, 6, 8]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"cleanup_policy": frozenset({"compact"})}, {"remote_storage_enable": True}], ids=["compact", "remote"]
+)
+def test_compacted_and_tiered_logs_are_not_deleted_by_size(settings: dict[str, object]) -> None:
+    log = filled(retention_bytes=0, **settings)
+    assert log.apply_retention(NOW_MS) == []
+
+
+def test_the_log_start_can_be_saved_between_expiry_and_deletion() -> None:
+    log = filled(retention_bytes=0)
+    assert log.expire_by_retention(NOW_MS)
+    assert (log.log_start_offset, log.segment_base_offsets) == (10, [0, 2, 4, 6, 8])
+    assert log.needs_start_checkpoint()
+    assert not log.expire_by_retention(NOW_MS)
+    assert len(log.delete_below_log_start(NOW_MS)) == 5
+
+
+@pytest.mark.parametrize("offset", range(1, 10))
+def test_truncating_forgets_everything_from_the_offset_on(offset: int) -> None:
+    log = filled()
+    assert log.truncate_to(offset, now_ms=NOW_MS)
+    assert log.log_end_offset == log.high_watermark == offset
+    assert [header.base_offset for header in read_headers(log)] == list(range(offset))
+    assert log.producer_state.entries[1].last_sequence == offset - 1
+    assert log.leader_epochs.latest == (offset - 1) // 4
+    assert append(log, make_batch(producer=Producer(1, 0, offset))) == offset
+    assert read_headers(log)[-1].base_offset == offset
+
+
+def test_truncating_above_the_end_does_nothing() -> None:
+    log = filled()
+    assert not log.truncate_to(10)
+    assert log.log_end_offset == 10
+
+
+def test_truncating_lowers_the_recovery_point() -> None:
+    log = filled()
+    log.flush()
+    log.truncate_to(7, now_ms=NOW_MS)
+    assert log.recovery_point == 7
+    plan = log.begin_flush()
+    assert plan is not None
+    log.truncate_to(6, now_ms=NOW_MS)
+    log.finish_flush(plan)
+    assert log.recovery_point == 6
+
+
+def test_truncating_fully_starts_anew() -> None:
+    log = filled()
+    log.truncate_fully(100, now_ms=NOW_MS)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (100, 100, 100)
+    assert log.segment_base_offsets == [100]
+    assert not log.producer_state.entries
+    assert log.leader_epochs.entries == []
+    assert append(log, make_batch()) == 100
+
+
+def test_truncating_before_the_first_segment_starts_there() -> None:
+    log = filled(retention_bytes=0)
+    log.apply_retention(NOW_MS)
+    append(log, make_batch(producer=Producer(1, 0, 10)))
+    assert log.truncate_to(5)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+
+
+def test_truncating_into_the_batch_at_the_log_start_leaves_an_empty_log_there() -> None:
+    log = open_test_log()
+    append(log, make_batch(2))
+    append(log, make_batch(6))
+    log.delete_records_before(4)
+    assert log.truncate_to(6)
+    assert (log.log_start_offset, log.log_end_offset) == (4, 4)
+
+
+def test_deleted_files_wait_under_another_name() -> None:
+    context = make_context()
+    scheduled: list[tuple[str, int]] = []
+    context.schedule_deletion = lambda path, due_ms: scheduled.append((path, due_ms))
+    log = open_test_log(context, TopicConfig(file_delete_delay_ms=500))
+    append(log, make_batch(3))
+    log.roll(NOW_MS)
+    log.delete_records_before(3)
+    log.apply_retention(NOW_MS)
+    assert (f"{LOG_PATH}/{0:020d}.log.deleted", NOW_MS + 500) in scheduled
