@@ -17,7 +17,6 @@ from crabka.log.segment import SegmentContext
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import BatchHeader
 from crabka.testing import MemoryFileSystem
-from tests.support.scale import scaled
 from tests.support.logs import (
     LOG_DIR,
     LOG_PATH,
@@ -27,6 +26,7 @@ from tests.support.logs import (
     make_batch,
     read_batches,
 )
+from tests.support.scale import scaled
 
 CONFIG = TopicConfig(internal_segment_bytes=3000, index_interval_bytes=200, retention_ms=-1, file_delete_delay_ms=0)
 STEPS = 120

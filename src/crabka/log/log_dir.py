@@ -5,6 +5,7 @@ Knows directories and files, not open logs. Every method may wait for the disk a
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -71,7 +72,9 @@ class LogDir:
 
     def open(self) -> None:
         """Create the directory if needed and lock it. Raises ConfigError if another process uses it."""
-        self._fs.makedirs(self.path)
+        if not self._fs.exists(self.path):
+            self._fs.makedirs(self.path)
+            self._fs.fsync_dir(posixpath.dirname(self.path))
         try:
             self._lock = self._fs.lock(f"{self.path}/{naming.LOCK_FILE}")
         except BlockingIOError as error:

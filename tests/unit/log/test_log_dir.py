@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from crabka.errors import ConfigError
+from crabka.ids import TopicPartition
+from crabka.log.directories import write_meta_properties
+from crabka.log.log_dir import CheckpointOffsets, LogDir
+from crabka.metadata.meta_properties import MetaProperties
+from crabka.testing import MemoryFileSystem
+from crabka.vfs import write_atomic
+
+ORDERS = TopicPartition("orders", 0)
+UNIQUE = "3f4cfdd4252e48728cfc2d34b44e0c4a"
+
+
+def test_a_dir_has_one_owner() -> None:
+    fs = MemoryFileSystem()
+    log_dir = LogDir(fs, "/data")
+    log_dir.open()
+    with pytest.raises(ConfigError, match="locked by another process"):
+        LogDir(fs, "/data").open()
+    log_dir.close()
+    log_dir.close()
+    LogDir(fs, "/data").open()
+
+
+def test_the_identity_is_read_with_the_lock() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/data")
+    properties = MetaProperties("cluster", 1, uuid.UUID(int=3))
+    write_meta_properties(fs, "/data", properties)
+    log_dir = LogDir(fs, "/data")
+    log_dir.open()
+    assert log_dir.properties == properties
+
+
+def test_a_scan_sorts_what_lies_there() -> None:
+    fs = MemoryFileSystem()
+    for name in (
+        "orders-0",
+        f"orders-1.{UNIQUE}-delete",
+        f"orders-2.{UNIQUE}-future",
+        f"orders-3.{UNIQUE}-stray",
+        "__cluster_metadata-0",
+        "lost+found",
+        "remote-log-index-cache",
+    ):
+        fs.makedirs(f"/data/{name}")
+    fs.open("/data/file-0", create=True)
+    content = LogDir(fs, "/data").scan()
+    assert content.logs == {ORDERS: "/data/orders-0"}
+    assert content.doomed == [f"/data/orders-1.{UNIQUE}-delete"]
+    assert not content.clean
+
+
+def test_the_mark_of_a_clean_stop_is_good_for_one_start() -> None:
+    fs = MemoryFileSystem()
+    log_dir = LogDir(fs, "/data")
+    log_dir.open()
+    log_dir.write_clean_shutdown(17)
+    content = log_dir.scan()
+    assert (content.clean, content.broker_epoch) == (True, 17)
+    fs.crash()
+    assert not log_dir.scan().clean
+
+
+def test_checkpoints_round_trip_and_missing_offsets_leave_files_alone() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/data")
+    log_dir = LogDir(fs, "/data")
+    log_dir.write_checkpoints(CheckpointOffsets({ORDERS: 5}, {ORDERS: 6}, {ORDERS: 2}))
+    log_dir.write_checkpoints(CheckpointOffsets(high_watermarks={ORDERS: 7}))
+    content = log_dir.scan()
+    assert (content.recovery_points, content.high_watermarks, content.log_starts) == (
+        {ORDERS: 5},
+        {ORDERS: 7},
+        {ORDERS: 2},
+    )
+
+
+def test_a_damaged_checkpoint_counts_as_none() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/data")
+    write_atomic(fs, "/data/recovery-point-offset-checkpoint", b"garbage")
+    assert LogDir(fs, "/data").scan().recovery_points == {}

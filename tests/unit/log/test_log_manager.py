@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from crabka.config.topic import TopicConfig
+from crabka.errors import ConfigError, StorageError
+from crabka.ids import TopicPartition
+from crabka.log.checkpoints import read_offset_checkpoint
+from crabka.log.log_manager import LogManager
+from crabka.ports import FileSystem, Runtime
+from crabka.testing import FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
+from crabka.testing.faulty_file_system import disk_failure
+from tests.support.logs import NOW_MS, append, make_batch, read_headers
+
+T = TypeVar("T")
+DIRS = ("/d1", "/d2")
+TOPIC_ID = uuid.UUID(int=77)
+CONFIG = TopicConfig(internal_segment_bytes=300, file_delete_delay_ms=1000)
+
+
+def partition(index: int) -> TopicPartition:
+    return TopicPartition("orders", index)
+
+
+def simulate(fs: FileSystem, scenario: Callable[[LogManager], Coroutine[Any, Any, T]]) -> T:
+    """Run a scenario with a manager of two dirs on the given disk."""
+    loop = VirtualTimeLoop()
+    try:
+        return loop.run_until_complete(scenario(manager_on(loop, fs)))
+    finally:
+        loop.close()
+
+
+def manager_on(loop: VirtualTimeLoop, fs: FileSystem) -> LogManager:
+    # No log asks for the network.
+    runtime = Runtime(SimulatedClock(loop), random.Random(3), InlineThreads(loop), fs, network=None)  # type: ignore[arg-type]
+    return LogManager(runtime, DIRS)
+
+
+async def filled(manager: LogManager, count: int = 4) -> None:
+    await manager.load()
+    for index in range(count):
+        log = manager.create(partition(index), TOPIC_ID, CONFIG)
+        for _ in range(10):
+            append(log, make_batch(2, value_bytes=40))
+
+
+def test_logs_are_spread_over_the_dirs() -> None:
+    async def scenario(manager: LogManager) -> None:
+        await filled(manager)
+        assert sorted(log.log_dir for log in manager) == ["/d1", "/d1", "/d2", "/d2"]
+        assert manager.create(partition(0), TOPIC_ID, CONFIG) is manager.get(partition(0))
+        assert manager.create(partition(9), TOPIC_ID, CONFIG, log_dir="/d2").log_dir == "/d2"
+        assert len(manager) == 5
+        await manager.shutdown()
+
+    simulate(MemoryFileSystem(), scenario)
+
+
+def test_logs_come_back_after_a_clean_stop() -> None:
+    fs = MemoryFileSystem()
+
+    async def first(manager: LogManager) -> None:
+        await filled(manager)
+        await manager.shutdown(broker_epoch=42)
+
+    async def second(manager: LogManager) -> None:
+        await manager.load(lambda _topic: CONFIG)
+        assert manager.previous_broker_epoch == 42
+        for log in manager:
+            assert (log.log_end_offset, log.high_watermark, log.recovery_point) == (20, 20, 20)
+            assert log.topic_id == TOPIC_ID
+            assert len(read_headers(log)) == 10
+        assert len(manager) == 4
+
+    simulate(fs, first)
+    assert fs.exists("/d1/.kafka_cleanshutdown")
+    fs.crash()
+    simulate(fs, second)
+    assert not fs.exists("/d1/.kafka_cleanshutdown")
+
+
+def test_flushed_logs_come_back_after_a_crash() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/d1")
+    fs.makedirs("/d2")
+    fs.fsync_dir("/")
+
+    async def first(manager: LogManager) -> None:
+        await filled(manager)
+        await manager.flush_dirty(NOW_MS)
+        await manager.save_checkpoints()
+
+    async def second(manager: LogManager) -> None:
+        await manager.load(lambda _topic: CONFIG)
+        assert manager.previous_broker_epoch == -1
+        assert [log.log_end_offset for log in manager] == [20] * 4
+
+    simulate(fs, first)
+    fs.crash()
+    simulate(fs, second)
+
+
+def test_only_logs_with_sealed_segments_or_passed_time_are_flushed() -> None:
+    async def scenario(manager: LogManager) -> None:
+        await manager.load()
+        quiet = manager.create(partition(0), TOPIC_ID, TopicConfig())
+        timed = manager.create(partition(1), TOPIC_ID, TopicConfig(flush_ms=1000))
+        for log in (quiet, timed):
+            append(log, make_batch())
+        now_ms = timed.last_flush_ms
+        await manager.flush_dirty(now_ms + 999)
+        assert (quiet.recovery_point, timed.recovery_point) == (0, 0)
+        await manager.flush_dirty(now_ms + 1000)
+        assert (quiet.recovery_point, timed.recovery_point) == (0, 1)
+
+    simulate(MemoryFileSystem(), scenario)
+
+
+def test_a_deleted_log_goes_after_the_delay() -> None:
+    fs = MemoryFileSystem()
+
+    async def scenario(manager: LogManager) -> None:
+        await filled(manager, 1)
+        manager.delete(partition(0))
+        manager.delete(partition(5))
+        assert manager.get(partition(0)) is None
+        assert manager.run_deletions(0) is None
+        removal = manager.run_deletions(1 << 60)
+        assert removal is not None
+        await removal
+
+    simulate(fs, scenario)
+    assert not [name for name in fs.listdir("/d1") + fs.listdir("/d2") if name.startswith("orders")]
+
+
+def test_a_deletion_that_was_interrupted_goes_on_at_the_next_start() -> None:
+    fs = MemoryFileSystem()
+
+    async def first(manager: LogManager) -> None:
+        await filled(manager, 1)
+        manager.delete(partition(0))
+        await manager.shutdown()
+
+    async def second(manager: LogManager) -> None:
+        await manager.load()
+        removal = manager.run_deletions(1 << 60)
+        assert removal is not None
+        await removal
+
+    simulate(fs, first)
+    simulate(fs, second)
+    assert not [name for name in fs.listdir("/d1") + fs.listdir("/d2") if name.startswith("orders")]
+
+
+def test_a_log_that_the_metadata_does_not_know_is_set_aside() -> None:
+    fs = MemoryFileSystem()
+
+    async def first(manager: LogManager) -> None:
+        await filled(manager, 2)
+        await manager.shutdown()
+
+    async def second(manager: LogManager) -> None:
+        await manager.load(is_stray=lambda topic_partition, _topic_id: topic_partition.partition == 1)
+        assert [log.partition for log in manager] == [0]
+        await manager.shutdown()
+
+    simulate(fs, first)
+    simulate(fs, second)
+    names = fs.listdir("/d1") + fs.listdir("/d2")
+    assert any(name.startswith("orders-1.") and name.endswith("-stray") for name in names)
+
+
+def test_retention_checkpoints_log_starts_before_it_deletes() -> None:
+    fs = MemoryFileSystem()
+
+    async def scenario(manager: LogManager) -> None:
+        await filled(manager, 1)
+        log = manager.get(partition(0))
+        assert log is not None
+        assert await manager.run_retention(NOW_MS + CONFIG.retention_ms + 10_000) > 0
+        starts = read_offset_checkpoint(fs, f"{log.log_dir}/log-start-offset-checkpoint")
+        assert starts == {partition(0): 20}
+
+    simulate(fs, scenario)
+
+
+def test_a_failed_dir_takes_only_its_own_logs() -> None:
+    inner = MemoryFileSystem()
+    fs = FaultyFileSystem(inner)
+
+    async def scenario(manager: LogManager) -> None:
+        await filled(manager)
+        lost: list[tuple[str, list[TopicPartition]]] = []
+        manager.subscribe_failures(lambda path, logs: lost.append((path, logs)))
+        victim = next(log for log in manager if log.log_dir == "/d1")
+        fs.add(disk_failure("/d1/*"))
+        with pytest.raises(StorageError) as caught:
+            append(victim, make_batch())
+        manager.on_dir_failure(caught.value.log_dir, caught.value)
+        manager.on_dir_failure(caught.value.log_dir, caught.value)
+        assert (manager.online_dirs, manager.offline_dirs) == (["/d2"], ["/d1"])
+        assert [path for path, _ in lost] == ["/d1"]
+        assert len(lost[0][1]) == 2
+        assert manager.offline_reason("/d1") is not None
+        assert manager.create(partition(8), TOPIC_ID, CONFIG).log_dir == "/d2"
+        await manager.shutdown()
+
+    simulate(fs, scenario)
+    assert inner.exists("/d2/.kafka_cleanshutdown")
+    assert not inner.exists("/d1/.kafka_cleanshutdown")
+
+
+def test_without_any_dir_nothing_can_be_created() -> None:
+    async def scenario(manager: LogManager) -> None:
+        await manager.load()
+        for path in DIRS:
+            manager.on_dir_failure(path)
+        with pytest.raises(StorageError, match="no log dir is online"):
+            manager.create(partition(0), TOPIC_ID, CONFIG)
+
+    simulate(MemoryFileSystem(), scenario)
+
+
+def test_a_dir_that_cannot_be_flushed_goes_offline() -> None:
+    fs = FaultyFileSystem(MemoryFileSystem())
+
+    async def scenario(manager: LogManager) -> None:
+        await filled(manager)
+        fs.add(disk_failure("/d2/*"))
+        await manager.flush_dirty(NOW_MS)
+        assert manager.offline_dirs == ["/d2"]
+
+    simulate(fs, scenario)
+
+
+def test_two_nodes_cannot_share_a_dir() -> None:
+    fs = MemoryFileSystem()
+
+    async def scenario(manager: LogManager) -> None:
+        await manager.load()
+        other = LogManager(manager._runtime, DIRS[1:])
+        with pytest.raises(ConfigError, match="locked"):
+            await other.load()
+
+    simulate(fs, scenario)
+
+
+def test_a_partition_in_two_dirs_takes_the_second_dir_offline() -> None:
+    fs = MemoryFileSystem()
+    for path in DIRS:
+        fs.makedirs(f"{path}/orders-0")
+
+    async def scenario(manager: LogManager) -> None:
+        await manager.load()
+        assert manager.offline_dirs == ["/d2"]
+        assert manager.get(partition(0)) is not None
+
+    simulate(fs, scenario)

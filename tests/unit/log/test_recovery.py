@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from crabka.config.topic import TopicConfig
+from crabka.errors import CorruptDataError, StorageError
+from crabka.log.partition_log import PartitionLog
+from crabka.log.recovery import OpenOptions
+from crabka.testing import FaultyFileSystem, MemoryFileSystem
+from crabka.testing.faulty_file_system import disk_failure
+from crabka.vfs import read_file, write_atomic
+from tests.support.logs import (
+    LOG_DIR,
+    LOG_PATH,
+    NOW_MS,
+    Producer,
+    append,
+    make_batch,
+    make_context,
+    open_test_log,
+    read_headers,
+)
+
+SMALL = TopicConfig(internal_segment_bytes=400, index_interval_bytes=100)
+UNCLEAN = OpenOptions(now_ms=NOW_MS)
+CLEAN = OpenOptions(clean=True, now_ms=NOW_MS)
+
+
+def stopped(count: int = 12, *, clean: bool = True) -> tuple[MemoryFileSystem, PartitionLog]:
+    """Return a disk with a closed log of `count` batches with two records each, in several segments."""
+    fs = MemoryFileSystem()
+    fs.makedirs(LOG_DIR)
+    log = open_test_log(make_context(fs), SMALL)
+    for index in range(count):
+        append(log, make_batch(2, value_bytes=40, producer=Producer(1, 0, 2 * index)), leader_epoch=index // 6)
+    log.close(clean=clean)
+    return fs, log
+
+
+def reopen(fs: MemoryFileSystem, options: OpenOptions = UNCLEAN, config: TopicConfig = SMALL) -> PartitionLog:
+    return open_test_log(make_context(fs), config, options)
+
+
+def segment_path(offset: int, suffix: str = "log") -> str:
+    return f"{LOG_PATH}/{offset:020d}.{suffix}"
+
+
+def test_an_unclean_log_is_read_completely_without_any_index() -> None:
+    fs, log = stopped(clean=False)
+    for name in fs.listdir(LOG_PATH):
+        if not name.endswith(".log"):
+            fs.unlink(f"{LOG_PATH}/{name}")
+    found = reopen(fs)
+    assert found.log_end_offset == 24
+    assert [header.base_offset for header in read_headers(found)] == list(range(0, 24, 2))
+    assert found.producer_state.entries[1].last_sequence == 23
+    assert found.leader_epochs.entries == [(0, 0), (1, 12)]
+    assert found.segment_base_offsets == log.segment_base_offsets
+    assert all(fs.exists(segment_path(base, "snapshot")) for base in found.segment_base_offsets[1:])
+
+
+def test_a_torn_tail_is_cut() -> None:
+    fs, log = stopped(clean=False)
+    path = segment_path(log.segment_base_offsets[-1])
+    size = fs.stat(path).size_bytes
+    fs.open(path).truncate(size - 3)
+    found = reopen(fs)
+    assert found.log_end_offset == 22
+    assert append(found, make_batch(1, producer=Producer(1, 0, 22))) == 22
+    assert read_headers(found)[-1].base_offset == 22
+
+
+def test_segments_behind_a_damaged_batch_go() -> None:
+    fs, log = stopped(clean=False)
+    damaged = log.segment_base_offsets[1]
+    fs.open(segment_path(damaged)).pwritev([b"\xff"], 70)
+    found = reopen(fs)
+    assert found.log_end_offset == damaged
+    assert found.segment_base_offsets == [0, damaged]
+    assert found.producer_state.entries[1].last_sequence == damaged - 1
+
+
+def test_segments_behind_a_lost_one_go() -> None:
+    fs, log = stopped(clean=False)
+    fs.unlink(segment_path(log.segment_base_offsets[1]))
+    found = reopen(fs)
+    assert found.log_end_offset == log.segment_base_offsets[1]
+
+
+def test_compacted_logs_may_have_holes() -> None:
+    fs, log = stopped(clean=False)
+    fs.unlink(segment_path(log.segment_base_offsets[1]))
+    config = TopicConfig(internal_segment_bytes=400, cleanup_policy=frozenset({"compact"}))
+    found = reopen(fs, UNCLEAN, config)
+    assert found.log_end_offset == 24
+    assert read_headers(found)[-1].last_offset == 23
+
+
+def test_below_the_recovery_point_nothing_is_checked() -> None:
+    fs, log = stopped()
+    fs.open(segment_path(0)).pwritev([b"\xff"], 70)
+    found = reopen(fs, OpenOptions(recovery_point=log.segment_base_offsets[-1], now_ms=NOW_MS))
+    assert found.log_end_offset == 24
+
+
+def test_a_clean_log_is_not_scanned() -> None:
+    fs, _ = stopped()
+    fs.open(segment_path(0)).pwritev([b"\xff"], 70)
+    found = reopen(fs, CLEAN)
+    assert (found.log_end_offset, found.recovery_point) == (24, 24)
+    assert found.producer_state.entries[1].last_sequence == 23
+
+
+def test_a_log_that_claims_to_be_clean_but_is_torn_is_recovered() -> None:
+    fs, log = stopped()
+    path = segment_path(log.segment_base_offsets[-1])
+    fs.open(path).truncate(fs.stat(path).size_bytes - 3)
+    assert reopen(fs, CLEAN).log_end_offset == 22
+
+
+def test_stale_epochs_in_the_checkpoint_do_not_hide_those_of_the_batches() -> None:
+    fs, _ = stopped(clean=False)
+    write_atomic(fs, f"{LOG_PATH}/leader-epoch-checkpoint", b"0\n2\n0 0\n1 999\n")
+    assert reopen(fs).leader_epochs.entries == [(0, 0), (1, 12)]
+
+
+def test_leftovers_are_swept() -> None:
+    fs, _ = stopped()
+    for name in ("00000000000000000000.log.deleted", "00000000000000000000.log.cleaned", "x.tmp"):
+        fs.open(f"{LOG_PATH}/{name}", create=True)
+    fs.open(segment_path(777, "index"), create=True)
+    reopen(fs, CLEAN)
+    assert not any(name.endswith(("deleted", "cleaned", "tmp")) or "777" in name for name in fs.listdir(LOG_PATH))
+
+
+def test_deleted_segments_that_came_back_go_again() -> None:
+    fs, log = stopped()
+    second = log.segment_base_offsets[1]
+    found = reopen(fs, OpenOptions(clean=True, log_start_offset=second + 1, now_ms=NOW_MS))
+    assert found.segment_base_offsets == log.segment_base_offsets[1:]
+    assert (found.log_start_offset, found.high_watermark) == (second + 1, second + 1)
+
+
+def test_a_log_that_lost_everything_above_its_start_begins_there() -> None:
+    fs, _ = stopped(2, clean=False)
+    fs.open(segment_path(0)).truncate(0)
+    found = reopen(fs, OpenOptions(log_start_offset=3, now_ms=NOW_MS))
+    assert (found.log_start_offset, found.log_end_offset) == (3, 3)
+    assert append(found, make_batch()) == 3
+
+
+def test_a_tiered_log_starts_below_its_files() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs(LOG_DIR)
+    log = open_test_log(make_context(fs))
+    log.truncate_fully(50)
+    log.close(clean=True)
+    found = reopen(fs, CLEAN, TopicConfig(remote_storage_enable=True))
+    assert (found.log_start_offset, found.local_log_start_offset, found.log_end_offset) == (0, 50, 50)
+
+
+def test_silent_producers_are_forgotten_at_the_opening() -> None:
+    fs, _ = stopped()
+    options = OpenOptions(clean=True, now_ms=NOW_MS + 5000, producer_id_expiration_ms=1000)
+    assert reopen(fs, options).producer_state.active_producers() == []
+
+
+def test_the_topic_id_is_written_once_and_checked() -> None:
+    fs, _ = stopped()
+    topic_id = uuid.UUID(int=8)
+    found = reopen(fs, OpenOptions(clean=True, topic_id=topic_id))
+    assert found.topic_id == topic_id
+    assert read_file(fs, f"{LOG_PATH}/partition.metadata").startswith(b"version: 0\ntopic_id: ")
+    assert reopen(fs, CLEAN).topic_id == topic_id
+    with pytest.raises(CorruptDataError, match="belongs to topic id"):
+        reopen(fs, OpenOptions(clean=True, topic_id=uuid.UUID(int=9)))
+
+
+def test_a_failing_disk_is_told_with_its_log_dir() -> None:
+    fs, _ = stopped()
+    with pytest.raises(StorageError) as caught:
+        open_test_log(make_context(FaultyFileSystem(fs, [disk_failure()])), SMALL, UNCLEAN)
+    assert caught.value.log_dir == LOG_DIR
