@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.rows import Row
-from bench.stats import Outcome, Samples
+from bench.rows import BenchRow
+from bench.stats import Comparison, Samples
 
 RESULTS = Path(__file__).parent / "results"
 HEADINGS = ("work", "Kafka 4.3.0", "Crabka", "ratio", "bar", "stretch", "verdict")
 
 
-def cells(outcome: Outcome) -> tuple[str, ...]:
+def cells(outcome: Comparison) -> tuple[str, ...]:
     """One line of the table as text."""
     row = outcome.row
     return (
@@ -34,21 +34,21 @@ def _value(value: float | None, unit: str) -> str:
     return f"{value:,.{digits}f} {unit}"
 
 
-def _bar(row: Row, bar: float | None) -> str:
+def _bar(row: BenchRow, bar: float | None) -> str:
     if bar is None:
         return "-"
     sign = "≥" if row.higher_is_better else "≤"
     return f"{sign} {bar:g} {row.unit}" if row.absolute else f"{sign} {bar:g}x"
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
+def table(outcomes: Sequence[Comparison]) -> str:
     """The table for a terminal."""
     lines = [HEADINGS, *(cells(outcome) for outcome in outcomes)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
 
 
-def markdown(outcomes: Sequence[Outcome], facts: dict[str, str]) -> str:
+def markdown(outcomes: Sequence[Comparison], facts: dict[str, str]) -> str:
     """The table and what it was measured on, as a Markdown page."""
     head = ["# Crabka and Apache Kafka 4.3.0", "", *(f"- {name}: {value}" for name, value in facts.items()), ""]
     rule = "|".join(["---"] * len(HEADINGS))
@@ -56,7 +56,7 @@ def markdown(outcomes: Sequence[Outcome], facts: dict[str, str]) -> str:
     return "\n".join([*head, f"| {' | '.join(HEADINGS)} |", f"|{rule}|", *body, ""])
 
 
-def as_json(outcomes: Sequence[Outcome], samples: dict[str, Samples], facts: dict[str, str]) -> str:
+def as_json(outcomes: Sequence[Comparison], samples: dict[str, Samples], facts: dict[str, str]) -> str:
     """Medians, verdicts and every single sample."""
     rows = {
         outcome.row.key: {
@@ -74,7 +74,7 @@ def as_json(outcomes: Sequence[Outcome], samples: dict[str, Samples], facts: dic
     return json.dumps({"facts": facts, "rows": rows, "samples": samples}, indent=2, ensure_ascii=False) + "\n"
 
 
-def plot(outcomes: Sequence[Outcome], path: Path) -> None:
+def plot(outcomes: Sequence[Comparison], path: Path) -> None:
     """Bars of the factor by which Crabka is better (right of 1) or worse (left) than Kafka, on a log scale."""
     import matplotlib as mpl
 
@@ -99,7 +99,9 @@ def plot(outcomes: Sequence[Outcome], path: Path) -> None:
     pyplot.close(figure)
 
 
-def write_all(name: str, outcomes: Sequence[Outcome], samples: dict[str, Samples], facts: dict[str, str]) -> list[Path]:
+def write_all(
+    name: str, outcomes: Sequence[Comparison], samples: dict[str, Samples], facts: dict[str, str]
+) -> list[Path]:
     """Write `<name>.json`, `.md` and `.png` below bench/results and return their paths."""
     RESULTS.mkdir(exist_ok=True)
     paths = [RESULTS / f"{name}{suffix}" for suffix in (".json", ".md", ".png")]

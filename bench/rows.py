@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BenchRow:
     """One line of the table; the bar applies to the ratio Crabka / Kafka, or to Crabka's own value if absolute."""
 
     key: str
@@ -19,18 +19,18 @@ class Row:
     absolute: bool = False
 
 
-def _rate(key: str, title: str, unit: str, experiment: str, *bars: float) -> Row:
+def _rate(key: str, title: str, unit: str, experiment: str, *bars: float) -> BenchRow:
     bar, stretch = bars or (None, None)
-    return Row(key, title, unit, experiment, higher_is_better=True, bar=bar, stretch=stretch)
+    return BenchRow(key, title, unit, experiment, higher_is_better=True, bar=bar, stretch=stretch)
 
 
-def _cost(key: str, title: str, unit: str, experiment: str, *bars: float | None) -> Row:
+def _cost(key: str, title: str, unit: str, experiment: str, *bars: float | None) -> BenchRow:
     bar, stretch = bars
-    return Row(key, title, unit, experiment, higher_is_better=False, bar=bar, stretch=stretch)
+    return BenchRow(key, title, unit, experiment, higher_is_better=False, bar=bar, stretch=stretch)
 
 
-def _memory(key: str, title: str, bar: float, stretch: float) -> Row:
-    return Row(key, title, "MB", "throughput", higher_is_better=False, bar=bar, stretch=stretch, absolute=True)
+def _memory(key: str, title: str, bar: float, stretch: float) -> BenchRow:
+    return BenchRow(key, title, "MB", "throughput", higher_is_better=False, bar=bar, stretch=stretch, absolute=True)
 
 
 ROWS = (

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bench.rows import Row
+from bench.rows import BenchRow
 
 Verdict = Literal["stretch", "met", "NOT MET", ""]
 Samples = dict[str, list[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Comparison:
     """One row with what both brokers reached."""
 
-    row: Row
+    row: BenchRow
     kafka: float | None
     crabka: float | None
     ratio: float | None
@@ -33,14 +33,14 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[max(0, int(rank) - 1)]
 
 
-def judge(row: Row, kafka: float | None, crabka: float | None) -> Outcome:
+def judge(row: BenchRow, kafka: float | None, crabka: float | None) -> Comparison:
     """Compare the medians of both brokers with the row's bars."""
     ratio = crabka / kafka if kafka and crabka is not None else None
     judged = crabka if row.absolute else ratio
-    return Outcome(row, kafka, crabka, ratio, _verdict(row, judged))
+    return Comparison(row, kafka, crabka, ratio, _verdict(row, judged))
 
 
-def _verdict(row: Row, value: float | None) -> Verdict:
+def _verdict(row: BenchRow, value: float | None) -> Verdict:
     if row.bar is None or value is None:
         return ""
     if row.stretch is not None and _reaches(row, value, row.stretch):
@@ -48,7 +48,7 @@ def _verdict(row: Row, value: float | None) -> Verdict:
     return "met" if _reaches(row, value, row.bar) else "NOT MET"
 
 
-def _reaches(row: Row, value: float, bar: float) -> bool:
+def _reaches(row: BenchRow, value: float, bar: float) -> bool:
     return value >= bar if row.higher_is_better else value <= bar
 
 

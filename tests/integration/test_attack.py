@@ -15,7 +15,7 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.interop.clients import CLIENTS, Row
+from tests.interop.clients import CLIENTS, Sent
 from tests.support.mutations import mutated_frames
 from tests.support.node_process import wait_until
 from tests.support.scale import scaled
@@ -56,7 +56,7 @@ def _resident_bytes(node: NodeProcess) -> int:
 
 
 def _good_client_works(node: NodeProcess, expected_offset: int = 0) -> None:
-    rows = [Row(b"k", b"v%d" % number, (), BASE_MS) for number in range(10)]
+    rows = [Sent(b"k", b"v%d" % number, (), BASE_MS) for number in range(10)]
     offsets = CLIENTS["confluent-kafka"].produce(node.bootstrap_servers, "good", rows, "none")
     assert offsets == list(range(expected_offset, expected_offset + 10))
     found = CLIENTS["confluent-kafka"].consume(node.bootstrap_servers, "good", 10, expected_offset)
@@ -125,7 +125,7 @@ def _fetch_request(topic: str, correlation_id: int, max_bytes: int) -> bytes:
 
 
 def test_reader_that_does_not_read_costs_little(node: NodeProcess) -> None:
-    rows = [Row(None, bytes(4_000_000), (), BASE_MS) for _ in range(5)]
+    rows = [Sent(None, bytes(4_000_000), (), BASE_MS) for _ in range(5)]
     CLIENTS["confluent-kafka"].produce(node.bootstrap_servers, "w", rows, "none")
     level = _resident_bytes(node)
     with _connect(node) as slow:

@@ -23,7 +23,7 @@ LARGE_FETCH_BYTES = 12_000_000
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-class Row(NamedTuple):
+class Sent(NamedTuple):
     """One record as a client sends or sees it."""
 
     key: bytes | None
@@ -36,11 +36,11 @@ class Read(NamedTuple):
     """One record as a client read it back."""
 
     offset: int
-    row: Row
+    row: Sent
     log_append_time: bool
 
 
-def _confluent_produce(bootstrap: str, topic: str, rows: Sequence[Row], codec: str) -> list[int]:
+def _confluent_produce(bootstrap: str, topic: str, rows: Sequence[Sent], codec: str) -> list[int]:
     offsets: list[int] = []
 
     def delivered(error: KafkaError | None, message: ConfluentMessage) -> None:
@@ -87,11 +87,11 @@ def _confluent_read(message: ConfluentMessage) -> Read:
     assert message.error() is None, message.error()
     kind, timestamp = message.timestamp()
     headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
-    row = Row(message.key(), message.value(), tuple(headers), timestamp)
+    row = Sent(message.key(), message.value(), tuple(headers), timestamp)
     return Read(message.offset() or 0, row, kind == TIMESTAMP_LOG_APPEND_TIME)
 
 
-def _aiokafka_produce(bootstrap: str, topic: str, rows: Sequence[Row], codec: str) -> list[int]:
+def _aiokafka_produce(bootstrap: str, topic: str, rows: Sequence[Sent], codec: str) -> list[int]:
     async def run() -> list[int]:
         kind = None if codec == "none" else codec
         settings = {"compression_type": kind, "max_request_size": LARGE_FETCH_BYTES, "linger_ms": 50}
@@ -123,10 +123,10 @@ def _python_read(record: object) -> Read:
     key, value, headers, timestamp, offset, kind = (
         getattr(record, name) for name in ("key", "value", "headers", "timestamp", "offset", "timestamp_type")
     )
-    return Read(offset, Row(key, value, tuple((name, item) for name, item in headers), timestamp), kind == 1)
+    return Read(offset, Sent(key, value, tuple((name, item) for name, item in headers), timestamp), kind == 1)
 
 
-def _kafka_python_produce(bootstrap: str, topic: str, rows: Sequence[Row], codec: str) -> list[int]:
+def _kafka_python_produce(bootstrap: str, topic: str, rows: Sequence[Sent], codec: str) -> list[int]:
     kind = None if codec == "none" else codec
     settings = {"compression_type": kind, "max_request_size": LARGE_FETCH_BYTES, "linger_ms": 50}
     producer = KafkaProducer(bootstrap_servers=bootstrap, **settings)
@@ -161,15 +161,15 @@ def _kafka_python_consume(bootstrap: str, topic: str, count: int, start: int) ->
     return found
 
 
-class Client(NamedTuple):
+class ClientLibrary(NamedTuple):
     """How one library writes rows to partition 0 of a topic and reads them back by offset, without a group."""
 
-    produce: Callable[[str, str, Sequence[Row], str], list[int]]
+    produce: Callable[[str, str, Sequence[Sent], str], list[int]]
     consume: Callable[[str, str, int, int], list[Read]]
 
 
 CLIENTS = {
-    "confluent-kafka": Client(_confluent_produce, _confluent_consume),
-    "aiokafka": Client(_aiokafka_produce, _aiokafka_consume),
-    "kafka-python": Client(_kafka_python_produce, _kafka_python_consume),
+    "confluent-kafka": ClientLibrary(_confluent_produce, _confluent_consume),
+    "aiokafka": ClientLibrary(_aiokafka_produce, _aiokafka_consume),
+    "kafka-python": ClientLibrary(_kafka_python_produce, _kafka_python_consume),
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.clients import CLIENTS, CODECS, Headers, Row
+from tests.interop.clients import CLIENTS, CODECS, Headers, Sent
 
 if TYPE_CHECKING:
     from tests.interop.conftest import TopicMaker
@@ -18,17 +18,17 @@ BASE_MS = 1_700_000_000_000
 WRITTEN = list(itertools.product(CLIENTS, CODECS))
 
 
-def _rows(writer: str) -> list[Row]:
+def _rows(writer: str) -> list[Sent]:
     # kafka-python refuses to send a null header value.
     null_header: Headers = (("null", None),) if writer != "kafka-python" else ()
     shapes = [
-        Row(b"key", b"value " * 200),
-        Row(None, b"no key"),
-        Row(b"tombstone", None),
-        *([Row(None, None)] if writer == "confluent-kafka" else []),  # The others refuse to send such a record.
-        Row(b"", b""),
-        Row("schlüssel 🦀".encode(), bytes(range(256))),
-        Row(b"h", b"headers", (("a", b"1"), ("a", b"2"), *null_header, ("empty", b""), ("ü", b"\x00\xff"))),
+        Sent(b"key", b"value " * 200),
+        Sent(None, b"no key"),
+        Sent(b"tombstone", None),
+        *([Sent(None, None)] if writer == "confluent-kafka" else []),  # The others refuse to send such a record.
+        Sent(b"", b""),
+        Sent("schlüssel 🦀".encode(), bytes(range(256))),
+        Sent(b"h", b"headers", (("a", b"1"), ("a", b"2"), *null_header, ("empty", b""), ("ü", b"\x00\xff"))),
     ]
     return [row._replace(timestamp=BASE_MS + 10 * index) for index, row in enumerate(shapes * 3)]
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import OffsetSpec
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
 
-from tests.interop.clients import CLIENTS, Row
+from tests.interop.clients import CLIENTS, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ def _deliver(bootstrap: str, settings: dict[str, object], topic: str, values: li
 def test_log_append_time_replaces_the_clients_timestamp(bootstrap: str, make_topic: TopicMaker, client: str) -> None:
     topic = make_topic(config={"message.timestamp.type": "LogAppendTime"})
     before = time.time_ns() // 1_000_000
-    CLIENTS[client].produce(bootstrap, topic, [Row(b"k", b"v", (), 1000), Row(b"k", b"w", (), 2000)], "gzip")
+    CLIENTS[client].produce(bootstrap, topic, [Sent(b"k", b"v", (), 1000), Sent(b"k", b"w", (), 2000)], "gzip")
     found = CLIENTS[client].consume(bootstrap, topic, 2, 0)
     after = time.time_ns() // 1_000_000
     assert all(read.log_append_time for read in found)
@@ -69,7 +69,7 @@ def test_ten_megabyte_message_passes_where_the_topic_allows_it(
 ) -> None:
     topic = make_topic(config={"max.message.bytes": str(TEN_MEGABYTES + 1_000_000)})
     value = bytes(TEN_MEGABYTES - 1) + b"!"
-    rows = [Row(b"big", value, (), BASE_MS), Row(b"small", b"after", (), BASE_MS)]
+    rows = [Sent(b"big", value, (), BASE_MS), Sent(b"small", b"after", (), BASE_MS)]
     assert CLIENTS[client].produce(bootstrap, topic, rows, "none") == [0, 1]
     assert [read.row for read in CLIENTS[client].consume(bootstrap, topic, 2, 0)] == rows
 
@@ -103,7 +103,7 @@ def test_offsets_for_times_finds_the_first_record_not_older(
     bootstrap: str, make_topic: TopicMaker, consumer: Consumer
 ) -> None:
     topic = make_topic()
-    rows = [Row(None, b"v", (), BASE_MS + 100 * index) for index in range(30)]
+    rows = [Sent(None, b"v", (), BASE_MS + 100 * index) for index in range(30)]
     CLIENTS["confluent-kafka"].produce(bootstrap, topic, rows, "lz4")
     asked = [BASE_MS - 1, BASE_MS, BASE_MS + 101, BASE_MS + 2900, BASE_MS + 2901]
     answers = [consumer.offsets_for_times([TopicPartition(topic, 0, at)], timeout=20)[0] for at in asked]
@@ -113,7 +113,7 @@ def test_offsets_for_times_finds_the_first_record_not_older(
 
 def test_kafka_python_offsets_for_times_agrees(bootstrap: str, make_topic: TopicMaker) -> None:
     topic = make_topic()
-    rows = [Row(None, b"v", (), BASE_MS + 100 * index) for index in range(10)]
+    rows = [Sent(None, b"v", (), BASE_MS + 100 * index) for index in range(10)]
     CLIENTS["kafka-python"].produce(bootstrap, topic, rows, "none")
     reader = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None)
     try:
@@ -175,7 +175,7 @@ def test_list_offsets_answers_every_special_timestamp(
     bootstrap: str, make_topic: TopicMaker, admin: AdminClient
 ) -> None:
     topic = make_topic()
-    rows = [Row(None, b"v", (), BASE_MS + stamp) for stamp in (10, 40, 30, 20)]
+    rows = [Sent(None, b"v", (), BASE_MS + stamp) for stamp in (10, 40, 30, 20)]
     CLIENTS["aiokafka"].produce(bootstrap, topic, rows, "none")
     partition = TopicPartition(topic, 0)
 
@@ -192,7 +192,7 @@ def test_list_offsets_answers_every_special_timestamp(
 def test_a_stale_record_is_refused_where_the_topic_bounds_timestamps(bootstrap: str, make_topic: TopicMaker) -> None:
     topic = make_topic(config={"message.timestamp.before.max.ms": "1000"})
     with pytest.raises(AssertionError, match=r"(?i)timestamp"):
-        CLIENTS["confluent-kafka"].produce(bootstrap, topic, [Row(None, b"old", (), BASE_MS)], "none")
+        CLIENTS["confluent-kafka"].produce(bootstrap, topic, [Sent(None, b"old", (), BASE_MS)], "none")
 
 
 def test_compacted_topic_refuses_records_without_key(bootstrap: str, make_topic: TopicMaker) -> None:
@@ -205,7 +205,7 @@ def test_compacted_topic_refuses_records_without_key(bootstrap: str, make_topic:
 @pytest.mark.parametrize("stored", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 def test_broker_side_recompression_keeps_the_records(bootstrap: str, make_topic: TopicMaker, stored: str) -> None:
     topic = make_topic(config={"compression.type": stored})
-    rows = [Row(b"%d" % index, b"text " * 50, (("h", None),), BASE_MS + index) for index in range(20)]
+    rows = [Sent(b"%d" % index, b"text " * 50, (("h", None),), BASE_MS + index) for index in range(20)]
     assert CLIENTS["confluent-kafka"].produce(bootstrap, topic, rows, "lz4") == list(range(20))
     assert [read.row for read in CLIENTS["confluent-kafka"].consume(bootstrap, topic, 20, 0)] == rows
     assert [read.row for read in CLIENTS["aiokafka"].consume(bootstrap, topic, 20, 0)] == rows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.clients import CLIENTS, CODECS, Row
+from tests.interop.clients import CLIENTS, CODECS, Sent
 from tests.support.jvm import run_tool
 from tests.support.target import target_node
 
@@ -66,7 +66,7 @@ def test_console_consumer_reads_what_librdkafka_wrote(
     node: NodeProcess, bootstrap: str, make_topic: TopicMaker, codec: str
 ) -> None:
     topic = make_topic()
-    rows = [Row(b"k%d" % index, b"value " * 20, (("h", b"1"), ("h", None)), BASE_MS + index) for index in range(30)]
+    rows = [Sent(b"k%d" % index, b"value " * 20, (("h", b"1"), ("h", None)), BASE_MS + index) for index in range(30)]
     CLIENTS["confluent-kafka"].produce(bootstrap, topic, rows, codec)
     shown = ["print.timestamp", "print.offset", "print.key", "print.headers"]
     options = [word for name in shown for word in ("--formatter-property", f"{name}=true")]
@@ -79,7 +79,7 @@ def test_console_consumer_reads_what_librdkafka_wrote(
 
 def test_console_consumer_starts_at_the_given_offset(bootstrap: str, make_topic: TopicMaker) -> None:
     topic = make_topic()
-    CLIENTS["aiokafka"].produce(bootstrap, topic, [Row(None, b"%d" % n, (), BASE_MS) for n in range(20)], "none")
+    CLIENTS["aiokafka"].produce(bootstrap, topic, [Sent(None, b"%d" % n, (), BASE_MS) for n in range(20)], "none")
     assert _console_consume(bootstrap, topic, "--offset", "15", "--max-messages", "3") == ["15", "16", "17"]
 
 
@@ -115,7 +115,7 @@ def _fill(bootstrap: str, topic: str) -> int:
     count = 0
     for codec in CODECS:
         for client in CLIENTS.values():
-            rows = [Row(b"%d" % n, b"value " * 300, (("h", b"1"),), BASE_MS + count + n) for n in range(60)]
+            rows = [Sent(b"%d" % n, b"value " * 300, (("h", b"1"),), BASE_MS + count + n) for n in range(60)]
             client.produce(bootstrap, topic, rows, codec)
             count += len(rows)
     return count
@@ -132,7 +132,7 @@ def test_dump_log_finds_no_fault_after_load_crash_and_clean_stop(tmp_path: Path)
     node = target_node(tmp_path / "node", settings)
     with node:
         CLIENTS["confluent-kafka"].produce(
-            node.bootstrap_servers, "dumped", [Row(b"k", b"v" * 900_000, (), BASE_MS)], "none"
+            node.bootstrap_servers, "dumped", [Sent(b"k", b"v" * 900_000, (), BASE_MS)], "none"
         )
         count = 1 + _fill(node.bootstrap_servers, "dumped")
         node.kill()
@@ -160,7 +160,7 @@ def test_dump_log_finds_no_fault_after_load_crash_and_clean_stop(tmp_path: Path)
 
 def test_dump_log_decodes_the_metadata_log(tmp_path: Path) -> None:
     with target_node(tmp_path / "node") as node:
-        CLIENTS["confluent-kafka"].produce(node.bootstrap_servers, "named", [Row(None, b"v", (), BASE_MS)], "none")
+        CLIENTS["confluent-kafka"].produce(node.bootstrap_servers, "named", [Sent(None, b"v", (), BASE_MS)], "none")
         node.stop()
         (log,) = node.data_dir.rglob("__cluster_metadata-0/00000000000000000000.log")
         shown = _dump(log, options=("--cluster-metadata-decoder",))
