@@ -170,7 +170,7 @@ def test_active_producers_match(name: str, tmp_path: Path) -> None:
         if not clean and name in ("compacted-txn-0", "tiered-txn-0"):
             # Their first segments went or were emptied: the state is only in the snapshots.
             continue
-        found = [
+        found: list[dict[str, Any]] = [
             {
                 "producer_id": entry.producer_id,
                 "epoch": entry.producer_epoch,
@@ -186,7 +186,7 @@ def test_active_producers_match(name: str, tmp_path: Path) -> None:
         assert sorted((row for row in found if row["producer_id"] in kept), key=_by_id) == sorted(wanted, key=_by_id)
         # Kafka forgot the others at its restart because of their old timestamps.
         others = [row for row in found if row["producer_id"] not in kept]
-        assert all(CAPTURED_MS - row["last_timestamp"] > DAY_MS for row in others)
+        assert all(CAPTURED_MS - int(row["last_timestamp"]) > DAY_MS for row in others)
 
 
 def _by_id(row: dict[str, Any]) -> int:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -8,16 +11,14 @@ from crabka.errors import OperationError
 from crabka.log.partition_log import PartitionLog
 from tests.support.logs import LOG_PATH, NOW_MS, Producer, append, make_batch, make_context, open_test_log, read_headers
 
-TWO_PER_SEGMENT = TopicConfig(internal_segment_bytes=2 * len(make_batch(producer=Producer(1))), retention_ms=-1)
+SEGMENT_BYTES = 2 * len(make_batch(producer=Producer(1)))
+TWO_PER_SEGMENT = TopicConfig(internal_segment_bytes=SEGMENT_BYTES, retention_ms=-1)
 
 
-def filled(count: int = 10, **settings: object) -> PartitionLog:
-    """Return a log of single records of one producer, two in each segment, one second apart."""
-    config = TopicConfig(
-        internal_segment_bytes=TWO_PER_SEGMENT.internal_segment_bytes, **{"retention_ms": -1, **settings}
-    )  # type: ignore[arg-type]
+def filled(config: TopicConfig = TWO_PER_SEGMENT) -> PartitionLog:
+    """Return a log of ten single records of one producer, two in each segment, one second apart."""
     log = open_test_log(config=config)
-    for index in range(count):
+    for index in range(10):
         batch = make_batch(timestamp=NOW_MS + 1000 * index, producer=Producer(1, 0, index))
         append(log, batch, leader_epoch=index // 4)
     return log
@@ -45,7 +46,7 @@ def test_delete_records_knows_the_high_watermark() -> None:
 
 
 def test_old_segments_go_by_time_and_the_active_one_too() -> None:
-    log = filled(retention_ms=5000)
+    log = filled(replace(TWO_PER_SEGMENT, retention_ms=5000))
     log.apply_retention(NOW_MS + 9000)
     assert (log.segment_base_offsets, log.log_start_offset) == ([4, 6, 8], 4)
     log.apply_retention(NOW_MS + 100_000)
@@ -54,13 +55,13 @@ def test_old_segments_go_by_time_and_the_active_one_too() -> None:
 
 
 def test_segments_go_by_size() -> None:
-    log = filled(retention_bytes=TWO_PER_SEGMENT.internal_segment_bytes)
+    log = filled(replace(TWO_PER_SEGMENT, retention_bytes=SEGMENT_BYTES))
     log.apply_retention(NOW_MS)
     assert log.segment_base_offsets == [8]
 
 
 def test_unreplicated_segments_stay() -> None:
-    log = filled(retention_bytes=0)
+    log = filled(replace(TWO_PER_SEGMENT, retention_bytes=0))
     log.set_high_watermark(5)
     log.apply_retention(NOW_MS)
     assert log.segment_base_offsets == [4, 6, 8]
@@ -69,13 +70,13 @@ def test_unreplicated_segments_stay() -> None:
 @pytest.mark.parametrize(
     "settings", [{"cleanup_policy": frozenset({"compact"})}, {"remote_storage_enable": True}], ids=["compact", "remote"]
 )
-def test_compacted_and_tiered_logs_are_not_deleted_by_size(settings: dict[str, object]) -> None:
-    log = filled(retention_bytes=0, **settings)
+def test_compacted_and_tiered_logs_are_not_deleted_by_size(settings: dict[str, Any]) -> None:
+    log = filled(replace(TWO_PER_SEGMENT, retention_bytes=0, **settings))
     assert log.apply_retention(NOW_MS) == []
 
 
 def test_the_log_start_can_be_saved_between_expiry_and_deletion() -> None:
-    log = filled(retention_bytes=0)
+    log = filled(replace(TWO_PER_SEGMENT, retention_bytes=0))
     assert log.expire_by_retention(NOW_MS)
     assert (log.log_start_offset, log.segment_base_offsets) == (10, [0, 2, 4, 6, 8])
     assert log.needs_start_checkpoint()
@@ -124,7 +125,7 @@ def test_truncating_fully_starts_anew() -> None:
 
 
 def test_truncating_before_the_first_segment_starts_there() -> None:
-    log = filled(retention_bytes=0)
+    log = filled(replace(TWO_PER_SEGMENT, retention_bytes=0))
     log.apply_retention(NOW_MS)
     append(log, make_batch(producer=Producer(1, 0, 10)))
     assert log.truncate_to(5)

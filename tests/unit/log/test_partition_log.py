@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kio.schema.types import BrokerId
+from kio.static.primitive import i16
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError
@@ -144,7 +146,7 @@ def test_markers_are_not_rewritten_by_topic_settings() -> None:
 
 def test_kraft_control_records_are_no_markers() -> None:
     log = open_test_log()
-    message = LeaderChangeMessage(version=1, leader_id=1, voters=(), granting_voters=())
+    message = LeaderChangeMessage(version=i16(1), leader_id=BrokerId(1), voters=(), granting_voters=())
     log.append_as_leader(build_control_batch([message], timestamp=NOW_MS), leader_epoch=3, now_ms=NOW_MS)
     assert log.log_end_offset == 1
     assert not log.producer_state.entries

@@ -87,7 +87,7 @@ def test_a_cold_read_is_left_to_a_thread() -> None:
     segment = segment_with(10)
     cold = ColdFile(segment)
     slice_ = plan_in_segment(segment, 7, max_bytes=1 << 20, upper_offset=None, min_one_batch=True)
-    slice_._handle.file = cold  # type: ignore[union-attr, assignment]
+    slice_._handle.file = cold  # type: ignore[union-attr]
     assert slice_.read_nowait() is None
     assert cold.reads == 0
     assert bases(slice_.read()) == list(range(6, 20, 2))
