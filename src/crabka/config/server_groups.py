@@ -14,6 +14,7 @@ GROUPS_KEYS = (
         ("classic", "consumer", "streams"),
         "The kinds of groups that are served.",
         ListOf(("consumer", "classic", "share", "streams"), may_be_empty=False),
+        effect="none",
     ),
     ConfigKey("group.coordinator.threads", INT, 4, "Threads of Kafka's group coordinator.", at_least(1), effect="none"),
     ConfigKey(
@@ -46,20 +47,30 @@ GROUPS_KEYS = (
         INT,
         3_000,
         "How long the first rebalance of an empty group waits for more members.",
+        effect="none",
     ),
     ConfigKey(
-        "group.min.session.timeout.ms", INT, 6_000, "The shortest session timeout that a classic member may ask for."
+        "group.min.session.timeout.ms",
+        INT,
+        6_000,
+        "The shortest session timeout that a classic member may ask for.",
+        effect="none",
     ),
     ConfigKey(
-        "group.max.session.timeout.ms", INT, 1_800_000, "The longest session timeout that a classic member may ask for."
+        "group.max.session.timeout.ms",
+        INT,
+        1_800_000,
+        "The longest session timeout that a classic member may ask for.",
+        effect="none",
     ),
-    ConfigKey("group.max.size", INT, INT_MAX, "The most members of a classic group.", at_least(1)),
+    ConfigKey("group.max.size", INT, INT_MAX, "The most members of a classic group.", at_least(1), effect="none"),
     ConfigKey(
         "group.consumer.assignors",
         LIST,
         ("uniform", "range"),
         "Assignors that the broker offers; the first one is the default.",
         ListOf(may_be_empty=False),
+        effect="none",
     ),
     ConfigKey(
         "group.consumer.heartbeat.interval.ms",
@@ -67,6 +78,7 @@ GROUPS_KEYS = (
         5_000,
         "The heartbeat interval given to members (KIP-848).",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "group.consumer.min.heartbeat.interval.ms",
@@ -74,6 +86,7 @@ GROUPS_KEYS = (
         5_000,
         "The smallest heartbeat interval that a group may be given.",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "group.consumer.max.heartbeat.interval.ms",
@@ -81,6 +94,7 @@ GROUPS_KEYS = (
         15_000,
         "The largest heartbeat interval that a group may be given.",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "group.consumer.session.timeout.ms",
@@ -88,6 +102,7 @@ GROUPS_KEYS = (
         45_000,
         "How long a silent member stays in its group (KIP-848).",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "group.consumer.min.session.timeout.ms",
@@ -95,6 +110,7 @@ GROUPS_KEYS = (
         45_000,
         "The smallest session timeout that a group may be given.",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "group.consumer.max.session.timeout.ms",
@@ -102,6 +118,7 @@ GROUPS_KEYS = (
         60_000,
         "The largest session timeout that a group may be given.",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "group.consumer.assignment.interval.ms",
@@ -110,6 +127,7 @@ GROUPS_KEYS = (
         "The least time between two assignments of a group (KIP-848).",
         at_least(0),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "group.consumer.min.assignment.interval.ms",
@@ -117,6 +135,7 @@ GROUPS_KEYS = (
         0,
         "The smallest assignment interval that a group may be given.",
         at_least(0),
+        effect="none",
     ),
     ConfigKey(
         "group.consumer.max.assignment.interval.ms",
@@ -124,14 +143,18 @@ GROUPS_KEYS = (
         15_000,
         "The largest assignment interval that a group may be given.",
         at_least(0),
+        effect="none",
     ),
-    ConfigKey("group.consumer.max.size", INT, INT_MAX, "The most members of a KIP-848 group.", at_least(1)),
+    ConfigKey(
+        "group.consumer.max.size", INT, INT_MAX, "The most members of a KIP-848 group.", at_least(1), effect="none"
+    ),
     ConfigKey(
         "group.consumer.migration.policy",
         STRING,
         "bidirectional",
         "Whether groups may move between the classic protocol and KIP-848.",
         OneOf(("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"), ignore_case=True),
+        effect="none",
     ),
     ConfigKey(
         "group.consumer.regex.refresh.interval.ms",
@@ -140,26 +163,53 @@ GROUPS_KEYS = (
         "How often subscribed patterns are matched against the topics.",
         at_least(10_000),
         internal=True,
+        effect="none",
     ),
-    ConfigKey("offsets.topic.num.partitions", INT, 50, "Partitions of `__consumer_offsets`.", at_least(1)),
-    ConfigKey("offsets.topic.replication.factor", SHORT, 3, "Replicas of `__consumer_offsets`.", at_least(1)),
-    ConfigKey("offsets.topic.segment.bytes", INT, 104_857_600, "Segment size of `__consumer_offsets`.", at_least(1)),
-    ConfigKey("offsets.topic.compression.codec", INT, 0, "The codec of `__consumer_offsets`, by number."),
+    ConfigKey(
+        "offsets.topic.num.partitions", INT, 50, "Partitions of `__consumer_offsets`.", at_least(1), effect="none"
+    ),
+    ConfigKey(
+        "offsets.topic.replication.factor", SHORT, 3, "Replicas of `__consumer_offsets`.", at_least(1), effect="none"
+    ),
+    ConfigKey(
+        "offsets.topic.segment.bytes",
+        INT,
+        104_857_600,
+        "Segment size of `__consumer_offsets`.",
+        at_least(1),
+        effect="none",
+    ),
+    ConfigKey(
+        "offsets.topic.compression.codec", INT, 0, "The codec of `__consumer_offsets`, by number.", effect="none"
+    ),
     ConfigKey(
         "offsets.load.buffer.size",
         INT,
         5_242_880,
         "How many bytes are read at once while offsets are loaded.",
         at_least(1),
-    ),
-    ConfigKey("offsets.commit.timeout.ms", INT, 5_000, "How long a commit waits for the replicas.", at_least(1)),
-    ConfigKey(
-        "offsets.retention.minutes", INT, 10_080, "How long the offsets of an empty group are kept.", at_least(1)
+        effect="none",
     ),
     ConfigKey(
-        "offsets.retention.check.interval.ms", LONG, 600_000, "How often expired offsets are looked for.", at_least(1)
+        "offsets.commit.timeout.ms", INT, 5_000, "How long a commit waits for the replicas.", at_least(1), effect="none"
     ),
-    ConfigKey("offset.metadata.max.bytes", INT, 4_096, "The longest text that a commit may carry."),
+    ConfigKey(
+        "offsets.retention.minutes",
+        INT,
+        10_080,
+        "How long the offsets of an empty group are kept.",
+        at_least(1),
+        effect="none",
+    ),
+    ConfigKey(
+        "offsets.retention.check.interval.ms",
+        LONG,
+        600_000,
+        "How often expired offsets are looked for.",
+        at_least(1),
+        effect="none",
+    ),
+    ConfigKey("offset.metadata.max.bytes", INT, 4_096, "The longest text that a commit may carry.", effect="none"),
 )
 
 

@@ -96,6 +96,7 @@ LOG_KEYS = (
         "The default of a topic's `unclean.leader.election.enable`.",
         default=False,
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "log.cleanup.policy",
@@ -153,6 +154,7 @@ LOG_KEYS = (
         "The default of a topic's `local.retention.ms`.",
         at_least(-2),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "log.local.retention.bytes",
@@ -161,6 +163,7 @@ LOG_KEYS = (
         "The default of a topic's `local.retention.bytes`.",
         at_least(-2),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "log.index.size.max.bytes",
@@ -238,6 +241,7 @@ LOG_KEYS = (
         60_000,
         "How often log start offsets are written.",
         at_least(0),
+        effect="none",
     ),
     ConfigKey(
         "log.initial.task.delay.ms",
@@ -246,6 +250,7 @@ LOG_KEYS = (
         "How long the first round of log upkeep waits after the start.",
         at_least(0),
         internal=True,
+        effect="none",
     ),
     ConfigKey(
         "log.dir.failure.timeout.ms",
@@ -253,6 +258,7 @@ LOG_KEYS = (
         30_000,
         "How long a broker waits to tell the controller of a failed directory before it stops.",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "num.recovery.threads.per.data.dir",
@@ -261,15 +267,25 @@ LOG_KEYS = (
         "How many logs of a directory are opened at once.",
         at_least(1),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
-    boolean("log.cleaner.enable", "Whether compacted topics are cleaned.", default=True),
-    ConfigKey("log.cleaner.threads", INT, 1, "How many logs are cleaned at once.", at_least(0), scope=CLUSTER_WIDE),
+    boolean("log.cleaner.enable", "Whether compacted topics are cleaned.", default=True, effect="none"),
+    ConfigKey(
+        "log.cleaner.threads",
+        INT,
+        1,
+        "How many logs are cleaned at once.",
+        at_least(0),
+        scope=CLUSTER_WIDE,
+        effect="none",
+    ),
     ConfigKey(
         "log.cleaner.dedupe.buffer.size",
         LONG,
         134_217_728,
         "Memory for the table of keys while cleaning.",
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "log.cleaner.io.buffer.size",
@@ -281,7 +297,12 @@ LOG_KEYS = (
         effect="none",
     ),
     ConfigKey(
-        "log.cleaner.io.buffer.load.factor", DOUBLE, 0.9, "How full the table of keys may get.", scope=CLUSTER_WIDE
+        "log.cleaner.io.buffer.load.factor",
+        DOUBLE,
+        0.9,
+        "How full the table of keys may get.",
+        scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "log.cleaner.io.max.bytes.per.second",
@@ -289,6 +310,7 @@ LOG_KEYS = (
         sys.float_info.max,
         "The most bytes per second that cleaning reads and writes.",
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "log.cleaner.backoff.ms",
@@ -297,6 +319,7 @@ LOG_KEYS = (
         "How long the cleaner rests when there is nothing to clean.",
         at_least(0),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "log.cleaner.min.cleanable.ratio",
@@ -305,6 +328,7 @@ LOG_KEYS = (
         "The default of a topic's `min.cleanable.dirty.ratio`.",
         Between(0, 1),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "log.cleaner.delete.retention.ms",
@@ -313,6 +337,7 @@ LOG_KEYS = (
         "The default of a topic's `delete.retention.ms`.",
         at_least(0),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "log.cleaner.min.compaction.lag.ms",
@@ -321,6 +346,7 @@ LOG_KEYS = (
         "The default of a topic's `min.compaction.lag.ms`.",
         at_least(0),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "log.cleaner.max.compaction.lag.ms",
@@ -329,6 +355,7 @@ LOG_KEYS = (
         "The default of a topic's `max.compaction.lag.ms`.",
         at_least(1),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "producer.id.expiration.ms",
@@ -345,6 +372,7 @@ LOG_KEYS = (
         "How often silent producers are looked for.",
         at_least(1),
         internal=True,
+        effect="none",
     ),
 )
 

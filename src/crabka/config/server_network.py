@@ -30,7 +30,9 @@ NETWORK_KEYS = (
         "Which security protocol each listener name stands for.",
         scope=PER_BROKER,
     ),
-    ConfigKey("inter.broker.listener.name", STRING, None, "The listener that brokers use among themselves."),
+    ConfigKey(
+        "inter.broker.listener.name", STRING, None, "The listener that brokers use among themselves.", effect="none"
+    ),
     ConfigKey(
         "security.inter.broker.protocol",
         STRING,
@@ -54,20 +56,41 @@ NETWORK_KEYS = (
         "The largest request; a longer one closes the connection.",
         at_least(1),
     ),
-    ConfigKey("socket.send.buffer.bytes", INT, 102_400, "SO_SNDBUF of client sockets; -1 leaves it to the system."),
-    ConfigKey("socket.receive.buffer.bytes", INT, 102_400, "SO_RCVBUF of client sockets; -1 leaves it to the system."),
-    ConfigKey("socket.listen.backlog.size", INT, 50, "How many connections may wait to be accepted.", at_least(1)),
+    ConfigKey(
+        "socket.send.buffer.bytes",
+        INT,
+        102_400,
+        "SO_SNDBUF of client sockets; -1 leaves it to the system.",
+        effect="none",
+    ),
+    ConfigKey(
+        "socket.receive.buffer.bytes",
+        INT,
+        102_400,
+        "SO_RCVBUF of client sockets; -1 leaves it to the system.",
+        effect="none",
+    ),
+    ConfigKey(
+        "socket.listen.backlog.size",
+        INT,
+        50,
+        "How many connections may wait to be accepted.",
+        at_least(1),
+        effect="none",
+    ),
     ConfigKey(
         "socket.connection.setup.timeout.ms",
         LONG,
         10_000,
         "How long opening a connection to another node may take at first.",
+        effect="none",
     ),
     ConfigKey(
         "socket.connection.setup.timeout.max.ms",
         LONG,
         30_000,
         "The longest wait for a connection after repeated failures.",
+        effect="none",
     ),
     ConfigKey("connections.max.idle.ms", LONG, 600_000, "Connections without traffic for this time are closed."),
     ConfigKey(
@@ -85,6 +108,7 @@ NETWORK_KEYS = (
         "The largest number of open connections from one address.",
         at_least(0),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "max.connections.per.ip.overrides",
@@ -92,6 +116,7 @@ NETWORK_KEYS = (
         "",
         "Other limits for some addresses, as host:count pairs.",
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "max.connection.creation.rate",
@@ -103,10 +128,19 @@ NETWORK_KEYS = (
         effect="none",
     ),
     ConfigKey(
-        "queued.max.requests", INT, 500, "Requests that may wait before reading from sockets stops.", at_least(1)
+        "queued.max.requests",
+        INT,
+        500,
+        "Requests that may wait before reading from sockets stops.",
+        at_least(1),
+        effect="none",
     ),
     ConfigKey(
-        "queued.max.request.bytes", LONG, -1, "Bytes of waiting requests at which reading stops; -1 sets no limit."
+        "queued.max.request.bytes",
+        LONG,
+        -1,
+        "Bytes of waiting requests at which reading stops; -1 sets no limit.",
+        effect="none",
     ),
     ConfigKey(
         "num.network.threads",
@@ -135,7 +169,9 @@ NETWORK_KEYS = (
         scope=CLUSTER_WIDE,
         effect="none",
     ),
-    ConfigKey("request.timeout.ms", INT, 30_000, "How long the node waits for an answer of another node."),
+    ConfigKey(
+        "request.timeout.ms", INT, 30_000, "How long the node waits for an answer of another node.", effect="none"
+    ),
     ConfigKey("fetch.max.bytes", INT, 57_671_680, "The most bytes that one fetch answer holds.", at_least(1_024)),
     ConfigKey(
         "max.incremental.fetch.session.cache.slots",

@@ -14,6 +14,7 @@ QUORUM_KEYS = (
         REQUIRED,
         "What the node does: `broker`, `controller` or both.",
         ListOf(("broker", "controller"), may_be_empty=False),
+        effect="none",
     ),
     ConfigKey("node.id", INT, REQUIRED, "The number of the node, unique in the cluster.", at_least(0)),
     ConfigKey("broker.id", INT, -1, "The older name of `node.id`."),
@@ -24,7 +25,12 @@ QUORUM_KEYS = (
         "The place of the broker, for replica placement and for fetching from a near replica.",
     ),
     ConfigKey(
-        "controller.listener.names", LIST, REQUIRED, "The listeners that controllers use.", ListOf(may_be_empty=False)
+        "controller.listener.names",
+        LIST,
+        REQUIRED,
+        "The listeners that controllers use.",
+        ListOf(may_be_empty=False),
+        effect="none",
     ),
     ConfigKey(
         "controller.quorum.voters",
@@ -32,6 +38,7 @@ QUORUM_KEYS = (
         (),
         "A fixed quorum as id@host:port, separated by commas; empty for a dynamic quorum.",
         VOTERS,
+        effect="none",
     ),
     ConfigKey(
         "controller.quorum.bootstrap.servers",
@@ -39,11 +46,13 @@ QUORUM_KEYS = (
         (),
         "Where the quorum is found, as host:port, separated by commas.",
         ADDRESSES,
+        effect="none",
     ),
     boolean(
         "controller.quorum.auto.join.enable",
         "Whether a new controller asks to join the quorum by itself.",
         default=False,
+        effect="none",
     ),
     ConfigKey(
         "controller.quorum.election.timeout.ms",
@@ -51,9 +60,15 @@ QUORUM_KEYS = (
         1_000,
         "How long a node waits for votes before the next election.",
         at_least(0),
+        effect="none",
     ),
     ConfigKey(
-        "controller.quorum.election.backoff.max.ms", INT, 1_000, "The longest pause between two elections.", at_least(0)
+        "controller.quorum.election.backoff.max.ms",
+        INT,
+        1_000,
+        "The longest pause between two elections.",
+        at_least(0),
+        effect="none",
     ),
     ConfigKey(
         "controller.quorum.fetch.timeout.ms",
@@ -61,6 +76,7 @@ QUORUM_KEYS = (
         2_000,
         "How long a leader may be silent before an election starts.",
         at_least(0),
+        effect="none",
     ),
     ConfigKey(
         "controller.quorum.request.timeout.ms",
@@ -68,6 +84,7 @@ QUORUM_KEYS = (
         2_000,
         "How long a request within the quorum may take.",
         at_least(0),
+        effect="none",
     ),
     ConfigKey(
         "controller.quorum.retry.backoff.ms",
@@ -75,9 +92,15 @@ QUORUM_KEYS = (
         20,
         "The pause before a request within the quorum is tried again.",
         at_least(0),
+        effect="none",
     ),
     ConfigKey(
-        "controller.quorum.append.linger.ms", INT, 25, "How long records wait to be written together.", at_least(0)
+        "controller.quorum.append.linger.ms",
+        INT,
+        25,
+        "How long records wait to be written together.",
+        at_least(0),
+        effect="none",
     ),
     ConfigKey(
         "controller.quorum.fetch.max.bytes",
@@ -85,6 +108,7 @@ QUORUM_KEYS = (
         1_048_576,
         "The most bytes of one fetch of the metadata log.",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "controller.quorum.fetch.snapshot.max.bytes",
@@ -92,8 +116,11 @@ QUORUM_KEYS = (
         1_048_576,
         "The most bytes of one fetch of a snapshot.",
         at_least(1),
+        effect="none",
     ),
-    ConfigKey("controller.socket.timeout.ms", INT, 30_000, "How long a request to a controller may take."),
+    ConfigKey(
+        "controller.socket.timeout.ms", INT, 30_000, "How long a request to a controller may take.", effect="none"
+    ),
     ConfigKey(
         "controller.performance.sample.period.ms",
         LONG,
@@ -191,12 +218,23 @@ QUORUM_KEYS = (
         effect="none",
         internal=True,
     ),
-    ConfigKey("broker.heartbeat.interval.ms", INT, 2_000, "How often a broker reports to the controller."),
-    ConfigKey("broker.session.timeout.ms", INT, 9_000, "How long a silent broker counts as alive."),
     ConfigKey(
-        "initial.broker.registration.timeout.ms", INT, 60_000, "How long a broker may take to register at its start."
+        "broker.heartbeat.interval.ms", INT, 2_000, "How often a broker reports to the controller.", effect="none"
     ),
-    boolean("controlled.shutdown.enable", "Whether a stopping broker first hands over what it leads.", default=True),
+    ConfigKey("broker.session.timeout.ms", INT, 9_000, "How long a silent broker counts as alive.", effect="none"),
+    ConfigKey(
+        "initial.broker.registration.timeout.ms",
+        INT,
+        60_000,
+        "How long a broker may take to register at its start.",
+        effect="none",
+    ),
+    boolean(
+        "controlled.shutdown.enable",
+        "Whether a stopping broker first hands over what it leads.",
+        default=True,
+        effect="none",
+    ),
     ConfigKey(
         "config.providers",
         LIST,

@@ -30,6 +30,7 @@ REPLICATION_KEYS = (
         LONG,
         30_000,
         "A follower that has not caught up for this long leaves the in-sync set.",
+        effect="none",
     ),
     ConfigKey(
         "replica.fetch.max.bytes",
@@ -37,25 +38,38 @@ REPLICATION_KEYS = (
         1_048_576,
         "About how many bytes of one partition a follower fetches at once.",
         at_least(0),
+        effect="none",
     ),
-    ConfigKey("replica.fetch.min.bytes", INT, 1, "The least bytes that a follower's fetch waits for."),
+    ConfigKey("replica.fetch.min.bytes", INT, 1, "The least bytes that a follower's fetch waits for.", effect="none"),
     ConfigKey(
         "replica.fetch.response.max.bytes",
         INT,
         10_485_760,
         "About how many bytes one answer to a follower holds.",
         at_least(0),
+        effect="none",
     ),
-    ConfigKey("replica.fetch.wait.max.ms", INT, 500, "How long a follower's fetch waits for data."),
-    ConfigKey("replica.fetch.backoff.ms", INT, 1_000, "The pause of a follower after an error.", at_least(0)),
-    ConfigKey("replica.socket.timeout.ms", INT, 30_000, "How long a follower's request may take."),
-    ConfigKey("replica.socket.receive.buffer.bytes", INT, 65_536, "SO_RCVBUF of a follower's connections."),
+    ConfigKey("replica.fetch.wait.max.ms", INT, 500, "How long a follower's fetch waits for data.", effect="none"),
     ConfigKey(
-        "replica.high.watermark.checkpoint.interval.ms", LONG, 5_000, "How often high watermarks are written to disk."
+        "replica.fetch.backoff.ms", INT, 1_000, "The pause of a follower after an error.", at_least(0), effect="none"
     ),
-    ConfigKey("replica.selector.class", STRING, None, "How a consumer's nearest replica is chosen."),
+    ConfigKey("replica.socket.timeout.ms", INT, 30_000, "How long a follower's request may take.", effect="none"),
+    ConfigKey(
+        "replica.socket.receive.buffer.bytes", INT, 65_536, "SO_RCVBUF of a follower's connections.", effect="none"
+    ),
+    ConfigKey(
+        "replica.high.watermark.checkpoint.interval.ms",
+        LONG,
+        5_000,
+        "How often high watermarks are written to disk.",
+        effect="none",
+    ),
+    ConfigKey("replica.selector.class", STRING, None, "How a consumer's nearest replica is chosen.", effect="none"),
     boolean(
-        "auto.leader.rebalance.enable", "Whether leadership moves back to preferred replicas by itself.", default=True
+        "auto.leader.rebalance.enable",
+        "Whether leadership moves back to preferred replicas by itself.",
+        default=True,
+        effect="none",
     ),
     ConfigKey(
         "leader.imbalance.check.interval.seconds",
@@ -63,6 +77,7 @@ REPLICATION_KEYS = (
         300,
         "How often the balance of leaders is checked.",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "unclean.leader.election.interval.ms",
@@ -71,6 +86,7 @@ REPLICATION_KEYS = (
         "How often partitions without a leader are looked for where unclean election is allowed.",
         at_least(1),
         internal=True,
+        effect="none",
     ),
     boolean(
         "follower.fetch.last.tiered.offset.enable",

@@ -15,6 +15,7 @@ TIERING_KEYS = (
         None,
         "The kind of storage; Kafka's LocalTieredStorage stands for a directory.",
         NotEmpty(),
+        effect="none",
     ),
     ConfigKey(
         "remote.log.storage.manager.class.path",
@@ -29,6 +30,7 @@ TIERING_KEYS = (
         "rsm.config.",
         "The prefix of keys that are handed to the storage.",
         NotEmpty(),
+        effect="none",
     ),
     ConfigKey(
         "remote.log.metadata.manager.class.name",
@@ -36,6 +38,7 @@ TIERING_KEYS = (
         "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager",
         "The keeper of remote segment metadata; only the topic-based one exists.",
         NotEmpty(),
+        effect="none",
     ),
     ConfigKey(
         "remote.log.metadata.manager.class.path",
@@ -50,6 +53,7 @@ TIERING_KEYS = (
         "rlmm.config.",
         "The prefix of keys that are handed to the metadata keeper.",
         NotEmpty(),
+        effect="none",
     ),
     ConfigKey(
         "remote.log.metadata.manager.listener.name",
@@ -57,6 +61,7 @@ TIERING_KEYS = (
         None,
         "The listener over which the metadata topic is read and written.",
         NotEmpty(),
+        effect="none",
     ),
     ConfigKey(
         "remote.log.metadata.custom.metadata.max.bytes",
@@ -64,6 +69,7 @@ TIERING_KEYS = (
         128,
         "The most bytes that a storage may note per segment.",
         at_least(0),
+        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.task.interval.ms",
@@ -71,6 +77,7 @@ TIERING_KEYS = (
         30_000,
         "How often partitions are checked for segments to copy or remove.",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.task.retry.backoff.ms",
@@ -79,6 +86,7 @@ TIERING_KEYS = (
         "The first pause after a failed copy.",
         at_least(1),
         internal=True,
+        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.task.retry.backoff.max.ms",
@@ -87,6 +95,7 @@ TIERING_KEYS = (
         "The longest pause after failed copies.",
         at_least(1),
         internal=True,
+        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.task.retry.jitter",
@@ -95,6 +104,7 @@ TIERING_KEYS = (
         "The random share of those pauses.",
         Between(0, 0.5),
         internal=True,
+        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.thread.pool.size",
@@ -111,6 +121,7 @@ TIERING_KEYS = (
         "How many segments are copied at once.",
         at_least(1),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.expiration.thread.pool.size",
@@ -119,6 +130,7 @@ TIERING_KEYS = (
         "How many partitions expire remote segments at once.",
         at_least(1),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.follower.thread.pool.size",
@@ -136,6 +148,7 @@ TIERING_KEYS = (
         "The most bytes per second copied to the tier.",
         at_least(1),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.copy.quota.window.num",
@@ -160,6 +173,7 @@ TIERING_KEYS = (
         "The most bytes per second read from the tier.",
         at_least(1),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.fetch.quota.window.num",
@@ -178,9 +192,17 @@ TIERING_KEYS = (
         effect="none",
     ),
     ConfigKey(
-        "remote.log.reader.threads", INT, 10, "How many remote reads run at once.", at_least(1), scope=CLUSTER_WIDE
+        "remote.log.reader.threads",
+        INT,
+        10,
+        "How many remote reads run at once.",
+        at_least(1),
+        scope=CLUSTER_WIDE,
+        effect="none",
     ),
-    ConfigKey("remote.log.reader.max.pending.tasks", INT, 100, "How many remote reads may wait.", at_least(1)),
+    ConfigKey(
+        "remote.log.reader.max.pending.tasks", INT, 100, "How many remote reads may wait.", at_least(1), effect="none"
+    ),
     ConfigKey(
         "remote.log.index.file.cache.total.size.bytes",
         LONG,
@@ -188,6 +210,7 @@ TIERING_KEYS = (
         "Disk space for indexes fetched from the tier.",
         at_least(1),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "remote.log.index.file.cache.ttl.ms",
@@ -196,9 +219,16 @@ TIERING_KEYS = (
         "How long an unused fetched index is kept.",
         at_least(-1),
         internal=True,
+        effect="none",
     ),
     ConfigKey(
-        "remote.fetch.max.wait.ms", INT, 500, "How long a fetch waits for remote data.", at_least(1), scope=CLUSTER_WIDE
+        "remote.fetch.max.wait.ms",
+        INT,
+        500,
+        "How long a fetch waits for remote data.",
+        at_least(1),
+        scope=CLUSTER_WIDE,
+        effect="none",
     ),
     ConfigKey(
         "remote.list.offsets.request.timeout.ms",
@@ -207,6 +237,7 @@ TIERING_KEYS = (
         "How long a search by timestamp in the tier may take.",
         at_least(1),
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
 )
 

@@ -9,7 +9,12 @@ from crabka.config.validators import at_least
 
 TRANSACTIONS_KEYS = (
     ConfigKey(
-        "transaction.max.timeout.ms", INT, 900_000, "The longest timeout that a producer may ask for.", at_least(1)
+        "transaction.max.timeout.ms",
+        INT,
+        900_000,
+        "The longest timeout that a producer may ask for.",
+        at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "transactional.id.expiration.ms",
@@ -17,14 +22,39 @@ TRANSACTIONS_KEYS = (
         604_800_000,
         "How long an unused transactional id is remembered.",
         at_least(1),
-    ),
-    ConfigKey("transaction.state.log.num.partitions", INT, 50, "Partitions of `__transaction_state`.", at_least(1)),
-    ConfigKey("transaction.state.log.replication.factor", SHORT, 3, "Replicas of `__transaction_state`.", at_least(1)),
-    ConfigKey(
-        "transaction.state.log.min.isr", INT, 2, "In-sync replicas that `__transaction_state` needs.", at_least(1)
+        effect="none",
     ),
     ConfigKey(
-        "transaction.state.log.segment.bytes", INT, 104_857_600, "Segment size of `__transaction_state`.", at_least(1)
+        "transaction.state.log.num.partitions",
+        INT,
+        50,
+        "Partitions of `__transaction_state`.",
+        at_least(1),
+        effect="none",
+    ),
+    ConfigKey(
+        "transaction.state.log.replication.factor",
+        SHORT,
+        3,
+        "Replicas of `__transaction_state`.",
+        at_least(1),
+        effect="none",
+    ),
+    ConfigKey(
+        "transaction.state.log.min.isr",
+        INT,
+        2,
+        "In-sync replicas that `__transaction_state` needs.",
+        at_least(1),
+        effect="none",
+    ),
+    ConfigKey(
+        "transaction.state.log.segment.bytes",
+        INT,
+        104_857_600,
+        "Segment size of `__transaction_state`.",
+        at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "transaction.state.log.load.buffer.size",
@@ -32,6 +62,7 @@ TRANSACTIONS_KEYS = (
         5_242_880,
         "How many bytes are read at once while transactions are loaded.",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
@@ -39,6 +70,7 @@ TRANSACTIONS_KEYS = (
         10_000,
         "How often transactions over their timeout are looked for.",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
@@ -46,12 +78,14 @@ TRANSACTIONS_KEYS = (
         3_600_000,
         "How often expired transactional ids are looked for.",
         at_least(1),
+        effect="none",
     ),
     boolean(
         "transaction.partition.verification.enable",
         "Whether a transactional write is checked against the coordinator's state.",
         default=True,
         scope=CLUSTER_WIDE,
+        effect="none",
     ),
     boolean(
         "transaction.two.phase.commit.enable",
@@ -65,6 +99,7 @@ TRANSACTIONS_KEYS = (
         20,
         "The first pause before a partition is added to a transaction again.",
         at_least(1),
+        effect="none",
     ),
     ConfigKey(
         "add.partitions.to.txn.retry.backoff.max.ms",
@@ -72,6 +107,7 @@ TRANSACTIONS_KEYS = (
         100,
         "The longest pause before a partition is added to a transaction again.",
         at_least(0),
+        effect="none",
     ),
 )
 

@@ -58,6 +58,7 @@ _CLEANING = (
         _DAY_MS,
         "How long cleaned tombstones stay, so that slow readers still see the deletion.",
         at_least(0),
+        effect="none",
     ),
     ConfigKey(
         "max.compaction.lag.ms",
@@ -65,14 +66,23 @@ _CLEANING = (
         LONG_MAX,
         "The longest time that a record of a compacted topic may wait for the cleaner.",
         at_least(1),
+        effect="none",
     ),
-    ConfigKey("min.compaction.lag.ms", LONG, 0, "The shortest time that a record stays uncompacted.", at_least(0)),
+    ConfigKey(
+        "min.compaction.lag.ms",
+        LONG,
+        0,
+        "The shortest time that a record stays uncompacted.",
+        at_least(0),
+        effect="none",
+    ),
     ConfigKey(
         "min.cleanable.dirty.ratio",
         DOUBLE,
         0.5,
         "The share of uncleaned bytes from which a compacted log is cleaned.",
         Between(0, 1),
+        effect="none",
     ),
 )
 
@@ -167,6 +177,7 @@ _RETENTION = (
         -2,
         "The age at which tiered segments leave the local disk; -2 means as `retention.ms`.",
         at_least(-2),
+        effect="none",
     ),
     ConfigKey(
         "local.retention.bytes",
@@ -174,14 +185,21 @@ _RETENTION = (
         -2,
         "The local size above which tiered segments leave the disk; -2 means as `retention.bytes`.",
         at_least(-2),
+        effect="none",
     ),
     boolean("remote.storage.enable", "Whether closed segments are copied to the remote tier.", default=False),
     boolean(
         "remote.log.copy.disable",
         "Stops copying new segments to the tier; what is there stays readable.",
         default=False,
+        effect="none",
     ),
-    boolean("remote.log.delete.on.disable", "Whether turning the tier off removes the remote data.", default=False),
+    boolean(
+        "remote.log.delete.on.disable",
+        "Whether turning the tier off removes the remote data.",
+        default=False,
+        effect="none",
+    ),
 )
 
 _MESSAGES = (
@@ -227,6 +245,7 @@ _REPLICATION = (
         "unclean.leader.election.enable",
         "Whether an out-of-sync replica may lead when no other is left; records may be lost.",
         default=False,
+        effect="none",
     ),
     ConfigKey(
         "follower.replication.throttled.replicas",
