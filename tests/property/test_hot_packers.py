@@ -200,7 +200,18 @@ def test_fetch_response_equals_kio(
     topics: list[FetchTopicResult],
     nodes: list[NodeEndpoint],
 ) -> None:
-    packed = b"".join(pack_fetch_response(version, correlation_id, *head, topics, node_endpoints=nodes))
+    throttle_ms, error_code, session_id = head
+    packed = b"".join(
+        pack_fetch_response(
+            version,
+            correlation_id,
+            topics,
+            throttle_ms=throttle_ms,
+            error_code=error_code,
+            session_id=session_id,
+            node_endpoints=nodes,
+        )
+    )
     entity = fetch_entity(version, head, topics, nodes)
     assert packed == expected_frame(ApiKey.FETCH, version, correlation_id, entity)
 

@@ -13,7 +13,6 @@ from crabka.broker.fetch_sessions import remember_sent
 from crabka.broker.purgatory import DelayedFetch
 from crabka.errors import OperationError
 from crabka.protocol.apis import ms
-from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.hot import FetchTopicResult, pack_fetch_response
 
 if TYPE_CHECKING:
@@ -26,15 +25,13 @@ if TYPE_CHECKING:
 
     Frame = Sequence[Buffer]
 
-_NONE = int(ErrorCode.none)
-
 
 def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[Frame]:
     """Answer now if there is enough to say, else when there is."""
     try:
         plan = context.fetch_sessions.resolve(request.body, request.version, context.runtime.clock.now_ms())
     except OperationError as error:
-        return pack_fetch_response(request.version, request.correlation_id, 0, int(error.error_code), 0, ())
+        return pack_fetch_response(request.version, request.correlation_id, (), error_code=int(error.error_code))
     return _Fetch(context, request, plan).start()
 
 
@@ -93,7 +90,7 @@ class _Fetch:
                 previous = key
             topics[-1].partitions.append(read.row)  # type: ignore[attr-defined] # the list made above
         request = self._request
-        return pack_fetch_response(request.version, request.correlation_id, 0, _NONE, plan.session_id, topics)
+        return pack_fetch_response(request.version, request.correlation_id, topics, session_id=plan.session_id)
 
 
 def _has_news(read: TargetRead) -> bool:

@@ -8,13 +8,14 @@ client can notice. Versions 3 to 13 are served; from version 13 topics are named
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from crabka.broker.purgatory import DelayedProduce
 from crabka.errors import OperationError, StorageError, WireError
 from crabka.log.validation import check_client_batch
 from crabka.protocol.error_codes import ErrorCode, error_message
 from crabka.protocol.hot import ProducePartitionResult, ProduceTopicResult, pack_produce_response, read_produce_request
+from crabka.records.header import CODEC_MASK, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from crabka.log.append import AppendResult
     from crabka.ports import Buffer
     from crabka.protocol.hot import ProducePartition, ProduceTopic
+    from crabka.records.header import BatchHeader
 
     Frame = Sequence[Buffer]
 
@@ -34,6 +36,8 @@ FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ZSTD = 4
 _NONE = int(ErrorCode.none)
+# Batches without any of these attributes need no look at the request's version or at transactions.
+_CHECKED_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL_FLAG
 # Stands in a row's place until the pool is done with its batch; recognised by identity.
 _POOLED = ProducePartitionResult(-1, int(ErrorCode.unknown_server_error), -1)
 
@@ -42,140 +46,127 @@ read = read_produce_request
 
 def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[Any] | None:
     """Append everything now; wait only for batches that need the pool and for a high watermark that lags."""
-    waiting: dict[Partition, int] = {}
-    pending: list[asyncio.Future[ProducePartitionResult]] = []
+    produce = _Produce(context, request)
+    append = produce.append
     topics = [
-        ProduceTopicResult(
-            topic.name,
-            topic.topic_id,
-            [_append(context, request, topic, row, _Later(waiting, pending)) for row in topic.partitions],
-        )
+        ProduceTopicResult(topic.name, topic.topic_id, [append(topic, row) for row in topic.partitions])
         for topic in request.body.topics
     ]
-    if pending:
-        return context.spawn(_finish_later(request, topics, waiting, pending))
-    return _finish(request, topics, waiting)
+    if produce.pooled:
+        return context.spawn(produce.finish_later(topics))
+    return produce.finish(topics)
 
 
-class _Later(NamedTuple):
-    """What a request has to wait for: high watermarks to reach, and batches in the pool."""
+class _Produce:
+    """One produce request on its way: what it asks for, and what its answer has to wait for."""
 
-    high_watermarks: dict[Partition, int]
-    pooled: list[asyncio.Future[ProducePartitionResult]]
+    __slots__ = ("_acks", "_context", "_now_ms", "_request", "_waiting", "pooled")
 
+    def __init__(self, context: BrokerContext, request: Request) -> None:
+        self._context = context
+        self._request = request
+        self._acks: int = request.body.acks
+        self._now_ms = context.runtime.clock.now_ms()
+        # High watermarks to reach, and batches in the pool in the order of their rows.
+        self._waiting: dict[Partition, int] = {}
+        self.pooled: list[asyncio.Future[ProducePartitionResult]] = []
 
-async def _finish_later(
-    request: Request,
-    topics: list[ProduceTopicResult],
-    waiting: dict[Partition, int],
-    pending: list[asyncio.Future[ProducePartitionResult]],
-) -> Frame | None:
-    results = iter([await each for each in pending])
-    finished = [
-        topic._replace(partitions=[next(results) if row is _POOLED else row for row in topic.partitions])
-        for topic in topics
-    ]
-    frame = _finish(request, finished, waiting)
-    return await frame if isinstance(frame, asyncio.Future) else frame
+    def append(self, topic: ProduceTopic, row: ProducePartition) -> ProducePartitionResult:
+        """Append the batch of one row; an error is told in its result."""
+        index, records = row
+        try:
+            partition = self._find_partition(topic, index)
+            if records is None:
+                raise OperationError(
+                    ErrorCode.invalid_record, "Produce requests must contain exactly one record batch per partition"
+                )
+            header = check_client_batch(records, partition.log.config, self._now_ms)
+            if header.attributes & _CHECKED_ATTRIBUTES:
+                self._check_attributes(header)
+            if self._acks == ACKS_ALL:
+                partition.require_min_isr()
+            validate = self._context.config.crabka_validate_records
+            if partition.must_prepare(len(records), validate=validate):
+                threads = self._context.runtime.threads
+                append = partition.append_prepared(threads, records, header, self._now_ms, validate=validate)
+                self.pooled.append(self._context.spawn(self._append_pooled(partition, append)))
+                return _POOLED
+            result = partition.append(records, header, self._now_ms)
+        except (OperationError, StorageError) as error:
+            return self._failure(index, error)
+        return self._success(partition, result)
 
+    def finish(self, topics: list[ProduceTopicResult]) -> Frame | asyncio.Future[Frame] | None:
+        """Return the answer, or its future if it has to wait for replication; None for acks=0."""
+        request = self._request
+        if self._acks == ACKS_NONE:
+            _require_success(topics)
+            return None
+        if not self._waiting:
+            return (pack_produce_response(request.version, request.correlation_id, topics),)
 
-def _finish(
-    request: Request, topics: list[ProduceTopicResult], waiting: dict[Partition, int]
-) -> Frame | asyncio.Future[Any] | None:
-    if request.body.acks == ACKS_NONE:
-        _require_success(topics)
-        return None
+        def answer() -> Frame:
+            return (pack_produce_response(request.version, request.correlation_id, topics),)
 
-    def answer() -> Frame:
-        return (pack_produce_response(request.version, request.correlation_id, topics),)
+        return DelayedProduce(answer, self._waiting).start(request.body.timeout_ms)
 
-    if not waiting:
-        return answer()
-    return DelayedProduce(answer, waiting).start(request.body.timeout_ms)
+    async def finish_later(self, topics: list[ProduceTopicResult]) -> Frame | None:
+        """Wait for the pool, then finish."""
+        results = iter([await each for each in self.pooled])
+        finished = [
+            topic._replace(partitions=[next(results) if row is _POOLED else row for row in topic.partitions])
+            for topic in topics
+        ]
+        frame = self.finish(finished)
+        return await frame if isinstance(frame, asyncio.Future) else frame
 
+    def _find_partition(self, topic: ProduceTopic, index: int) -> Partition:
+        if not ACKS_ALL <= self._acks <= ACKS_LEADER:
+            raise OperationError(ErrorCode.invalid_required_acks)
+        if self._request.version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            partition = self._context.partitions.by_id(topic.topic_id, index)
+        else:
+            partition = self._context.partitions.by_name(topic.name, index)
+        if not partition.is_leader:
+            raise OperationError(ErrorCode.not_leader_or_follower)
+        return partition
 
-def _append(
-    context: BrokerContext, request: Request, topic: ProduceTopic, row: ProducePartition, later: _Later
-) -> ProducePartitionResult:
-    index, records = row
-    try:
-        partition = _find_partition(context, request, topic, index)
-        if records is None:
+    def _check_attributes(self, header: BatchHeader) -> None:
+        if header.codec == ZSTD and self._request.version < FIRST_VERSION_WITH_ZSTD:
             raise OperationError(
-                ErrorCode.invalid_record, "Produce requests must contain exactly one record batch per partition"
+                ErrorCode.unsupported_compression_type,
+                "Produce requests with version lower than 7 are not allowed to use ZStandard compression",
             )
-        now_ms = context.runtime.clock.now_ms()
-        header = check_client_batch(records, partition.log.config, now_ms)
-        _check_request(request, header.codec, transactional=header.is_transactional)
-        if request.body.acks == ACKS_ALL:
-            partition.require_min_isr()
-        validate = context.config.crabka_validate_records
-        if partition.must_prepare(len(records), validate=validate):
-            append = partition.append_prepared(context.runtime.threads, records, header, now_ms, validate=validate)
-            later.pooled.append(context.spawn(_append_pooled(context, request, partition, append, later)))
-            return _POOLED
-        result = partition.append(records, header, now_ms)
-    except (OperationError, StorageError) as error:
-        return _failure(context, index, error)
-    return _success(request, partition, result, later)
+        if header.is_transactional:
+            # No transaction can be open here, because no transactional id was ever given out.
+            raise OperationError(ErrorCode.invalid_txn_state)
 
+    async def _append_pooled(
+        self, partition: Partition, append: Coroutine[Any, Any, AppendResult]
+    ) -> ProducePartitionResult:
+        try:
+            return self._success(partition, await append)
+        except (OperationError, StorageError) as error:
+            return self._failure(partition.index, error)
 
-async def _append_pooled(
-    context: BrokerContext,
-    request: Request,
-    partition: Partition,
-    append: Coroutine[Any, Any, AppendResult],
-    later: _Later,
-) -> ProducePartitionResult:
-    try:
-        return _success(request, partition, await append, later)
-    except (OperationError, StorageError) as error:
-        return _failure(context, partition.index, error)
+    def _success(self, partition: Partition, result: AppendResult) -> ProducePartitionResult:
+        first_offset, last_offset, log_append_time_ms, log_start_offset, _ = result
+        if self._acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
+            self._waiting[partition] = last_offset + 1
+        return ProducePartitionResult(partition.index, _NONE, first_offset, log_append_time_ms, log_start_offset)
 
-
-def _success(request: Request, partition: Partition, result: AppendResult, later: _Later) -> ProducePartitionResult:
-    if request.body.acks == ACKS_ALL and partition.log.high_watermark <= result.last_offset:
-        later.high_watermarks[partition] = result.last_offset + 1
-    return ProducePartitionResult(
-        partition.index, _NONE, result.first_offset, result.log_append_time_ms, result.log_start_offset
-    )
-
-
-def _failure(context: BrokerContext, index: int, error: OperationError | StorageError) -> ProducePartitionResult:
-    if isinstance(error, StorageError):
-        context.logs.on_dir_failure(error.log_dir, error)
-        code = ErrorCode.kafka_storage_error
-        return ProducePartitionResult(index, int(code), -1, error_message=error_message(code))
-    return ProducePartitionResult(
-        index,
-        int(error.error_code),
-        -1,
-        record_errors=getattr(error, "record_errors", ()),
-        error_message=error.message or error_message(error.error_code),
-    )
-
-
-def _find_partition(context: BrokerContext, request: Request, topic: ProduceTopic, index: int) -> Partition:
-    if not ACKS_ALL <= request.body.acks <= ACKS_LEADER:
-        raise OperationError(ErrorCode.invalid_required_acks)
-    if request.version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        partition = context.partitions.by_id(topic.topic_id, index)
-    else:
-        partition = context.partitions.by_name(topic.name, index)
-    if not partition.is_leader:
-        raise OperationError(ErrorCode.not_leader_or_follower)
-    return partition
-
-
-def _check_request(request: Request, codec: int, *, transactional: bool) -> None:
-    if codec == ZSTD and request.version < FIRST_VERSION_WITH_ZSTD:
-        raise OperationError(
-            ErrorCode.unsupported_compression_type,
-            "Produce requests with version lower than 7 are not allowed to use ZStandard compression",
+    def _failure(self, index: int, error: OperationError | StorageError) -> ProducePartitionResult:
+        if isinstance(error, StorageError):
+            self._context.logs.on_dir_failure(error.log_dir, error)
+            code = ErrorCode.kafka_storage_error
+            return ProducePartitionResult(index, int(code), -1, error_message=error_message(code))
+        return ProducePartitionResult(
+            index,
+            int(error.error_code),
+            -1,
+            record_errors=getattr(error, "record_errors", ()),
+            error_message=error.message or error_message(error.error_code),
         )
-    if transactional:
-        # No transaction can be open here, because no transactional id was ever given out.
-        raise OperationError(ErrorCode.invalid_txn_state)
 
 
 def _require_success(topics: list[ProduceTopicResult]) -> None:

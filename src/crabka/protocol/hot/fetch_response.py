@@ -105,11 +105,11 @@ class _Frame:
 def pack_fetch_response(
     version: int,
     correlation_id: int,
-    throttle_ms: int,
-    error_code: int,
-    session_id: int,
     topics: Sequence[FetchTopicResult],
     *,
+    throttle_ms: int = 0,
+    error_code: int = 0,
+    session_id: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Buffer]:
     """Return the whole frame, length and header included, as buffers to be written in order."""

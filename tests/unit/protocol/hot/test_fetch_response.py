@@ -17,7 +17,7 @@ TOPIC_ID = UUID(int=5)
 
 def packed(version: int, *records: Buffer) -> list[Buffer]:
     partitions = [FetchPartitionResult(index, 0, 5, 5, 0, data) for index, data in enumerate(records)]
-    return pack_fetch_response(version, 1, 0, 0, 0, [FetchTopicResult("t", TOPIC_ID, partitions)])
+    return pack_fetch_response(version, 1, [FetchTopicResult("t", TOPIC_ID, partitions)])
 
 
 @pytest.mark.parametrize("version", [4, 18])
@@ -42,5 +42,5 @@ def test_an_idle_partition_has_empty_records_and_not_null(version: int, header: 
 
 
 def test_a_session_without_changes_is_a_single_small_buffer() -> None:
-    (frame,) = pack_fetch_response(18, 7, 0, 0, 99, ())
+    (frame,) = pack_fetch_response(18, 7, (), session_id=99)
     assert bytes(frame) == b"\0\0\0\x11" + b"\0\0\0\7\0" + b"\0\0\0\0" + b"\0\0" + b"\0\0\0\x63" + b"\1" + b"\0"
