@@ -85,8 +85,10 @@ def main(arguments: Sequence[str]) -> int:
         written, read = give_tour(console, bootstrap, options.records)
         console.print(summary(bootstrap, data_dir, written, read))
         if not options.once:
-            console.print(Text("The node serves until Ctrl-C.", style="dim"))
-            _wait_for_interrupt()
+            with contextlib.suppress(KeyboardInterrupt):
+                console.print(Text("The node serves until Ctrl-C.", style="dim"))
+                while True:
+                    signal.pause()
             console.print(Text("Stopping.", style="dim"))
     return 0
 
@@ -223,14 +225,6 @@ def summary(bootstrap: str, data_dir: str, written: Measured, read: Measured) ->
     return Panel(facts, title="A Kafka-compatible broker in Python", border_style="cyan", expand=False)
 
 
-def _wait_for_interrupt() -> None:
-    """Sleep until Ctrl-C or SIGTERM."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt):
-        while True:
-            signal.pause()
-
-
 def run(arguments: Sequence[str]) -> int:
     """Give the tour; errors become one line."""
     try:
@@ -243,4 +237,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    # A polite kill ends the tour as Ctrl-C does: the node is stopped, nothing stays behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,42 @@
+"""`make run` as a person meets it: the tour, a node that goes on serving, Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.node_process import accepts_connections, wait_until
+
+
+def test_tour_goes_on_serving_until_ctrl_c(tmp_path: Path) -> None:
+    shown = tmp_path / "shown.txt"
+    command = [sys.executable, "-m", "crabka.cli.story", "--records", "500", "--data-dir", str(tmp_path / "data")]
+    with shown.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as tour:
+        try:
+            wait_until(lambda: "serves until Ctrl-C" in shown.read_text(), "the tour is over", timeout_s=60)
+            address = shown.read_text().partition("kcat -b ")[2].partition(" ")[0]
+            port = int(address.rpartition(":")[2])
+            assert accepts_connections(port)
+            tour.send_signal(signal.SIGINT)
+            assert tour.wait(30) == 0
+        finally:
+            tour.kill()
+    assert not accepts_connections(port)
+    assert "every order came back exactly once" in shown.read_text()
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_second_tour_reads_only_its_own_orders(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "crabka.cli.story", "--records", "300", "--data-dir", str(tmp_path / "data")]
+    shown = tmp_path / "shown.txt"
+    for _ in range(2):
+        with shown.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as tour:
+            try:
+                wait_until(lambda: "serves until Ctrl-C" in shown.read_text(), "the tour is over", timeout_s=60)
+                tour.send_signal(signal.SIGTERM)
+                assert tour.wait(30) == 0
+            finally:
+                tour.kill()
+        assert "300 records" in shown.read_text()
