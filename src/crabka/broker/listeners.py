@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 
 from crabka.config.listeners import format_address, parse_address
@@ -10,6 +9,7 @@ from crabka.errors import ConfigError
 from crabka.metadata.cluster import Endpoint
 from crabka.net.limits import ConnectionLimits
 from crabka.net.server import Server
+from crabka.runtime.network import own_host_name
 
 if TYPE_CHECKING:
     from crabka.broker.side_port import SidePort
@@ -54,7 +54,7 @@ class NodeListeners:
             self._servers.append(server)
             told = advertised.get(listener.name, listener)
             # As Kafka, a node that listens on all addresses and is told nothing else gives its own host name.
-            host = told.host or socket.getfqdn()
+            host = told.host or own_host_name()
             self._endpoints.append(Endpoint(listener.name, host, told.port or bound.port, _PLAINTEXT))
         return self._endpoints
 

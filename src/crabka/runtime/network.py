@@ -114,3 +114,8 @@ def _bound_sockets(addresses: list[tuple[socket.AddressFamily, str]], port: int)
             bound.close()
         raise
     return sockets
+
+
+def own_host_name() -> str:
+    """Return the name by which others reach this machine."""
+    return socket.getfqdn()

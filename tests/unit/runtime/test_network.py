@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from crabka.runtime import AsyncioNetwork, new_event_loop
+from crabka.runtime.network import own_host_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -148,3 +149,7 @@ def test_connections_outlive_their_listener(run: Callable[[Coroutine[Any, Any, N
         await asyncio.sleep(0)
 
     run(main())
+
+
+def test_the_machine_has_a_name() -> None:
+    assert own_host_name()

@@ -1,0 +1,97 @@
+"""From a frame to its answer: what closes a connection and what does not."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import pytest
+
+from crabka.broker.context import Request
+from crabka.broker.dispatch import Dispatcher
+from crabka.net.connection import ConnectionInfo
+from crabka.protocol.apis import ApiKey, encode_request, read_response
+from crabka.protocol.error_codes import ErrorCode
+from crabka.protocol.headers import RequestHeader, pack_request
+from tests.support.sim_node import SimNode, WireClient, batch, build, produce_body
+
+CONNECTION = ConnectionInfo(1, "PLAINTEXT", "h", 1)
+
+
+def send(node: SimNode, data: bytes) -> WireClient:
+    client = node.connect()
+    client.transport.write(data)
+    node.advance(50)
+    return client
+
+
+def frame(key: int, version: int, body: bytes = b"") -> bytes:
+    return pack_request(RequestHeader(key, version, 7, "c", 0), body)
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(node: SimNode) -> None:
+    client = send(node, frame(ApiKey.API_VERSIONS, 99))
+    answer = node.run(client.frame())
+    body = read_response(ApiKey.API_VERSIONS, 0, answer, 4)
+    assert body.error_code is ErrorCode.unsupported_version
+    assert [(each.api_key, each.min_version, each.max_version) for each in body.api_keys] == [(18, 0, 4)]
+    assert not client.closed
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack(">ihhih", 10, 999, 0, 1, -1),
+        struct.pack(">ihhih", 10, int(ApiKey.JOIN_GROUP), 0, 1, -1),
+        struct.pack(">ihhih", 10, int(ApiKey.PRODUCE), 2, 1, -1),
+        struct.pack(">ihhih", 10, int(ApiKey.METADATA), 99, 1, -1),
+        struct.pack(">i", -5),
+        struct.pack(">i", 2**31 - 1),
+        frame(ApiKey.METADATA, 12, b"\xff\xff\xff\xff\x0f"),
+        frame(ApiKey.PRODUCE, 9, b"\x00"),
+    ],
+    ids=["api", "not built", "old produce", "version", "negative", "huge", "huge array", "cut"],
+)
+def test_what_breaks_the_protocol_closes_the_connection_only(node: SimNode, data: bytes) -> None:
+    assert send(node, data).closed
+    node.create_topic("t")
+    assert node.produce("t", batch(b"a")).error_code == ErrorCode.none
+
+
+def test_requests_are_counted(node: SimNode) -> None:
+    node.create_topic("t")
+    node.produce("t", batch(b"a"))
+    node.produce("t", batch(b"a"))
+    assert node.context.metrics.requests[ApiKey.PRODUCE] == 2
+
+
+def test_requests_wait_until_the_gate_opens(node: SimNode) -> None:
+    async def main() -> None:
+        dispatcher = Dispatcher(node.context)
+        body = encode_request(build(ApiKey.API_VERSIONS, 0))
+        answer = dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:])
+        assert isinstance(answer, asyncio.Future)
+        await asyncio.sleep(1)
+        assert not answer.done()
+        dispatcher.open_gate()
+        assert await answer
+        assert not isinstance(
+            dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:]), asyncio.Future
+        )
+
+    node.run(main())
+
+
+def test_a_handler_that_fails_costs_its_connection(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    from crabka.broker.handlers import describe_cluster
+
+    def fail(_context: object, _request: Request) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(describe_cluster, "handle", fail)
+    fields = {"include_cluster_authorized_operations": False, "endpoint_type": 1, "include_fenced_brokers": False}
+    with pytest.raises(ConnectionResetError):
+        node.ask(ApiKey.DESCRIBE_CLUSTER, 2, **fields)
+    node.create_topic("t")
+    body = produce_body("t", batch(b"a"))
+    assert node.ask(ApiKey.PRODUCE, 9, body).responses[0].partition_responses[0].error_code is ErrorCode.none

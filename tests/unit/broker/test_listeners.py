@@ -1,0 +1,62 @@
+"""The sockets of a node."""
+
+from __future__ import annotations
+
+import pytest
+
+from crabka.broker.listeners import NodeListeners
+from crabka.config.one_node import one_node_properties
+from crabka.config.server import ServerConfig
+from crabka.errors import ConfigError
+from tests.support.sim_node import NODE_HOST, SimNode
+
+
+def config(**settings: str) -> ServerConfig:
+    properties = {**one_node_properties("/d1", NODE_HOST, 0), **settings}
+    return ServerConfig.from_properties(properties)[0]
+
+
+def nobody(*_args: object) -> None:
+    return None
+
+
+@pytest.fixture
+def idle() -> SimNode:
+    return SimNode()
+
+
+def test_a_free_port_is_told(idle: SimNode) -> None:
+    async def main() -> None:
+        listeners = NodeListeners(config(), idle.network.host(NODE_HOST))
+        (endpoint,) = await listeners.bind(nobody)
+        assert (endpoint.name, endpoint.host) == ("PLAINTEXT", NODE_HOST)
+        assert endpoint.port > 0
+        assert listeners.bootstrap_servers == f"{NODE_HOST}:{endpoint.port}"
+        assert listeners.side_port_address is None
+        await listeners.close()
+
+    idle.loop.run(main())
+
+
+def test_clients_are_told_the_advertised_address(idle: SimNode) -> None:
+    async def main() -> None:
+        told = config(**{"advertised.listeners": "PLAINTEXT://public:1234"})
+        listeners = NodeListeners(told, idle.network.host(NODE_HOST))
+        (endpoint,) = await listeners.bind(nobody)
+        assert (endpoint.host, endpoint.port) == ("public", 1234)
+        await listeners.close()
+
+    idle.loop.run(main())
+
+
+def test_a_port_in_use_is_the_operators_problem(idle: SimNode) -> None:
+    async def main() -> None:
+        network = idle.network.host(NODE_HOST)
+        first = NodeListeners(config(), network)
+        (endpoint,) = await first.bind(nobody)
+        taken = config(listeners=f"PLAINTEXT://{NODE_HOST}:{endpoint.port},CONTROLLER://127.0.0.1:0")
+        with pytest.raises(ConfigError, match="cannot listen on"):
+            await NodeListeners(taken, network).bind(nobody)
+        await first.close()
+
+    idle.loop.run(main())

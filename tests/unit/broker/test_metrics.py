@@ -1,0 +1,28 @@
+"""Counters and their Prometheus text."""
+
+from __future__ import annotations
+
+from crabka.broker.metrics import NodeMetrics, render_metrics
+from crabka.broker.partitions import PartitionRegistry
+from crabka.protocol.apis import ApiKey
+from tests.support.sim_node import SimNode, batch
+
+
+def test_a_new_node_has_nothing_to_tell() -> None:
+    text = render_metrics(NodeMetrics(), PartitionRegistry()).decode()
+    assert "crabka_partitions 0.0" in text
+    assert "crabka_requests_total{" not in text
+
+
+def test_requests_and_logs_are_shown(node: SimNode) -> None:
+    node.create_topic("t", 2)
+    node.produce("t", batch(b"a", b"b"), partition=1)
+    text = render_metrics(node.context.metrics, node.context.partitions).decode()
+    assert 'crabka_requests_total{api="produce"} 1.0' in text
+    assert "crabka_partitions 2.0" in text
+    assert 'crabka_log_end_offset{partition="1",topic="t"} 2.0' in text
+    assert f'crabka_log_size_bytes{{partition="1",topic="t"}} {float(len(batch(b"a", b"b")))}' in text
+
+
+def test_every_api_has_a_counter() -> None:
+    assert len(NodeMetrics().requests) > max(ApiKey)
