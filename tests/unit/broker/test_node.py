@@ -1,0 +1,173 @@
+"""A node's life: start, stop, restart, crash, and what it cannot survive."""
+
+from __future__ import annotations
+
+import gc
+import json
+from typing import Any
+
+import pytest
+
+from crabka.broker.node import Node
+from crabka.errors import ConfigError, StorageError
+from crabka.protocol.error_codes import ErrorCode
+from crabka.testing import FaultyFileSystem, disk_failure
+from tests.support.sim_node import NODE_HOST, SimNode, batch
+
+
+def test_a_restart_raises_leader_epochs_by_two(node: SimNode) -> None:
+    node.create_topic("t")
+    epochs = []
+    for _ in range(3):
+        epochs.append(node.context.image.topics.by_name["t"].partitions[0].leader_epoch)
+        assert node.context.partitions.by_name("t", 0).leader_epoch == epochs[-1]
+        node.produce("t", batch(b"a"))
+        node.restart()
+    assert epochs == [0, 2, 4]
+    assert node.values("t") == [b"a"] * 3
+
+
+def test_a_clean_stop_leaves_its_mark_with_the_broker_epoch(node: SimNode) -> None:
+    epoch = node.context.image.cluster.brokers[1].epoch
+    assert not node.memory.exists("/d1/.kafka_cleanshutdown")
+    node.stop()
+    content = node.memory.open("/d1/.kafka_cleanshutdown").pread(1000, 0)
+    assert json.loads(content)["brokerEpoch"] == epoch
+
+
+def test_a_crash_loses_only_what_was_not_flushed(node: SimNode) -> None:
+    node.create_topic("t")
+    node.produce("t", batch(b"flushed"))
+    node.context.partitions.by_name("t", 0).log.flush()
+    node.produce("t", batch(b"lost"))
+    node.crash()
+    node.start()
+    assert node.values("t") == [b"flushed"]
+    assert node.produce("t", batch(b"after"))[:2] == (ErrorCode.none, 1)
+
+
+def test_topics_survive_a_crash(node: SimNode) -> None:
+    created = node.create_topic("t", 2, retention_ms="5")
+    node.crash()
+    node.start()
+    topic = node.context.image.topics.by_name["t"]
+    assert (topic.topic_id, len(topic.partitions)) == (created.topic_id, 2)
+    assert node.context.partitions.by_name("t", 1).log.config.retention_ms == 5
+
+
+def test_stopping_twice_is_allowed(node: SimNode) -> None:
+    running = node.node
+    assert running is not None
+    node.stop()
+    node.run(running.stop())
+
+
+def test_the_addresses_are_told() -> None:
+    with SimNode({"crabka.http.listener": f"{NODE_HOST}:8080"}) as node:
+        assert node.node is not None
+        assert node.node.bootstrap_servers == f"{NODE_HOST}:9092"
+        assert node.node.side_port_address == f"{NODE_HOST}:8080"
+
+
+def start_second(node: SimNode) -> Any:
+    async def begin() -> None:
+        second = Node(node.config, node.runtime)
+        await second.start()
+
+    return begin()
+
+
+def test_a_second_node_on_the_same_dirs_touches_nothing(node: SimNode) -> None:
+    path = "/d1/__cluster_metadata-0/00000000000000000000.log"
+    before = node.memory.stat(path).size_bytes
+    with pytest.raises(ConfigError, match="locked by another process"):
+        node.run(start_second(node))
+    assert node.memory.stat(path).size_bytes == before
+    node.create_topic("t")
+    node.restart()  # the first one still holds its lock and stops cleanly
+    assert node.produce("t", batch(b"a")).error_code == ErrorCode.none
+
+
+def test_a_port_in_use_stops_the_start_and_gives_everything_back() -> None:
+    with SimNode() as node:
+        node.stop()
+        blocker = node.run(node.network.host(NODE_HOST).listen(lambda: None, NODE_HOST, 9092))  # type: ignore[arg-type, return-value]
+        with pytest.raises(ConfigError, match="cannot listen"):
+            node.start()
+        blocker.close()
+        node.start()
+        node.create_topic("t")
+
+
+def test_an_unformatted_dir_is_refused() -> None:
+    with SimNode() as node:
+        node.stop()
+        node.memory.rmtree("/d1")
+        with pytest.raises(ConfigError):
+            node.start()
+
+
+def failed(node: SimNode) -> BaseException:
+    assert node.node is not None
+    return node.run(_wait(node.node))
+
+
+async def _wait(node: Node) -> BaseException:
+    try:
+        await node.failed
+    except StorageError as error:
+        return error
+    raise AssertionError("the node should have failed")
+
+
+def test_losing_the_last_dir_ends_the_node() -> None:
+    with SimNode(log_dirs=("/d1", "/d2")) as node:
+        node.fail_dir("/d2")
+        assert node.node is not None
+        assert not node.node.failed.done()
+        node.fail_dir("/d1")
+        assert "lost" in str(failed(node))
+
+
+def test_losing_the_metadata_dir_ends_the_node() -> None:
+    with SimNode(log_dirs=("/d1", "/d2")) as node:
+        node.fail_dir("/d1")
+        assert str(failed(node)) == "log dir /d1: the log dir of the metadata is lost"
+
+
+def test_a_metadata_log_that_cannot_be_written_ends_the_node() -> None:
+    with SimNode() as node:
+        faulty = FaultyFileSystem(node.memory)
+        node.fs = faulty
+        node.restart()
+        rule = faulty.add(disk_failure("/d1/__cluster_metadata-0/*"))
+        with pytest.raises(ConnectionResetError):
+            node.create_topic("t")
+        assert "metadata log" in str(failed(node))
+        faulty.remove(rule)
+
+
+def test_a_failure_that_nobody_waits_for_makes_no_noise(caplog: pytest.LogCaptureFixture) -> None:
+    with SimNode() as node:
+        node.fail_dir("/d1")
+    del node
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+
+
+def test_what_is_kept_but_not_enforced_is_said_at_start(node: SimNode, caplog: pytest.LogCaptureFixture) -> None:
+    from tests.unit.broker.handlers.test_alter_client_quotas import alter
+
+    alter(node, {"user": "a"}, {"producer_byte_rate": 5.0})
+    node.restart()
+    assert "1 client quotas: they are kept, but not enforced" in caplog.text
+
+
+def test_a_node_that_was_not_started_has_no_context() -> None:
+    with SimNode() as node:
+
+        async def main() -> None:
+            with pytest.raises(RuntimeError, match="not started"):
+                _ = Node(node.config, node.runtime).context
+
+        node.run(main())

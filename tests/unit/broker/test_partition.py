@@ -1,0 +1,107 @@
+"""A hosted partition: leadership, epochs, ISR, order of appends, waiters."""
+
+from __future__ import annotations
+
+import pytest
+
+from crabka.broker.partition import MAX_INLINE_PREPARATION_BYTES, Partition
+from crabka.errors import OperationError
+from crabka.metadata.topics import PartitionImage
+from crabka.protocol.error_codes import ErrorCode
+from crabka.records.header import parse_header
+from tests.support.sim_node import SimNode, batch
+
+
+@pytest.fixture
+def partition(node: SimNode) -> Partition:
+    node.create_topic("t")
+    return node.context.partitions.by_name("t", 0)
+
+
+def image(leader: int, epoch: int, *, isr: tuple[int, ...] = (1,), replicas: tuple[int, ...] = (1,)) -> PartitionImage:
+    return PartitionImage(
+        replicas=replicas, isr=isr, leader=leader, leader_epoch=epoch, partition_epoch=0, directories=()
+    )
+
+
+def code_of(caught: pytest.ExceptionInfo[OperationError]) -> ErrorCode:
+    return caught.value.error_code
+
+
+def test_a_new_epoch_is_recorded_before_the_first_append(partition: Partition) -> None:
+    partition.append(batch(b"a"), parse_header(batch(b"a")), 0)
+    partition.become(image(1, 5), node_id=1)
+    assert partition.log.end_offset_for_epoch(5) == (5, 1)
+    assert partition.log.end_offset_for_epoch(0) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"), [(3, ErrorCode.fenced_leader_epoch), (5, ErrorCode.unknown_leader_epoch), (4, None), (-1, None)]
+)
+def test_the_epoch_of_a_client_is_checked(partition: Partition, asked: int, code: ErrorCode | None) -> None:
+    partition.become(image(1, 4), node_id=1)
+    if code is None:
+        partition.require_leader(asked)
+        return
+    with pytest.raises(OperationError) as caught:
+        partition.require_leader(asked)
+    assert code_of(caught) is code
+
+
+def test_a_partition_led_elsewhere_is_refused(partition: Partition) -> None:
+    partition.become(image(2, 4), node_id=1)
+    with pytest.raises(OperationError) as caught:
+        partition.require_leader()
+    assert code_of(caught) is ErrorCode.not_leader_or_follower
+
+
+def test_the_minimum_isr_is_capped_by_the_replicas(node: SimNode, partition: Partition) -> None:
+    node.set_configs(4, "", min_insync_replicas="2")
+    assert partition.log.config.min_insync_replicas == 2
+    partition.require_min_isr()
+    partition.become(image(1, 0, isr=(1,), replicas=(1, 2)), node_id=1)
+    with pytest.raises(OperationError) as caught:
+        partition.require_min_isr()
+    assert code_of(caught) is ErrorCode.not_enough_replicas
+
+
+def test_the_high_watermark_follows_the_only_replica(partition: Partition) -> None:
+    records = batch(b"a", b"b")
+    result = partition.append(records, parse_header(records), 0)
+    assert (result.first_offset, result.last_offset, partition.log.high_watermark) == (0, 1, 2)
+
+
+def test_small_batches_are_prepared_in_place(node: SimNode, partition: Partition) -> None:
+    assert not partition.must_prepare(1 << 20)
+    assert partition.must_prepare(1, validate=True)
+    node.set_configs(2, "t", compression_type="gzip")
+    assert not partition.must_prepare(MAX_INLINE_PREPARATION_BYTES)
+    assert partition.must_prepare(MAX_INLINE_PREPARATION_BYTES + 1)
+
+
+def test_a_batch_behind_one_in_the_pool_queues(node: SimNode, partition: Partition) -> None:
+    records = batch(bytes(5000))
+
+    async def main() -> None:
+        node.context.runtime.threads.submit(int)
+        append = partition.append_prepared(node.context.runtime.threads, records, parse_header(records), 0)
+        assert partition.must_prepare(1)
+        await append
+        assert not partition.must_prepare(1)
+
+    node.run(main())
+    assert partition.log.log_end_offset == 1
+
+
+def test_leadership_lost_in_the_pool_refuses_the_append(node: SimNode, partition: Partition) -> None:
+    records = batch(bytes(5000))
+
+    async def main() -> None:
+        append = partition.append_prepared(node.context.runtime.threads, records, parse_header(records), 0)
+        partition.become(image(2, 1), node_id=1)
+        await append
+
+    with pytest.raises(OperationError) as caught:
+        node.run(main())
+    assert code_of(caught) is ErrorCode.not_leader_or_follower
+    assert partition.log.log_end_offset == 0

@@ -1,0 +1,178 @@
+"""Waiting requests complete exactly once, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from crabka.broker.partition import LEADERSHIP_LOST
+from crabka.broker.purgatory import Delayed, DelayedFetch, DelayedProduce
+from crabka.testing import VirtualTimeLoop
+
+
+class LogStub:
+    """The one number that waiting produces look at."""
+
+    high_watermark = 0
+
+
+class PartitionStub:
+    """A partition that only knows who waits."""
+
+    def __init__(self) -> None:
+        self.log = LogStub()
+        self.waiters: set[Delayed[Any]] = set()
+
+    def add_waiter(self, waiter: Delayed[Any]) -> None:
+        self.waiters.add(waiter)
+
+    def remove_waiter(self, waiter: Delayed[Any]) -> None:
+        self.waiters.discard(waiter)
+
+
+def in_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    VirtualTimeLoop().run(test())
+
+
+def partitions(count: int = 1) -> list[Any]:
+    return [PartitionStub() for _ in range(count)]
+
+
+def test_a_fetch_completes_when_enough_bytes_came() -> None:
+    async def main() -> None:
+        first, second = both = partitions(2)
+        fetch = DelayedFetch(lambda: "read", both, 10)
+        future = fetch.start(60_000)
+        fetch.progressed(first, 6)
+        await asyncio.sleep(1)
+        assert not future.done()
+        fetch.progressed(second, 4)
+        assert not future.done()  # never inside the poke
+        assert await future == "read"
+        assert asyncio.get_running_loop().time() == 1
+        assert not first.waiters
+        assert not second.waiters
+
+    in_loop(main)
+
+
+def test_a_fetch_completes_when_its_time_is_up() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        assert await DelayedFetch(lambda: "late", [partition], 10).start(500) == "late"
+        assert asyncio.get_running_loop().time() == 0.5
+        assert not partition.waiters
+
+    in_loop(main)
+
+
+def test_lost_leadership_ends_a_fetch() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        fetch = DelayedFetch(lambda: "over", [partition], 10)
+        future = fetch.start(60_000)
+        fetch.progressed(partition, LEADERSHIP_LOST)
+        assert await future == "over"
+
+    in_loop(main)
+
+
+def test_a_request_completes_once() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        completions: list[int] = []
+        fetch = DelayedFetch(lambda: completions.append(1), [partition], 1)
+        future = fetch.start(10)
+        for _ in range(3):
+            fetch.progressed(partition, 5)
+        await future
+        await asyncio.sleep(1)
+        assert completions == [1]
+
+    in_loop(main)
+
+
+def test_a_cancelled_request_stops_waiting() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        completions: list[int] = []
+        future = DelayedFetch(lambda: completions.append(1), [partition], 1).start(1000)
+        future.cancel()
+        await asyncio.sleep(2)
+        assert not partition.waiters
+        assert completions == []
+
+    in_loop(main)
+
+
+def test_a_failed_completion_belongs_to_the_one_who_waits() -> None:
+    def fail() -> str:
+        raise ValueError("torn")
+
+    async def main() -> None:
+        with pytest.raises(ValueError, match="torn"):
+            await DelayedFetch(fail, partitions(), 1).start(10)
+
+    in_loop(main)
+
+
+@pytest.mark.parametrize("outcome", ["result", "failure", "cancel"])
+def test_a_completion_may_take_its_time(outcome: str) -> None:
+    async def main() -> None:
+        later: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        future = DelayedFetch(lambda: later, partitions(), 1).start(10)
+        await asyncio.sleep(1)
+        assert not future.done()
+        if outcome == "result":
+            later.set_result("cold")
+            assert await future == "cold"
+        elif outcome == "failure":
+            later.set_exception(ValueError("torn"))
+            with pytest.raises(ValueError, match="torn"):
+                await future
+        else:
+            later.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await future
+
+    in_loop(main)
+
+
+def test_a_produce_waits_for_every_high_watermark() -> None:
+    async def main() -> None:
+        first, second = partitions(2)
+        produce = DelayedProduce(lambda: "safe", {first: 5, second: 3})
+        future = produce.start(60_000)
+        first.log.high_watermark = 4
+        produce.progressed(first, 100)
+        first.log.high_watermark = 5
+        produce.progressed(first, 100)
+        await asyncio.sleep(1)
+        assert not future.done()
+        second.log.high_watermark = 9
+        produce.progressed(second, 100)
+        assert await future == "safe"
+
+    in_loop(main)
+
+
+def test_a_produce_does_not_wait_for_a_partition_that_is_gone() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        produce = DelayedProduce(lambda: "told", {partition: 5})
+        future = produce.start(60_000)
+        produce.progressed(partition, LEADERSHIP_LOST)
+        assert await future == "told"
+
+    in_loop(main)
+
+
+def test_the_base_class_leaves_progress_to_others() -> None:
+    async def main() -> None:
+        with pytest.raises(NotImplementedError):
+            Delayed(lambda: None, ()).progressed(partitions()[0], 1)
+
+    in_loop(main)
