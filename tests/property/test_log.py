@@ -18,7 +18,7 @@ from crabka.records.header import MAX_SEQUENCE, iter_headers, parse_header
 from crabka.records.record import decode_records
 from tests.support.logs import (
     NOW_MS,
-    Producer,
+    ProducerFields,
     append,
     make_batch,
     make_context,
@@ -145,7 +145,7 @@ def test_producer_snapshots_round_trip(rows: list[tuple[int, int, int, int, int,
 @given(st.integers(0, MAX_SEQUENCE), st.lists(st.integers(1, 2000), min_size=1, max_size=12))
 def test_a_retry_of_a_recent_batch_is_known_also_where_sequences_wrap(first: int, counts: list[int]) -> None:
     state = ProducerStateManager()
-    template = parse_header(make_batch(producer=Producer(1)))
+    template = parse_header(make_batch(producer=ProducerFields(1)))
     headers, sequence, offset = [], first, 0
     for count in counts:
         header = template._replace(base_sequence=sequence, last_offset_delta=count - 1)

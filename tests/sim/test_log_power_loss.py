@@ -22,7 +22,7 @@ from tests.support.logs import (
     LOG_PATH,
     NOW_MS,
     TOPIC_PARTITION,
-    Producer,
+    ProducerFields,
     make_batch,
     read_batches,
 )
@@ -78,7 +78,7 @@ class World:
         transactional = producer_id == TRANSACTIONAL_ID
         if producer_id >= 0:
             sequence = (entry.last_sequence + 1) if entry else 0
-            producer = Producer(producer_id, entry.producer_epoch if entry else 0, sequence)
+            producer = ProducerFields(producer_id, entry.producer_epoch if entry else 0, sequence)
         batch = make_batch(
             self.rng.randrange(1, 5),
             value_bytes=self.rng.randrange(300),

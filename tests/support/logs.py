@@ -23,7 +23,7 @@ LOG_PATH = f"{LOG_DIR}/orders-0"
 NOW_MS = 1_700_000_000_000
 
 
-class Producer(NamedTuple):
+class ProducerFields(NamedTuple):
     """Producer fields of a batch."""
 
     producer_id: int
@@ -36,7 +36,7 @@ def make_batch(
     *,
     value_bytes: int = 10,
     timestamp: int = NOW_MS,
-    producer: Producer | None = None,
+    producer: ProducerFields | None = None,
     transactional: bool = False,
     base_offset: int = 0,
     leader_epoch: int = -1,

@@ -36,7 +36,7 @@ class LogDurability(LogState):
             return None
         paths: list[str] = []
         unflushed = [segment for segment in self._segments.from_offset(self.recovery_point) if not segment.is_active]
-        for segment in {*unflushed, *self._unsynced}:
+        for segment in dict.fromkeys([*unflushed, *self._unsynced]):
             paths += segment.paths()
         paths += [self._snapshots.path(o) for o in self._snapshots.offsets if o >= self.recovery_point]
         names, self._names_dirty = self._names_dirty, False

@@ -37,11 +37,12 @@ def decode_partition_metadata(path: str, data: bytes) -> uuid.UUID:
 def read_partition_metadata(fs: FileSystem, path: str) -> uuid.UUID | None:
     """Return the topic id of a log directory.
 
-    None if the file is missing or empty: it is made durable with the first flush of the log, so a crash
-    right after creation may leave it so. Raises CorruptDataError when it holds something else.
+    None if the file is missing, empty or all zeros: it is made durable with the first flush of the log, so a power
+    cut right after creation may leave the name or the length without the content. Raises CorruptDataError when it
+    holds something else.
     """
     try:
         data = read_file(fs, path)
     except FileNotFoundError:
         return None
-    return decode_partition_metadata(path, data) if data else None
+    return decode_partition_metadata(path, data) if data.strip(b"\0") else None

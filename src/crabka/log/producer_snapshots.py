@@ -60,23 +60,15 @@ def decode_snapshot(data: bytes, path: str = "") -> list[ProducerEntry]:
     (count,) = _COUNT.unpack_from(body)
     if len(body) != _COUNT.size + count * _ENTRY.size:
         raise CorruptDataError(path, f"producer snapshot of {count} entries has {len(data)} bytes")
-    return [_entry(*fields) for fields in _ENTRY.iter_unpack(body[_COUNT.size :])]
+    return [_entry(fields) for fields in _ENTRY.iter_unpack(body[_COUNT.size :])]
 
 
-def _entry(
-    producer_id: int,
-    epoch: int,
-    last_sequence: int,
-    last_offset: int,
-    offset_delta: int,
-    timestamp: int,
-    coordinator_epoch: int,
-    txn_first_offset: int,
-) -> ProducerEntry:
+def _entry(fields: tuple[int, ...]) -> ProducerEntry:
+    producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, txn_first = fields
     entry = ProducerEntry(producer_id, epoch)
     entry.last_timestamp = timestamp
     entry.coordinator_epoch = coordinator_epoch
-    entry.txn_first_offset = txn_first_offset
+    entry.txn_first_offset = txn_first
     if last_offset >= 0:
         mark = BatchMark(last_sequence, last_offset, offset_delta, timestamp)
         entry.batches.append(mark)

@@ -194,13 +194,14 @@ def _settle(context: SegmentContext, loaded: LoadedLog, config: TopicConfig, opt
     loaded.high_watermark = min(max(options.high_watermark, loaded.log_start_offset), loaded.log_end_offset)
     loaded.recovery_point = min(loaded.recovery_point, loaded.log_end_offset)
     loaded.snapshots.remove_strays(loaded.segments.bases)
-    rebuild_producer_state(
-        loaded.producer_state,
-        loaded.snapshots,
-        loaded.segments,
-        start=max(loaded.log_start_offset, loaded.segments.first.base_offset),
-        end=loaded.log_end_offset,
-    )
+    start = max(loaded.log_start_offset, loaded.segments.first.base_offset)
+    if loaded.producer_state.map_end_offset == loaded.log_end_offset:
+        # Recovery has replayed every batch already.
+        loaded.snapshots.remove_outside(start, loaded.log_end_offset)
+    else:
+        rebuild_producer_state(
+            loaded.producer_state, loaded.snapshots, loaded.segments, start=start, end=loaded.log_end_offset
+        )
     loaded.producer_state.remove_expired(options.now_ms, options.producer_id_expiration_ms)
     loaded.producer_state.on_high_watermark(loaded.high_watermark)
 

@@ -7,7 +7,6 @@ after a crash they are rebuilt from the batches anyway. Sealed segments load the
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -32,6 +31,8 @@ from crabka.records.header import NO_TIMESTAMP, BatchHeader
 from crabka.vfs import read_file
 
 if TYPE_CHECKING:
+    import random
+
     from crabka.config.topic import TopicConfig
     from crabka.ports import Buffer, FileSystem
 
@@ -50,7 +51,8 @@ class SegmentContext:
     """What all segments of a node share."""
 
     fs: FileSystem
-    rng: random.Random = field(default_factory=lambda: random.Random(0))
+    # Draws the jitter of rolls; without it there is none.
+    rng: random.Random | None = None
     handles: LruCache[Handle] = field(default_factory=lambda: LruCache(512))
     indexes: LruCache[SegmentIndexes] = field(default_factory=lambda: LruCache(1024))
     # Called with a path (file or directory) and the time from which it may be removed.
@@ -167,8 +169,8 @@ class Segment:
         self.index_interval_bytes = config.index_interval_bytes
         self.max_index_bytes = config.effective_segment_index_bytes
         self.full = self._index_full(self.indexes())
-        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
-        self._roll_wait_ms = config.segment_ms - (self._context.rng.randrange(jitter_ms) if jitter_ms > 0 else 0)
+        jitter_ms, rng = min(config.segment_jitter_ms, config.segment_ms), self._context.rng
+        self._roll_wait_ms = config.segment_ms - (rng.randrange(jitter_ms) if jitter_ms > 0 and rng else 0)
         for _, header in self.headers():
             self._start_roll_wait(header.max_timestamp)
             break

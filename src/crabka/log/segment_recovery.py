@@ -73,7 +73,7 @@ class SegmentRecovery:
         loaded = self._loaded
         active = loaded.segments.active
         active.activate(active.load_indexes(), self._config, loaded.now_ms)
-        loaded.log_end_offset = end_offset
+        loaded.log_end_offset = loaded.producer_state.map_end_offset = end_offset
         loaded.recovery_point = min(recovery_point, end_offset)
         loaded.leader_epochs.truncate_from_end(end_offset)
         loaded.names_dirty = True

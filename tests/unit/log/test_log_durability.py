@@ -11,7 +11,7 @@ from tests.support.logs import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
-    Producer,
+    ProducerFields,
     append,
     make_batch,
     make_context,
@@ -33,7 +33,7 @@ def test_what_was_flushed_survives_a_crash() -> None:
     fs = disk()
     log = open_test_log(make_context(fs), SMALL, OpenOptions(clean=True, topic_id=uuid.UUID(int=7)))
     for index in range(10):
-        append(log, make_batch(2, producer=Producer(1, 0, 2 * index)), leader_epoch=index // 5)
+        append(log, make_batch(2, producer=ProducerFields(1, 0, 2 * index)), leader_epoch=index // 5)
     log.flush()
     assert log.recovery_point == 20
     append(log, make_batch(2, value_bytes=100))
@@ -86,7 +86,7 @@ def test_a_clean_close_leaves_kafkas_files() -> None:
     fs = disk()
     log = open_test_log(make_context(fs), SMALL)
     for index in range(4):
-        append(log, make_batch(2, value_bytes=60, producer=Producer(1, 0, 2 * index)))
+        append(log, make_batch(2, value_bytes=60, producer=ProducerFields(1, 0, 2 * index)))
     log.close(clean=True)
     fs.crash()
     bases = [f"{offset:020d}" for offset in log.segment_base_offsets]

@@ -9,7 +9,7 @@ from crabka.log.leader_epochs import EpochEnd
 from crabka.log.partition_log import AppendOrigin, PartitionLog
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import iter_headers
-from tests.support.logs import NOW_MS, Producer, append, make_batch, open_test_log, read_headers
+from tests.support.logs import NOW_MS, ProducerFields, append, make_batch, open_test_log, read_headers
 
 SMALL = TopicConfig(internal_segment_bytes=600, index_interval_bytes=100)
 
@@ -75,7 +75,9 @@ def test_aborted_transactions_are_told_for_the_range_that_they_touch() -> None:
     for round_ in range(3):
         for _ in range(4):
             entry = log.producer_state.entries.get(7)
-            producer = Producer(7, round_, entry.last_sequence + 1 if entry and entry.producer_epoch == round_ else 0)
+            producer = ProducerFields(
+                7, round_, entry.last_sequence + 1 if entry and entry.producer_epoch == round_ else 0
+            )
             append(log, make_batch(1, value_bytes=80, producer=producer, transactional=True))
         marker = EndTransactionMarker(committed=round_ == 1, coordinator_epoch=0)
         batch = build_end_transaction_batch(marker, producer_id=7, producer_epoch=round_ + 1, timestamp=NOW_MS)

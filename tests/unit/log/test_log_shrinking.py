@@ -9,9 +9,18 @@ from kio.schema.errors import ErrorCode
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError
 from crabka.log.partition_log import PartitionLog
-from tests.support.logs import LOG_PATH, NOW_MS, Producer, append, make_batch, make_context, open_test_log, read_headers
+from tests.support.logs import (
+    LOG_PATH,
+    NOW_MS,
+    ProducerFields,
+    append,
+    make_batch,
+    make_context,
+    open_test_log,
+    read_headers,
+)
 
-SEGMENT_BYTES = 2 * len(make_batch(producer=Producer(1)))
+SEGMENT_BYTES = 2 * len(make_batch(producer=ProducerFields(1)))
 TWO_PER_SEGMENT = TopicConfig(internal_segment_bytes=SEGMENT_BYTES, retention_ms=-1)
 
 
@@ -19,7 +28,7 @@ def filled(config: TopicConfig = TWO_PER_SEGMENT) -> PartitionLog:
     """Return a log of ten single records of one producer, two in each segment, one second apart."""
     log = open_test_log(config=config)
     for index in range(10):
-        batch = make_batch(timestamp=NOW_MS + 1000 * index, producer=Producer(1, 0, index))
+        batch = make_batch(timestamp=NOW_MS + 1000 * index, producer=ProducerFields(1, 0, index))
         append(log, batch, leader_epoch=index // 4)
     return log
 
@@ -51,7 +60,7 @@ def test_old_segments_go_by_time_and_the_active_one_too() -> None:
     assert (log.segment_base_offsets, log.log_start_offset) == ([4, 6, 8], 4)
     log.apply_retention(NOW_MS + 100_000)
     assert (log.segment_base_offsets, log.log_start_offset, log.log_end_offset) == ([10], 10, 10)
-    assert append(log, make_batch(producer=Producer(1, 0, 10))) == 10
+    assert append(log, make_batch(producer=ProducerFields(1, 0, 10))) == 10
 
 
 def test_segments_go_by_size() -> None:
@@ -92,7 +101,7 @@ def test_truncating_forgets_everything_from_the_offset_on(offset: int) -> None:
     assert [header.base_offset for header in read_headers(log)] == list(range(offset))
     assert log.producer_state.entries[1].last_sequence == offset - 1
     assert log.leader_epochs.latest == (offset - 1) // 4
-    assert append(log, make_batch(producer=Producer(1, 0, offset))) == offset
+    assert append(log, make_batch(producer=ProducerFields(1, 0, offset))) == offset
     assert read_headers(log)[-1].base_offset == offset
 
 
@@ -127,7 +136,7 @@ def test_truncating_fully_starts_anew() -> None:
 def test_truncating_before_the_first_segment_starts_there() -> None:
     log = filled(replace(TWO_PER_SEGMENT, retention_bytes=0))
     log.apply_retention(NOW_MS)
-    append(log, make_batch(producer=Producer(1, 0, 10)))
+    append(log, make_batch(producer=ProducerFields(1, 0, 10)))
     assert log.truncate_to(5)
     assert (log.log_start_offset, log.log_end_offset) == (5, 5)
 

@@ -8,7 +8,16 @@ from crabka.config.topic import TopicConfig
 from crabka.errors import StorageError
 from crabka.ids import TopicPartition
 from crabka.testing import MemoryFileSystem
-from tests.support.logs import LOG_DIR, LOG_PATH, NOW_MS, Producer, append, make_batch, make_context, open_test_log
+from tests.support.logs import (
+    LOG_DIR,
+    LOG_PATH,
+    NOW_MS,
+    ProducerFields,
+    append,
+    make_batch,
+    make_context,
+    open_test_log,
+)
 
 
 def test_a_new_log_is_empty() -> None:
@@ -30,7 +39,7 @@ def test_the_high_watermark_stays_within_the_log() -> None:
 def test_an_open_transaction_holds_the_last_stable_offset() -> None:
     log = open_test_log()
     append(log, make_batch(2))
-    append(log, make_batch(2, producer=Producer(1), transactional=True))
+    append(log, make_batch(2, producer=ProducerFields(1), transactional=True))
     append(log, make_batch(2))
     assert (log.last_stable_offset, log.high_watermark) == (2, 6)
     log.set_high_watermark(1)
@@ -40,7 +49,7 @@ def test_an_open_transaction_holds_the_last_stable_offset() -> None:
 def test_rolling_leaves_a_producer_snapshot_at_the_new_segment() -> None:
     context = make_context()
     log = open_test_log(context)
-    append(log, make_batch(3, producer=Producer(1)))
+    append(log, make_batch(3, producer=ProducerFields(1)))
     log.roll(NOW_MS)
     log.roll(NOW_MS)
     assert log.segment_base_offsets == [0, 3]

@@ -21,7 +21,7 @@ from crabka.records.header import crc_valid, parse_header
 from crabka.records.record import Record
 from tests.support.logs import (
     NOW_MS,
-    Producer,
+    ProducerFields,
     append,
     make_batch,
     make_context,
@@ -44,9 +44,9 @@ def test_offsets_and_epoch_are_patched_outside_the_checksum() -> None:
 
 def test_a_repeated_batch_answers_with_its_first_offsets() -> None:
     log = open_test_log()
-    batch = make_batch(3, producer=Producer(1))
+    batch = make_batch(3, producer=ProducerFields(1))
     append(log, batch)
-    append(log, make_batch(2, producer=Producer(1, sequence=3)))
+    append(log, make_batch(2, producer=ProducerFields(1, sequence=3)))
     result = log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
     assert result == AppendResult(0, 2, -1, 0, duplicate=True)
     assert log.log_end_offset == 5
@@ -54,14 +54,14 @@ def test_a_repeated_batch_answers_with_its_first_offsets() -> None:
 
 def test_a_refused_batch_changes_nothing() -> None:
     log = open_test_log()
-    append(log, make_batch(3, producer=Producer(1)))
+    append(log, make_batch(3, producer=ProducerFields(1)))
     with pytest.raises(OperationError) as caught:
-        append(log, make_batch(1, producer=Producer(1, sequence=9)))
+        append(log, make_batch(1, producer=ProducerFields(1, sequence=9)))
     assert caught.value.error_code is ErrorCode.out_of_order_sequence_number
     assert log.log_end_offset == 3
     assert log.producer_state.entries[1].last_sequence == 2
     log.append_as_leader(
-        make_batch(1, producer=Producer(1, sequence=9)), leader_epoch=0, now_ms=NOW_MS, verify_sequence=False
+        make_batch(1, producer=ProducerFields(1, sequence=9)), leader_epoch=0, now_ms=NOW_MS, verify_sequence=False
     )
     assert log.log_end_offset == 4
 
@@ -105,7 +105,7 @@ def test_a_batch_larger_than_a_segment_is_refused() -> None:
 
 def test_log_append_time_is_set_and_returned_also_for_duplicates() -> None:
     log = open_test_log(config=TopicConfig(message_timestamp_type="LogAppendTime"))
-    batch = make_batch(2, timestamp=5, producer=Producer(1))
+    batch = make_batch(2, timestamp=5, producer=ProducerFields(1))
     first = log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
     again = log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS + 9)
     assert (first.log_append_time_ms, again.log_append_time_ms) == (NOW_MS, NOW_MS)
@@ -123,7 +123,7 @@ def test_a_batch_prepared_elsewhere_is_taken_as_it_is() -> None:
 
 def test_markers_of_old_epochs_are_refused() -> None:
     log = open_test_log()
-    append(log, make_batch(producer=Producer(1, epoch=5), transactional=True))
+    append(log, make_batch(producer=ProducerFields(1, epoch=5), transactional=True))
     marker = build_end_transaction_batch(
         EndTransactionMarker(committed=True, coordinator_epoch=0), producer_id=1, producer_epoch=4, timestamp=NOW_MS
     )
@@ -134,7 +134,7 @@ def test_markers_of_old_epochs_are_refused() -> None:
 
 def test_markers_are_not_rewritten_by_topic_settings() -> None:
     log = open_test_log(config=TopicConfig(cleanup_policy=frozenset({"compact"}), compression_type="gzip"))
-    append(log, make_batch(producer=Producer(1), transactional=True))
+    append(log, make_batch(producer=ProducerFields(1), transactional=True))
     marker = build_end_transaction_batch(
         EndTransactionMarker(committed=True, coordinator_epoch=0), producer_id=1, producer_epoch=0, timestamp=NOW_MS
     )

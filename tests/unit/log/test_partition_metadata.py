@@ -29,10 +29,11 @@ def test_malformed_files_are_refused(data: bytes) -> None:
         decode_partition_metadata("path", data)
 
 
-def test_a_missing_or_empty_file_tells_nothing() -> None:
+@pytest.mark.parametrize("left_by_a_power_cut", [b"", bytes(43)])
+def test_a_missing_empty_or_zeroed_file_tells_nothing(left_by_a_power_cut: bytes) -> None:
     fs = MemoryFileSystem()
     assert read_partition_metadata(fs, "/partition.metadata") is None
-    write_atomic(fs, "/partition.metadata", b"")
+    write_atomic(fs, "/partition.metadata", left_by_a_power_cut)
     assert read_partition_metadata(fs, "/partition.metadata") is None
     write_atomic(fs, "/partition.metadata", encode_partition_metadata(uuid.UUID(int=5)))
     assert read_partition_metadata(fs, "/partition.metadata") == uuid.UUID(int=5)

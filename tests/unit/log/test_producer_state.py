@@ -7,14 +7,14 @@ from crabka.errors import OperationError
 from crabka.log.producer_state import AppendOrigin, ProducerEntry, ProducerStateManager
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import MAX_SEQUENCE, BatchHeader, parse_header
-from tests.support.logs import NOW_MS, Producer, make_batch
+from tests.support.logs import NOW_MS, ProducerFields, make_batch
 
 COMMIT = EndTransactionMarker(committed=True, coordinator_epoch=3)
 ABORT = EndTransactionMarker(committed=False, coordinator_epoch=3)
 
 
 def header(sequence: int, *, count: int = 1, epoch: int = 0, transactional: bool = False) -> BatchHeader:
-    batch = make_batch(count, producer=Producer(9, epoch, 0), transactional=transactional)
+    batch = make_batch(count, producer=ProducerFields(9, epoch, 0), transactional=transactional)
     return parse_header(batch)._replace(base_sequence=sequence)
 
 

@@ -15,7 +15,7 @@ from tests.support.logs import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
-    Producer,
+    ProducerFields,
     append,
     make_batch,
     make_context,
@@ -34,7 +34,7 @@ def stopped(count: int = 12, *, clean: bool = True) -> tuple[MemoryFileSystem, P
     fs.makedirs(LOG_DIR)
     log = open_test_log(make_context(fs), SMALL)
     for index in range(count):
-        append(log, make_batch(2, value_bytes=40, producer=Producer(1, 0, 2 * index)), leader_epoch=index // 6)
+        append(log, make_batch(2, value_bytes=40, producer=ProducerFields(1, 0, 2 * index)), leader_epoch=index // 6)
     log.close(clean=clean)
     return fs, log
 
@@ -68,7 +68,7 @@ def test_a_torn_tail_is_cut() -> None:
     fs.open(path).truncate(size - 3)
     found = reopen(fs)
     assert found.log_end_offset == 22
-    assert append(found, make_batch(1, producer=Producer(1, 0, 22))) == 22
+    assert append(found, make_batch(1, producer=ProducerFields(1, 0, 22))) == 22
     assert read_headers(found)[-1].base_offset == 22
 
 

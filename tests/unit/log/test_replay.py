@@ -9,7 +9,7 @@ from crabka.log.segments import Segments
 from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import parse_header
-from tests.support.logs import LOG_PATH, NOW_MS, Producer, make_batch, make_context
+from tests.support.logs import LOG_PATH, NOW_MS, ProducerFields, make_batch, make_context
 
 ABORT = EndTransactionMarker(committed=False, coordinator_epoch=2)
 
@@ -27,7 +27,7 @@ def test_markers_are_recognised() -> None:
 
 def test_replay_ends_transactions() -> None:
     state = ProducerStateManager()
-    data = make_batch(2, producer=Producer(1), transactional=True, base_offset=3)
+    data = make_batch(2, producer=ProducerFields(1), transactional=True, base_offset=3)
     assert replay_batch(state, data, parse_header(data)) is None
     assert state.first_undecided_offset == 3
     completed = replay_batch(state, marker_batch(5), parse_header(marker_batch(5)))
@@ -41,7 +41,7 @@ def test_only_what_the_snapshot_lacks_is_replayed() -> None:
     segment = Segment(context, LOG_PATH, 0, 0)
     segment.activate(segment.empty_indexes(), TopicConfig(), NOW_MS)
     for offset in range(10):
-        batch = make_batch(producer=Producer(offset % 5, 0, offset // 5), base_offset=offset)
+        batch = make_batch(producer=ProducerFields(offset % 5, 0, offset // 5), base_offset=offset)
         segment.append([batch], len(batch), offset, NOW_MS)
     segments = Segments([segment])
     snapshots = ProducerSnapshots(context.fs, LOG_PATH, [])

@@ -11,7 +11,7 @@ from crabka.log.validation import check_client_batch
 from crabka.records.builder import build_batch
 from crabka.records.header import sealed
 from crabka.records.record import Record
-from tests.support.logs import NOW_MS, Producer, make_batch
+from tests.support.logs import NOW_MS, ProducerFields, make_batch
 
 
 def refused(batch: bytes, config: TopicConfig | None = None) -> ErrorCode:
@@ -22,7 +22,7 @@ def refused(batch: bytes, config: TopicConfig | None = None) -> ErrorCode:
 
 def patched(position: int, value: bytes) -> bytes:
     """Return a batch of three records with other bytes at `position` and a checksum that fits."""
-    batch = bytearray(make_batch(3, producer=Producer(1)))
+    batch = bytearray(make_batch(3, producer=ProducerFields(1)))
     batch[position : position + len(value)] = value
     return sealed(batch)
 
