@@ -111,12 +111,12 @@ class MetadataPublisher:
         self._partitions.forget_offline(topic.name, topic.topic_id)
 
     def _reconfigure(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        topics: set[str] = set()
+        topics: dict[str, None] = {}
         for resource_type, name in delta.configs_changed:
             if resource_type == ConfigResourceType.TOPIC:
-                topics.add(name)
+                topics[name] = None
             elif resource_type == ConfigResourceType.BROKER and name in ("", str(self._node_id)):
-                topics.update(partition.topic for partition in self._partitions)
+                topics.update((partition.topic, None) for partition in self._partitions)
         for topic in topics:
             config = self._topic_config(image, topic)
             for partition in self._partitions.of_topic(topic).values():

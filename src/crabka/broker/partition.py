@@ -57,7 +57,8 @@ class Partition:
         self.is_leader = False
         self.in_sync_count = 0
         self.replica_count = 0
-        self._waiters: set[Delayed[Any]] = set()
+        # In the order of arrival, which is the order of the answers.
+        self._waiters: dict[Delayed[Any], None] = {}
         # Batches on their way through the pool; while there are any, every append must queue behind them.
         self._preparing = 0
         self._turn: asyncio.Lock | None = None
@@ -169,11 +170,11 @@ class Partition:
 
     def add_waiter(self, waiter: Delayed[Any]) -> None:
         """Poke this waiter on every progress from now on."""
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
 
     def remove_waiter(self, waiter: Delayed[Any]) -> None:
         """Forget a waiter; unknown ones are fine."""
-        self._waiters.discard(waiter)
+        self._waiters.pop(waiter, None)
 
     def _advance_high_watermark(self, appended_bytes: int) -> None:
         # The only replica in sync is this one: what it holds is replicated.

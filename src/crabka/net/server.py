@@ -27,7 +27,8 @@ class Server:
         self.dispatch = dispatch
         self.limits = limits or ConnectionLimits()
         self.listener_name = listener_name
-        self.connections: set[ServerConnection] = set()
+        # In the order of their arrival.
+        self.connections: dict[ServerConnection, None] = {}
         self.tick = 0
         self._network = network
         self._complaints = Complaints()
@@ -82,13 +83,13 @@ class Server:
 
     def register(self, connection: ServerConnection) -> bool:
         """Take a new connection in; False if it must go."""
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._all_gone.clear()
         return not self._closing and len(self.connections) <= self.limits.max_connections
 
     def unregister(self, connection: ServerConnection) -> None:
         """Forget a connection that is closed."""
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         if not self.connections:
             self._all_gone.set()
 
