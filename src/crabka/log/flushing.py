@@ -41,6 +41,14 @@ class FlushPlan(NamedTuple):
 
     def run(self) -> None:
         """Do all fsyncs. May run in a thread; raises OSError."""
+        try:
+            self._sync_all()
+        except FileNotFoundError:
+            # A log that was deleted meanwhile has another name and needs no flush.
+            if self.fs.exists(self.directory):
+                raise
+
+    def _sync_all(self) -> None:
         for path in self.paths:
             self._sync(path)
         if self.active is not None:

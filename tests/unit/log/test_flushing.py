@@ -38,3 +38,12 @@ def test_what_is_not_in_the_plan_may_be_lost() -> None:
     FlushPlan(fs=fs, directory="/data/orders-0", up_to=9, paths=["/data/orders-0/0.log"]).run()
     fs.crash()
     assert fs.listdir("/data/orders-0") == []
+
+
+def test_a_log_that_was_deleted_meanwhile_is_no_failure() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/data/orders-0")
+    plan = FlushPlan(fs=fs, directory="/data/orders-0", up_to=9, paths=[], epochs=b"0\n0\n", names=True)
+    fs.rename("/data/orders-0", "/data/orders-0.x-delete")
+    plan.run()
+    assert fs.listdir("/data") == ["orders-0.x-delete"]
