@@ -40,9 +40,10 @@ def find_batch(
     """Return where the first batch that ends at or after `offset` lies, looking from `position` on.
 
     The header is None when no such batch exists before `end`; the whole answer is None when `read` had to refuse.
+    A position where no batch can begin, from a wrong index, makes the search start over at the begin of the file.
     """
     chunk = b""
-    chunk_start = position
+    chunk_start = start = position
     while position + HEADER_SIZE <= end:
         if position + HEADER_SIZE > chunk_start + len(chunk):
             chunk_start = position
@@ -53,9 +54,14 @@ def find_batch(
             if len(chunk) < HEADER_SIZE:
                 break
         header = parse_header(chunk, position - chunk_start)
+        implausible = header.magic != MAGIC_V2 or header.batch_length < _MIN_BATCH_LENGTH
+        if implausible or (position == start > 0 and header.base_offset > offset):
+            if start == 0:
+                break
+            chunk = b""
+            chunk_start = start = position = 0
+            continue
         if header.base_offset + header.last_offset_delta >= offset:
             return position, header
-        if header.batch_length < _MIN_BATCH_LENGTH:
-            break
         position += header.batch_length + LOG_OVERHEAD
     return end, None

@@ -56,3 +56,12 @@ def test_a_batch_is_found_by_offset() -> None:
 def test_a_search_that_would_wait_says_so() -> None:
     file = file_with(*batches_of(10, 10))
     assert find_batch(lambda _length, _position: None, 0, file.size(), 1) is None
+
+
+@pytest.mark.parametrize("position", [1, 50, len(make_batch()) + 3, 2 * len(make_batch())])
+def test_a_wrong_position_makes_the_search_start_over(position: int) -> None:
+    batches = [make_batch(base_offset=offset) for offset in range(4)]
+    file = file_with(*batches)
+    found = find_batch(file.pread, position, file.size(), 1)
+    assert found is not None
+    assert found[0] == len(batches[0])
