@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from crabka.controller.features import KRAFT_VERSION, SUPPORTED_FEATURES
+from crabka.controller.features import SUPPORTED_FEATURES
 from crabka.controller.outcome import Outcome
 from crabka.ids import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from crabka.metadata.records import (
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 NO_LEADER = -1
 UNFENCED = -1
-# Kafka's controllers and brokers leave kraft.version out of the features that they register.
-_REGISTERED_FEATURES = {name: levels for name, levels in SUPPORTED_FEATURES.items() if name != KRAFT_VERSION}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ def register_controller(_image: MetadataImage, registration: Registration) -> Ou
         ),
         features=tuple(
             ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in _REGISTERED_FEATURES.items()
+            for name, (low, high) in SUPPORTED_FEATURES.items()
         ),
     )
     return Outcome(None, [record])
@@ -82,7 +80,7 @@ def register_broker(image: MetadataImage, registration: Registration, *, broker_
         ),
         features=tuple(
             BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in _REGISTERED_FEATURES.items()
+            for name, (low, high) in SUPPORTED_FEATURES.items()
         ),
         rack=registration.rack,
         fenced=True,

@@ -1,0 +1,60 @@
+"""Small metadata images for tests of decisions, and ways to carry decisions out."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from crabka.controller.brokers import Registration, register_broker, unfence_broker
+from crabka.controller.topics import TopicDefaults, WantedTopic, create_topics
+from crabka.metadata.cluster import Endpoint
+from crabka.metadata.delta import MetadataDelta
+from crabka.metadata.image import MetadataImage
+from crabka.metadata.records import FeatureLevelRecord
+
+
+def applied(image: MetadataImage, records: Iterable[Any]) -> MetadataImage:
+    """Return the image with records applied."""
+    delta = MetadataDelta(image)
+    count = 0
+    for record in records:
+        delta.replay(record)
+        count += 1
+    return delta.apply(image.offset + count, max(1, image.epoch))
+
+
+def registration(node_id: int, log_dirs: Sequence[uuid.UUID] = (), rack: str | None = None) -> Registration:
+    """Return what a broker says of itself; by default it has one log dir."""
+    dirs = log_dirs or (uuid.UUID(int=1000 + node_id),)
+    endpoints = [Endpoint("PLAINTEXT", f"host-{node_id}", 9092, 0)]
+    return Registration(node_id, uuid.UUID(int=node_id), endpoints, dirs, rack)
+
+
+def cluster(*node_ids: int, fenced: Sequence[int] = (), features: dict[str, int] | None = None) -> MetadataImage:
+    """Return an image with brokers at Kafka 4.3's feature levels."""
+    levels = {"metadata.version": 30, **(features or {})}
+    image = applied(MetadataImage(), [FeatureLevelRecord(name=k, feature_level=v) for k, v in levels.items()])
+    for node_id in node_ids:
+        image = applied(image, register_broker(image, registration(node_id), broker_epoch=node_id).records)
+        if node_id not in fenced:
+            image = applied(image, unfence_broker(image, node_id).records)
+    return image
+
+
+def defaults(partition_count: int = 1, replication_factor: int = 1, seed: int | str = 1) -> TopicDefaults:
+    """Return topic defaults with a generator of their own."""
+    rng = random.Random(seed)
+    return TopicDefaults(
+        partition_count=partition_count,
+        replication_factor=replication_factor,
+        rng=rng,
+        new_topic_id=lambda: uuid.UUID(int=rng.getrandbits(128), version=4),
+    )
+
+
+def with_topic(image: MetadataImage, name: str, partition_count: int = 1, replication_factor: int = 1) -> MetadataImage:
+    """Return the image with one more topic."""
+    outcome = create_topics(image, [WantedTopic(name, partition_count, replication_factor)], defaults(seed=name))
+    return applied(image, outcome.records)
