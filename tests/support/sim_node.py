@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -263,7 +264,9 @@ class SimNode:
         answer = self.ask(ApiKey.PRODUCE, version, body).responses[0].partition_responses[0]
         return Produced(int(answer.error_code), answer.base_offset, answer)
 
-    def fetch(self, topic: str, offset: int = 0, *, partition: int = 0, version: int = 12, **options: Any) -> Any:
+    def fetch(
+        self, topic: str | uuid.UUID, offset: int = 0, *, partition: int = 0, version: int = 12, **options: Any
+    ) -> Any:
         """Fetch from one partition and return its row."""
         body = fetch_body([(topic, partition, offset)], version=version, **options)
         return self.ask(ApiKey.FETCH, version, body).responses[0].partitions[0]

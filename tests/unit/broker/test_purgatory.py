@@ -123,7 +123,8 @@ def test_a_failed_completion_belongs_to_the_one_who_waits() -> None:
 def test_a_completion_may_take_its_time(outcome: str) -> None:
     async def main() -> None:
         later: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        future = DelayedFetch(lambda: later, partitions(), 1).start(10)
+        delayed: DelayedFetch[str] = DelayedFetch(lambda: later, partitions(), 1)
+        future = delayed.start(10)
         await asyncio.sleep(1)
         assert not future.done()
         if outcome == "result":

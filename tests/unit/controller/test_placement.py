@@ -39,7 +39,7 @@ def test_too_few_brokers() -> None:
 
 
 def test_all_brokers_fenced() -> None:
-    with pytest.raises(OperationError, match="All brokers are currently fenced."):
+    with pytest.raises(OperationError, match="All brokers are currently fenced"):
         place(cluster(1, fenced=[1]), 1, 1)
 
 

@@ -23,6 +23,13 @@ from tests.support.images import applied, cluster, defaults, with_topic
 from tests.support.metadata_logs import SINGLE, segments, stored_records
 
 
+OTHER_CHARACTERS = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+TOO_FEW_BROKERS = (
+    "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because "
+    "only 1 broker(s) are registered."
+)
+
+
 def refused(image: MetadataImage, topic: WantedTopic) -> tuple[ErrorCode, str | None]:
     outcome = create_topics(image, [topic], defaults())
     assert outcome.records == []
@@ -80,10 +87,7 @@ def _two_dirs_registration() -> list[Any]:
     [
         ("", "Topic name is invalid: the empty string is not allowed"),
         ("..", "Topic name is invalid: '.' or '..' is not allowed"),
-        (
-            "a b",
-            "Topic name is invalid: 'a b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'",
-        ),
+        ("a b", f"Topic name is invalid: 'a b' {OTHER_CHARACTERS}"),
     ],
 )
 def test_illegal_names(name: str, message: str) -> None:
@@ -121,8 +125,7 @@ def test_names_that_would_share_a_metric() -> None:
         (
             WantedTopic("t", 1, 2),
             ErrorCode.invalid_replication_factor,
-            "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because "
-            "only 1 broker(s) are registered.",
+            TOO_FEW_BROKERS,
         ),
         (
             WantedTopic("t", MAX_PARTITIONS_PER_REQUEST + 1, 1),

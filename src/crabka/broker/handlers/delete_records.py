@@ -37,7 +37,7 @@ async def handle(context: BrokerContext, request: Request) -> Any:
             "DeleteRecordsTopicResult",
             name=name,
             partitions=[
-                _row(types, _Trimmed(row.index, ErrorCode.kafka_storage_error) if row.log_dir in offline else row)
+                _row(types, _Trimmed(row.partition, ErrorCode.kafka_storage_error) if row.log_dir in offline else row)
                 for row in rows
             ],
         )
@@ -49,7 +49,7 @@ async def handle(context: BrokerContext, request: Request) -> Any:
 class _Trimmed(NamedTuple):
     """What came of one partition; `log_dir` is where its new start has to be written down."""
 
-    index: int
+    partition: int
     error_code: ErrorCode
     low_watermark: int = INVALID_LOW_WATERMARK
     log_dir: str | None = None
@@ -58,7 +58,7 @@ class _Trimmed(NamedTuple):
 def _row(types: MessageTypes, trimmed: _Trimmed) -> Any:
     return types.new(
         "DeleteRecordsPartitionResult",
-        partition_index=trimmed.index,
+        partition_index=trimmed.partition,
         low_watermark=trimmed.low_watermark,
         error_code=trimmed.error_code,
     )

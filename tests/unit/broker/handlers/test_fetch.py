@@ -196,7 +196,7 @@ def transactional(node: SimNode, topic: str) -> SimNode:
     """A partition with an aborted transaction at 0..1, a plain record at 2 and an open transaction from 3 on."""
     log = node.context.partitions.by_name(topic, 0).log
     options: dict[str, Any] = {"transactional": True, "producer_epoch": 0, "base_sequence": 0}
-    epoch = {"leader_epoch": 0, "now_ms": node.clock.now_ms()}
+    epoch: dict[str, Any] = {"leader_epoch": 0, "now_ms": node.clock.now_ms()}
     log.append_as_leader(memoryview(batch(b"aborted", producer_id=5, **options)), **epoch)
     marker = build_end_transaction_batch(
         EndTransactionMarker(committed=False, coordinator_epoch=0), producer_id=5, producer_epoch=0, timestamp=0
