@@ -6,7 +6,6 @@ import base64
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,7 +97,8 @@ def _read(bootstrap_servers: str, topic: str, partition: int, isolation: str) ->
 
 def _row(message: Message) -> list[Any]:
     kind, timestamp = message.timestamp()
-    headers = [[name, _text(value)] for name, value in message.headers() or []]
+    given: Any = message.headers() or []
+    headers = [[name, _text(value)] for name, value in given]
     type_name = "CreateTime" if kind == TIMESTAMP_CREATE_TIME else "LogAppendTime"
     return [
         message.offset(),
