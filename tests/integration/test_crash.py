@@ -28,8 +28,8 @@ pytestmark = [
 PARTITIONS = 3
 LOADS: dict[str, dict[str, object]] = {
     "idempotent": {"enable.idempotence": True, "acks": "all", "linger.ms": 1, "batch.num.messages": 50},
-    # Without retries a record that failed may be there or not, but never twice.
-    "leader-acks": {"acks": 1, "retries": 0, "linger.ms": 1, "batch.num.messages": 50, "message.timeout.ms": 5000},
+    # Without retries a record that failed may be there or not, but never twice; order needs one request in flight.
+    "leader-acks": {"acks": 1, "retries": 0, "max.in.flight": 1, "linger.ms": 1, "message.timeout.ms": 5000},
 }
 
 
