@@ -118,6 +118,10 @@ class LogShrinking(LogState):
                 # A log is never without a segment, and the new one must know where the log ends.
                 self._roll(now_ms)
             dropped = self._segments.drop_first(count)
+            first = self._segments.first
+            if first.is_active or first in self._unsynced:
+                # Its name must not be lost while the names behind it survive.
+                self._context.fs.fsync_dir(self.path)
             self._unsynced = [segment for segment in self._unsynced if segment not in dropped]
             self._delete_segments(dropped, now_ms)
             for segment in dropped:

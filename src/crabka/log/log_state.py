@@ -130,6 +130,9 @@ class LogState:
         if self._active.size == 0 and self._active.base_offset == base_offset:
             return self._active
         with self._storage_errors():
+            if len(self._segments) == 1:
+                # Were only the next segment's name to survive a power cut, the log would seem to start there.
+                self._context.fs.fsync_dir(self.path)
             self._active.seal()
             self._unsynced.append(self._active)
             self._take_snapshot(base_offset)

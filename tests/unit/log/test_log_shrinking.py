@@ -9,7 +9,9 @@ from kio.schema.errors import ErrorCode
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError
 from crabka.log.partition_log import PartitionLog
+from crabka.testing import MemoryFileSystem
 from tests.support.logs import (
+    LOG_DIR,
     LOG_PATH,
     NOW_MS,
     ProducerFields,
@@ -160,3 +162,17 @@ def test_deleted_files_wait_under_another_name() -> None:
     log.delete_records_before(3)
     log.apply_retention(NOW_MS)
     assert (f"{LOG_PATH}/{0:020d}.log.deleted", NOW_MS + 500) in scheduled
+
+
+def test_the_new_first_segment_has_a_durable_name_before_older_ones_go() -> None:
+    fs = MemoryFileSystem()
+    log = open_test_log(make_context(fs))
+    fs.fsync_dir("/")
+    fs.fsync_dir(LOG_DIR)
+    for _ in range(3):
+        append(log, make_batch())
+        log.roll(NOW_MS)
+    log.delete_records_before(1)
+    log.delete_below_log_start(NOW_MS)
+    fs.crash()
+    assert "00000000000000000001.log" in fs.listdir(LOG_PATH)

@@ -84,3 +84,14 @@ def test_a_failing_disk_is_told_with_its_log_dir() -> None:
         append(log, make_batch())
     assert caught.value.log_dir == LOG_DIR
     assert log.log_end_offset == 0
+
+
+def test_the_first_segment_has_a_durable_name_before_the_second_gets_one() -> None:
+    fs = MemoryFileSystem()
+    log = open_test_log(make_context(fs))
+    fs.fsync_dir("/")
+    fs.fsync_dir(LOG_DIR)
+    append(log, make_batch())
+    log.roll(NOW_MS)
+    fs.crash()
+    assert [name for name in fs.listdir(LOG_PATH) if name.endswith(".log")] == ["00000000000000000000.log"]
