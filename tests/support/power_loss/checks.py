@@ -36,10 +36,11 @@ class NodeCheck:
         """Check everything; the model takes over what was open. Raises InvariantBroken."""
         self._check_topics()
         self._check_no_strangers()
-        for name, state in self._model.existing().items():
-            assert state.topic_id is not None
-            for index in range(state.partitions):
-                self._check_partition(TopicPartition(name, index), state, state.topic_id)
+        for name in self._model.topics:
+            state = actual_state(self._node, name)
+            if state is not None and state.topic_id is not None:
+                for index in range(state.partitions):
+                    self._check_partition(TopicPartition(name, index), state, state.topic_id)
         self._model.synced_ends = {}
 
     # -- metadata --------------------------------------------------------------------------------------------------

@@ -81,8 +81,8 @@ async def produce_forever(machine: Machine, model: Model, author: Author, settin
                         await author.send(producer, topic, state.topic_id, rng.randrange(state.partitions))
                     except CrabkaError as error:
                         machine.trace.note(f"cannot send to {topic}: {error}")
-                if rng.random() < 0.4:
-                    await asyncio.sleep(rng.uniform(0, 0.03))
+                if rng.random() < 0.8:
+                    await asyncio.sleep(rng.uniform(0, 0.04))
         finally:
             await producer.close(flush=False)
 
