@@ -26,6 +26,7 @@ from crabka.broker.producer_ids import ProducerIdAllocator
 from crabka.broker.registration import NodeRegistrar, tell_directories, tell_failed_directories
 from crabka.broker.side_port import SidePort
 from crabka.errors import ConfigError, CrabkaError, StorageError
+from crabka.log.log_dir import LogDir
 from crabka.log.log_manager import LogManager
 from crabka.metadata.configs import ConfigResourceType
 from crabka.quorum.settings import MetadataLogSettings
@@ -58,6 +59,8 @@ class Node:
         self._logs = LogManager(
             runtime, list(config.log_dirs), producer_id_expiration_ms=config.producer_id_expiration_ms
         )
+        # Locked by itself only if it is no log dir as well.
+        self._metadata_dir = LogDir(runtime.fs, config.metadata_log_dir)
         self._listeners = NodeListeners(config, runtime.network)
         self._configs = EffectiveConfigs(config)
         self._quorum: StandaloneQuorum | None = None
@@ -96,7 +99,7 @@ class Node:
         _refuse_what_is_not_built(config)
         self._logs.subscribe_failures(self._on_dir_failure)
         # Before the metadata is touched: it must not be written by two processes.
-        self._logs.lock()
+        self._lock_dirs()
         quorum = self._quorum = await StandaloneQuorum.open(
             runtime,
             config.metadata_log_dir,
@@ -164,9 +167,18 @@ class Node:
         quorum, self._quorum = self._quorum, None
         if quorum is None:
             self._logs.unlock()
-            return
-        await self._logs.shutdown(self._broker_epoch)
-        await quorum.close()
+        else:
+            await self._logs.shutdown(self._broker_epoch)
+            await quorum.close()
+        self._metadata_dir.close()
+
+    def _lock_dirs(self) -> None:
+        self._logs.lock()
+        if self._config.metadata_log_dir not in self._config.log_dirs:
+            try:
+                self._metadata_dir.open()
+            except OSError as error:
+                raise StorageError(self._metadata_dir.path, f"cannot be locked: {error}") from error
 
     def _on_metadata(self, context: BrokerContext, delta: MetadataDelta, image: MetadataImage) -> None:
         if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):

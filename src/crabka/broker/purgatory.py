@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from crabka.protocol.error_codes import ErrorCode
+
 if TYPE_CHECKING:
     from crabka.broker.partition import Partition
 
@@ -105,18 +107,32 @@ class DelayedFetch(Delayed[T]):
 
 
 class DelayedProduce(Delayed[T]):
-    """A produce with acks=all: it completes once every partition's high watermark passed its records."""
+    """A produce with acks=all: it completes once every partition's high watermark passed its records.
 
-    __slots__ = ("_required",)
+    After completion `failures` tells of the partitions where that did not happen, and why.
+    """
+
+    __slots__ = ("_abandoned", "_required")
 
     def __init__(self, complete: Completion[T], required: dict[Partition, int]) -> None:
         super().__init__(complete, required)
         self._required = required
+        self._abandoned: set[Partition] = set()
+
+    @property
+    def failures(self) -> dict[Partition, ErrorCode]:
+        """Return the partitions whose records are not known to be replicated."""
+        return {
+            **dict.fromkeys(self._required, ErrorCode.request_timed_out),
+            **dict.fromkeys(self._abandoned, ErrorCode.not_leader_or_follower),
+        }
 
     def progressed(self, partition: Partition, appended_bytes: int) -> None:
         """Forget the partition once its records are replicated, or at once if it is no longer led here."""
         required = self._required.get(partition)
         if required is not None and (appended_bytes < 0 or partition.log.high_watermark >= required):
             del self._required[partition]
+            if appended_bytes < 0:
+                self._abandoned.add(partition)
         if not self._required:
             self.trigger()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from crabka.broker.node import Node
+from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError, StorageError
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultyFileSystem, disk_failure
@@ -86,6 +87,20 @@ def test_a_second_node_on_the_same_dirs_touches_nothing(node: SimNode) -> None:
     node.create_topic("t")
     node.restart()  # the first one still holds its lock and stops cleanly
     assert node.produce("t", batch(b"a")).error_code == ErrorCode.none
+
+
+def test_a_metadata_dir_of_its_own_is_locked_too() -> None:
+    with SimNode({"metadata.log.dir": "/meta"}) as node:
+        node.create_topic("t")
+        other, _ = ServerConfig.from_properties({**node.config.static, "log.dirs": "/elsewhere"})
+
+        async def begin() -> None:
+            await Node(other, node.runtime).start()
+
+        with pytest.raises(ConfigError, match="/meta is locked by another process"):
+            node.run(begin())
+        node.restart()
+        assert "t" in node.context.image.topics.by_name
 
 
 def test_a_port_in_use_stops_the_start_and_gives_everything_back() -> None:

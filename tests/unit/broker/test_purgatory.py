@@ -10,6 +10,7 @@ import pytest
 
 from crabka.broker.partition import LEADERSHIP_LOST
 from crabka.broker.purgatory import Delayed, DelayedFetch, DelayedProduce
+from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
 
 
@@ -156,6 +157,7 @@ def test_a_produce_waits_for_every_high_watermark() -> None:
         second.log.high_watermark = 9
         produce.progressed(second, 100)
         assert await future == "safe"
+        assert produce.failures == {}
 
     in_loop(main)
 
@@ -167,6 +169,20 @@ def test_a_produce_does_not_wait_for_a_partition_that_is_gone() -> None:
         future = produce.start(60_000)
         produce.progressed(partition, LEADERSHIP_LOST)
         assert await future == "told"
+        assert produce.failures == {partition: ErrorCode.not_leader_or_follower}
+
+    in_loop(main)
+
+
+def test_a_produce_that_waited_in_vain_tells_where() -> None:
+    async def main() -> None:
+        first, second = partitions(2)
+        produce = DelayedProduce(lambda: "late", {first: 5, second: 3})
+        future = produce.start(100)
+        second.log.high_watermark = 3
+        produce.progressed(second, 100)
+        assert await future == "late"
+        assert produce.failures == {first: ErrorCode.request_timed_out}
 
     in_loop(main)
 

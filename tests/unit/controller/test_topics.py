@@ -22,7 +22,6 @@ from crabka.protocol.error_codes import ErrorCode
 from tests.support.images import applied, cluster, defaults, with_topic
 from tests.support.metadata_logs import SINGLE, segments, stored_records
 
-
 OTHER_CHARACTERS = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
 TOO_FEW_BROKERS = (
     "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because "

@@ -1,7 +1,6 @@
 """Metadata (3): brokers, topics and partitions; creates topics that are missing if it may.
 
-A null topic list asks for everything (an empty one in version 0). From version 10 topics may be named by id, from
-version 12 the name may be left out then.
+A null topic list asks for everything (an empty one in version 0). From version 12 topics may be named by id.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from crabka.broker.cluster_view import (
     offline_replicas,
     partition_error,
 )
+from crabka.controller.brokers import NO_LEADER
 from crabka.controller.topic_names import is_legal_topic_name
 from crabka.ids import ZERO_UUID
 from crabka.protocol.apis import response_types
@@ -32,11 +32,16 @@ if TYPE_CHECKING:
     from crabka.protocol.apis import MessageTypes
 
 
+_FIRST_VERSION_WITH_IDS = 12
+
+
 async def handle(context: BrokerContext, request: Request) -> Any:
     """Describe the asked topics, after creating missing ones if the request and the node allow it."""
     types = response_types(request.api_key, request.version)
     body = request.body
     errors: dict[str, ErrorCode] = {}
+    if request.version < _FIRST_VERSION_WITH_IDS and _names_by_id(body):
+        return _refusal(types, body)
     names = _missing_names(context, body)
     if names and getattr(body, "allow_auto_topic_creation", True) and context.config.auto_create_topics_enable:
         errors = await create_missing_topics(context, names)
@@ -61,6 +66,37 @@ async def handle(context: BrokerContext, request: Request) -> Any:
         topics=rows,
         cluster_authorized_operations=CLUSTER_OPERATIONS if with_cluster_operations else UNASKED_OPERATIONS,
         error_code=ErrorCode.none,
+    )
+
+
+def _names_by_id(body: Any) -> bool:
+    """Tell whether topics are asked for by id; versions 10 and 11 have the field, but must not use it."""
+    return any(
+        topic.name is None or getattr(topic, "topic_id", None) not in (None, ZERO_UUID) for topic in body.topics or ()
+    )
+
+
+def _refusal(types: MessageTypes, body: Any) -> Any:
+    rows = [
+        types.new(
+            "MetadataResponseTopic",
+            error_code=ErrorCode.invalid_request,
+            name=topic.name or "",
+            topic_id=topic.topic_id,
+            is_internal=False,
+            partitions=(),
+            topic_authorized_operations=UNASKED_OPERATIONS,
+        )
+        for topic in body.topics
+    ]
+    return types.message(
+        throttle_time=0,
+        brokers=(),
+        cluster_id=None,
+        controller_id=NO_LEADER,
+        topics=rows,
+        cluster_authorized_operations=UNASKED_OPERATIONS,
+        error_code=ErrorCode.invalid_request,
     )
 
 

@@ -106,9 +106,11 @@ class _Produce:
             return (pack_produce_response(request.version, request.correlation_id, topics),)
 
         def answer() -> Frame:
-            return (pack_produce_response(request.version, request.correlation_id, topics),)
+            told = _with_failures(topics, delayed.failures) if delayed.failures else topics
+            return (pack_produce_response(request.version, request.correlation_id, told),)
 
-        return DelayedProduce(answer, self._waiting).start(request.body.timeout_ms)
+        delayed = DelayedProduce(answer, self._waiting)
+        return delayed.start(request.body.timeout_ms)
 
     async def finish_later(self, topics: list[ProduceTopicResult]) -> Frame | None:
         """Wait for the pool, then finish."""
@@ -167,6 +169,23 @@ class _Produce:
             record_errors=getattr(error, "record_errors", ()),
             error_message=error.message or error_message(error.error_code),
         )
+
+
+def _with_failures(topics: list[ProduceTopicResult], failures: dict[Partition, ErrorCode]) -> list[ProduceTopicResult]:
+    """Return the results with the errors of partitions whose records are not known to be replicated."""
+    codes = {(name, partition.index): code for partition, code in failures.items() for name in _names_of(partition)}
+
+    def told(topic: ProduceTopicResult, row: ProducePartitionResult) -> ProducePartitionResult:
+        code = codes.get((topic.name, row.partition)) or codes.get((topic.topic_id, row.partition))
+        if code is None or row.error_code != _NONE:
+            return row
+        return ProducePartitionResult(row.partition, int(code), -1, error_message=error_message(code))
+
+    return [topic._replace(partitions=[told(topic, row) for row in topic.partitions]) for topic in topics]
+
+
+def _names_of(partition: Partition) -> tuple[object, object]:
+    return partition.topic, partition.topic_id
 
 
 def _require_success(topics: list[ProduceTopicResult]) -> None:

@@ -91,6 +91,14 @@ def test_topics_are_found_by_id(node: SimNode) -> None:
     )
 
 
+@pytest.mark.parametrize("version", [10, 11])
+def test_ids_are_refused_before_version_12(node: SimNode, version: int) -> None:
+    topic_id = node.create_topic("t").topic_id
+    rows = [row("MetadataRequestTopic", name=None, topic_id=topic_id)]
+    answer = ask(node, version=version, topics=rows)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.invalid_request]
+
+
 def test_allowed_operations_are_told_only_on_request(node: SimNode) -> None:
     node.create_topic("t")
     silent = ask(node, "t", version=10)

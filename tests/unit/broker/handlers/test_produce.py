@@ -128,6 +128,19 @@ def test_too_few_replicas_refuse_only_acks_all(node: SimNode, topic: str) -> Non
     assert node.produce(topic, batch(b"a"), acks=1).error_code == ErrorCode.none
 
 
+@pytest.mark.parametrize("version", [9, 13])
+def test_records_that_are_not_replicated_in_time_are_told(
+    node: SimNode, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = node.context.partitions.by_name(topic, 0)
+    monkeypatch.setattr(partition.log, "set_high_watermark", lambda _offset: None)  # a follower lags
+    started = node.loop.time()
+    told = node.produce(topic, batch(b"a"), version=version, topic_id=partition.topic_id, timeout=300)
+    assert told[:2] == (ErrorCode.request_timed_out, -1)
+    assert 0.3 <= node.loop.time() - started < 0.4
+    assert node.produce(topic, batch(b"a"), acks=1)[:2] == (ErrorCode.none, 1)
+
+
 def test_one_bad_partition_does_not_spoil_the_others(node: SimNode) -> None:
     node.create_topic("t", 2)
     rows = [
