@@ -35,7 +35,7 @@ run: $(STAMP) ## Start a broker and show it at work (ONCE=1 stops after the tour
 	@$(BIN)/python -m crabka.cli.story $(if $(ONCE),--once) $(ARGS)
 
 test: lint ## Lint, types and all tests but the soak (ARGS=... is passed to pytest)
-	$(BIN)/python -m pytest -n $(WORKERS) --durations=10 $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 $(ARGS)
 
 soak: $(STAMP) ## The tests with large numbers: more crashes, frames, seeds and connections
 	CRABKA_SOAK=1 $(BIN)/python -m pytest -v --timeout=7200 $(ARGS)
@@ -55,7 +55,7 @@ format: $(STAMP) ## Format the code and apply ruff's safe fixes
 
 coverage: $(STAMP) ## Line coverage: at least 95 % of the pure packages, 85 % of everything
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 	$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --fail-under=85; all=$$?; \
 	echo "pure packages:"; $(BIN)/coverage report --fail-under=95 --include='$(PURE)' && exit $$all
