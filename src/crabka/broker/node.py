@@ -189,14 +189,14 @@ class Node:
             )
 
     def _on_dir_failure(self, log_dir: str, _lost: list[TopicPartition]) -> None:
-        self._partitions.take_offline(log_dir)
+        lost = self._partitions.take_offline(log_dir)
         if log_dir == self._config.metadata_log_dir:
             self._fail(StorageError(log_dir, "the log dir of the metadata is lost"))
         elif not self._logs.online_dirs:
             self._fail(StorageError(log_dir, "the last log dir is lost"))
         elif self._serving:
             writer = self.context.metadata_writer
-            self._in_background(tell_failed_directories(writer, self._config.node_id, self._logs))
+            self._in_background(tell_failed_directories(writer, self._config.node_id, self._logs, lost))
 
     def _in_background(self, change: Coroutine[Any, Any, None]) -> None:
         """Run a change of the metadata that nobody waits for. If it fails the quorum is dead, and `failed` tells."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.broker.metadata_writer import MetadataWriter
+    from crabka.broker.partition import Partition
     from crabka.broker.partitions import PartitionRegistry
     from crabka.config.server import ServerConfig
     from crabka.ids import DirectoryId
@@ -65,15 +66,24 @@ async def tell_directories(
     writer: MetadataWriter, node_id: int, logs: LogManager, partitions: PartitionRegistry
 ) -> None:
     """Record in which log dir each partition lies, where the metadata does not know it yet (KIP-858)."""
-    directories = {log_dir: logs.directory_id(log_dir) for log_dir in logs.online_dirs}
+    await _assign(writer, node_id, logs, list(partitions))
+
+
+async def tell_failed_directories(
+    writer: MetadataWriter, node_id: int, logs: LogManager, lost: Sequence[Partition] = ()
+) -> None:
+    """Record which log dirs of the node still work; partitions in the others lose their leader (KIP-858).
+
+    `lost` lay in a dir that just failed. The metadata may not know that yet, and must not take them for new ones.
+    """
+    await _assign(writer, node_id, logs, lost)
+    await writer.submit(lambda image: keep_directories(image, node_id, logs.online_directory_ids))
+
+
+async def _assign(writer: MetadataWriter, node_id: int, logs: LogManager, partitions: Sequence[Partition]) -> None:
     placements = [
         (partition.topic_id, partition.index, directory)
         for partition in partitions
-        if (directory := directories.get(partition.log.log_dir)) is not None
+        if (directory := logs.directory_id(partition.log.log_dir)) is not None
     ]
     await writer.submit(lambda image: assign_directories(image, node_id, placements))
-
-
-async def tell_failed_directories(writer: MetadataWriter, node_id: int, logs: LogManager) -> None:
-    """Record which log dirs of the node still work; partitions in the others lose their leader (KIP-858)."""
-    await writer.submit(lambda image: keep_directories(image, node_id, logs.online_directory_ids))

@@ -19,6 +19,14 @@ def placement(node: SimNode) -> dict[int, str]:
     return {partition.index: partition.log.log_dir for partition in node.context.partitions}
 
 
+def places(node: SimNode) -> dict[tuple[str, int], str]:
+    return {(partition.topic, partition.index): partition.log.log_dir for partition in node.context.partitions}
+
+
+def min_index(before: dict[tuple[str, int], str], log_dir: str) -> int:
+    return min(index for (topic, index), path in before.items() if (topic, path) == ("t", log_dir))
+
+
 def test_a_topic_of_the_same_name_starts_empty(node: SimNode) -> None:
     first = node.create_topic("t").topic_id
     node.produce("t", batch(b"old"))
@@ -116,6 +124,26 @@ def test_after_a_dir_failed_its_partitions_are_offline_and_the_others_work() -> 
         assert node.produce("t", batch(b"a"), partition=lost).error_code == ErrorCode.kafka_storage_error
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_a_dir_that_fails_before_it_was_told_loses_no_data(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def say_nothing(*_args: object) -> None:
+        return None
+
+    with two_dirs() as node:
+        if not told:
+            monkeypatch.setattr("crabka.broker.node.tell_directories", say_nothing)
+        node.create_topic("t", 2)
+        lost = next(index for index, path in placement(node).items() if path == "/d2")
+        node.produce("t", batch(b"kept"), partition=lost)
+        node.fail_dir("/d2")
+        grown = row("CreatePartitionsTopic", name="t", count=3, assignments=None)
+        node.ask(ApiKey.CREATE_PARTITIONS, 3, topics=[grown], timeout=1000, validate_only=False)
+        assert node.produce("t", batch(b"a"), partition=lost).error_code == ErrorCode.kafka_storage_error
+        assert describe(node)[lost] == LOST
+        node.restart()
+        assert node.values("t", lost) == [b"kept"]
+
+
 def test_new_partitions_go_to_the_dirs_that_work() -> None:
     with two_dirs() as node:
         node.fail_dir("/d2")
@@ -170,14 +198,18 @@ def test_a_deleted_topic_is_forgotten_in_a_failed_dir_too() -> None:
 
 def test_a_log_that_was_never_made_is_made_in_its_dir() -> None:
     with two_dirs() as node:
-        node.create_topic("t", 2)
+        node.create_topic("t", 4)
+        node.create_topic("u", 4)
         node.advance(10)
-        before = placement(node)
+        before = places(node)
         node.stop()
-        for index, path in before.items():
-            node.memory.rmtree(f"{path}/t-{index}")
+        # Left to itself, the node would put new logs into the emptier dir.
+        kept = {name for name, path in before.items() if path == "/d1"} - {("t", min_index(before, "/d1"))}
+        for (topic, index), path in before.items():
+            if (topic, index) not in kept:
+                node.memory.rmtree(f"{path}/{topic}-{index}")
         node.start()
-        assert placement(node) == before
+        assert places(node) == before
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -102,8 +102,9 @@ def test_a_cancelled_request_stops_waiting() -> None:
         completions: list[int] = []
         future = DelayedFetch(lambda: completions.append(1), [partition], 1).start(1000)
         future.cancel()
-        await asyncio.sleep(2)
+        await asyncio.sleep(0)
         assert not partition.waiters
+        await asyncio.sleep(2)
         assert completions == []
 
     in_loop(main)

@@ -45,6 +45,7 @@ def test_without_acks_there_is_no_answer(node: SimNode, topic: str) -> None:
 def test_without_acks_a_failure_closes_the_connection(node: SimNode, topic: str, name: str, records: bytes) -> None:
     with pytest.raises(ConnectionResetError):
         node.ask(ApiKey.PRODUCE, 9, produce_body(name, records, acks=0))
+    assert node.loop.time() < 1  # long before idle connections are cut
     assert node.produce(topic, batch(b"next")).error_code == ErrorCode.none
 
 
