@@ -149,7 +149,7 @@ class Administrator:
             configs = self._rng.choice([{}, SYNCED, LASTING_TOPICS["rolling"]])
             await self._create(cluster, name, self._rng.randrange(1, 4), configs)
             return
-        match self._rng.randrange(8):
+        match self._rng.randrange(10):
             case 0 | 1:
                 await self._change(name, None, Admin(cluster, 3_000).delete_topics([name]))
             case 2:
@@ -159,6 +159,8 @@ class Administrator:
                 await self._alter_config(cluster, self._rng.choice([name, *LASTING_TOPICS]))
             case 4 | 5:
                 await self._delete_records(cluster, self._rng.choice([name, *LASTING_TOPICS]))
+            case 6:
+                await self._replace(cluster, name, state)
             case _:
                 await self._write_some(cluster, name, state)
 
@@ -173,6 +175,17 @@ class Administrator:
             self._model.topics[name] = [TopicState(created.topic_id, partitions, configs)]
 
         await self._change(name, TopicState(None, partitions, configs), create())
+
+    async def _replace(self, cluster: Cluster, name: str, state: TopicState) -> None:
+        """Trim and delete a topic and create one of the same name, which must know nothing of the first."""
+        await self._write_some(cluster, name, state)
+        await self._delete_records(cluster, name)
+        await self._change(name, None, Admin(cluster, 3_000).delete_topics([name]))
+        if self._model.state(name) is None:
+            await self._create(cluster, name, state.partitions, dict(state.configs))
+            created = self._model.state(name)
+            if created is not None:
+                await self._write_some(cluster, name, created)
 
     async def _add_partition(self, cluster: Cluster, name: str) -> None:
         state = self._model.state(name)
@@ -251,7 +264,7 @@ class Administrator:
         """Find out what became of a change: wait until nothing of it can be under way, then look."""
         while True:
             generation = self._machine.generation
-            await asyncio.sleep(2)
+            await asyncio.sleep(0.5)
             if self._machine.node is not None and self._machine.generation == generation:
                 self._model.settle(name, actual_state(self._machine.node, name))
                 return

@@ -101,7 +101,8 @@ class Machine:
         if self._died.is_set():
             self._starting.cancel()
             return False
-        await self._starting
+        failure = self._starting.exception()
+        self.trace.require(failure is None, "the node starts", repr(failure))
         self.node = node
         self.trace.note("node serves")
         return True
