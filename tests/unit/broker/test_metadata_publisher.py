@@ -144,6 +144,22 @@ def test_a_dir_that_fails_before_it_was_told_loses_no_data(told: bool, monkeypat
         assert node.values("t", lost) == [b"kept"]
 
 
+def test_no_empty_log_takes_the_place_of_a_lost_one_before_the_metadata_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def say_nothing(*_args: object) -> None:
+        return None
+
+    with two_dirs() as node:
+        for name in ("tell_directories", "tell_failed_directories"):
+            monkeypatch.setattr(f"crabka.broker.node.{name}", say_nothing)
+        node.create_topic("t", 2)
+        lost = next(index for index, path in placement(node).items() if path == "/d2")
+        node.fail_dir("/d2")
+        grown = row("CreatePartitionsTopic", name="t", count=3, assignments=None)
+        node.ask(ApiKey.CREATE_PARTITIONS, 3, topics=[grown], timeout=1000, validate_only=False)
+        assert node.produce("t", batch(b"a"), partition=lost).error_code == ErrorCode.kafka_storage_error
+        assert node.produce("t", batch(b"a"), partition=2).error_code == ErrorCode.none
+
+
 def test_new_partitions_go_to_the_dirs_that_work() -> None:
     with two_dirs() as node:
         node.fail_dir("/d2")
