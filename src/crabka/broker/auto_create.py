@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from crabka.broker.context import BrokerContext
+    from crabka.config.server import ServerConfig
     from crabka.controller.outcome import Outcome
     from crabka.controller.topics import TopicCreation
     from crabka.metadata.image import MetadataImage
@@ -27,12 +28,43 @@ def topic_defaults(context: BrokerContext) -> TopicDefaults:
     )
 
 
+def wanted_topic(config: ServerConfig, name: str) -> WantedTopic:
+    """Return a topic as it shall be made: internal ones have counts and settings of their own, as in Kafka."""
+    match name:
+        case "__consumer_offsets":
+            return WantedTopic(
+                name,
+                config.offsets_topic_num_partitions,
+                config.offsets_topic_replication_factor,
+                configs={
+                    "compression.type": "producer",
+                    "cleanup.policy": "compact",
+                    "segment.bytes": str(config.offsets_topic_segment_bytes),
+                },
+            )
+        case "__transaction_state":
+            return WantedTopic(
+                name,
+                config.transaction_state_log_num_partitions,
+                config.transaction_state_log_replication_factor,
+                configs={
+                    "compression.type": "uncompressed",
+                    "cleanup.policy": "compact",
+                    "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                    "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                    "unclean.leader.election.enable": "false",
+                },
+            )
+        case _:
+            return WantedTopic(name)
+
+
 async def create_missing_topics(context: BrokerContext, names: Iterable[str]) -> dict[str, ErrorCode]:
     """Create topics with default settings; return the errors of those that could not be created.
 
     A topic that somebody else created meanwhile is no error.
     """
-    wanted = [WantedTopic(name) for name in dict.fromkeys(names) if is_legal_topic_name(name)]
+    wanted = [wanted_topic(context.config, name) for name in dict.fromkeys(names) if is_legal_topic_name(name)]
     if not wanted:
         return {}
 
