@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.log_levels import logger_levels
@@ -12,9 +13,9 @@ from crabka.config.resolve import (
     describe_client_metrics_configs,
 )
 from crabka.config.server import topic_default_values
-from crabka.config.topic import TopicConfig, parse_topic_overrides, topic_fields
+from crabka.config.topic import TOPIC_KEYS, TopicConfig, parse_topic_overrides, topic_fields
 from crabka.controller.topic_names import require_legal_topic_name
-from crabka.errors import OperationError
+from crabka.errors import ConfigError, OperationError
 from crabka.metadata.configs import ConfigResourceType
 from crabka.protocol.error_codes import ErrorCode
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
     from crabka.config.server import ServerConfig
     from crabka.metadata.image import MetadataImage
+
+log = logging.getLogger(__name__)
 
 CLUSTER_DEFAULT = ""
 
@@ -51,15 +54,21 @@ class EffectiveConfigs:
         layers = broker_layers(self._static, image)
         dynamic = (dict(layers.dynamic_broker), dict(layers.dynamic_default))
         if dynamic != self._dynamic:
-            self._server = layers.effective
-            self._topic_defaults = topic_default_values(self._server)
             self._dynamic = dynamic
+            try:
+                self._server = layers.effective
+            except ConfigError as error:
+                # Each was checked by itself; as in Kafka, together they cannot bring the node down.
+                log.warning("The dynamic settings cannot be used, the last good ones stay in force: %s", error)
+            self._topic_defaults = topic_default_values(self._server)
         return self._server
 
     def topic(self, image: MetadataImage, name: str) -> TopicConfig:
         """Return what the logs of a topic run with."""
         self.server(image)
-        overrides = image.configs.get(ConfigResourceType.TOPIC, name)
+        stored = image.configs.get(ConfigResourceType.TOPIC, name)
+        # Releases before may have stored settings that no longer exist.
+        overrides = {key: value for key, value in stored.items() if key in TOPIC_KEYS}
         return TopicConfig(**topic_fields({**self._topic_defaults, **parse_topic_overrides(overrides)}))
 
 
