@@ -268,7 +268,6 @@ class SimNode:
         self, topic: str | uuid.UUID, offset: int = 0, *, partition: int = 0, version: int = 12, **options: Any
     ) -> Any:
         """Fetch from one partition and return its row."""
-        version = options.pop("version", 12)
         body = fetch_body([(topic, partition, offset)], version=version, **options)
         return self.ask(ApiKey.FETCH, version, body).responses[0].partitions[0]
 
