@@ -84,7 +84,7 @@ def open_log(
     try:
         loaded = _load_parts(context, path, options)
         if not config.remote_storage_enable:
-            _drop_below(loaded.segments, options.log_start_offset)
+            _drop_below(context.fs, path, loaded.segments, options.log_start_offset)
         if options.clean and not _is_torn(loaded, config, options):
             loaded.recovery_point = loaded.log_end_offset
         else:
@@ -92,7 +92,11 @@ def open_log(
         _settle(context, loaded, config, options)
     except OSError as error:
         raise StorageError(posixpath.dirname(path), f"{topic_partition}: {error}") from error
-    return PartitionLog(context, topic_partition, config, loaded)
+    log = PartitionLog(context, topic_partition, config, loaded)
+    if log.log_end_offset - log.recovery_point >= config.flush_messages:
+        # A kill between write and fsync left records that a producer's repetition would have acknowledged at once.
+        log.flush()
+    return log
 
 
 def _load_parts(context: SegmentContext, path: str, options: OpenOptions) -> LoadedLog:
@@ -120,13 +124,16 @@ def _load_parts(context: SegmentContext, path: str, options: OpenOptions) -> Loa
     )
 
 
-def _drop_below(segments: Segments, log_start_offset: int) -> None:
+def _drop_below(fs: FileSystem, path: str, segments: Segments, log_start_offset: int) -> None:
     """Remove segments wholly below the log start: files that were deleted before a crash may have come back."""
     count = 0
     while count + 1 < len(segments) and segments[count + 1].base_offset <= log_start_offset:
         count += 1
     for segment in segments.drop_first(count):
         segment.delete_now()
+    if count:
+        # The next checkpoint may leave the log start out, since the files tell it: none of these may come back.
+        fs.fsync_dir(path)
 
 
 def _sweep(fs: FileSystem, path: str) -> list[str]:
@@ -213,6 +220,7 @@ def _restart_at(context: SegmentContext, loaded: LoadedLog, config: TopicConfig,
     segment = Segment(context, loaded.path, offset, 0)
     segment.activate(segment.empty_indexes(), config, loaded.now_ms)
     loaded.segments.add(segment)
+    context.fs.fsync_dir(loaded.path)
     loaded.log_end_offset = offset
     loaded.names_dirty = True
     loaded.leader_epochs.truncate_from_end(offset)

@@ -32,6 +32,7 @@ def stopped(count: int = 12, *, clean: bool = True) -> tuple[MemoryFileSystem, P
     """Return a disk with a closed log of `count` batches with two records each, in several segments."""
     fs = MemoryFileSystem()
     fs.makedirs(LOG_DIR)
+    fs.fsync_dir("/")
     log = open_test_log(make_context(fs), SMALL)
     for index in range(count):
         append(log, make_batch(2, value_bytes=40, producer=ProducerFields(1, 0, 2 * index)), leader_epoch=index // 6)
@@ -149,6 +150,32 @@ def test_a_log_that_lost_everything_above_its_start_begins_there() -> None:
     found = reopen(fs, OpenOptions(log_start_offset=3, now_ms=NOW_MS))
     assert (found.log_start_offset, found.log_end_offset) == (3, 3)
     assert append(found, make_batch()) == 3
+
+
+def test_what_the_log_start_took_away_stays_away_after_a_power_cut() -> None:
+    fs, log = stopped()
+    second = log.segment_base_offsets[1]
+    reopen(fs, OpenOptions(clean=True, log_start_offset=second, now_ms=NOW_MS))
+    fs.crash()
+    assert reopen(fs).log_start_offset == second
+
+
+def test_a_log_that_began_anew_keeps_its_start_after_a_power_cut() -> None:
+    fs, _ = stopped(2)
+    fs.open(segment_path(0)).truncate(0)
+    reopen(fs, OpenOptions(log_start_offset=3, now_ms=NOW_MS))
+    fs.crash()
+    assert reopen(fs).log_start_offset == 3
+
+
+def test_records_that_should_have_been_flushed_are_flushed_at_the_opening() -> None:
+    fs, log = stopped(2)
+    handle = fs.open(segment_path(0))
+    handle.pwritev([make_batch(base_offset=log.log_end_offset)], handle.size())
+    found = reopen(fs, OpenOptions(recovery_point=4, now_ms=NOW_MS), TopicConfig(flush_messages=1))
+    assert found.recovery_point == found.log_end_offset == 5
+    fs.crash()
+    assert reopen(fs).log_end_offset == 5
 
 
 def test_a_tiered_log_starts_below_its_files() -> None:
