@@ -6,6 +6,7 @@ Knows directories and files, not open logs. Every method may wait for the disk a
 from __future__ import annotations
 
 import posixpath
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -62,13 +63,19 @@ class LogDirContent:
 class LogDir:
     """A directory named in `log.dirs`."""
 
-    __slots__ = ("_fs", "_lock", "path", "properties")
+    __slots__ = ("_fs", "_gone", "_lock", "_turn", "_writing", "_written", "path", "properties")
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self._fs = fs
         self.path = path
         self.properties: MetaProperties | None = None
         self._lock: File | None = None
+        self._writing = threading.Lock()
+        # Number of the last choice of offsets, and of the choice that each checkpoint file holds.
+        self._turn = 0
+        self._written: dict[str, int] = {}
+        # Logs that are gone while checkpoint files may still tell of them -> the last turn that may have known them.
+        self._gone: dict[TopicPartition, int] = {}
 
     def open(self) -> None:
         """Create the directory if needed and lock it. Raises ConfigError if another process uses it."""
@@ -106,6 +113,8 @@ class LogDir:
             parsed = parse_directory_name(name)
             if parsed is not None and parsed.topic_partition.topic != METADATA_TOPIC:
                 self._sort_in(content, self._path(name), parsed)
+        for offsets in (content.recovery_points, content.high_watermarks, content.log_starts):
+            self._gone.update((each, 0) for each in offsets if each not in content.logs)
         return content
 
     def _sort_in(self, content: LogDirContent, path: str, parsed: LogDirectoryName) -> None:
@@ -123,11 +132,31 @@ class LogDir:
             # Without it everything is checked from the start: slower, never wrong.
             return {}
 
-    def write_checkpoints(self, offsets: CheckpointOffsets) -> None:
-        """Replace the checkpoint files for which there are offsets."""
-        for name, values in zip(CHECKPOINT_NAMES, offsets, strict=True):
-            if values is not None:
-                write_offset_checkpoint(self._fs, self._path(name), values)
+    def next_turn(self) -> int:
+        """Return the number of a choice of offsets that is made now; a later choice has a higher one."""
+        self._turn += 1
+        return self._turn
+
+    def write_checkpoints(self, offsets: CheckpointOffsets, turn: int | None = None) -> None:
+        """Replace the checkpoint files for which there are offsets, unless they hold a later choice already."""
+        turn = self.next_turn() if turn is None else turn
+        with self._writing:
+            for name, values in zip(CHECKPOINT_NAMES, offsets, strict=True):
+                if values is not None and turn > self._written.get(name, 0):
+                    write_offset_checkpoint(self._fs, self._path(name), values)
+                    self._written[name] = turn
+
+    def note_gone(self, topic_partition: TopicPartition) -> None:
+        """Remember that checkpoint files may tell of a log that is not here any more."""
+        self._gone[topic_partition] = self._turn
+
+    def may_tell_of(self, topic_partition: TopicPartition) -> bool:
+        """Return whether checkpoint files may hold offsets of an earlier log of this name."""
+        return topic_partition in self._gone
+
+    def forget_gone(self, turn: int) -> None:
+        """Note that all checkpoint files hold this choice of offsets or a later one."""
+        self._gone = {each: last for each, last in self._gone.items() if last >= turn}
 
     def write_clean_shutdown(self, broker_epoch: int) -> None:
         """Leave the mark of a clean stop."""

@@ -171,10 +171,25 @@ class LogManager:
         if existing is not None:
             return existing
         directory = log_dir if log_dir is not None else self._choose_dir()
+        if self._dirs[directory].may_tell_of(topic_partition):
+            self._forget_gone_logs(directory)
         options = OpenOptions(clean=True, now_ms=self._runtime.clock.now_ms(), topic_id=topic_id)
         log = open_log(self._context, f"{directory}/{topic_partition}", topic_partition, config, options)
         self._logs[topic_partition] = log
         return log
+
+    def _forget_gone_logs(self, path: str) -> None:
+        """Write the checkpoints without logs that are gone: a new one of the same name must not get their offsets.
+
+        Waits for the disk, but only where a topic is created again before the next regular checkpoint.
+        """
+        log_dir = self._dirs[path]
+        turn = log_dir.next_turn()
+        try:
+            log_dir.write_checkpoints(_all_offsets(self._logs_in(path)), turn)
+        except OSError as error:
+            raise StorageError(path, f"cannot write the checkpoints: {error}") from error
+        log_dir.forget_gone(turn)
 
     def _choose_dir(self) -> str:
         online = self.online_dirs
@@ -199,6 +214,7 @@ class LogManager:
         log = self._logs.pop(topic_partition, None)
         if log is None:
             return
+        self._dirs[log.log_dir].note_gone(topic_partition)
         try:
             log.delete(self._runtime.new_uuid(), self._runtime.clock.now_ms())
         except StorageError as error:
@@ -209,6 +225,7 @@ class LogManager:
         log = self._logs.pop(topic_partition, None)
         if log is None:
             return
+        self._dirs[log.log_dir].note_gone(topic_partition)
         try:
             log.close(clean=True)
             name = marked_name(topic_partition, DirectoryKind.STRAY, self._runtime.new_uuid())
@@ -310,16 +327,20 @@ class LogManager:
     async def _save(self, paths: Iterable[str], choose: Callable[[list[PartitionLog]], CheckpointOffsets]) -> None:
         # One after the other: older offsets must never replace newer ones.
         async with self._saving:
-            chosen = {path: choose(self._logs_in(path)) for path in paths if path not in self._offline}
+            online = [path for path in paths if path not in self._offline]
+            chosen = [(self._dirs[path], choose(self._logs_in(path)), self._dirs[path].next_turn()) for path in online]
             writes = [
-                self._runtime.threads.submit(self._dirs[path].write_checkpoints, offsets)
-                for path, offsets in chosen.items()
+                self._runtime.threads.submit(log_dir.write_checkpoints, offsets, turn)
+                for log_dir, offsets, turn in chosen
             ]
-            for path, outcome in zip(chosen, await asyncio.gather(*writes, return_exceptions=True), strict=True):
+            outcomes = await asyncio.gather(*writes, return_exceptions=True)
+            for (log_dir, offsets, turn), outcome in zip(chosen, outcomes, strict=True):
                 if isinstance(outcome, OSError):
-                    self.on_dir_failure(path, outcome)
+                    self.on_dir_failure(log_dir.path, outcome)
                 elif isinstance(outcome, BaseException):
                     raise outcome
+                elif None not in offsets:
+                    log_dir.forget_gone(turn)
 
     def _logs_in(self, path: str) -> list[PartitionLog]:
         return [log for log in self._logs.values() if log.log_dir == path]

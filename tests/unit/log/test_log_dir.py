@@ -86,3 +86,30 @@ def test_a_damaged_checkpoint_counts_as_none() -> None:
     fs.makedirs("/data")
     write_atomic(fs, "/data/recovery-point-offset-checkpoint", b"garbage")
     assert LogDir(fs, "/data").scan().recovery_points == {}
+
+
+def test_an_older_choice_of_offsets_never_replaces_a_later_one() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/data")
+    log_dir = LogDir(fs, "/data")
+    older, later = log_dir.next_turn(), log_dir.next_turn()
+    log_dir.write_checkpoints(CheckpointOffsets(high_watermarks={ORDERS: 2}), later)
+    log_dir.write_checkpoints(CheckpointOffsets({ORDERS: 1}, {ORDERS: 1}), older)
+    content = log_dir.scan()
+    assert (content.recovery_points, content.high_watermarks) == ({ORDERS: 1}, {ORDERS: 2})
+
+
+def test_checkpoints_may_tell_of_logs_that_are_gone_until_they_are_written_without_them() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/data")
+    log_dir = LogDir(fs, "/data")
+    log_dir.write_checkpoints(CheckpointOffsets({ORDERS: 5}, {}, {}))
+    assert not log_dir.may_tell_of(ORDERS)
+    log_dir.scan()
+    assert log_dir.may_tell_of(ORDERS)
+    chosen_before = log_dir.next_turn()
+    log_dir.note_gone(ORDERS)
+    log_dir.forget_gone(chosen_before)
+    assert log_dir.may_tell_of(ORDERS)
+    log_dir.forget_gone(log_dir.next_turn())
+    assert not log_dir.may_tell_of(ORDERS)

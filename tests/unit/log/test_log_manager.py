@@ -262,3 +262,47 @@ def test_a_partition_in_two_dirs_takes_the_second_dir_offline() -> None:
         assert manager.get(partition(0)) is not None
 
     simulate(fs, scenario)
+
+
+def test_a_log_of_the_same_name_inherits_no_offsets_from_a_deleted_one() -> None:
+    fs = MemoryFileSystem()
+
+    async def first(manager: LogManager) -> None:
+        await filled(manager)
+        for log in manager:
+            log.delete_records_before(15)
+        await manager.save_checkpoints()
+        for index in range(4):
+            manager.delete(partition(index))
+            log = manager.create(partition(index), TOPIC_ID, CONFIG)
+            append(log, make_batch(2))
+            log.flush()
+        fs.crash()
+
+    async def second(manager: LogManager) -> None:
+        await manager.load(lambda _topic: CONFIG)
+        assert [(log.log_start_offset, log.log_end_offset) for log in manager] == [(0, 2)] * 4
+        await manager.shutdown()
+
+    simulate(fs, first)
+    simulate(fs, second)
+
+
+def test_a_log_start_outlives_records_that_were_never_flushed() -> None:
+    fs = MemoryFileSystem()
+
+    async def first(manager: LogManager) -> None:
+        await filled(manager, 1)
+        (log,) = manager
+        log.delete_records_before(15)
+        await manager.save_log_starts([log.log_dir])
+        fs.crash()
+
+    async def second(manager: LogManager) -> None:
+        await manager.load(lambda _topic: CONFIG)
+        (log,) = manager
+        assert (log.log_start_offset, log.log_end_offset) == (15, 15)
+        await manager.shutdown()
+
+    simulate(fs, first)
+    simulate(fs, second)
