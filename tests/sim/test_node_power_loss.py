@@ -13,6 +13,6 @@ from tests.support.power_loss.world import run_world
 from tests.support.scale import scaled
 
 
-@pytest.mark.parametrize("run", range(scaled(10, 500)))
+@pytest.mark.parametrize("run", range(scaled(8, 500)))
 def test_no_promise_is_broken_by_kills_and_power_cuts(run: int, rng: random.Random) -> None:
     run_world(rng)

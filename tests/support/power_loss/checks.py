@@ -9,6 +9,7 @@ import uuid
 
 from crabka.broker.node import Node
 from crabka.broker.partition import Partition
+from crabka.errors import CorruptDataError
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import read_offset_checkpoint
 from crabka.log.naming import RECOVERY_POINT_CHECKPOINT
@@ -33,7 +34,7 @@ class NodeCheck:
         self._lossy = lossy
 
     def run(self) -> None:
-        """Check everything; the model takes over what was open. Raises InvariantBroken."""
+        """Check everything; the model takes over what was open. Raises BrokenInvariantError."""
         self._check_topics()
         self._check_no_strangers()
         for name in self._model.topics:
@@ -121,10 +122,18 @@ class NodeCheck:
             )
         synced = self._model.synced_ends.get(where, 0)
         self._require(end >= synced, "fsynced records survive", f"{where} ends at {end}, {synced} was fsynced")
-        checkpoint = read_offset_checkpoint(self._disk, f"{LOG_DIR}/{RECOVERY_POINT_CHECKPOINT}").get(where, 0)
+        checkpoint = self._recovery_points().get(where, 0)
         self._require(
             end >= checkpoint, "fsynced records survive", f"{where} ends at {end}, its recovery point is {checkpoint}"
         )
+
+    def _recovery_points(self) -> dict[TopicPartition, int]:
+        path = f"{LOG_DIR}/{RECOVERY_POINT_CHECKPOINT}"
+        try:
+            return read_offset_checkpoint(self._disk, path)
+        except CorruptDataError as error:
+            self._require(False, "files decode", str(error))
+            raise
 
     def _check_content(
         self, where: TopicPartition, topic_id: uuid.UUID, model: PartitionModel, stored: StoredLog, start: int

@@ -51,6 +51,8 @@ WRITING = frozenset({"open", "makedirs", "rename", "unlink", "rmtree", "fsync_di
 # Cuts may tear a page, a sector, or less.
 BLOCK_SIZES = (64, 512, 4096)
 THREAD_DELAYS_MS = (0.5, 5.0, 60.0)
+# So often is a dead node's cleaning up interrupted; the next node starts much later.
+BURIAL_TURNS = 30
 NODE_PACKAGES = ("/crabka/broker/", "/crabka/net/", "/crabka/quorum/", "/crabka/log/")
 
 
@@ -133,7 +135,7 @@ class Machine:
         if death is Death.POWER:
             self.disk.crash(self.rng, block_bytes=self.rng.choice(BLOCK_SIZES))
         self._died.set()
-        self.loop.call_soon(self._bury)
+        self.loop.call_soon(self._bury, BURIAL_TURNS)
 
     def light_fuse(self, operations: int, death: Death) -> None:
         """Let the node die right before the so-many-th change of its disk from now on."""
@@ -160,11 +162,14 @@ class Machine:
             self.trace.note(f"before {operation} {path}:")
             self.die(death)
 
-    def _bury(self) -> None:
+    def _bury(self, turns: int) -> None:
+        """Cancel what the dead node ran; some of it cleans up, and waits for threads that will never answer."""
         for task in sorted(asyncio.all_tasks(self.loop), key=hash):
             code = getattr(task.get_coro(), "cr_code", None)
             if code is not None and any(package in code.co_filename for package in NODE_PACKAGES):
                 task.cancel()
+        if turns:
+            self.loop.call_soon(self._bury, turns - 1)
 
     def _new_runtime(self, fs: MemoryFileSystem | FaultyFileSystem) -> Runtime:
         runtime = simulated_runtime(

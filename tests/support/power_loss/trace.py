@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 KEPT_LINES = 120
 
 
-class InvariantBroken(AssertionError):
+class BrokenInvariantError(AssertionError):
     """Something that must always be true is not; the name says which invariant, the trace what led there."""
 
     def __init__(self, name: str, message: str, trace: str) -> None:
@@ -32,6 +32,6 @@ class Trace:
         self._lines.append(f"{self._now_s():10.4f}  {event}")
 
     def require(self, condition: bool, name: str, message: str) -> None:
-        """Raise InvariantBroken unless the condition holds."""
+        """Raise BrokenInvariantError unless the condition holds."""
         if not condition:
-            raise InvariantBroken(name, message, "\n".join(self._lines))
+            raise BrokenInvariantError(name, message, "\n".join(self._lines))

@@ -20,7 +20,7 @@ from tests.support.power_loss.machine import CLIENT_HOST, NODE_HOST, Death, Mach
 from tests.support.power_loss.model import Model
 from tests.support.power_loss.trace import Trace
 
-ROUNDS = 5
+ROUNDS = 4
 IDEMPOTENT = ProducerSettings(linger_ms=2, batch_bytes=1500, request_timeout_ms=2_000, delivery_timeout_ms=PATIENT_MS)
 # One request at a time keeps the order where sequences do not.
 LEADER_ONLY = ProducerSettings(
@@ -47,7 +47,7 @@ class World:
         self.model = Model()
 
     async def live(self) -> None:
-        """Run everything. Raises InvariantBroken."""
+        """Run everything. Raises BrokenInvariantError."""
         await self._restart(lossy=False)
         administrator = Administrator(self.machine, self.model)
         await administrator.create_lasting_topics()
