@@ -32,7 +32,7 @@ class ProcessNode:
     @classmethod
     def start(cls, data_dir: str, host: str, port: int, settings: Mapping[str, str]) -> ProcessNode:
         """Start the child and wait until it serves. Raises ConfigError with its last words if it does not."""
-        command = [sys.executable, "-m", "crabka.cli.main", "up", "--data-dir", data_dir]
+        command = [sys.executable, "-m", "crabka.cli", "up", "--data-dir", data_dir]
         command += ["--listen", format_address(host, port)]
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]

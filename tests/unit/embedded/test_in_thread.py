@@ -10,9 +10,10 @@ from crabka.embedded.in_thread import ThreadNode
 
 
 def test_node_serves_until_it_is_stopped(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     node = ThreadNode.start(str(tmp_path), "127.0.0.1", 0, {})
     with SyncAdmin(node.bootstrap_servers) as admin:
         assert admin.describe_cluster().controller_id == 1
     node.stop()
-    assert "crabka-embedded" not in {thread.name for thread in threading.enumerate()}
+    assert set(threading.enumerate()) <= before
     node.stop()
