@@ -13,7 +13,7 @@ from crabka.records.record import Record, decode_records
 from crabka.vfs import read_file
 
 
-class StoredBatch(NamedTuple):
+class BatchOnDisk(NamedTuple):
     """A batch where it lies."""
 
     header: BatchHeader
@@ -24,7 +24,7 @@ class StoredLog:
     """The batches of a log directory. `flaws` says in words what is wrong with the files."""
 
     def __init__(self, fs: FileSystem, path: str) -> None:
-        self.batches: list[StoredBatch] = []
+        self.batches: list[BatchOnDisk] = []
         self.flaws: list[str] = []
         self._fs = fs
         self._path = path
@@ -70,7 +70,7 @@ class StoredLog:
             ends[position] = header.last_offset
             self._end = header.next_offset
             size = header.size_in_bytes
-            self.batches.append(StoredBatch(header, data[position : position + size]))
+            self.batches.append(BatchOnDisk(header, data[position : position + size]))
             position += size
         if position != len(data):
             self.flaws.append(f"{stem}.log ends with {len(data) - position} bytes that are no batch")
