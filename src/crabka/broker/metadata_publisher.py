@@ -91,7 +91,7 @@ class MetadataPublisher:
                 self._logs.on_dir_failure(error.log_dir, error)
                 self._partitions.add_offline(topic.name, topic.topic_id, index)
                 return None
-        partition = Partition(topic.name, index, topic.topic_id, opened)
+        partition = Partition(topic.name, index, topic.topic_id, opened, self._logs.writer(opened.log_dir))
         self._partitions.add(partition)
         return partition
 

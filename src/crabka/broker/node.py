@@ -57,7 +57,10 @@ class Node:
         self._tasks = TaskScope(on_failure=lambda _failure: None)
         self._partitions = PartitionRegistry()
         self._logs = LogManager(
-            runtime, list(config.log_dirs), producer_id_expiration_ms=config.producer_id_expiration_ms
+            runtime,
+            list(config.log_dirs),
+            producer_id_expiration_ms=config.producer_id_expiration_ms,
+            slow_append_ms=config.crabka_slow_append_ms,
         )
         # Locked by itself only if it is no log dir as well.
         self._metadata_dir = LogDir(runtime.fs, config.metadata_log_dir)

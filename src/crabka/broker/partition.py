@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from crabka.errors import OperationError
-from crabka.log.append import prepare_batch
+from crabka.log.append import AppendResult, prepare_batch
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from crabka.broker.purgatory import Delayed
     from crabka.ids import TopicId
-    from crabka.log.append import AppendResult, PreparedBatch
+    from crabka.log.append import PreparedBatch
+    from crabka.log.dir_writer import DirWriter
     from crabka.log.partition_log import PartitionLog
     from crabka.metadata.topics import PartitionImage
     from crabka.ports import Buffer, Threads
@@ -33,7 +34,7 @@ class Partition:
     """State of one hosted partition. Hashed and compared by identity."""
 
     __slots__ = (
-        "_preparing",
+        "_refusal",
         "_turn",
         "_waiters",
         "in_sync_count",
@@ -42,16 +43,19 @@ class Partition:
         "leader_epoch",
         "leader_id",
         "log",
+        "queued",
         "replica_count",
         "topic",
         "topic_id",
+        "writer",
     )
 
-    def __init__(self, topic: str, index: int, topic_id: TopicId, log: PartitionLog) -> None:
+    def __init__(self, topic: str, index: int, topic_id: TopicId, log: PartitionLog, writer: DirWriter) -> None:
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
         self.log = log
+        self.writer = writer
         self.leader_id = -1
         self.leader_epoch = -1
         self.is_leader = False
@@ -59,8 +63,9 @@ class Partition:
         self.replica_count = 0
         # In the order of arrival, which is the order of the answers.
         self._waiters: dict[Delayed[Any], None] = {}
-        # Batches on their way through the pool; while there are any, every append must queue behind them.
-        self._preparing = 0
+        # Batches on their way through a thread; while there are any, every append must queue behind them.
+        self.queued = 0
+        self._refusal = ErrorCode.not_leader_or_follower
         self._turn: asyncio.Lock | None = None
 
     def become(self, image: PartitionImage, *, node_id: int) -> None:
@@ -76,15 +81,19 @@ class Partition:
         self.replica_count = len(image.replicas)
         self.is_leader = image.leader == node_id
         if self.is_leader and new_epoch:
-            self.log.leader_epochs.assign(self.leader_epoch, self.log.log_end_offset)
+            self.log.leader_epochs.assign(self.leader_epoch, self.log.next_append_offset)
         if self.is_leader:
             self._advance_high_watermark(0)
         elif was_leader:
             self.retire()
 
-    def retire(self) -> None:
-        """Stop leading: whoever waits here is answered now, with what can be said then."""
+    def retire(self, refusal: ErrorCode = ErrorCode.not_leader_or_follower) -> None:
+        """Stop leading: whoever waits here is answered now, with what can be said then.
+
+        `refusal` is what appends get that still wait for their turn.
+        """
         self.is_leader = False
+        self._refusal = refusal
         for waiter in tuple(self._waiters):
             waiter.progressed(self, LEADERSHIP_LOST)
 
@@ -93,24 +102,30 @@ class Partition:
         for waiter in tuple(self._waiters):
             waiter.trigger()
 
-    def must_prepare(self, batch_bytes: int, *, validate: bool = False) -> bool:
-        """Return whether a batch has to go through the pool: `append_prepared` instead of `append`.
+    def must_queue(self, batch_bytes: int, header: BatchHeader, *, validate: bool = False) -> bool:
+        """Return whether a batch has to wait for a thread: `append_queued` instead of `append`.
 
-        So has one whose records are to be validated, and one behind others that are on their way.
+        So has one whose records are to be looked at, one for a slow log dir, one after which the log is to be flushed,
+        and one behind others that are on their way.
         """
-        if self._preparing or validate:
+        if self.queued or validate or self.writer.is_slow:
             return True
-        return batch_bytes > MAX_INLINE_PREPARATION_BYTES and self.log.prepares_batches
+        log = self.log
+        if log.prepares_batches and batch_bytes > MAX_INLINE_PREPARATION_BYTES:
+            return True
+        return log.flushes_by_count and log.flush_due(header.last_offset_delta + 1)
 
-    def append_prepared(
+    def append_queued(
         self, threads: Threads, batch: Buffer, header: BatchHeader, now_ms: int, *, validate: bool = False
     ) -> Coroutine[Any, Any, AppendResult]:
-        """Return the append of a batch that is decompressed or rewritten in a thread first.
+        """Return the append of a batch that is prepared, written or flushed in a thread.
 
         The place in the order of appends is taken by this call, not when the coroutine runs. The batch is copied:
-        the frame that it lies in does not live as long. Raises as `append`.
+        the frame that it lies in does not live as long. Raises as `append`, and OperationError (REQUEST_TIMED_OUT)
+        when too much waits for the log dir already.
         """
-        self._preparing += 1
+        self.writer.hold(len(batch))
+        self.queued += 1
         return self._append_in_turn(threads, bytes(batch), header, now_ms, validate=validate)
 
     async def _append_in_turn(
@@ -127,20 +142,41 @@ class Partition:
                         prepare_batch, batch, header, self.log.config, now_ms, validate=validate
                     )
                 self.require_leader()
-                return self.append(batch, header, now_ms, prepared)
+                return await self._append_waiting(batch, header, now_ms, prepared)
         finally:
-            self._preparing -= 1
+            self.queued -= 1
+            self.writer.release(len(batch))
 
-    def append(
-        self, batch: Buffer, header: BatchHeader, now_ms: int, prepared: PreparedBatch | None = None
+    async def _append_waiting(
+        self, batch: bytes, header: BatchHeader, now_ms: int, prepared: PreparedBatch | None
     ) -> AppendResult:
+        """Append in steps, each of which may wait for a thread. The high watermark follows after the last one."""
+        log = self.log
+        pending = log.append_as_leader(
+            batch, leader_epoch=self.leader_epoch, now_ms=now_ms, header=header, prepared=prepared, deferred=True
+        )
+        if isinstance(pending, AppendResult):
+            return pending
+        try:
+            result = await self.writer.append(log, pending)
+        except OperationError:
+            # The log is closed. Why, the partition knows better.
+            self.require_leader()
+            raise
+        self.require_leader()
+        plan = log.begin_flush() if log.flush_due() else None
+        if plan is not None:
+            await self.writer.flush(log, plan)
+        self.require_leader()
+        self._advance_high_watermark(pending.size)
+        return result
+
+    def append(self, batch: Buffer, header: BatchHeader, now_ms: int) -> AppendResult:
         """Append one checked client batch as leader and let the high watermark follow.
 
         Raises OperationError with Kafka's code, StorageError when the disk fails.
         """
-        result = self.log.append_as_leader(
-            batch, leader_epoch=self.leader_epoch, now_ms=now_ms, header=header, prepared=prepared
-        )
+        result = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=now_ms, header=header)
         if not result.duplicate:
             self._advance_high_watermark(len(batch))
         return result
@@ -152,7 +188,7 @@ class Partition:
                 raise OperationError(ErrorCode.fenced_leader_epoch)
             raise OperationError(ErrorCode.unknown_leader_epoch)
         if not self.is_leader:
-            raise OperationError(ErrorCode.not_leader_or_follower)
+            raise OperationError(self._refusal)
 
     def require_min_isr(self) -> None:
         """Raise if an acks=all append would not be as safe as the topic demands.

@@ -99,7 +99,7 @@ class PartitionRegistry:
         for partition in failed:
             self.remove(partition)
             self.add_offline(partition.topic, partition.topic_id, partition.index)
-            partition.retire()
+            partition.retire(ErrorCode.kafka_storage_error)
         return failed
 
     def _absent(self, topic: TopicId | str | None, index: int, unknown: ErrorCode) -> OperationError:

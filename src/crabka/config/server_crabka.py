@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crabka.config.keys import STRING, ConfigKey, Value, boolean
+from crabka.config.keys import LONG, STRING, ConfigKey, Value, boolean
 from crabka.config.listeners import parse_address
-from crabka.config.validators import Matches
+from crabka.config.validators import Matches, at_least
 from crabka.errors import ConfigError
 
 
@@ -29,6 +29,14 @@ CRABKA_KEYS = (
         default=False,
     ),
     ConfigKey(
+        "crabka.slow.append.ms",
+        LONG,
+        500,
+        "An append that takes longer makes its log dir slow: a thread writes to that dir until it is fast again, so "
+        "that it holds up nobody else.",
+        at_least(1),
+    ),
+    ConfigKey(
         "crabka.http.listener",
         STRING,
         None,
@@ -43,4 +51,5 @@ class CrabkaSettings:
     """Fields of ServerConfig, which alone is built: values of the keys above."""
 
     crabka_validate_records: bool
+    crabka_slow_append_ms: int
     crabka_http_listener: str | None

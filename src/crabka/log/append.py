@@ -17,7 +17,10 @@ from crabka.records.rewrite import InvalidRecord, recompress, validate_records, 
 
 if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig
+    from crabka.log.caches import Handle
+    from crabka.log.segment import Segment
     from crabka.ports import Buffer
+    from crabka.records.control import EndTransactionMarker
 
 CODECS: Final = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 PRODUCER_CODEC: Final = "producer"
@@ -41,6 +44,25 @@ class PreparedBatch(NamedTuple):
     batch: Buffer
     header: BatchHeader
     log_append_time_ms: int
+
+
+class PendingAppend(NamedTuple):
+    """An append whose write is still to come. The log takes no other until it is finished or abandoned."""
+
+    segment: Segment
+    handle: Handle
+    buffers: list[Buffer]
+    position: int
+    size: int
+    header: BatchHeader
+    leader_epoch: int
+    result: AppendResult
+    marker: EndTransactionMarker | None
+
+    def write(self) -> None:
+        """Write the batch into the page cache. May run in any thread; raises OSError."""
+        # The handle is the append's own, so the file stays open when its log is closed or deleted meanwhile.
+        self.handle.file.pwritev(self.buffers, self.position)
 
 
 class InvalidRecordsError(OperationError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crabka.errors import require
 from crabka.log.flushing import FlushPlan
 from crabka.log.log_state import LogState
 from crabka.log.naming import PARTITION_METADATA, DirectoryKind, marked_name
@@ -80,6 +81,7 @@ class LogDurability(LogState):
     def close(self, *, clean: bool) -> None:
         """Let go of all files. `clean` first writes everything that an opening without a scan needs."""
         if clean:
+            require(self._pending is None, f"{self.topic}-{self.partition}: the log closes before an append is done")
             with self._storage_errors():
                 self._active.persist_indexes(final=True)
                 self._take_snapshot(self.log_end_offset)

@@ -17,6 +17,7 @@ from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError, CrabkaError, StorageError
 from crabka.ids import TopicPartition
 from crabka.log.deletions import Deletions
+from crabka.log.dir_writer import DEFAULT_SLOW_APPEND_MS, DirWriter
 from crabka.log.log_dir import CheckpointOffsets, LogDir, LogDirContent
 from crabka.log.naming import DirectoryKind, marked_name
 from crabka.log.recovery import DAY_MS, OpenOptions, open_log
@@ -39,12 +40,23 @@ FailureListener = Callable[[str, "list[TopicPartition]"], None]
 class LogManager:
     """The logs of one node. `load` must have run before anything else."""
 
-    def __init__(self, runtime: Runtime, log_dirs: Sequence[str], *, producer_id_expiration_ms: int = DAY_MS) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        log_dirs: Sequence[str],
+        *,
+        producer_id_expiration_ms: int = DAY_MS,
+        slow_append_ms: int = DEFAULT_SLOW_APPEND_MS,
+    ) -> None:
         self._runtime = runtime
         self._expiration_ms = producer_id_expiration_ms
         self._deletions = Deletions(runtime.fs)
         self._context = SegmentContext(runtime.fs, rng=runtime.rng, schedule_deletion=self._deletions.schedule)
         self._dirs = {path: LogDir(runtime.fs, path) for path in log_dirs}
+        self._writers = {
+            path: DirWriter(runtime, path, slow_append_ms=slow_append_ms, on_failure=self.on_dir_failure)
+            for path in log_dirs
+        }
         # Dir -> why it is offline.
         self._offline: dict[str, str] = {}
         self._logs: dict[TopicPartition, PartitionLog] = {}
@@ -86,6 +98,10 @@ class LogManager:
         """Return the id of a log dir, None if it was never formatted."""
         properties = self._dirs[path].properties
         return properties.directory_id if properties is not None else None
+
+    def writer(self, path: str) -> DirWriter:
+        """Return what writes to a log dir when the loop must not."""
+        return self._writers[path]
 
     def offline_reason(self, path: str) -> str | None:
         """Return why a dir is offline, None if it works."""
@@ -295,7 +311,9 @@ class LogManager:
             due = log.has_unflushed_segments() or now_ms - log.last_flush_ms >= log.config.flush_ms
             plan = log.begin_flush() if due and log not in self._flushing else None
             if plan is not None:
-                future = self._runtime.threads.submit(plan.run)
+                writer = self._writers[log.log_dir]
+                # A slow dir has one thread, so that it does not take all of the pool.
+                future = writer.run(plan.run) if writer.is_slow else self._runtime.threads.submit(plan.run)
                 self._flushing[log] = future
                 future.add_done_callback(partial(self._on_flushed, log, plan, now_ms))
         return asyncio.gather(*self._flushing.values(), return_exceptions=True)
@@ -307,7 +325,7 @@ class LogManager:
         error = future.exception()
         if error is None:
             log.finish_flush(plan, now_ms)
-        elif isinstance(error, OSError):
+        elif isinstance(error, (OSError, StorageError)):
             self.on_dir_failure(log.log_dir, error)
         else:
             raise error
@@ -350,6 +368,8 @@ class LogManager:
     async def shutdown(self, broker_epoch: int = -1) -> None:
         """Close all logs cleanly, write the checkpoints and the mark of a clean stop, give the dirs back."""
         await asyncio.gather(*self._flushing.values(), return_exceptions=True)
+        for writer in self._writers.values():
+            await writer.drain()
         async with self._saving:
             await self._close_dirs({path: self._logs_in(path) for path in self.online_dirs}, broker_epoch)
         self._logs.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from crabka.errors import OperationError
+from crabka.errors import OperationError, require
 from crabka.log import retention
 from crabka.log.log_state import LogState
 from crabka.log.replay import rebuild_producer_state
@@ -49,6 +49,7 @@ class LogShrinking(LogState):
         if offset <= self._segments.first.base_offset:
             self.truncate_fully(offset, now_ms=now_ms)
             return True
+        require(self._pending is None, f"{self.topic}-{self.partition}: a truncation overtakes an append")
         with self._storage_errors():
             index = self._segments.floor_index(offset - 1)
             self._delete_segments(self._segments.drop_from(index + 1), now_ms)
@@ -66,6 +67,7 @@ class LogShrinking(LogState):
 
     def truncate_fully(self, offset: int, *, now_ms: int = 0) -> None:
         """Drop everything and start again, empty, at `offset`. Durable on return."""
+        require(self._pending is None, f"{self.topic}-{self.partition}: a truncation overtakes an append")
         with self._storage_errors():
             self._delete_segments(self._segments.drop_from(0), now_ms)
             self._new_segment(offset, now_ms)
@@ -112,6 +114,9 @@ class LogShrinking(LogState):
         """Drop the segments that lie wholly below the log start; return them."""
         with self._storage_errors():
             count = self._count_deletable(retention.expired_by_log_start(self.log_start_offset))
+            if count == len(self._segments) and self._pending is not None:
+                # A batch is on its way into the active segment, which therefore waits for another run.
+                count -= 1
             if count == 0:
                 return []
             if count == len(self._segments):

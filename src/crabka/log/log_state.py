@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from crabka.errors import StorageError
+from crabka.config.keys import LONG_MAX
+from crabka.errors import StorageError, require
 from crabka.ids import TopicPartition
 from crabka.log.append import needs_preparation
 from crabka.log.leader_epochs import LeaderEpochCache
@@ -20,6 +21,7 @@ from crabka.log.segment import Segment
 
 if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig
+    from crabka.log.append import PendingAppend
     from crabka.log.recovery import LoadedLog
     from crabka.log.segment import SegmentContext
 
@@ -34,7 +36,6 @@ class LogState:
         self.partition = topic_partition.partition
         self.topic_id = loaded.topic_id
         self.path = loaded.path
-        self.config = config
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
@@ -54,9 +55,18 @@ class LogState:
         self._unsynced: list[Segment] = []
         # How often segments were deleted, and how many of these deletions a crash can no longer undo.
         self._deletions = self._durable_deletions = 0
+        # A batch on its way to the disk, behind the log end. Nobody else changes the active segment until it is there.
+        self._pending: PendingAppend | None = None
+        self._apply_settings(config)
+
+    def _apply_settings(self, config: TopicConfig) -> None:
+        self.config = config
         self._segment_bytes = config.effective_segment_bytes
         # Batches must be looked into or rewritten before they are appended (`prepare_batch`).
         self.prepares_batches = needs_preparation(config)
+        self.flushes_by_count = config.flush_messages < LONG_MAX
+        # An append may have to wait for a thread, whatever its log dir is like.
+        self.has_detours = self.prepares_batches or self.flushes_by_count
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -67,6 +77,15 @@ class LogState:
     def log_dir(self) -> str:
         """The log dir that the log lies in."""
         return posixpath.dirname(self.path)
+
+    @property
+    def next_append_offset(self) -> int:
+        """Where the next append will begin: behind the log end while a batch is on its way to the disk."""
+        return self.log_end_offset if self._pending is None else self._pending.result.last_offset + 1
+
+    def flush_due(self, appended: int = 0) -> bool:
+        """Return whether `flush.messages` demands a flush once so many more records are appended."""
+        return self.log_end_offset + appended - self.recovery_point >= self.config.flush_messages
 
     @property
     def size_bytes(self) -> int:
@@ -103,18 +122,21 @@ class LogState:
 
     def update_config(self, config: TopicConfig) -> None:
         """Run with other settings from now on."""
-        self.config = config
-        self._segment_bytes = config.effective_segment_bytes
-        self.prepares_batches = needs_preparation(config)
+        self._apply_settings(config)
         with self._storage_errors():
             self._active.configure(config)
 
     def roll_if_needed(self, now_ms: int) -> bool:
         """Start a new segment if the active one has batches and is open for `segment.ms`. Return whether it did.
 
-        Goes by the clock, so that a log with old timestamps does not roll at every call.
+        Goes by the clock, so that a log with old timestamps does not roll at every call. While a batch is on its way
+        to the disk the roll waits for another call.
         """
-        due = self._active.size > 0 and now_ms - self._active.created_ms > self.config.segment_ms
+        due = (
+            self._pending is None
+            and self._active.size > 0
+            and now_ms - self._active.created_ms > self.config.segment_ms
+        )
         if due:
             self._roll(now_ms)
         return due
@@ -126,6 +148,7 @@ class LogState:
 
     def _roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
         """Seal the active segment and return a new one. Sealed segments become durable with the next flush."""
+        require(self._pending is None, f"{self.topic}-{self.partition}: a roll overtakes an append")
         base_offset = self.log_end_offset if base_offset is None else base_offset
         if self._active.size == 0 and self._active.base_offset == base_offset:
             return self._active

@@ -7,12 +7,12 @@ An OSError becomes a StorageError with the log dir, so that the owner takes that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from kio.schema.errors import ErrorCode
 
-from crabka.errors import OperationError
-from crabka.log.append import NO_APPEND_TIME, AppendResult, PreparedBatch, prepare_batch
+from crabka.errors import OperationError, require
+from crabka.log.append import NO_APPEND_TIME, AppendResult, PendingAppend, PreparedBatch, prepare_batch
 from crabka.log.log_durability import LogDurability
 from crabka.log.log_reads import LogReads
 from crabka.log.log_shrinking import LogShrinking
@@ -35,12 +35,38 @@ from crabka.records.header import (
 
 if TYPE_CHECKING:
     from crabka.ports import Buffer
-
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "ReadSlice"]
 
 
 class PartitionLog(LogReads, LogShrinking, LogDurability):
     """A log that is open. Made by `recovery.open_log`."""
+
+    @overload
+    def append_as_leader(
+        self,
+        batch: Buffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        header: BatchHeader | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        verify_sequence: bool = True,
+        prepared: PreparedBatch | None = None,
+    ) -> AppendResult: ...
+
+    @overload
+    def append_as_leader(
+        self,
+        batch: Buffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        header: BatchHeader | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        verify_sequence: bool = True,
+        prepared: PreparedBatch | None = None,
+        deferred: bool,
+    ) -> AppendResult | PendingAppend: ...
 
     def append_as_leader(
         self,
@@ -52,11 +78,16 @@ class PartitionLog(LogReads, LogShrinking, LogDurability):
         origin: AppendOrigin = AppendOrigin.CLIENT,
         verify_sequence: bool = True,
         prepared: PreparedBatch | None = None,
-    ) -> AppendResult:
+        deferred: bool = False,
+    ) -> AppendResult | PendingAppend:
         """Append one batch at the log end, into the page cache; offsets and leader epoch are assigned.
 
         The batch passed `check_client_batch` or was built here. `prepared` is what `prepare_batch` made of it in a
         thread, for topics that need it. Raises OperationError with Kafka's code, StorageError when the disk fails.
+
+        `deferred` leaves the write to the caller, who may use a thread, and the flush that `flush.messages` may
+        demand. Then comes `finish_append`, or `abandon_append` if nothing was written or the log dir is lost; until
+        then the log takes no other append.
         """
         if header is None:
             header = parse_header(batch)
@@ -78,14 +109,73 @@ class PartitionLog(LogReads, LogShrinking, LogDurability):
         size = len(batch)
         max_timestamp = header.max_timestamp
         segment = self._active
-        if self._must_roll(segment, size, last_offset, max_timestamp, now_ms):
+        if (  # `_must_roll`, without the cost of the call
+            segment.size + size > self._segment_bytes
+            or max_timestamp > segment.roll_timestamp
+            or now_ms > segment.roll_at_ms
+            or segment.full
+            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        ):
             self._check_fits_segment(size)
             segment = self._roll(now_ms)
-        prefix = patched_prefix(first_offset, header.batch_length, leader_epoch)
+        view = batch if type(batch) is memoryview else memoryview(batch)
+        buffers: list[Buffer] = [
+            patched_prefix(first_offset, header.batch_length, leader_epoch),
+            view[PATCHED_PREFIX_SIZE:],
+        ]
+        if deferred or self._pending is not None:
+            result = AppendResult(first_offset, last_offset, append_time_ms, self.log_start_offset)
+            return self._defer(buffers, header, leader_epoch, marker, result)
         try:
-            segment.append([prefix, memoryview(batch)[PATCHED_PREFIX_SIZE:]], size, last_offset, max_timestamp)
+            segment.append(buffers, size, last_offset, max_timestamp)
         except OSError as error:
             raise self._storage_error(error) from error
+        self._note_appended(header, leader_epoch, first_offset, last_offset, marker)
+        if self.flushes_by_count and self.flush_due():
+            self.flush()
+        return AppendResult(first_offset, last_offset, append_time_ms, self.log_start_offset)
+
+    def _defer(
+        self,
+        buffers: list[Buffer],
+        header: BatchHeader,
+        leader_epoch: int,
+        marker: EndTransactionMarker | None,
+        result: AppendResult,
+    ) -> PendingAppend:
+        require(self._pending is None, f"{self.topic}-{self.partition}: an append overtakes another")
+        segment, size = self._active, header.size_in_bytes
+        self._pending = PendingAppend(
+            segment, segment.handle(), buffers, segment.size, size, header, leader_epoch, result, marker
+        )
+        return self._pending
+
+    def finish_append(self, pending: PendingAppend) -> AppendResult:
+        """Make a batch that was written a part of the log.
+
+        Raises OperationError (NOT_LEADER_OR_FOLLOWER) if the log was closed or deleted meanwhile.
+        """
+        require(pending is self._pending, f"{self.topic}-{self.partition}: another append has begun")
+        self._pending = None
+        if not pending.segment.is_active:
+            raise OperationError(ErrorCode.not_leader_or_follower)
+        header, (first_offset, last_offset, append_time_ms, _, _) = pending.header, pending.result
+        pending.segment.append(None, pending.size, last_offset, header.max_timestamp)
+        self._note_appended(header, pending.leader_epoch, first_offset, last_offset, pending.marker)
+        return AppendResult(first_offset, last_offset, append_time_ms, self.log_start_offset)
+
+    def abandon_append(self) -> None:
+        """Forget the append that was deferred."""
+        self._pending = None
+
+    def _note_appended(
+        self,
+        header: BatchHeader,
+        leader_epoch: int,
+        first_offset: int,
+        last_offset: int,
+        marker: EndTransactionMarker | None,
+    ) -> None:
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, first_offset)
         self.log_end_offset = last_offset + 1
@@ -93,15 +183,13 @@ class PartitionLog(LogReads, LogShrinking, LogDurability):
             self._complete(self.producer_state.apply_marker(header, first_offset, marker))
         elif header.producer_id >= 0:
             self.producer_state.apply(header, first_offset)
-        if last_offset - self.recovery_point + 1 >= self.config.flush_messages:
-            self.flush()
-        return AppendResult(first_offset, last_offset, append_time_ms, self.log_start_offset)
 
     def append_as_follower(self, batches: Buffer, *, now_ms: int = 0) -> None:
         """Append whole batches with the offsets and epochs that they have (replication, metadata log).
 
         Raises OperationError (CORRUPT_MESSAGE) when a checksum is wrong or offsets go back, StorageError.
         """
+        require(self._pending is None, f"{self.topic}-{self.partition}: an append overtakes another")
         view = memoryview(batches)
         for position, header in iter_headers(view):
             if header.base_offset < self.log_end_offset or not crc_valid(view, position, header):
@@ -111,7 +199,7 @@ class PartitionLog(LogReads, LogShrinking, LogDurability):
                     f"which ends at {self.log_end_offset}",
                 )
             self._append_given(view[position : position + header.size_in_bytes], header, now_ms)
-        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+        if self.flush_due():
             self.flush()
 
     append_raw = append_as_follower

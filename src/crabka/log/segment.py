@@ -203,13 +203,14 @@ class Segment:
 
     # -- appending -------------------------------------------------------------------------------------------
 
-    def append(self, buffers: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int) -> None:
-        """Write one batch at the end. On OSError the segment is as before."""
+    def append(self, buffers: Sequence[Buffer] | None, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Write one batch at the end, unless it lies there already (None). On OSError the segment is as before."""
         position = self.size
         handle, indexes = self._handle, self._indexes
         if handle is None or indexes is None:
             raise CorruptDataError(self.log_path, "append to a sealed segment")
-        handle.file.pwritev(buffers, position)
+        if buffers is not None:
+            handle.file.pwritev(buffers, position)
         self.size = position + size
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from crabka.broker.partition import MAX_INLINE_PREPARATION_BYTES, Partition
@@ -10,6 +12,8 @@ from crabka.metadata.topics import PartitionImage
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from tests.support.sim_node import SimNode, batch
+
+HEADER = parse_header(batch(b"a"))
 
 
 @pytest.fixture
@@ -72,11 +76,11 @@ def test_the_high_watermark_follows_the_only_replica(partition: Partition) -> No
 
 
 def test_small_batches_are_prepared_in_place(node: SimNode, partition: Partition) -> None:
-    assert not partition.must_prepare(1 << 20)
-    assert partition.must_prepare(1, validate=True)
+    assert not partition.must_queue(1 << 20, HEADER)
+    assert partition.must_queue(1, HEADER, validate=True)
     node.set_configs(2, "t", compression_type="gzip")
-    assert not partition.must_prepare(MAX_INLINE_PREPARATION_BYTES)
-    assert partition.must_prepare(MAX_INLINE_PREPARATION_BYTES + 1)
+    assert not partition.must_queue(MAX_INLINE_PREPARATION_BYTES, HEADER)
+    assert partition.must_queue(MAX_INLINE_PREPARATION_BYTES + 1, HEADER)
 
 
 def test_a_batch_behind_one_in_the_pool_queues(node: SimNode, partition: Partition) -> None:
@@ -84,10 +88,10 @@ def test_a_batch_behind_one_in_the_pool_queues(node: SimNode, partition: Partiti
 
     async def main() -> None:
         node.context.runtime.threads.submit(int)
-        append = partition.append_prepared(node.context.runtime.threads, records, parse_header(records), 0)
-        assert partition.must_prepare(1)
+        append = partition.append_queued(node.context.runtime.threads, records, parse_header(records), 0)
+        assert partition.must_queue(1, HEADER)
         await append
-        assert not partition.must_prepare(1)
+        assert not partition.must_queue(1, HEADER)
 
     node.run(main())
     assert partition.log.log_end_offset == 1
@@ -97,7 +101,7 @@ def test_leadership_lost_in_the_pool_refuses_the_append(node: SimNode, partition
     records = batch(bytes(5000))
 
     async def main() -> None:
-        append = partition.append_prepared(node.context.runtime.threads, records, parse_header(records), 0)
+        append = partition.append_queued(node.context.runtime.threads, records, parse_header(records), 0)
         partition.become(image(2, 1), node_id=1)
         await append
 
@@ -105,3 +109,37 @@ def test_leadership_lost_in_the_pool_refuses_the_append(node: SimNode, partition
         node.run(main())
     assert code_of(caught) is ErrorCode.not_leader_or_follower
     assert partition.log.log_end_offset == 0
+
+
+def test_a_new_epoch_begins_behind_a_batch_on_its_way(node: SimNode, partition: Partition) -> None:
+    records = batch(b"a", b"b")
+    partition.writer.note_append(1_000_000)
+
+    async def main() -> None:
+        append = asyncio.ensure_future(
+            partition.append_queued(node.context.runtime.threads, records, parse_header(records), 0)
+        )
+        await asyncio.sleep(0)
+        partition.become(image(1, 5), node_id=1)
+        assert (await append).first_offset == 0
+
+    node.run(main())
+    assert partition.log.leader_epochs.entries == [(0, 0), (5, 2)]
+
+
+def test_a_log_to_be_flushed_and_a_slow_dir_queue(node: SimNode, partition: Partition) -> None:
+    node.set_configs(2, "t", flush_messages="2")
+    assert not partition.must_queue(1, HEADER)
+    partition.append(batch(b"a"), HEADER, 0)
+    assert partition.must_queue(1, HEADER)
+    node.set_configs(2, "t", flush_messages=None)
+    assert not partition.must_queue(1, HEADER)
+    partition.writer.note_append(1_000_000)
+    assert partition.must_queue(1, HEADER)
+
+
+def test_a_retired_partition_says_why(partition: Partition) -> None:
+    partition.retire(ErrorCode.kafka_storage_error)
+    with pytest.raises(OperationError) as caught:
+        partition.require_leader()
+    assert code_of(caught) is ErrorCode.kafka_storage_error

@@ -24,7 +24,8 @@ class LogStub:
 
 def partition(index: int = 0, *, topic: str = "t", topic_id: uuid.UUID = TOPIC_ID, log_dir: str = "/d1") -> Partition:
     log: Any = LogStub(log_dir)
-    return Partition(topic, index, topic_id, log)
+    writer: Any = None
+    return Partition(topic, index, topic_id, log, writer)
 
 
 def registry(*partitions: Partition) -> PartitionRegistry:

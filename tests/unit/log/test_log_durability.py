@@ -5,6 +5,7 @@ import uuid
 import pytest
 
 from crabka.config.topic import TopicConfig
+from crabka.errors import InvariantError
 from crabka.log.recovery import OpenOptions
 from crabka.testing import MemoryFileSystem
 from tests.support.logs import (
@@ -151,3 +152,11 @@ def test_the_start_of_a_log_is_remembered_until_deletions_are_durable() -> None:
     assert log.needs_start_checkpoint()
     log.flush()
     assert not log.needs_start_checkpoint()
+
+
+def test_a_clean_close_does_not_overtake_an_append() -> None:
+    log = open_test_log()
+    log.append_as_leader(make_batch(), leader_epoch=0, now_ms=NOW_MS, deferred=True)
+    with pytest.raises(InvariantError):
+        log.close(clean=True)
+    log.close(clean=False)

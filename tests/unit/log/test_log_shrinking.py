@@ -7,7 +7,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
-from crabka.errors import OperationError
+from crabka.errors import InvariantError, OperationError
+from crabka.log.append import PendingAppend
 from crabka.log.partition_log import PartitionLog
 from crabka.testing import MemoryFileSystem
 from tests.support.logs import (
@@ -176,3 +177,20 @@ def test_the_new_first_segment_has_a_durable_name_before_older_ones_go() -> None
     log.delete_below_log_start(NOW_MS)
     fs.crash()
     assert "00000000000000000001.log" in fs.listdir(LOG_PATH)
+
+
+def test_the_active_segment_stays_while_a_batch_is_on_its_way() -> None:
+    log = filled()
+    log.delete_records_before(10)
+    pending = log.append_as_leader(make_batch(timestamp=NOW_MS), leader_epoch=2, now_ms=NOW_MS, deferred=True)
+    assert isinstance(pending, PendingAppend)
+    log.delete_below_log_start(NOW_MS)
+    assert len(log.segment_base_offsets) == 1
+    assert log.delete_below_log_start(NOW_MS) == []
+    with pytest.raises(InvariantError):
+        log.truncate_to(9)
+    with pytest.raises(InvariantError):
+        log.truncate_fully(9)
+    pending.write()
+    log.finish_append(pending)
+    assert [header.base_offset for header in read_headers(log, 10)] == [10]

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from crabka.config.topic import TopicConfig
-from crabka.errors import StorageError
+from crabka.errors import InvariantError, StorageError
 from crabka.ids import TopicPartition
+from crabka.log.append import PendingAppend
 from crabka.testing import MemoryFileSystem
 from tests.support.logs import (
     LOG_DIR,
@@ -95,3 +96,29 @@ def test_the_first_segment_has_a_durable_name_before_the_second_gets_one() -> No
     log.roll(NOW_MS)
     fs.crash()
     assert [name for name in fs.listdir(LOG_PATH) if name.endswith(".log")] == ["00000000000000000000.log"]
+
+
+def test_a_roll_by_time_waits_for_a_batch_on_its_way() -> None:
+    log = open_test_log(config=TopicConfig(segment_ms=1000))
+    append(log, make_batch())
+    pending = log.append_as_leader(make_batch(), leader_epoch=0, now_ms=NOW_MS, deferred=True)
+    assert isinstance(pending, PendingAppend)
+    assert not log.roll_if_needed(NOW_MS + 5000)
+    with pytest.raises(InvariantError):
+        log.roll(NOW_MS + 5000)
+    pending.write()
+    log.finish_append(pending)
+    assert log.roll_if_needed(NOW_MS + 5000)
+    assert log.segment_base_offsets == [0, 2]
+
+
+def test_a_flush_is_due_after_so_many_records() -> None:
+    log = open_test_log(config=TopicConfig(flush_messages=5))
+    append(log, make_batch(3))
+    assert log.flushes_by_count
+    assert not log.flush_due()
+    assert not log.flush_due(1)
+    assert log.flush_due(2)
+    log.update_config(TopicConfig())
+    assert not log.flushes_by_count
+    assert not log.flush_due(1_000_000)

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import uuid
+
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId
 from kio.static.primitive import i16
 
 from crabka.config.topic import TopicConfig
-from crabka.errors import OperationError
-from crabka.log.append import prepare_batch
+from crabka.errors import InvariantError, OperationError
+from crabka.log.append import PendingAppend, prepare_batch
 from crabka.log.offset_index import MAX_RELATIVE_OFFSET
-from crabka.log.partition_log import AppendOrigin, AppendResult
+from crabka.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from crabka.records.builder import build_batch
 from crabka.records.control import (
     EndTransactionMarker,
@@ -180,3 +182,62 @@ def test_flush_messages_makes_appends_durable() -> None:
     for expected in (0, 2, 2, 4):
         append(log, build_batch([Record(0, NOW_MS, None, b"v")]))
         assert log.recovery_point == expected
+
+
+def deferred(log: PartitionLog, batch: bytes, *, leader_epoch: int = 0) -> PendingAppend:
+    pending = log.append_as_leader(batch, leader_epoch=leader_epoch, now_ms=NOW_MS, deferred=True)
+    assert isinstance(pending, PendingAppend)
+    return pending
+
+
+def test_a_deferred_append_is_a_part_of_the_log_when_it_is_finished() -> None:
+    log, plain = open_test_log(), open_test_log()
+    for index in range(100):
+        batch = make_batch(2, value_bytes=100, producer=ProducerFields(1, sequence=2 * index))
+        pending = deferred(log, batch, leader_epoch=index // 40)
+        pending.write()
+        assert (log.log_end_offset, log.next_append_offset) == (2 * index, 2 * index + 2)
+        assert len(read_batches(log)) == index
+        result = log.finish_append(pending)
+        assert result == plain.append_as_leader(batch, leader_epoch=index // 40, now_ms=NOW_MS)
+    assert read_batches(log) == read_batches(plain)
+    assert log.leader_epochs.entries == plain.leader_epochs.entries
+    assert log.producer_state.entries.keys() == plain.producer_state.entries.keys()
+    assert log._active.indexes().offsets.encode() == plain._active.indexes().offsets.encode()
+
+
+def test_a_deferred_duplicate_is_answered_at_once() -> None:
+    log = open_test_log()
+    batch = make_batch(3, producer=ProducerFields(1))
+    append(log, batch)
+    result = log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS, deferred=True)
+    assert result == AppendResult(0, 2, -1, 0, duplicate=True)
+    assert log.next_append_offset == 3
+
+
+def test_nothing_overtakes_a_deferred_append() -> None:
+    log = open_test_log()
+    pending = deferred(log, make_batch())
+    with pytest.raises(InvariantError):
+        append(log, make_batch())
+    with pytest.raises(InvariantError):
+        log.append_as_follower(make_batch())
+    log.abandon_append()
+    assert append(log, make_batch()) == 0
+    with pytest.raises(InvariantError):
+        log.finish_append(pending)
+
+
+@pytest.mark.parametrize("end", ["close", "delete"])
+def test_a_log_that_is_gone_does_not_take_a_deferred_append(end: str) -> None:
+    log = open_test_log()
+    pending = deferred(log, make_batch())
+    if end == "close":
+        log.close(clean=False)
+    else:
+        log.delete(uuid.UUID(int=1), NOW_MS)
+    pending.write()
+    with pytest.raises(OperationError) as caught:
+        log.finish_append(pending)
+    assert caught.value.error_code is ErrorCode.not_leader_or_follower
+    assert log.log_end_offset == 0

@@ -38,21 +38,21 @@ ZSTD = 4
 _NONE = int(ErrorCode.none)
 # Batches without any of these attributes need no look at the request's version or at transactions.
 _CHECKED_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL_FLAG
-# Stands in a row's place until the pool is done with its batch; recognised by identity.
-_POOLED = ProducePartitionResult(-1, int(ErrorCode.unknown_server_error), -1)
+# Stands in a row's place until a thread is done with its batch; recognised by identity.
+_QUEUED = ProducePartitionResult(-1, int(ErrorCode.unknown_server_error), -1)
 
 read = read_produce_request
 
 
 def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[Any] | None:
-    """Append everything now; wait only for batches that need the pool and for a high watermark that lags."""
+    """Append everything now; wait only for batches that need a thread and for a high watermark that lags."""
     produce = _Produce(context, request)
     append = produce.append
     topics = [
         ProduceTopicResult(topic.name, topic.topic_id, [append(topic, row) for row in topic.partitions])
         for topic in request.body.topics
     ]
-    if produce.pooled:
+    if produce.queued:
         return context.spawn(produce.finish_later(topics))
     return produce.finish(topics)
 
@@ -60,16 +60,17 @@ def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[A
 class _Produce:
     """One produce request on its way: what it asks for, and what its answer has to wait for."""
 
-    __slots__ = ("_acks", "_context", "_now_ms", "_request", "_waiting", "pooled")
+    __slots__ = ("_acks", "_clock", "_context", "_now_ms", "_request", "_waiting", "queued")
 
     def __init__(self, context: BrokerContext, request: Request) -> None:
         self._context = context
         self._request = request
         self._acks: int = request.body.acks
-        self._now_ms = context.runtime.clock.now_ms()
-        # High watermarks to reach, and batches in the pool in the order of their rows.
+        self._clock = context.runtime.clock
+        self._now_ms = self._clock.now_ms()
+        # High watermarks to reach, and batches that wait for a thread in the order of their rows.
         self._waiting: dict[Partition, int] = {}
-        self.pooled: list[asyncio.Future[ProducePartitionResult]] = []
+        self.queued: list[asyncio.Future[ProducePartitionResult]] = []
 
     def append(self, topic: ProduceTopic, row: ProducePartition) -> ProducePartitionResult:
         """Append the batch of one row; an error is told in its result."""
@@ -86,12 +87,21 @@ class _Produce:
             if self._acks == ACKS_ALL:
                 partition.require_min_isr()
             validate = self._context.config.crabka_validate_records
-            if partition.must_prepare(len(records), validate=validate):
+            writer = partition.writer
+            # The attributes tell the usual case without a call.
+            if (validate or partition.queued or writer.is_slow or partition.log.has_detours) and partition.must_queue(
+                len(records), header, validate=validate
+            ):
                 threads = self._context.runtime.threads
-                append = partition.append_prepared(threads, records, header, self._now_ms, validate=validate)
-                self.pooled.append(self._context.spawn(self._append_pooled(partition, append)))
-                return _POOLED
+                append = partition.append_queued(threads, records, header, self._now_ms, validate=validate)
+                self.queued.append(self._context.spawn(self._append_queued(partition, append)))
+                return _QUEUED
             result = partition.append(records, header, self._now_ms)
+            elapsed_ms = self._clock.now_ms() - self._now_ms
+            if elapsed_ms > writer.slow_append_ms:
+                writer.note_append(elapsed_ms)
+                # The rows that follow are not to blame.
+                self._now_ms += elapsed_ms
         except (OperationError, StorageError) as error:
             return self._failure(index, error)
         return self._success(partition, result)
@@ -113,10 +123,10 @@ class _Produce:
         return delayed.start(request.body.timeout_ms)
 
     async def finish_later(self, topics: list[ProduceTopicResult]) -> Frame | None:
-        """Wait for the pool, then finish."""
-        results = iter([await each for each in self.pooled])
+        """Wait for the threads, then finish."""
+        results = iter([await each for each in self.queued])
         finished = [
-            topic._replace(partitions=[next(results) if row is _POOLED else row for row in topic.partitions])
+            topic._replace(partitions=[next(results) if row is _QUEUED else row for row in topic.partitions])
             for topic in topics
         ]
         frame = self.finish(finished)
@@ -143,7 +153,7 @@ class _Produce:
             # No transaction can be open here, because no transactional id was ever given out.
             raise OperationError(ErrorCode.invalid_txn_state)
 
-    async def _append_pooled(
+    async def _append_queued(
         self, partition: Partition, append: Coroutine[Any, Any, AppendResult]
     ) -> ProducePartitionResult:
         try:

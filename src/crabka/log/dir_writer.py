@@ -1,0 +1,196 @@
+"""How batches get into one log dir: on the loop while the dir is fast, in a thread while it is slow.
+
+Owns the verdict on the dir and the queue of what a thread does for it. A dir has at most one thread of the pool at
+a time, so a slow one holds up neither the loop nor the other dirs; what is queued runs in order. The metadata log
+does not come this way. It knows no requests; whoever appends to a log sees to the order of that log's appends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.errors import ErrorCode
+
+from crabka.errors import CrabkaError, OperationError, StorageError
+
+if TYPE_CHECKING:
+    from crabka.log.append import AppendResult, PendingAppend
+    from crabka.log.flushing import FlushPlan
+    from crabka.log.partition_log import PartitionLog
+    from crabka.ports import Runtime
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_SLOW_APPEND_MS: Final = 500
+# A dir is fast again after this many writes in a row, each below a tenth of the limit.
+RECOVERY_WRITE_COUNT: Final = 16
+RECOVERY_FRACTION: Final = 10
+# Batches that wait for a slow dir, in bytes; one may exceed it. Connections bound their own part of it.
+MAX_HELD_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """Work for the thread, and what follows on the loop, told of the error if there was one."""
+
+    work: Callable[[], None]
+    done: Callable[[BaseException | None], None]
+    is_write: bool = True
+
+
+class DirWriter:
+    """Writes to one log dir. All methods run on the loop."""
+
+    def __init__(
+        self, runtime: Runtime, path: str, *, slow_append_ms: int, on_failure: Callable[[str, Exception], None]
+    ) -> None:
+        self._threads = runtime.threads
+        self._clock = runtime.clock
+        self._on_failure = on_failure
+        self._jobs: deque[_Job] = deque()
+        self._idle: asyncio.Event | None = None
+        self._fast_writes = 0
+        self.path = path
+        self.slow_append_ms = slow_append_ms
+        self.is_slow = False
+        self.held_bytes = 0
+
+    # -- what waits ----------------------------------------------------------------------------------------------
+
+    def hold(self, size: int) -> None:
+        """Count a batch that waits. Raises OperationError (REQUEST_TIMED_OUT) when too much waits for a slow dir."""
+        if self.is_slow and self.held_bytes and self.held_bytes + size > MAX_HELD_BYTES:
+            raise OperationError(ErrorCode.request_timed_out, f"The log dir is slow: {self.held_bytes} bytes wait")
+        self.held_bytes += size
+
+    def release(self, size: int) -> None:
+        """Count a batch no longer."""
+        self.held_bytes -= size
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    async def append(self, log: PartitionLog, pending: PendingAppend) -> AppendResult:
+        """Write and finish an append, in the thread if the dir is slow. Whoever is cancelled leaves it to itself.
+
+        Raises StorageError when the disk fails, OperationError if the log was closed meanwhile.
+        """
+        if self.is_slow:
+            result: asyncio.Future[AppendResult] = asyncio.get_running_loop().create_future()
+            self._enqueue(_Job(pending.write, lambda error: self._settle_append(log, pending, result, error)))
+            return await result
+        started_ms = self._clock.monotonic_ms()
+        try:
+            pending.write()
+        except OSError as error:
+            log.abandon_append()
+            raise StorageError(self.path, f"{log.topic_partition}: {error}") from error
+        self.note_append(self._clock.monotonic_ms() - started_ms)
+        return log.finish_append(pending)
+
+    async def flush(self, log: PartitionLog, plan: FlushPlan) -> None:
+        """Flush a log in the thread. Raises StorageError when the disk fails."""
+        await self.run(plan.run, lambda: log.finish_flush(plan))
+
+    def run(self, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> asyncio.Future[None]:
+        """Do work for the dir in the thread, in order, and then something on the loop even if nobody waits any more.
+
+        An OSError takes the dir offline, and the future fails with StorageError.
+        """
+        result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: BaseException | None) -> None:
+            if error is None:
+                then()
+            _settle(result, None, self._failure(error))
+
+        self._enqueue(_Job(work, done, is_write=False))
+        return result
+
+    async def drain(self) -> None:
+        """Wait until nothing is queued."""
+        while self._jobs:
+            if self._idle is None:
+                self._idle = asyncio.Event()
+            await self._idle.wait()
+
+    def _settle_append(
+        self,
+        log: PartitionLog,
+        pending: PendingAppend,
+        result: asyncio.Future[AppendResult],
+        error: BaseException | None,
+    ) -> None:
+        if error is not None:
+            log.abandon_append()
+            _settle(result, None, self._failure(error))
+            return
+        try:
+            _settle(result, log.finish_append(pending), None)
+        except CrabkaError as refusal:
+            _settle(result, None, refusal)
+
+    def _failure(self, error: BaseException | None) -> BaseException | None:
+        if not isinstance(error, OSError):
+            return error
+        self._on_failure(self.path, error)
+        return StorageError(self.path, str(error))
+
+    # -- the thread ----------------------------------------------------------------------------------------------
+
+    def _enqueue(self, job: _Job) -> None:
+        self._jobs.append(job)
+        if len(self._jobs) == 1:
+            self._start_first()
+
+    def _start_first(self) -> None:
+        job, started_ms = self._jobs[0], self._clock.monotonic_ms()
+
+        def on_done(future: asyncio.Future[None]) -> None:
+            if job.is_write:
+                self._note_threaded(self._clock.monotonic_ms() - started_ms)
+            try:
+                job.done(future.exception())
+            finally:
+                self._jobs.popleft()
+                if self._jobs:
+                    self._start_first()
+                elif self._idle is not None:
+                    self._idle.set()
+                    self._idle = None
+
+        self._threads.submit(job.work).add_done_callback(on_done)
+
+    # -- the verdict ---------------------------------------------------------------------------------------------
+
+    def note_append(self, elapsed_ms: int) -> None:
+        """Judge the dir by an append on the loop."""
+        if elapsed_ms > self.slow_append_ms and not self.is_slow:
+            self.is_slow = True
+            self._fast_writes = 0
+            logger.warning(
+                "log dir %s is slow: an append took %d ms; a thread writes to it until it recovers",
+                self.path,
+                elapsed_ms,
+            )
+
+    def _note_threaded(self, elapsed_ms: int) -> None:
+        self._fast_writes = self._fast_writes + 1 if elapsed_ms * RECOVERY_FRACTION < self.slow_append_ms else 0
+        if self.is_slow and self._fast_writes >= RECOVERY_WRITE_COUNT:
+            self.is_slow = False
+            logger.info("log dir %s is fast again", self.path)
+
+
+def _settle(
+    future: asyncio.Future[AppendResult] | asyncio.Future[None], value: AppendResult | None, error: BaseException | None
+) -> None:
+    if future.done():  # whoever waited was cancelled
+        return
+    if error is None:
+        future.set_result(value)  # type: ignore[arg-type]
+    else:
+        future.set_exception(error)
