@@ -181,7 +181,8 @@ def test_the_new_first_segment_has_a_durable_name_before_older_ones_go() -> None
 
 def test_the_active_segment_stays_while_a_batch_is_on_its_way() -> None:
     log = filled()
-    log.delete_records_before(10)
+    append(log, make_batch(timestamp=NOW_MS), leader_epoch=2)
+    log.delete_records_before(11)
     pending = log.append_as_leader(make_batch(timestamp=NOW_MS), leader_epoch=2, now_ms=NOW_MS, deferred=True)
     assert isinstance(pending, PendingAppend)
     log.delete_below_log_start(NOW_MS)
@@ -193,4 +194,4 @@ def test_the_active_segment_stays_while_a_batch_is_on_its_way() -> None:
         log.truncate_fully(9)
     pending.write()
     log.finish_append(pending)
-    assert [header.base_offset for header in read_headers(log, 10)] == [10]
+    assert [header.base_offset for header in read_headers(log, 11)] == [11]
