@@ -165,19 +165,14 @@ GROUPS_KEYS = (
         internal=True,
         effect="none",
     ),
-    ConfigKey(
-        "offsets.topic.num.partitions", INT, 50, "Partitions of `__consumer_offsets`.", at_least(1), effect="none"
-    ),
-    ConfigKey(
-        "offsets.topic.replication.factor", SHORT, 3, "Replicas of `__consumer_offsets`.", at_least(1), effect="none"
-    ),
+    ConfigKey("offsets.topic.num.partitions", INT, 50, "Partitions of `__consumer_offsets`.", at_least(1)),
+    ConfigKey("offsets.topic.replication.factor", SHORT, 3, "Replicas of `__consumer_offsets`.", at_least(1)),
     ConfigKey(
         "offsets.topic.segment.bytes",
         INT,
         104_857_600,
         "Segment size of `__consumer_offsets`.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "offsets.topic.compression.codec", INT, 0, "The codec of `__consumer_offsets`, by number.", effect="none"

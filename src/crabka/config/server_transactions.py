@@ -30,7 +30,6 @@ TRANSACTIONS_KEYS = (
         50,
         "Partitions of `__transaction_state`.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "transaction.state.log.replication.factor",
@@ -38,7 +37,6 @@ TRANSACTIONS_KEYS = (
         3,
         "Replicas of `__transaction_state`.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "transaction.state.log.min.isr",
@@ -46,7 +44,6 @@ TRANSACTIONS_KEYS = (
         2,
         "In-sync replicas that `__transaction_state` needs.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "transaction.state.log.segment.bytes",
@@ -54,7 +51,6 @@ TRANSACTIONS_KEYS = (
         104_857_600,
         "Segment size of `__transaction_state`.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "transaction.state.log.load.buffer.size",
