@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from crabka.broker.partitions import PartitionRegistry
     from crabka.broker.producer_ids import ProducerIdAllocator
     from crabka.config.server import ServerConfig
+    from crabka.errors import InvariantError
     from crabka.log.log_manager import LogManager
     from crabka.metadata.image import MetadataImage
     from crabka.net.connection import ConnectionInfo
@@ -52,6 +53,8 @@ class BrokerContext:
     metrics: NodeMetrics
     # Runs a coroutine as a task of the node, so that no task outlives it.
     spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+    # Ends the node: what it believes of itself is wrong, so it must not answer anybody any more.
+    on_broken_invariant: Callable[[InvariantError], None]
 
     @property
     def image(self) -> MetadataImage:

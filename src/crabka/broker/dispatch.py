@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.broker.api_table import SERVED, SERVED_SPECS, Handler, load_handler
 from crabka.broker.context import Request
+from crabka.errors import InvariantError
 from crabka.protocol.apis import encode_response, read_request
 from crabka.protocol.headers import (
     UnsupportedApiError,
@@ -68,7 +69,11 @@ class Dispatcher:
         request = Request(api_key, version, header.correlation_id, header.client_id, body, connection)
         if handler.is_async:
             return self._context.spawn(self._finish(handler, request))
-        answer: Any = handler.handle(self._context, request)
+        try:
+            answer: Any = handler.handle(self._context, request)
+        except InvariantError as error:
+            self._context.on_broken_invariant(error)
+            raise
         if handler.packs_frames:
             return answer  # type: ignore[no-any-return] # such handlers return whole frames
         return _frame(api_key, version, header.correlation_id, answer)

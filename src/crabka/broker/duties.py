@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from crabka.errors import StorageError
+from crabka.errors import InvariantError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -45,6 +45,9 @@ async def repeat(context: BrokerContext, duty: Duty) -> None:
             await run(context)
         except StorageError as error:
             context.logs.on_dir_failure(error.log_dir, error)
+        except InvariantError as error:
+            context.on_broken_invariant(error)
+            raise
         except Exception:
             log.exception("The duty %r failed; it runs again in %d ms", name, interval_ms)
 

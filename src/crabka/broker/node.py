@@ -25,9 +25,10 @@ from crabka.broker.partitions import PartitionRegistry
 from crabka.broker.producer_ids import ProducerIdAllocator
 from crabka.broker.registration import NodeRegistrar, tell_directories, tell_failed_directories
 from crabka.broker.side_port import SidePort
-from crabka.errors import ConfigError, CrabkaError, StorageError
+from crabka.errors import ConfigError, CrabkaError, InvariantError, StorageError
 from crabka.log.log_dir import LogDir
 from crabka.log.log_manager import LogManager
+from crabka.log.segment import MAX_CACHED_HANDLES
 from crabka.metadata.configs import ConfigResourceType
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.quorum.standalone import StandaloneQuorum
@@ -54,7 +55,7 @@ class Node:
         self._config = config
         self._runtime = runtime
         # A request's failure is told to its connection, which awaits the task.
-        self._tasks = TaskScope(on_failure=lambda _failure: None)
+        self._tasks = TaskScope(on_failure=self._on_task_failure)
         self._partitions = PartitionRegistry()
         self._logs = LogManager(
             runtime,
@@ -83,6 +84,11 @@ class Node:
     def bootstrap_servers(self) -> str:
         """Return host:port of the first client listener."""
         return self._listeners.bootstrap_servers
+
+    @property
+    def open_file_count(self) -> int:
+        """Return how many files the node keeps open for its partitions, without connections."""
+        return len(self._logs) + MAX_CACHED_HANDLES
 
     @property
     def side_port_address(self) -> str | None:
@@ -157,6 +163,7 @@ class Node:
             producer_ids=ProducerIdAllocator(writer, node_id=config.node_id),
             metrics=NodeMetrics(),
             spawn=self._tasks.start,
+            on_broken_invariant=self._fail,
         )
 
     async def stop(self) -> None:
@@ -211,6 +218,11 @@ class Node:
                 log.warning("Cannot record the state of the log dirs: %s", error)
 
         self._tasks.start(carry_out())
+
+    def _on_task_failure(self, failure: BaseException) -> None:
+        # Any other failure belongs to whoever awaits the task: it costs a connection, not the node.
+        if isinstance(failure, InvariantError):
+            self._fail(failure)
 
     def _fail(self, error: CrabkaError) -> None:
         if not self.failed.done():

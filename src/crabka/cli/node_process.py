@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("crabka.node")
 
+# Room that a node should have for the sockets of its clients.
+CONNECTION_FILES = 1000
+
 
 class NodeArgumentParser(argparse.ArgumentParser):
     """A parser whose complaints are one line, as those of all other commands."""
@@ -73,11 +76,11 @@ def run_node(config: ServerConfig, *, format_new: bool) -> int:
     """Run a node until a signal or a failure ends it; return the exit code."""
     from crabka.runtime import raise_open_file_limit, run
 
-    raise_open_file_limit()
-    return run(_serve(config, format_new=format_new))
+    file_limit = raise_open_file_limit()
+    return run(_serve(config, format_new=format_new, file_limit=file_limit))
 
 
-async def _serve(config: ServerConfig, *, format_new: bool) -> int:
+async def _serve(config: ServerConfig, *, format_new: bool, file_limit: int) -> int:
     from crabka.broker.node import Node
     from crabka.runtime import real_runtime
 
@@ -96,12 +99,22 @@ async def _serve(config: ServerConfig, *, format_new: bool) -> int:
         gc.freeze()
         print(f"bootstrap.servers={node.bootstrap_servers}", flush=True)
         log.info("node %d is ready on %s", config.node_id, node.bootstrap_servers)
+        if node.side_port_address is not None:
+            log.info("metrics and health are on http://%s", node.side_port_address)
+        warn_of_file_limit(node.open_file_count, file_limit)
         try:
             return await _wait_for_end(node, stop)
         finally:
             await node.stop()
     finally:
         runtime.threads.close()
+
+
+def warn_of_file_limit(open_files: int, limit: int) -> None:
+    """Log a warning if the limit leaves too little for connections beside the files of partitions."""
+    needed = open_files + CONNECTION_FILES
+    if 0 <= limit < needed:
+        log.warning("at most %d files may be open, the node needs up to %d: raise the limit (ulimit -n)", limit, needed)
 
 
 async def _wait_for_end(node: Node, stop: asyncio.Event) -> int:

@@ -46,6 +46,10 @@ class SegmentIndexes(NamedTuple):
     times: TimeIndex
 
 
+# Files of sealed segments that stay open, over all logs of a node.
+MAX_CACHED_HANDLES: Final = 512
+
+
 @dataclass(slots=True)
 class SegmentContext:
     """What all segments of a node share."""
@@ -53,7 +57,7 @@ class SegmentContext:
     fs: FileSystem
     # Draws the jitter of rolls; without it there is none.
     rng: random.Random | None = None
-    handles: LruCache[Handle] = field(default_factory=lambda: LruCache(512))
+    handles: LruCache[Handle] = field(default_factory=lambda: LruCache(MAX_CACHED_HANDLES))
     indexes: LruCache[SegmentIndexes] = field(default_factory=lambda: LruCache(1024))
     # Called with a path (file or directory) and the time from which it may be removed.
     schedule_deletion: Callable[[str, int], None] = lambda _path, _due_ms: None

@@ -10,8 +10,10 @@ import pytest
 
 from crabka.broker.node import Node
 from crabka.config.server import ServerConfig
-from crabka.errors import ConfigError, StorageError
+from crabka.errors import ConfigError, InvariantError, StorageError
+from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from crabka.protocol.headers import RequestHeader, pack_request
 from crabka.testing import FaultyFileSystem, disk_failure
 from tests.support.sim_node import NODE_HOST, SimNode, batch
 
@@ -186,3 +188,28 @@ def test_a_node_that_was_not_started_has_no_context() -> None:
                 _ = Node(node.config, node.runtime).context
 
         node.run(main())
+
+
+@pytest.mark.parametrize("api_key", [ApiKey.DESCRIBE_CLUSTER, ApiKey.METADATA], ids=["sync", "async"])
+def test_a_broken_invariant_ends_the_node(node: SimNode, monkeypatch: pytest.MonkeyPatch, api_key: ApiKey) -> None:
+    def broken(_context: object, _request: object) -> None:
+        raise InvariantError("two leaders")
+
+    async def broken_later(_context: object, _request: object) -> None:
+        raise InvariantError("two leaders")
+
+    module = f"crabka.broker.handlers.{api_key.name.lower()}"
+    monkeypatch.setattr(f"{module}.handle", broken if api_key is ApiKey.DESCRIBE_CLUSTER else broken_later)
+    client = node.connect()
+    client.transport.write(pack_request(RequestHeader(api_key, 0, 1, "c", 0), b"\0" * 8))
+    node.advance(50)
+    assert client.closed
+    assert node.node is not None
+    assert isinstance(node.node.failed.exception(), InvariantError)
+
+
+def test_open_files_grow_with_the_partitions(node: SimNode) -> None:
+    assert node.node is not None
+    before = node.node.open_file_count
+    node.create_topic("t", partitions=3)
+    assert node.node.open_file_count == before + 3

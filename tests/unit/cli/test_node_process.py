@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from crabka.cli import node_process
-from crabka.cli.node_process import load_config, node_parser, parse_arguments, parse_settings
+from crabka.cli.node_process import load_config, node_parser, parse_arguments, parse_settings, warn_of_file_limit
 from crabka.config.one_node import one_node_properties
 from crabka.config.properties import parse_properties
 from crabka.errors import ConfigError, StorageError
@@ -78,3 +78,11 @@ def test_node_that_cannot_go_on_ends_with_1(capsys: pytest.CaptureFixture[str]) 
 
     assert asyncio.run(lose_the_disk()) == 1
     assert capsys.readouterr().err == "crabka: the node cannot go on: log dir data: it is gone\n"
+
+
+@pytest.mark.parametrize(("open_files", "limit", "warned"), [(24, 1024, False), (25, 1024, True), (10**6, -1, False)])
+def test_a_low_limit_of_open_files_is_named(
+    caplog: pytest.LogCaptureFixture, open_files: int, limit: int, *, warned: bool
+) -> None:
+    warn_of_file_limit(open_files, limit)
+    assert [f"needs up to {open_files + 1000}" in record.getMessage() for record in caplog.records] == [True] * warned
