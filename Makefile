@@ -74,8 +74,7 @@ docs: $(STAMP) ## Regenerate the documents that are made from the code
 
 lock: $(STAMP) ## Resolve the dependencies again and rewrite requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --output-file requirements.lock --quiet --upgrade --universal \
-	  --python-version 3.11 --all-extras --generate-hashes --no-header --no-annotate \
-	  --no-emit-index-url --no-emit-find-links
+	  --python-version 3.11 --all-extras --generate-hashes --no-header --no-annotate
 
 clean: ## Remove the environment, the caches and the data of `make run`
 	rm -rf $(VENV) build dist crabka-data .cache .coverage .coverage.* htmlcov
