@@ -72,8 +72,11 @@ class File(Protocol):
         """Read up to `length` bytes; fewer only at the end of the file. May block on the disk."""
         ...
 
-    def pread_nowait(self, length: int, position: int) -> bytes | None:
-        """Like pread if the bytes are in memory, else None: the caller then reads in a thread."""
+    def pread_nowait(self, length: int, position: int) -> Buffer | None:
+        """Like pread if the bytes are in memory, else None: the caller then reads in a thread.
+
+        The bytes stay as they are for as long as the caller keeps them.
+        """
         ...
 
     def size(self) -> int:

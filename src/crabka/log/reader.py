@@ -17,7 +17,7 @@ from crabka.records.header import LOG_OVERHEAD
 
 if TYPE_CHECKING:
     from crabka.log.segment import Segment
-    from crabka.ports import File
+    from crabka.ports import Buffer, File
 
 _OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
 EXACT: Final = -1
@@ -68,7 +68,7 @@ class ReadSlice:
         """The file to read from; None for an empty answer. It stays open as long as the plan lives."""
         return self._handle.file if self._handle is not None else None
 
-    def read_nowait(self) -> bytes | None:
+    def read_nowait(self) -> Buffer | None:
         """Return the batches if they are in memory, else None."""
         if self._handle is None:
             return b""
@@ -78,9 +78,9 @@ class ReadSlice:
         """Return the batches; may wait for the disk."""
         if self._handle is None:
             return b""
-        return self._execute(self._handle.file.pread) or b""
+        return bytes(self._execute(self._handle.file.pread) or b"")
 
-    def _execute(self, read: Callable[[int, int], bytes | None]) -> bytes | None:
+    def _execute(self, read: Callable[[int, int], Buffer | None]) -> Buffer | None:
         if self._find_offset != EXACT and not self._locate(read):
             return None
         if self.position >= self.end or (self.length <= 0 and not self._min_one_batch):
@@ -98,7 +98,7 @@ class ReadSlice:
             return _cut_at(data, self._upper_offset)
         return data
 
-    def _locate(self, read: Callable[[int, int], bytes | None]) -> bool:
+    def _locate(self, read: Callable[[int, int], Buffer | None]) -> bool:
         """Move on to the batch that holds the start offset. Return False if that must wait for the disk."""
         max_bytes = self.length
         found = find_batch(read, self.position, self.end, self._find_offset)
@@ -110,7 +110,7 @@ class ReadSlice:
         return True
 
 
-def _cut_at(data: bytes, upper_offset: int) -> bytes:
+def _cut_at(data: Buffer, upper_offset: int) -> Buffer:
     """Return the batches that begin below `upper_offset`."""
     position = 0
     while position + LOG_OVERHEAD <= len(data):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from crabka.ports import File
+from crabka.ports import Buffer, File
 from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, BatchHeader, parse_header
 
 CHUNK_BYTES: Final = 64 * 1024
@@ -18,7 +18,7 @@ _MIN_BATCH_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
 
 def scan_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """Yield (position, header) of the whole batches in [position, end); stops at one that cannot be right."""
-    chunk = b""
+    chunk: Buffer = b""
     chunk_start = position
     while position + HEADER_SIZE <= end:
         if position + HEADER_SIZE > chunk_start + len(chunk):
@@ -35,14 +35,14 @@ def scan_headers(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
 
 
 def find_batch(
-    read: Callable[[int, int], bytes | None], position: int, end: int, offset: int
+    read: Callable[[int, int], Buffer | None], position: int, end: int, offset: int
 ) -> tuple[int, BatchHeader | None] | None:
     """Return where the first batch that ends at or after `offset` lies, looking from `position` on.
 
     The header is None when no such batch exists before `end`; the whole answer is None when `read` had to refuse.
     A position where no batch can begin, from a wrong index, makes the search start over at the begin of the file.
     """
-    chunk = b""
+    chunk: Buffer = b""
     chunk_start = start = position
     while position + HEADER_SIZE <= end:
         if position + HEADER_SIZE > chunk_start + len(chunk):

@@ -98,7 +98,7 @@ class FaultyFile:
         self._fs.check("pread", self.path)
         return self._inner.pread(length, position)
 
-    def pread_nowait(self, length: int, position: int) -> bytes | None:
+    def pread_nowait(self, length: int, position: int) -> Buffer | None:
         """Read what is in memory; a rule may pretend that it is not."""
         rule = self._fs.check("pread_nowait", self.path)
         if rule is not None and rule.would_block:

@@ -59,7 +59,7 @@ class MemoryFile:
             raise _error(errno.EINVAL, self.path)
         return bytes(self._node.content[position : position + length])
 
-    def pread_nowait(self, length: int, position: int) -> bytes | None:
+    def pread_nowait(self, length: int, position: int) -> Buffer | None:
         """Read at once: everything is in memory."""
         return self.pread(length, position)
 

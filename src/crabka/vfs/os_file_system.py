@@ -17,6 +17,7 @@ from os import pwritev as _os_pwritev
 from typing import TYPE_CHECKING
 
 from crabka.ports import DiskUsage, FileStat
+from crabka.vfs.read_buffers import BUFFER_BYTES, ReadBuffers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +31,8 @@ if sys.platform == "linux":
 _HAS_NOWAIT = sys.platform == "linux"
 # POSIX guarantees 16; Linux and macOS have 1024. More buffers than this in one call are refused with EINVAL.
 _IOV_MAX = os.sysconf("SC_IOV_MAX")
-# preadv fills a buffer of the caller. Reusing one per concurrent reader saves zeroing fresh memory on each read.
-_SCRATCH_BYTES = 1 << 20
+# Below this size fresh memory costs nothing to speak of.
+_SMALL_READ_BYTES = 16 * 1024
 # A number no process can have open, so that the kernel itself answers EBADF after close; Python rejects -1 with
 # ValueError in some calls.
 _CLOSED_FD = 2**31 - 1
@@ -93,25 +94,16 @@ class OsFile:
             done += len(data)
         return b"".join(chunks)
 
-    def pread_nowait(self, length: int, position: int) -> bytes | None:
+    def pread_nowait(self, length: int, position: int) -> Buffer | None:
         """Like pread if the bytes are in the page cache, else None: the caller then reads in a thread."""
         if not self._nowait:
             return None
-        scratches = self._fs.scratches
-        if length > _SCRATCH_BYTES:
-            scratch = memoryview(bytearray(length))
-        else:
-            # list.pop and list.append are atomic, so concurrent readers never share a scratch buffer.
-            scratch = scratches.pop() if scratches else memoryview(bytearray(_SCRATCH_BYTES))
-        view = scratch[:length]
+        pooled = self._fs.read_buffers.take() if _SMALL_READ_BYTES < length <= BUFFER_BYTES else None
+        view = memoryview(bytearray(length) if pooled is None else pooled)[:length]
+        if pooled is not None:
+            self._fs.read_buffers.put(pooled)
         try:
             done = _os_preadv(self._fd, (view,), position, _RWF_NOWAIT)
-            if done == length:
-                return bytes(view)
-            # A short read means the end of the file or the edge of the cached pages. Only the first is an answer.
-            if position + done < os.fstat(self._fd).st_size:
-                return None
-            return bytes(view[:done])
         except BlockingIOError:
             return None
         except OSError as error:
@@ -121,9 +113,10 @@ class OsFile:
             self._nowait = False
             self._fs.blocking_devices.add(self._device)
             return None
-        finally:
-            if len(scratch) == _SCRATCH_BYTES:
-                scratches.append(scratch)
+        # A short read means the end of the file or the edge of the cached pages. Only the first is an answer.
+        if done < length and position + done < os.fstat(self._fd).st_size:
+            return None
+        return view[:done].toreadonly()
 
     def size(self) -> int:
         """Return the current length of the file in bytes."""
@@ -147,13 +140,12 @@ class OsFile:
 class OsFileSystem:
     """Files and directories of the operating system. One instance per node; cheap to make."""
 
-    __slots__ = ("blocking_devices", "scratches")
+    __slots__ = ("blocking_devices", "read_buffers")
 
     def __init__(self) -> None:
         # Device numbers whose file systems refused a read with RWF_NOWAIT.
         self.blocking_devices: set[int] = set()
-        # Idle scratch buffers of pread_nowait: at most as many as threads that read at the same time.
-        self.scratches: list[memoryview] = []
+        self.read_buffers = ReadBuffers()
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False, exclusive: bool = False) -> OsFile:
         """Open a file for reading and writing; `create` makes it if absent, `exclusive` only if absent."""
