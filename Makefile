@@ -40,7 +40,8 @@ test: lint ## Lint, types and all tests but the soak (ARGS=... is passed to pyte
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 tests/interop $(ARGS)
 
 soak: $(STAMP) ## The tests with large numbers: more crashes, frames, seeds and connections
-	CRABKA_SOAK=1 $(BIN)/python -m pytest -v --timeout=7200 $(ARGS)
+	CRABKA_SOAK=1 $(BIN)/python -m pytest -v --timeout=7200 tests --ignore=tests/interop $(ARGS)
+	CRABKA_SOAK=1 $(BIN)/python -m pytest -v --timeout=7200 tests/interop $(ARGS)
 
 lint: $(STAMP) ## ruff, formatting, mypy --strict and the import contracts
 	$(BIN)/ruff check $(CODE)
@@ -57,7 +58,8 @@ format: $(STAMP) ## Format the code and apply ruff's safe fixes
 
 coverage: $(STAMP) ## Line coverage: at least 95 % of the pure packages, 85 % of everything
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile tests --ignore=tests/interop $(ARGS)
+	$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile tests/interop $(ARGS)
 	$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --fail-under=85; all=$$?; \
 	echo "pure packages:"; $(BIN)/coverage report --fail-under=95 --include='$(PURE)' && exit $$all
