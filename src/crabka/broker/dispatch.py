@@ -7,7 +7,7 @@ run as tasks of the node.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.broker.api_table import SERVED, SERVED_SPECS, Handler, load_handler
 from crabka.broker.context import Request
@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     Frame = Sequence[Buffer]
 
 
+class _EarlyRequest(NamedTuple):
+    """A frame that came before the node was ready, and the future of its answer."""
+
+    connection: ConnectionInfo
+    frame: bytes
+    answer: asyncio.Future[Frame | None]
+
+
 class Dispatcher:
     """Answers frames of one node."""
 
@@ -39,18 +47,22 @@ class Dispatcher:
         self._requests = context.metrics.requests
         # Sockets are bound before the node is ready, because its registration tells their ports. Requests that come
         # in between wait here instead of being refused.
-        self._gate: asyncio.Event | None = asyncio.Event()
+        self._early: list[_EarlyRequest] | None = []
 
     def open_gate(self) -> None:
-        """Start to answer."""
-        if self._gate is not None:
-            self._gate.set()
-            self._gate = None
+        """Start to answer: first what waits, in the order in which it came, before any frame that comes later."""
+        early, self._early = self._early or [], None
+        for connection, frame, answer in early:
+            # Its connection may be gone.
+            if not answer.cancelled():
+                self._answer_early(connection, frame, answer)
 
     def __call__(self, connection: ConnectionInfo, frame: memoryview) -> Frame | asyncio.Future[Frame | None] | None:
         """Answer one frame. Raises WireError if the connection must be closed."""
-        if self._gate is not None:
-            return self._context.spawn(self._answer_when_open(self._gate, connection, bytes(frame)))
+        if self._early is not None:
+            waiting: asyncio.Future[Frame | None] = asyncio.get_running_loop().create_future()
+            self._early.append(_EarlyRequest(connection, bytes(frame), waiting))
+            return waiting
         try:
             header = parse_request_header(frame, SERVED_SPECS.get)
         except UnsupportedApiError as error:
@@ -78,10 +90,16 @@ class Dispatcher:
             return answer  # type: ignore[no-any-return] # such handlers return whole frames
         return _frame(api_key, version, header.correlation_id, answer)
 
-    async def _answer_when_open(self, gate: asyncio.Event, connection: ConnectionInfo, frame: bytes) -> Frame | None:
-        await gate.wait()
-        answer = self(connection, memoryview(frame))
-        return await answer if isinstance(answer, asyncio.Future) else answer
+    def _answer_early(self, connection: ConnectionInfo, frame: bytes, waiting: asyncio.Future[Frame | None]) -> None:
+        try:
+            answer = self(connection, memoryview(frame))
+        except Exception as error:  # noqa: BLE001 - the connection waits for it as for any other failure
+            waiting.set_exception(error)
+            return
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(lambda done: _pass_on(done, waiting))
+        else:
+            waiting.set_result(answer)
 
     async def _finish(self, handler: Handler, request: Request) -> Frame:
         answer = await handler.handle(self._context, request)
@@ -90,3 +108,14 @@ class Dispatcher:
 
 def _frame(api_key: int, version: int, correlation_id: int, entity: Any) -> Frame:
     return (pack_response(api_key, version, correlation_id, encode_response(entity)),)
+
+
+def _pass_on(done: asyncio.Future[Frame | None], waiting: asyncio.Future[Frame | None]) -> None:
+    if waiting.cancelled():
+        return
+    if done.cancelled():
+        waiting.cancel()
+    elif (error := done.exception()) is not None:
+        waiting.set_exception(error)
+    else:
+        waiting.set_result(done.result())

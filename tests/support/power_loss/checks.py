@@ -16,7 +16,7 @@ from crabka.log.naming import RECOVERY_POINT_CHECKPOINT
 from crabka.metadata.configs import ConfigResourceType
 from crabka.ports import FileSystem
 from tests.support.power_loss.machine import LOG_DIR, Machine
-from tests.support.power_loss.model import SYNCED, Model, PartitionModel, TopicState
+from tests.support.power_loss.model import NEVER_ROLLED, SYNCED, Model, PartitionModel, TopicState
 from tests.support.power_loss.stored_log import StoredLog
 from tests.support.power_loss.trace import Trace
 
@@ -159,11 +159,13 @@ class NodeCheck:
         model.seen = {offset: value for offset, value in found.items() if offset >= start}
 
     def _check_order(self, where: TopicPartition, found: dict[int, bytes]) -> None:
+        model = self._model
+        may_repeat = model.may_repeat if where.topic in NEVER_ROLLED else model.may_repeat_behind_rolls
         last: dict[bytes, int] = {}
         for offset, value in sorted(found.items()):
             producer, number, _ = value.split(b":", 2)
             previous = last.get(producer, -1)
-            repeats = not producer.startswith(b"idempotent")
+            repeats = not producer.startswith(b"idempotent") or value in may_repeat
             self._require(
                 int(number) > previous or repeats,
                 "once and in order",

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from crabka.ids import TopicPartition
 
+# Topics whose segments are too large to roll in a run.
+NEVER_ROLLED = frozenset({"synced", "cached", "stamped"})
 # flush.messages=1: what is acknowledged is on the disk.
 SYNCED = {"flush.messages": "1"}
 
@@ -62,6 +64,11 @@ class Model:
         # Acknowledged value -> the topic that has it.
         self.homes: dict[bytes, uuid.UUID] = {}
         self.deleted_ids: set[uuid.UUID] = set()
+        # Kafka's snapshots hold one batch per producer, those of a clean stop as those of a roll. A client that had
+        # several without an answer sends them all again, and what lies before the snapshot, except the last, is no
+        # longer known as a duplicate, here as in Kafka.
+        self.may_repeat: set[bytes] = set()
+        self.may_repeat_behind_rolls: set[bytes] = set()
         # Fsynced ends as the node knew them when it died.
         self.synced_ends: dict[TopicPartition, int] = {}
 
@@ -81,6 +88,13 @@ class Model:
             if before is not None and before.topic_id is not None and (not state or state.topic_id != before.topic_id):
                 self.deleted_ids.add(before.topic_id)
         self.topics[name] = [state]
+
+    def note_end(self, *, clean: bool) -> None:
+        """Note that the node ends: what has no answer may be written once more, after a crash only behind a roll."""
+        unanswered = self.sent - self.homes.keys()
+        self.may_repeat_behind_rolls |= unanswered
+        if clean:
+            self.may_repeat |= unanswered
 
     def acknowledge(self, topic_id: uuid.UUID, partition: int, offset: int, value: bytes) -> None:
         """Note a record as acknowledged; offset -1 tells only that it is in the log."""

@@ -72,6 +72,7 @@ class World:
         await asyncio.sleep(SILENCE_S)
         self.machine.die(Death.KILL)
         await self._restart(lossy=False)
+        self.model.note_end(clean=True)
         await self.machine.stop()
 
     @staticmethod
@@ -91,6 +92,7 @@ class World:
     async def _end_and_restart(self) -> None:
         ending = self.rng.choices([Death.POWER, Death.KILL, None], [6, 3, 1])[0]
         if ending is None:
+            self.model.note_end(clean=True)
             await self.machine.stop()
         elif self.rng.random() < 0.3:
             self.machine.die(ending)
@@ -118,6 +120,7 @@ class World:
 
     def _remember_synced(self, node: Node) -> None:
         self.model.synced_ends = recovery_points(node)
+        self.model.note_end(clean=False)
 
 
 def run_world(rng: random.Random) -> World:

@@ -9,6 +9,7 @@ import pytest
 
 from crabka.broker.context import Request
 from crabka.broker.dispatch import Dispatcher
+from crabka.errors import WireError
 from crabka.net.connection import ConnectionInfo
 from crabka.protocol.apis import ApiKey, encode_request, read_response
 from crabka.protocol.error_codes import ErrorCode
@@ -78,6 +79,40 @@ def test_requests_wait_until_the_gate_opens(node: SimNode) -> None:
         assert not isinstance(
             dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:]), asyncio.Future
         )
+
+    node.run(main())
+
+
+def test_early_requests_are_answered_in_order_before_later_ones(node: SimNode) -> None:
+    node.create_topic("t")
+    records = [batch(b"first"), batch(b"second"), batch(b"third")]
+    frames = [memoryview(frame(ApiKey.PRODUCE, 9, encode_request(produce_body("t", each))))[4:] for each in records]
+
+    async def main() -> None:
+        dispatcher = Dispatcher(node.context)
+        early = [dispatcher(CONNECTION, each) for each in frames[:2]]
+        dispatcher.open_gate()
+        # No turn of the loop lies between: a frame that was read already comes behind those that waited.
+        dispatcher(CONNECTION, frames[2])
+        for answer in early:
+            assert isinstance(answer, asyncio.Future)
+            assert await answer
+
+    node.run(main())
+    assert node.values("t") == [b"first", b"second", b"third"]
+
+
+def test_an_early_request_that_fails_costs_its_connection(node: SimNode) -> None:
+    async def main() -> None:
+        dispatcher = Dispatcher(node.context)
+        answer = dispatcher(CONNECTION, memoryview(frame(ApiKey.METADATA, 99))[4:])
+        lost = dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0))[4:])
+        assert isinstance(answer, asyncio.Future)
+        assert isinstance(lost, asyncio.Future)
+        lost.cancel()
+        dispatcher.open_gate()
+        with pytest.raises(WireError):
+            await answer
 
     node.run(main())
 

@@ -18,7 +18,7 @@ from crabka.protocol.hot import ProducePartitionResult, ProduceTopicResult, pack
 from crabka.records.header import CODEC_MASK, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Sequence
 
     from crabka.broker.context import BrokerContext, Request
     from crabka.broker.partition import Partition
@@ -93,8 +93,10 @@ class _Produce:
                 len(records), header, validate=validate
             ):
                 threads = self._context.runtime.threads
-                append = partition.append_queued(threads, records, header, self._now_ms, validate=validate)
-                self.queued.append(self._context.spawn(self._append_queued(partition, append)))
+                spawn = self._context.spawn
+                # A task of its own: a stop that comes before its first step must not leave it unawaited.
+                append = spawn(partition.append_queued(threads, records, header, self._now_ms, validate=validate))
+                self.queued.append(spawn(self._append_queued(partition, append)))
                 return _QUEUED
             result = partition.append(records, header, self._now_ms)
             elapsed_ms = self._clock.now_ms() - self._now_ms
@@ -154,7 +156,7 @@ class _Produce:
             raise OperationError(ErrorCode.invalid_txn_state)
 
     async def _append_queued(
-        self, partition: Partition, append: Coroutine[Any, Any, AppendResult]
+        self, partition: Partition, append: asyncio.Future[AppendResult]
     ) -> ProducePartitionResult:
         try:
             return self._success(partition, await append)
