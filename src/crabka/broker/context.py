@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from crabka.broker.producer_ids import ProducerIdAllocator
     from crabka.config.server import ServerConfig
     from crabka.errors import InvariantError
+    from crabka.log.cleaner import LogCleaner
     from crabka.log.log_manager import LogManager
     from crabka.metadata.image import MetadataImage
     from crabka.net.connection import ConnectionInfo
@@ -51,6 +52,7 @@ class BrokerContext:
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIdAllocator
     metrics: NodeMetrics
+    cleaner: LogCleaner
     # Runs a coroutine as a task of the node, so that no task outlives it.
     spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
     # Ends the node: what it believes of itself is wrong, so it must not answer anybody any more.

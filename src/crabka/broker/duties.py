@@ -1,4 +1,4 @@
-"""What a node does again and again: retention, flushing, checkpoints, deletions.
+"""What a node does again and again: retention, flushing, checkpoints, deletions, cleaning.
 
 Each duty runs on the loop at its own interval and hands the waiting for disks to the pool. A duty that fails is
 logged and runs again at its next turn; a log dir that fails goes offline, the others go on.
@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 
 DELETION_INTERVAL_MS = 1000
 
-Duty = tuple[str, int, "Callable[[BrokerContext], Awaitable[None]]"]
+Duty = tuple[str, "int | Callable[[BrokerContext], int]", "Callable[[BrokerContext], Awaitable[None]]"]
+"""Name, interval in ms (a function if it may change while the node runs), action."""
 
 
 def duties_of(context: BrokerContext) -> list[Duty]:
@@ -33,13 +34,15 @@ def duties_of(context: BrokerContext) -> list[Duty]:
         ("flush", flush_ms, _flush),
         ("checkpoints", config.log_flush_offset_checkpoint_interval_ms, _write_checkpoints),
         ("deletions", DELETION_INTERVAL_MS, _delete),
+        ("cleaning", lambda context: max(context.config.log_cleaner_backoff_ms, 1), _clean),
     ]
 
 
 async def repeat(context: BrokerContext, duty: Duty) -> None:
     """Run one duty until cancelled, first after one interval."""
-    name, interval_ms, run = duty
+    name, interval, run = duty
     while True:
+        interval_ms = interval if isinstance(interval, int) else interval(context)
         await asyncio.sleep(interval_ms / 1000)
         try:
             await run(context)
@@ -74,3 +77,7 @@ async def _delete(context: BrokerContext) -> None:
     removal = context.logs.run_deletions(context.runtime.clock.now_ms())
     if removal is not None:
         await asyncio.wait([removal])
+
+
+async def _clean(context: BrokerContext) -> None:
+    await context.cleaner.run()

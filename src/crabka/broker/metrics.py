@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from crabka.broker.partitions import PartitionRegistry
+    from crabka.log.cleaner import CleanerStats
 
 _API_KEY_LIMIT = 128
 
@@ -32,9 +33,10 @@ class NodeMetrics:
 class NodeCollector:
     """Turns the state of a node into Prometheus metrics on demand."""
 
-    def __init__(self, metrics: NodeMetrics, partitions: PartitionRegistry) -> None:
+    def __init__(self, metrics: NodeMetrics, partitions: PartitionRegistry, cleaner: CleanerStats) -> None:
         self._metrics = metrics
         self._partitions = partitions
+        self._cleaner = cleaner
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing: names are not checked for clashes at registration."""
@@ -60,13 +62,28 @@ class NodeCollector:
             start.add_metric(names, partition.log.log_start_offset)
             end.add_metric(names, partition.log.log_end_offset)
         yield from (size, start, end)
+        yield from self._collect_cleaner()
+
+    def _collect_cleaner(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        stats, name = self._cleaner, "crabka_log_cleaner"
+        yield CounterMetricFamily(f"{name}_cleanings", "Logs cleaned", value=stats.cleanings)
+        yield CounterMetricFamily(f"{name}_read_bytes", "Bytes that cleaning read", value=stats.bytes_read)
+        yield CounterMetricFamily(f"{name}_written_bytes", "Bytes that cleaning wrote", value=stats.bytes_written)
+        last_s = stats.last_cleaning_ms / 1000
+        yield GaugeMetricFamily(f"{name}_last_cleaning_seconds", "When the last cleaning ended", value=last_s)
+        ratio = stats.max_dirty_ratio
+        yield GaugeMetricFamily(f"{name}_max_dirty_ratio", "Dirty share of the dirtiest log", value=ratio)
+        failed = stats.uncleanable
+        yield GaugeMetricFamily(f"{name}_uncleanable_partitions", "Logs whose cleaning failed", value=failed)
 
 
-def render_metrics(metrics: NodeMetrics, partitions: PartitionRegistry) -> bytes:
+def render_metrics(metrics: NodeMetrics, partitions: PartitionRegistry, cleaner: CleanerStats) -> bytes:
     """Return the Prometheus text of a node and its process."""
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
     registry = CollectorRegistry()
-    registry.register(NodeCollector(metrics, partitions))
+    registry.register(NodeCollector(metrics, partitions, cleaner))
     ProcessCollector(registry=registry)
     return generate_latest(registry)

@@ -26,6 +26,7 @@ from crabka.broker.producer_ids import ProducerIdAllocator
 from crabka.broker.registration import NodeRegistrar, tell_directories, tell_failed_directories
 from crabka.broker.side_port import SidePort
 from crabka.errors import ConfigError, CrabkaError, InvariantError, StorageError
+from crabka.log.cleaner import CleanerSettings, LogCleaner
 from crabka.log.log_dir import LogDir
 from crabka.log.log_manager import LogManager
 from crabka.log.segment import MAX_CACHED_HANDLES
@@ -124,7 +125,9 @@ class Node:
         endpoints = await self._listeners.bind(dispatcher)
         await self._listeners.bind_side_port(
             SidePort(
-                render_metrics=functools.partial(render_metrics, context.metrics, self._partitions),
+                render_metrics=functools.partial(
+                    render_metrics, context.metrics, self._partitions, context.cleaner.stats
+                ),
                 is_ready=lambda: self._serving,
             )
         )
@@ -162,8 +165,18 @@ class Node:
             ),
             producer_ids=ProducerIdAllocator(writer, node_id=config.node_id),
             metrics=NodeMetrics(),
+            cleaner=LogCleaner(runtime, self._logs, self._cleaner_settings),
             spawn=self._tasks.start,
             on_broken_invariant=self._fail,
+        )
+
+    def _cleaner_settings(self) -> CleanerSettings:
+        config = self.context.config
+        return CleanerSettings(
+            enabled=config.log_cleaner_enable,
+            dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
+            load_factor=config.log_cleaner_io_buffer_load_factor,
+            max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
         )
 
     async def stop(self) -> None:

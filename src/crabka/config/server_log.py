@@ -269,7 +269,7 @@ LOG_KEYS = (
         scope=CLUSTER_WIDE,
         effect="none",
     ),
-    boolean("log.cleaner.enable", "Whether compacted topics are cleaned.", default=True, effect="none"),
+    boolean("log.cleaner.enable", "Whether compacted topics are cleaned.", default=True),
     ConfigKey(
         "log.cleaner.threads",
         INT,
@@ -285,7 +285,6 @@ LOG_KEYS = (
         134_217_728,
         "Memory for the table of keys while cleaning.",
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "log.cleaner.io.buffer.size",
@@ -302,7 +301,6 @@ LOG_KEYS = (
         0.9,
         "How full the table of keys may get.",
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "log.cleaner.io.max.bytes.per.second",
@@ -310,7 +308,6 @@ LOG_KEYS = (
         sys.float_info.max,
         "The most bytes per second that cleaning reads and writes.",
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "log.cleaner.backoff.ms",
@@ -319,7 +316,6 @@ LOG_KEYS = (
         "How long the cleaner rests when there is nothing to clean.",
         at_least(0),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "log.cleaner.min.cleanable.ratio",
@@ -328,7 +324,6 @@ LOG_KEYS = (
         "The default of a topic's `min.cleanable.dirty.ratio`.",
         Between(0, 1),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "log.cleaner.delete.retention.ms",
@@ -337,7 +332,6 @@ LOG_KEYS = (
         "The default of a topic's `delete.retention.ms`.",
         at_least(0),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "log.cleaner.min.compaction.lag.ms",
@@ -346,7 +340,6 @@ LOG_KEYS = (
         "The default of a topic's `min.compaction.lag.ms`.",
         at_least(0),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "log.cleaner.max.compaction.lag.ms",
@@ -355,7 +348,6 @@ LOG_KEYS = (
         "The default of a topic's `max.compaction.lag.ms`.",
         at_least(1),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "producer.id.expiration.ms",

@@ -58,7 +58,6 @@ _CLEANING = (
         _DAY_MS,
         "How long cleaned tombstones stay, so that slow readers still see the deletion.",
         at_least(0),
-        effect="none",
     ),
     ConfigKey(
         "max.compaction.lag.ms",
@@ -66,7 +65,6 @@ _CLEANING = (
         LONG_MAX,
         "The longest time that a record of a compacted topic may wait for the cleaner.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "min.compaction.lag.ms",
@@ -74,7 +72,6 @@ _CLEANING = (
         0,
         "The shortest time that a record stays uncompacted.",
         at_least(0),
-        effect="none",
     ),
     ConfigKey(
         "min.cleanable.dirty.ratio",
@@ -82,7 +79,6 @@ _CLEANING = (
         0.5,
         "The share of uncleaned bytes from which a compacted log is cleaned.",
         Between(0, 1),
-        effect="none",
     ),
 )
 
@@ -330,6 +326,11 @@ class TopicConfig:
     def effective_segment_index_bytes(self) -> int:
         """The largest index file; a 32-bit position cannot address more."""
         return min(self.segment_index_bytes, INT_MAX)
+
+    @property
+    def effective_segment_ms(self) -> int:
+        """The time after which a segment rolls: only sealed segments are cleaned, and that must not come too late."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 
     @property
     def compact(self) -> bool:

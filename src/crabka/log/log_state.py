@@ -135,7 +135,7 @@ class LogState:
         due = (
             self._pending is None
             and self._active.size > 0
-            and now_ms - self._active.created_ms > self.config.segment_ms
+            and now_ms - self._active.created_ms > self.config.effective_segment_ms
         )
         if due:
             self._roll(now_ms)

@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError, require
 from crabka.log.append import NO_APPEND_TIME, AppendResult, PendingAppend, PreparedBatch, prepare_batch
+from crabka.log.log_cleaning import LogCleaning
 from crabka.log.log_durability import LogDurability
 from crabka.log.log_reads import LogReads
 from crabka.log.log_shrinking import LogShrinking
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "ReadSlice"]
 
 
-class PartitionLog(LogReads, LogShrinking, LogDurability):
+class PartitionLog(LogReads, LogShrinking, LogDurability, LogCleaning):
     """A log that is open. Made by `recovery.open_log`."""
 
     @overload

@@ -15,7 +15,6 @@ from crabka.errors import CorruptDataError, StorageError
 from crabka.log.checkpoints import decode_epochs
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.naming import (
-    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
@@ -31,6 +30,7 @@ from crabka.log.replay import rebuild_producer_state
 from crabka.log.segment import Segment, SegmentContext
 from crabka.log.segment_recovery import SegmentRecovery
 from crabka.log.segments import Segments
+from crabka.log.swap import complete_swaps
 from crabka.vfs import read_file
 
 if TYPE_CHECKING:
@@ -137,14 +137,15 @@ def _drop_below(fs: FileSystem, path: str, segments: Segments, log_start_offset:
 
 
 def _sweep(fs: FileSystem, path: str) -> list[str]:
-    """Remove leftovers (deleted and half cleaned files, temporary files, indexes without a log); return the rest."""
+    """Complete swaps and remove leftovers (deleted and temporary files, indexes without a log); return the rest."""
+    complete_swaps(fs, path)
     names = fs.listdir(path)
     logs = {name[: -len(LOG_SUFFIX)] for name in names if name.endswith(LOG_SUFFIX)}
     kept = []
     for name in names:
         offset = file_offset(name)
         orphan = offset is not None and not name.endswith(SNAPSHOT_SUFFIX) and name.split(".")[0] not in logs
-        if orphan or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+        if orphan or name.endswith((DELETED_SUFFIX, ".tmp")):
             fs.unlink(f"{path}/{name}")
         else:
             kept.append(name)

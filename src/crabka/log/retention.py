@@ -30,8 +30,8 @@ def count_deletable(segments: Segments, *, end: int, log_end: int, expired: Expi
 
 
 def expired_by_time(now_ms: int, retention_ms: int) -> Expired:
-    """Return the test for `retention.ms`."""
-    return lambda segment, _upper_bound: now_ms - segment.largest_timestamp() > retention_ms
+    """Return the test for `retention.ms`. A segment that compaction has emptied keeps nothing and holds up nobody."""
+    return lambda segment, _upper_bound: not segment.size or now_ms - segment.largest_timestamp() > retention_ms
 
 
 def expired_by_size(total_bytes: int, retention_bytes: int) -> Expired:

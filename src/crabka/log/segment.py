@@ -75,6 +75,7 @@ class Segment:
         "_indexes",
         "_last_offset",
         "_persisted",
+        "_pinned",
         "_roll_wait_ms",
         "base_offset",
         "created_ms",
@@ -111,6 +112,8 @@ class Segment:
         # Index entries that the files hold already.
         self._persisted = (0, 0)
         self._aborted: list[AbortedTransaction] | None = None
+        # The file and indexes of a segment whose name belongs to another one now.
+        self._pinned: tuple[Handle, SegmentIndexes] | None = None
         # Known once a sealed segment was asked for it.
         self._last_offset: int | None = None
 
@@ -139,17 +142,25 @@ class Segment:
         """Return the open log file; a sealed segment opens it on demand."""
         if self._handle is not None:
             return self._handle
+        if self._pinned is not None:
+            return self._pinned[0]
         return self._context.handles.get(self.log_path, self._open_read_only)
+
+    def pin(self) -> None:
+        """Hold on to file and indexes: readers go on although the name is about to belong to another segment."""
+        self.aborted()
+        self._pinned = (self.handle(), self.indexes())
 
     def move(self, directory: str) -> None:
         """Follow a rename of the log directory."""
-        self._forget_cached()
+        self.forget_cached()
         self._directory = directory
 
     def _open_read_only(self, path: str) -> Handle:
         return Handle(self._context.fs.open(path, read_only=True))
 
-    def _forget_cached(self) -> None:
+    def forget_cached(self) -> None:
+        """Drop the open file and the indexes that are cached for the segment's name."""
         self._context.handles.forget(self.log_path)
         self._context.indexes.forget(self.log_path)
 
@@ -157,7 +168,7 @@ class Segment:
 
     def activate(self, indexes: SegmentIndexes, config: TopicConfig, now_ms: int) -> None:
         """Open for appending, with indexes that match the file. The file is created if it is not there."""
-        self._forget_cached()
+        self.forget_cached()
         self._handle = Handle(self._context.fs.open(self.log_path, create=True))
         self._indexes = indexes
         # Entries already in the files are written again: the files may be padded, or of another length.
@@ -173,8 +184,8 @@ class Segment:
         self.index_interval_bytes = config.index_interval_bytes
         self.max_index_bytes = config.effective_segment_index_bytes
         self.full = self._index_full(self.indexes())
-        jitter_ms, rng = min(config.segment_jitter_ms, config.segment_ms), self._context.rng
-        self._roll_wait_ms = config.segment_ms - (rng.randrange(jitter_ms) if jitter_ms > 0 and rng else 0)
+        jitter_ms, rng = min(config.segment_jitter_ms, config.effective_segment_ms), self._context.rng
+        self._roll_wait_ms = config.effective_segment_ms - (rng.randrange(jitter_ms) if jitter_ms > 0 and rng else 0)
         for _, header in self.headers():
             self._start_roll_wait(header.max_timestamp)
             break
@@ -202,7 +213,7 @@ class Segment:
 
     def close(self) -> None:
         """Let go of files and indexes without writing anything."""
-        self._forget_cached()
+        self.forget_cached()
         self._indexes = self._handle = None
 
     # -- appending -------------------------------------------------------------------------------------------
@@ -247,6 +258,8 @@ class Segment:
         """Return the offset and time index; missing or damaged files are rebuilt from the batches."""
         if self._indexes is not None:
             return self._indexes
+        if self._pinned is not None:
+            return self._pinned[1]
         return self._context.indexes.get(self.log_path, lambda _path: self.load_indexes())
 
     def load_indexes(self) -> SegmentIndexes:
@@ -333,6 +346,8 @@ class Segment:
 
     def _scan_handle(self) -> Handle:
         # Scans run in threads as well, where the segment may be sealed meanwhile: the handle must be their own.
+        if self._pinned is not None:
+            return self._pinned[0]
         return self._handle or self._open_read_only(self.log_path)
 
     def read_max_timestamp(self) -> TimeIndexEntry:
@@ -412,7 +427,7 @@ class Segment:
         for path in self.existing_paths():
             self._context.fs.rename(path, path + DELETED_SUFFIX)
             self._context.schedule_deletion(path + DELETED_SUFFIX, due_ms)
-        self._forget_cached()
+        self.forget_cached()
         self._indexes = self._handle = None
 
 

@@ -137,12 +137,13 @@ def checked_batches(context: SegmentContext, segment: Segment) -> Iterator[tuple
     """Yield position, header and bytes of the batches whose length, format and checksum are right; stop at others."""
     file = context.fs.open(segment.log_path, create=True)
     try:
-        yield from _checked(file, segment.size)
+        yield from checked_batches_in(file, segment.size)
     finally:
         file.close()
 
 
-def _checked(file: File, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def checked_batches_in(file: File, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Like `checked_batches`, in an open file up to `end`."""
     chunk = memoryview(b"")
     chunk_start = position = 0
     while position + HEADER_SIZE <= end:

@@ -74,3 +74,8 @@ class Segments:
         dropped = self._items[index:]
         del self._items[index:], self._bases[index:]
         return dropped
+
+    def replace(self, index: int, count: int, segment: Segment) -> None:
+        """Put one segment in the place of `count` of them from `index` on."""
+        self._items[index : index + count] = [segment]
+        self._bases[index : index + count] = [segment.base_offset]
