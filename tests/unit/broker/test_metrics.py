@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from crabka.broker.metrics import NodeMetrics, render_metrics
 from crabka.broker.partitions import PartitionRegistry
+from crabka.log.cleaner import CleanerStats
 from crabka.protocol.apis import ApiKey
 from tests.support.sim_node import SimNode, batch
 
 
 def test_a_new_node_has_nothing_to_tell() -> None:
-    text = render_metrics(NodeMetrics(), PartitionRegistry()).decode()
+    text = render_metrics(NodeMetrics(), PartitionRegistry(), CleanerStats()).decode()
     assert "crabka_partitions 0.0" in text
     assert "crabka_requests_total{" not in text
 
@@ -17,7 +18,7 @@ def test_a_new_node_has_nothing_to_tell() -> None:
 def test_requests_and_logs_are_shown(node: SimNode) -> None:
     node.create_topic("t", 2)
     node.produce("t", batch(b"a", b"b"), partition=1)
-    text = render_metrics(node.context.metrics, node.context.partitions).decode()
+    text = render_metrics(node.context.metrics, node.context.partitions, node.context.cleaner.stats).decode()
     assert 'crabka_requests_total{api="produce"} 1.0' in text
     assert "crabka_partitions 2.0" in text
     assert 'crabka_log_end_offset{partition="1",topic="t"} 2.0' in text
