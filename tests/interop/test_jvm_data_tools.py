@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.interop.clients import CLIENTS, CODECS, Sent
 from tests.support.jvm import run_tool
+from tests.support.node_process import wait_until
 from tests.support.target import target_node
 
 if TYPE_CHECKING:
@@ -168,3 +170,54 @@ def test_dump_log_decodes_the_metadata_log(tmp_path: Path) -> None:
         assert "LeaderChange" in shown
         for checkpoint in node.data_dir.rglob("__cluster_metadata-0/*.checkpoint"):
             assert "KRaftVersion" in _dump(checkpoint, options=("--cluster-metadata-decoder",))
+
+
+def test_dump_log_finds_no_fault_in_cleaned_segments(tmp_path: Path) -> None:
+    settings = {
+        "log.cleanup.policy": "compact",
+        "log.cleaner.backoff.ms": "100",
+        "log.cleaner.min.cleanable.ratio": "0.01",
+        "log.index.interval.bytes": "1000",
+        "log.segment.bytes": "1048576",
+    }
+    node = target_node(tmp_path / "node", settings)
+    with node:
+        _fill_keys(node.bootstrap_servers, "kept")
+        (folder,) = node.data_dir.rglob("kept-0")
+        wait_until(lambda: _clean_up_to(folder) > 0, "the topic is cleaned")
+        _fill_keys(node.bootstrap_servers, "kept")
+        before = _clean_up_to(folder)
+        wait_until(lambda: _clean_up_to(folder) > before, "the topic is cleaned again")
+        node.kill()
+        node.start()
+        assert CLIENTS["confluent-kafka"].consume(node.bootstrap_servers, "kept", 40, 0)
+        assert node.stop() in {0, 143}  # A JVM reports the signal that ended it.
+    files = {kind: sorted(folder.glob(f"*.{kind}")) for kind in ("log", "index", "timeindex", "snapshot")}
+    assert [path.name for path in folder.iterdir() if path.suffix in {".cleaned", ".swap"}] == []
+    deep = _dump(*files["log"], options=("--deep-iteration", "--print-data-log"))
+    offsets = [int(found) for found in re.findall(r"^\| offset: (\d+)", deep, re.MULTILINE)]
+    assert offsets == sorted(offsets)
+    assert set(re.findall(r" key: (key-\d+) payload: \w", deep)) == {f"key-{n}" for n in range(40)}
+    assert offsets[-1] - offsets[0] + 1 > len(offsets)
+    assert "deleteHorizonMs: OptionalLong[" in deep
+    indexes = [*files["index"], *files["timeindex"]]
+    assert _dump(*indexes, options=("--index-sanity-check",)).count("passed sanity check") == len(indexes)
+    assert "Dumping" in _dump(*indexes, *files["snapshot"])
+
+
+def _fill_keys(bootstrap: str, topic: str) -> None:
+    """Write every key many times, in all codecs, and a tombstone."""
+    for number, codec in enumerate(CODECS):
+        for _ in range(5):
+            rows = [
+                Sent(b"key-%d" % n, random.Random(n).randbytes(4000).hex().encode(), (), BASE_MS) for n in range(40)
+            ]
+            rows.append(Sent(b"gone-%d" % number, None, (), BASE_MS))
+            CLIENTS["confluent-kafka"].produce(bootstrap, topic, rows, codec)
+
+
+def _clean_up_to(folder: Path) -> int:
+    checkpoint = folder.parent / "cleaner-offset-checkpoint"
+    lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
+    topic, _, partition = folder.name.rpartition("-")
+    return max((int(line.split()[2]) for line in lines if line.startswith(f"{topic} {partition} ")), default=0)

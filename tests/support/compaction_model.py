@@ -30,7 +30,7 @@ TRANSACTIONAL_PRODUCERS = (7, 8)
 ProducerFacts = dict[int, tuple[int, int, int]]
 
 
-class Row(NamedTuple):
+class KeyedRow(NamedTuple):
     """A record as it was written."""
 
     offset: int
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 class _Written(NamedTuple):
-    row: Row
+    row: KeyedRow
     batch_base: int
     # Number of the transaction, -1 without one.
     transaction: int
@@ -103,7 +103,7 @@ class CompactedLog:
             self._first_offsets[self._transaction_count] = base
         transaction = self._open_transactions.get(producer_id, -1)
         for index, record in enumerate(records):
-            row = Row(base + index, record.timestamp, record.key or b"", record.value)
+            row = KeyedRow(base + index, record.timestamp, record.key or b"", record.value)
             self.written.append(_Written(row, base, transaction))
             self.alive[row.offset] = self.written[-1]
 
@@ -158,9 +158,7 @@ class CompactedLog:
         for each in self.written:
             if each.row.offset < end and each.transaction not in self._aborted:
                 newest[each.row.key] = each.row.offset
-        self.alive = {
-            offset: each for offset, each in self.alive.items() if offset >= end or self._stays(each, newest)
-        }
+        self.alive = {offset: each for offset, each in self.alive.items() if offset >= end or self._stays(each, newest)}
         for offset, each in self.alive.items():
             if offset < end and each.row.value is None:
                 self._horizons.setdefault(each.batch_base, self.now_ms + CONFIG.delete_retention_ms)
@@ -170,11 +168,11 @@ class CompactedLog:
             return False
         return each.row.value is not None or self._horizons.get(each.batch_base, self.now_ms + 1) > self.now_ms
 
-    def rows_alive(self) -> list[Row]:
+    def rows_alive(self) -> list[KeyedRow]:
         """The records that must be in the log."""
         return [each.row for each in self.alive.values()]
 
-    def committed_alive(self) -> list[Row]:
+    def committed_alive(self) -> list[KeyedRow]:
         """The records that a read_committed consumer must get, as far as transactions are decided."""
         undecided = set(self._open_transactions.values())
         bad = self._aborted | undecided
@@ -187,18 +185,18 @@ class CompactedLog:
         check_reads(log, rows)
 
 
-def data_rows(log: PartitionLog) -> list[Row]:
+def data_rows(log: PartitionLog) -> list[KeyedRow]:
     """All data records of a log."""
     return [row for rows in _rows_by_batch(log) for row in rows]
 
 
-def _rows_by_batch(log: PartitionLog) -> Iterator[list[Row]]:
+def _rows_by_batch(log: PartitionLog) -> Iterator[list[KeyedRow]]:
     for header, batch in read_batches(log):
         if not header.is_control:
-            yield [Row(r.offset, r.timestamp, r.key or b"", r.value) for r in decode_records(batch, header)]
+            yield [KeyedRow(r.offset, r.timestamp, r.key or b"", r.value) for r in decode_records(batch, header)]
 
 
-def committed_rows(log: PartitionLog) -> list[Row]:
+def committed_rows(log: PartitionLog) -> list[KeyedRow]:
     """What a read_committed consumer gets: it drops what the answer of the broker calls aborted."""
     end = log.last_stable_offset
     aborted = log.aborted_transactions(log.log_start_offset, end)
@@ -210,11 +208,11 @@ def committed_rows(log: PartitionLog) -> list[Row]:
         )
         if not header.is_control and not hidden:
             decoded = decode_records(batch, header)
-            rows += [Row(r.offset, r.timestamp, r.key or b"", r.value) for r in decoded if r.offset < end]
+            rows += [KeyedRow(r.offset, r.timestamp, r.key or b"", r.value) for r in decoded if r.offset < end]
     return rows
 
 
-def check_reads(log: PartitionLog, rows: list[Row]) -> None:
+def check_reads(log: PartitionLog, rows: list[KeyedRow]) -> None:
     """Fetch from every offset, find by every time, and demand what a full scan finds."""
     headers = [header for header, _ in read_batches(log)]
     assert [header.base_offset for header in headers] == sorted({header.base_offset for header in headers})

@@ -36,8 +36,8 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "Topics with `cleanup.policy=compact`",
-        "removes records whose key has a newer one",
-        "demands keys and keeps every record: there is no log cleaner",
+        "cleans `log.cleaner.threads` logs at once",
+        "cleans one log at a time",
     ),
     Difference(
         "CreateTopics with `remote.storage.enable=true`",

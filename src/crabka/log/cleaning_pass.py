@@ -18,7 +18,7 @@ from crabka.log.segment import IndexBuilder, Segment, SegmentContext
 from crabka.log.segment_recovery import checked_batches_in
 from crabka.log.swap import CleanedFiles
 from crabka.log.txn_index import AbortedTransaction
-from crabka.records.filtering import StoredRecord, emptied_batch, filtered_batch, stored_records
+from crabka.records.filtering import RawRecord, emptied_batch, filtered_batch, raw_records
 from crabka.records.header import BatchHeader, parse_header
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _load_batch(
     if header.is_control:
         transactions.is_marker_unneeded(header, end_marker(batch, header))
     elif not transactions.is_aborted(header) and header.last_offset >= first_dirty:
-        for record in stored_records(batch, header):
+        for record in raw_records(batch, header):
             if record.key is not None and record.offset >= first_dirty and not offsets.put(record.key, record.offset):
                 return False
     offsets.latest_offset = max(offsets.latest_offset, header.last_offset)
@@ -144,7 +144,7 @@ class RecordFilter:
             discard = not ends_data and self._is_behind_horizon(header)
         else:
             discard = self.transactions.is_aborted(header)
-        records = [] if discard else stored_records(batch, header)
+        records = [] if discard else raw_records(batch, header)
         kept = records if header.is_control else [record for record in records if self._is_kept(record, header)]
         if not kept:
             return emptied_batch(header) if self._stays_empty(header) else None
@@ -155,7 +155,7 @@ class RecordFilter:
         horizon_ms = header.base_timestamp if header.has_delete_horizon else None
         return filtered_batch(header, kept, self._new_horizon_ms if sets_horizon else horizon_ms)
 
-    def _is_kept(self, record: StoredRecord, header: BatchHeader) -> bool:
+    def _is_kept(self, record: RawRecord, header: BatchHeader) -> bool:
         if record.offset > self._offsets.latest_offset:
             return True
         if record.key is None or record.offset < self._offsets.get(record.key):

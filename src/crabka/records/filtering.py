@@ -26,7 +26,7 @@ from crabka.records.record import DEFAULT_MAX_DECOMPRESSED_BYTES, records_payloa
 from crabka.records.varint import append_varint, decode_varint, decode_varlong
 
 
-class StoredRecord(NamedTuple):
+class RawRecord(NamedTuple):
     """One record as much as compaction looks at it; `tail` is the stored form from the key length on."""
 
     offset: int
@@ -37,16 +37,14 @@ class StoredRecord(NamedTuple):
     tail: bytes
 
 
-def stored_records(
-    batch: Buffer, header: BatchHeader, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
-) -> list[StoredRecord]:
+def raw_records(batch: Buffer, header: BatchHeader, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> list[RawRecord]:
     """Return the records of a batch. Raises CorruptBatchError when they contradict their lengths or count."""
     payload = records_payload(batch, header, max_bytes)
-    records: list[StoredRecord] = []
+    records: list[RawRecord] = []
     position = 0
     try:
         for _ in range(header.records_count):
-            record, position = _stored_record(payload, position, header)
+            record, position = _raw_record(payload, position, header)
             records.append(record)
     except IndexError as error:
         raise CorruptBatchError("a record is cut short") from error
@@ -55,7 +53,7 @@ def stored_records(
     return records
 
 
-def _stored_record(payload: bytes, position: int, header: BatchHeader) -> tuple[StoredRecord, int]:
+def _raw_record(payload: bytes, position: int, header: BatchHeader) -> tuple[RawRecord, int]:
     length, position = decode_varint(payload, position)
     end = position + length
     if length < 0 or end > len(payload):
@@ -71,10 +69,10 @@ def _stored_record(payload: bytes, position: int, header: BatchHeader) -> tuple[
     append_time = header.timestamp_type == LOG_APPEND_TIME
     timestamp = header.max_timestamp if append_time else header.base_timestamp + timestamp_delta
     tail = payload[tail_start:end]
-    return StoredRecord(header.base_offset + offset_delta, timestamp, key, value_length >= 0, attributes, tail), end
+    return RawRecord(header.base_offset + offset_delta, timestamp, key, value_length >= 0, attributes, tail), end
 
 
-def filtered_batch(header: BatchHeader, records: Sequence[StoredRecord], horizon_ms: int | None) -> bytes:
+def filtered_batch(header: BatchHeader, records: Sequence[RawRecord], horizon_ms: int | None) -> bytes:
     """Return the batch with only these records of it, at least one, and with a delete horizon unless None."""
     base_timestamp = records[0].timestamp if horizon_ms is None else horizon_ms
     payload = bytearray()

@@ -9,6 +9,8 @@ import pytest
 from crabka.broker.duties import duties_of, repeat
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import read_offset_checkpoint
+from crabka.records.builder import build_batch
+from crabka.records.record import Record
 from crabka.testing import FaultRule, FaultyFileSystem
 from tests.support.sim_node import SimNode, batch
 
@@ -89,4 +91,51 @@ def test_a_duty_that_fails_runs_again(node: SimNode, caplog: pytest.LogCaptureFi
 
 
 def test_every_duty_has_an_interval(node: SimNode) -> None:
-    assert all(interval_ms > 0 for _, interval_ms, _ in duties_of(node.context))
+    intervals = [each if isinstance(each, int) else each(node.context) for _, each, _ in duties_of(node.context)]
+    assert all(interval_ms > 0 for interval_ms in intervals)
+
+
+def keyed(key: bytes, value: bytes | None, timestamp: int) -> bytes:
+    return build_batch([Record(0, timestamp, key, value)])
+
+
+def test_a_compacted_topic_is_cleaned(node: SimNode) -> None:
+    node.create_topic("t", cleanup_policy="compact", internal_segment_bytes="200", min_cleanable_dirty_ratio="0.1")
+    for number in range(8):
+        node.produce("t", keyed(b"k", b"%d" % number, node.clock.now_ms()))
+    assert node.values("t") == [b"%d" % number for number in range(8)]
+    node.advance(16_000)
+    # The active segment is never cleaned.
+    assert node.values("t") == [b"5", b"6", b"7"]
+    assert read_offset_checkpoint(node.memory, "/d1/cleaner-offset-checkpoint") == {TopicPartition("t", 0): 6}
+    assert node.context.cleaner.stats.cleanings == 1
+    node.restart()
+    assert node.values("t") == [b"5", b"6", b"7"]
+    node.crash()
+    node.start()
+    assert node.values("t") == [b"5", b"6", b"7"]
+
+
+def test_nothing_is_cleaned_while_the_cleaner_is_off() -> None:
+    with SimNode({"log.cleaner.enable": "false"}) as node:
+        node.create_topic("t", cleanup_policy="compact", internal_segment_bytes="200", min_cleanable_dirty_ratio="0")
+        for number in range(8):
+            node.produce("t", keyed(b"k", b"%d" % number, node.clock.now_ms()))
+        node.advance(60_000)
+        assert len(node.values("t")) == 8
+
+
+def test_compact_and_delete_work_together(node: SimNode) -> None:
+    node.create_topic(
+        "t",
+        cleanup_policy="compact,delete",
+        internal_segment_bytes="200",
+        min_cleanable_dirty_ratio="0",
+        retention_ms=str(HOUR_MS),
+    )
+    for number in range(8):
+        node.produce("t", keyed(b"k%d" % (number % 3), b"%d" % number, node.clock.now_ms()))
+    node.advance(16_000)
+    assert node.values("t") == [b"3", b"4", b"5", b"6", b"7"]
+    node.advance(HOUR_MS + 300_000)
+    assert len(node.values("t")) < 3
