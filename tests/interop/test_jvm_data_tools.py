@@ -185,8 +185,8 @@ def test_dump_log_finds_no_fault_in_cleaned_segments(tmp_path: Path) -> None:
         _fill_keys(node.bootstrap_servers, "kept")
         (folder,) = node.data_dir.rglob("kept-0")
         wait_until(lambda: _clean_up_to(folder) > 0, "the topic is cleaned")
-        _fill_keys(node.bootstrap_servers, "kept")
         before = _clean_up_to(folder)
+        _fill_keys(node.bootstrap_servers, "kept")
         wait_until(lambda: _clean_up_to(folder) > before, "the topic is cleaned again")
         node.kill()
         node.start()
@@ -201,7 +201,10 @@ def test_dump_log_finds_no_fault_in_cleaned_segments(tmp_path: Path) -> None:
     assert offsets[-1] - offsets[0] + 1 > len(offsets)
     assert "deleteHorizonMs: OptionalLong[" in deep
     indexes = [*files["index"], *files["timeindex"]]
-    assert _dump(*indexes, options=("--index-sanity-check",)).count("passed sanity check") == len(indexes)
+    checked = _dump(*indexes, options=("--index-sanity-check",))
+    # A segment with few batches left has no entry.
+    assert len(re.findall(r"index (?:passed sanity check|is empty)\.", checked)) == len(indexes)
+    assert "passed sanity check" in checked
     assert "Dumping" in _dump(*indexes, *files["snapshot"])
 
 
