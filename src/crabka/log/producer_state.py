@@ -236,6 +236,16 @@ class ProducerStateManager:
         self._unreplicated[first_offset] = offset
         return CompletedTransaction(producer_id, first_offset, offset, not marker.committed)
 
+    def apply_emptied_marker(self, header: BatchHeader) -> None:
+        """Take in what compaction left of an end marker: the producer's epoch, and that its transaction is over."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id, header.producer_epoch)
+        entry.move_to_epoch(header.producer_epoch)
+        entry.last_timestamp = header.max_timestamp
+        self._ongoing.pop(entry.txn_first_offset, None)
+        entry.txn_first_offset = NO_OFFSET
+
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
         """Return the stable end right after a transaction was ended, as the transaction index records it."""
         return next(iter(self._ongoing), completed.last_offset + 1)

@@ -29,6 +29,9 @@ def replay_batch(state: ProducerStateManager, batch: Buffer, header: BatchHeader
     if not header.attributes & CONTROL_FLAG:
         state.apply(header, header.base_offset)
         return None
+    if header.records_count == 0:
+        state.apply_emptied_marker(header)
+        return None
     marker = end_marker(batch, header)
     return None if marker is None else state.apply_marker(header, header.base_offset, marker)
 

@@ -8,6 +8,7 @@ from crabka.log.segment import Segment
 from crabka.log.segments import Segments
 from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
+from crabka.records.filtering import emptied_batch
 from crabka.records.header import parse_header
 from tests.support.logs import LOG_PATH, NOW_MS, ProducerFields, make_batch, make_context
 
@@ -60,3 +61,19 @@ def test_only_what_the_snapshot_lacks_is_replayed() -> None:
         4: 0,
     }
     assert snapshots.offsets == []
+
+
+def test_an_emptied_marker_tells_the_epoch_and_ends_a_transaction() -> None:
+    state = ProducerStateManager()
+    data = make_batch(1, producer=ProducerFields(7), transactional=True)
+    replay_batch(state, data, parse_header(data))
+    assert state.first_undecided_offset == 0
+    marker = build_end_transaction_batch(
+        EndTransactionMarker(committed=True, coordinator_epoch=0), producer_id=7, producer_epoch=1, timestamp=5
+    )
+    emptied = emptied_batch(parse_header(marker))
+    assert replay_batch(state, emptied, parse_header(emptied)) is None
+    assert state.first_undecided_offset is None
+    assert (state.entries[7].producer_epoch, state.entries[7].batches) == (1, [])
+    replay_batch(unknown := ProducerStateManager(), emptied, parse_header(emptied))
+    assert unknown.entries[7].producer_epoch == 1
