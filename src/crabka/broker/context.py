@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from crabka.broker.fetch_sessions import FetchSessionCache
+    from crabka.broker.groups.coordinator import GroupCoordinator
     from crabka.broker.metadata_writer import MetadataWriter
     from crabka.broker.metrics import NodeMetrics
     from crabka.broker.partitions import PartitionRegistry
@@ -51,6 +52,7 @@ class BrokerContext:
     partitions: PartitionRegistry
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIdAllocator
+    groups: GroupCoordinator
     metrics: NodeMetrics
     cleaner: LogCleaner
     # Runs a coroutine as a task of the node, so that no task outlives it.

@@ -35,6 +35,7 @@ def duties_of(context: BrokerContext) -> list[Duty]:
         ("checkpoints", config.log_flush_offset_checkpoint_interval_ms, _write_checkpoints),
         ("deletions", DELETION_INTERVAL_MS, _delete),
         ("cleaning", lambda context: max(context.config.log_cleaner_backoff_ms, 1), _clean),
+        ("offset expiry", config.offsets_retention_check_interval_ms, _expire_offsets),
     ]
 
 
@@ -81,3 +82,7 @@ async def _delete(context: BrokerContext) -> None:
 
 async def _clean(context: BrokerContext) -> None:
     await context.cleaner.run()
+
+
+async def _expire_offsets(context: BrokerContext) -> None:
+    await context.groups.expire_offsets()

@@ -17,6 +17,7 @@ from crabka.broker.context import BrokerContext
 from crabka.broker.dispatch import Dispatcher
 from crabka.broker.duties import duties_of, repeat
 from crabka.broker.fetch_sessions import FetchSessionCache
+from crabka.broker.groups.coordinator import GroupCoordinator
 from crabka.broker.listeners import NodeListeners
 from crabka.broker.metadata_publisher import MetadataPublisher
 from crabka.broker.metadata_writer import MetadataWriter
@@ -138,6 +139,8 @@ class Node:
         publisher.publish_all(quorum.image)
         quorum.subscribe(publisher.on_metadata)
         quorum.subscribe(functools.partial(self._on_metadata, context))
+        context.groups.start(quorum.image)
+        quorum.subscribe(context.groups.on_metadata)
         await registrar.unfence()
         await tell_directories(context.metadata_writer, config.node_id, self._logs, self._partitions)
         # A dir may have failed since the registration.
@@ -164,6 +167,13 @@ class Node:
                 max_sessions=config.max_incremental_fetch_session_cache_slots, rng=runtime.rng
             ),
             producer_ids=ProducerIdAllocator(writer, node_id=config.node_id),
+            groups=GroupCoordinator(
+                runtime,
+                self._logs,
+                self._partitions,
+                spawn=self._tasks.start,
+                config=lambda: self.context.config,
+            ),
             metrics=NodeMetrics(),
             cleaner=LogCleaner(runtime, self._logs, self._cleaner_settings),
             spawn=self._tasks.start,
@@ -185,6 +195,8 @@ class Node:
         # Long polls are answered now, with what there is: nobody waits for them.
         for partition in self._partitions:
             partition.release_waiters()
+        if self._context is not None:
+            self._context.groups.close()
         await self._listeners.close()
         await self._tasks.close()
         quorum, self._quorum = self._quorum, None

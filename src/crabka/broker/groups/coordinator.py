@@ -1,0 +1,285 @@
+"""The shell around the cores of all groups: finds a group, steps it, appends, answers, and keeps the timers.
+
+Everything runs on the node's loop. Time comes from a clock that starts at the wall's and never jumps, so that a
+change of the wall clock ends nobody's session; offsets age by the wall clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from crabka.broker.groups.appender import Appender, coordinator_error
+from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.member import NEVER
+from crabka.broker.groups.membership import ClassicSettings, GroupState
+from crabka.broker.groups.messages import Action, Answer, Event, Persist, Tick, Transitioned, failed
+from crabka.broker.groups.opaque import OpaqueGroup
+from crabka.broker.groups.records import group_pair, offset_key
+from crabka.broker.groups.shards import OFFSETS_TOPIC, HostedShard, ShardRegistry, partition_for
+from crabka.broker.groups.timers import DeadlineQueue
+from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from crabka.broker.groups.records import Pair
+    from crabka.broker.groups.shard import AnyGroup
+    from crabka.broker.partitions import PartitionRegistry
+    from crabka.config.server import ServerConfig
+    from crabka.log.log_manager import LogManager
+    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.image import MetadataImage
+    from crabka.ports import Runtime
+
+log = logging.getLogger(__name__)
+
+# Keeps batches of tombstones far below the size that a topic takes.
+TOMBSTONES_PER_BATCH = 1000
+
+
+class GroupCoordinator:
+    """Groups of one node."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        logs: LogManager,
+        partitions: PartitionRegistry,
+        *,
+        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        config: Callable[[], ServerConfig],
+    ) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._spawn = spawn
+        self._appender = Appender(runtime, logs, spawn, config)
+        self.shards = ShardRegistry(runtime, partitions, spawn, config)
+        self._wall_base_ms = runtime.clock.now_ms() - runtime.clock.monotonic_ms()
+        self._deadlines = DeadlineQueue(self.now_ms)
+        self._partition_count: int | None = None
+        # The reason why there is no offsets topic is logged once.
+        self.told_of_missing_topic = False
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def start(self, image: MetadataImage) -> None:
+        """Begin to load what this node leads."""
+        self._spawn(self._deadlines.run())
+        self._follow(image)
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Follow the leadership of `__consumer_offsets`, and forget the offsets of topics that are gone."""
+        before = delta.image.topics.by_id
+        deleted = {before[topic_id].name for topic_id in delta.topics_deleted if topic_id in before}
+        topic = image.topics.by_name.get(OFFSETS_TOPIC)
+        touched = delta.topics_created | delta.topics_changed
+        if OFFSETS_TOPIC in deleted or (topic is not None and topic.topic_id in touched):
+            self._follow(image)
+        if deleted:
+            self._forget_topics(deleted)
+
+    def close(self) -> None:
+        """Answer all members that wait; from now on no group is here."""
+        for hosted in self.shards.close():
+            self._unload(hosted)
+
+    def _follow(self, image: MetadataImage) -> None:
+        topic = image.topics.by_name.get(OFFSETS_TOPIC)
+        self._partition_count = len(topic.partitions) if topic is not None else None
+        config = self._config()
+        settings = ClassicSettings(config.group_initial_rebalance_delay_ms, config.group_max_size)
+        for lost in self.shards.follow_leadership(settings, self.now_ms, self._on_loaded):
+            self._unload(lost)
+
+    def _on_loaded(self, hosted: HostedShard) -> None:
+        for group in hosted.shard.groups.values():
+            if isinstance(group, ClassicGroup):
+                self._arm(hosted, group)
+
+    def _unload(self, hosted: HostedShard) -> None:
+        for group in hosted.shard.groups.values():
+            if isinstance(group, ClassicGroup):
+                self._carry_out(hosted, group, group.retire(ErrorCode.not_coordinator, self.now_ms()))
+
+    # -- groups --------------------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        """Return the time that sessions are measured by."""
+        return self._wall_base_ms + self._runtime.clock.monotonic_ms()
+
+    def partition_of(self, group_id: str) -> int:
+        """Return the partition that keeps a group."""
+        return partition_for(group_id, self._partition_count or self._config().offsets_topic_num_partitions)
+
+    def shard_of(self, group_id: str) -> HostedShard:
+        """Return the shard of a group. Raises OperationError if it is not here or not loaded."""
+        return self.shards.get(self.partition_of(group_id))
+
+    def group(self, group_id: str) -> tuple[HostedShard, AnyGroup | None]:
+        """Return the shard of a group and the group, if there is one. Raises OperationError as `shard_of`."""
+        hosted = self.shard_of(group_id)
+        group = hosted.shard.groups.get(group_id)
+        exists = not isinstance(group, OpaqueGroup) or group.exists
+        return hosted, group if exists else None
+
+    def classic_group(self, group_id: str) -> tuple[HostedShard, ClassicGroup]:
+        """Return a classic group and its shard. Raises OperationError: UNKNOWN_MEMBER_ID if there is none."""
+        hosted, group = self.group(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise OperationError(ErrorCode.unknown_member_id)
+        return hosted, group
+
+    def create_group(self, hosted: HostedShard, group_id: str) -> ClassicGroup:
+        """Return a new classic group that is known from the first step on that is accepted."""
+        return ClassicGroup(group_id, hosted.shard.settings, self.now_ms())
+
+    # -- stepping ------------------------------------------------------------------------------------------------
+
+    def step(self, hosted: HostedShard, group: ClassicGroup, event: Event) -> None:
+        """Step a group and carry out what follows."""
+        self._carry_out(hosted, group, group.step(event, self.now_ms()))
+        self._arm(hosted, group)
+
+    def ask(self, hosted: HostedShard, group: ClassicGroup, make: Callable[[PendingReply], Event]) -> Any:
+        """Step a group with an event that is answered at once; return the answer."""
+        reply = PendingReply()
+        self.step(hosted, group, make(reply))
+        return reply.result
+
+    def append(self, hosted: HostedShard, pairs: Sequence[Pair], done: Callable[[ErrorCode], None]) -> None:
+        """Append records to the partition of a shard; `done` hears how it went."""
+        self._appender.append(hosted.partition, pairs, done)
+
+    async def append_and_wait(self, hosted: HostedShard, pairs: Sequence[Pair]) -> ErrorCode:
+        """Append records and return how it went."""
+        reply = PendingReply()
+        self.append(hosted, pairs, reply.resolve)
+        return cast("ErrorCode", await reply.wait())
+
+    def _carry_out(self, hosted: HostedShard, group: ClassicGroup, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Answer(reply, result):
+                    reply.resolve(result)
+                case Persist():
+                    self._persist(hosted, group, action)
+                case Transitioned(old, new, generation, reason):
+                    log.info("Group %r: %s -> %s, generation %d: %s", group.group_id, old, new, generation, reason)
+        if group.state is GroupState.DEAD:
+            self._deadlines.disarm(group)
+            if hosted.is_active and hosted.shard.groups.get(group.group_id) is group:
+                del hosted.shard.groups[group.group_id]
+
+    def _persist(self, hosted: HostedShard, group: ClassicGroup, action: Persist) -> None:
+        def done(error_code: ErrorCode) -> None:
+            event = action.done
+            if error_code is not ErrorCode.none:
+                log.warning("Cannot store group %r: %s", group.group_id, error_code.name)
+                event = failed(event, coordinator_error(error_code))
+            if group.state is not GroupState.DEAD:
+                self.step(hosted, group, event)
+
+        self.append(hosted, [group_pair(group.group_id, action.snapshot)], done)
+
+    def _arm(self, hosted: HostedShard, group: ClassicGroup) -> None:
+        if group.deadline_ms != NEVER and hosted.is_active and group.state is not GroupState.DEAD:
+            self._deadlines.arm(group, group.deadline_ms, partial(self._on_deadline, hosted, group))
+
+    def _on_deadline(self, hosted: HostedShard, group: ClassicGroup) -> None:
+        if hosted.is_active and group.state is not GroupState.DEAD:
+            self.step(hosted, group, Tick())
+
+    # -- offsets that go by themselves ---------------------------------------------------------------------------
+
+    async def expire_offsets(self) -> None:
+        """Remove offsets whose time is over, and groups that have nothing left."""
+        now_ms, retention_ms = self._runtime.clock.now_ms(), self._config().offsets_retention_minutes * 60_000
+        for hosted in self.shards:
+            for group_id in list(hosted.shard.groups) if hosted.is_active else ():
+                if group_id in hosted.shard.groups:
+                    self._expire_group(hosted, group_id, now_ms, retention_ms)
+            await asyncio.sleep(0)
+
+    def _expire_group(self, hosted: HostedShard, group_id: str, now_ms: int, retention_ms: int) -> None:
+        places, group_goes = hosted.shard.expired(group_id, now_ms, retention_ms)
+        if group_goes:
+            log.info("Group %r has no members and its offsets have expired: it is removed", group_id)
+            self.remove_group(hosted, group_id, _ignore)
+        elif places:
+            self.remove_offsets(hosted, [(group_id, place) for place in places], _ignore)
+
+    def _forget_topics(self, topics: set[str]) -> None:
+        for hosted in self.shards:
+            gone = list(hosted.shard.offsets.of_topics(topics)) if hosted.is_active else []
+            for start in range(0, len(gone), TOMBSTONES_PER_BATCH):
+                self.remove_offsets(hosted, gone[start : start + TOMBSTONES_PER_BATCH], _ignore)
+
+    def remove_offsets(
+        self, hosted: HostedShard, places: Sequence[tuple[str, tuple[str, int]]], done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Write tombstones of offsets and forget them once they are written."""
+
+        def finish(error_code: ErrorCode) -> None:
+            if error_code is ErrorCode.none:
+                hosted.shard.forget_offsets(places)
+            done(coordinator_error(error_code))
+
+        self.append(hosted, [(offset_key(group_id, place), None) for group_id, place in places], finish)
+
+    def remove_group(self, hosted: HostedShard, group_id: str, done: Callable[[ErrorCode], None]) -> None:
+        """Write the tombstones of a group and its offsets; nobody can join it from now on."""
+        shard = hosted.shard
+        pairs = shard.tombstones(group_id)
+        group, offsets = shard.groups[group_id], dict(shard.offsets.of_group(group_id))
+        shard.forget(group_id)
+        if isinstance(group, ClassicGroup):
+            group.enter(GroupState.DEAD, self.now_ms())
+            self._deadlines.disarm(group)
+
+        def finish(error_code: ErrorCode) -> None:
+            if error_code is not ErrorCode.none and group_id not in shard.groups:
+                # It is still in the log.
+                shard.groups[group_id] = self._revived(hosted, group)
+                for place, committed in offsets.items():
+                    shard.offsets.put(group_id, place, committed)
+            done(coordinator_error(error_code))
+
+        self.append(hosted, pairs, finish)
+
+    def _revived(self, hosted: HostedShard, group: AnyGroup) -> AnyGroup:
+        if isinstance(group, OpaqueGroup):
+            return group
+        revived = self.create_group(hosted, group.group_id)
+        revived.restore(group.snapshot({}), self.now_ms())
+        return revived
+
+
+def _ignore(_error_code: ErrorCode) -> None:
+    """Nobody waits for records that the node writes of its own accord; it tries again at the next turn."""
+
+
+class PendingReply:
+    """An answer that may be there already or come later."""
+
+    __slots__ = ("_future", "result")
+
+    def __init__(self) -> None:
+        self.result: Any = None
+        self._future: asyncio.Future[Any] | None = None
+
+    def resolve(self, result: Any) -> None:
+        """Give the answer."""
+        self.result = result
+        if self._future is not None and not self._future.done():
+            self._future.set_result(result)
+
+    async def wait(self) -> Any:
+        """Wait for the answer."""
+        if self.result is None:
+            self._future = asyncio.get_running_loop().create_future()
+            return await self._future
+        return self.result

@@ -1,0 +1,129 @@
+"""The groups of one partition of `__consumer_offsets`: what its records say, and what follows when one is added."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.membership import GroupState
+from crabka.broker.groups.offsets import CommittedOffset, OffsetStore, Place
+from crabka.broker.groups.opaque import OpaqueGroup
+from crabka.broker.groups.records import (
+    GroupRecord,
+    OffsetRecord,
+    OpaqueRecord,
+    Pair,
+    StoredRecord,
+    group_key,
+    offset_key,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from crabka.broker.groups.membership import ClassicSettings
+
+AnyGroup: TypeAlias = ClassicGroup | OpaqueGroup
+
+
+class GroupShard:
+    """Groups and offsets of one partition."""
+
+    __slots__ = ("groups", "offsets", "settings")
+
+    def __init__(self, settings: ClassicSettings) -> None:
+        self.settings = settings
+        self.groups: dict[str, AnyGroup] = {}
+        self.offsets = OffsetStore()
+
+    # -- replay --------------------------------------------------------------------------------------------------
+
+    def replay(self, record: StoredRecord, now_ms: int, producer_id: int = -1) -> None:
+        """Take over a record of the log; offsets of a transaction wait for its marker."""
+        match record:
+            case OffsetRecord(group_id, place, None):
+                self.offsets.delete(group_id, place)
+            case OffsetRecord(group_id, place, CommittedOffset() as committed):
+                self.simple_group(group_id, now_ms)
+                if producer_id >= 0:
+                    self.offsets.put_pending(producer_id, group_id, place, committed)
+                else:
+                    self.offsets.put(group_id, place, committed)
+            case GroupRecord(group_id, None):
+                if isinstance(self.groups.get(group_id), ClassicGroup):
+                    del self.groups[group_id]
+            case GroupRecord(group_id, snapshot) if snapshot is not None:
+                group = self.groups[group_id] = ClassicGroup(group_id, self.settings, now_ms)
+                group.restore(snapshot, now_ms)
+            case OpaqueRecord():
+                self._replay_opaque(record)
+
+    def _replay_opaque(self, record: OpaqueRecord) -> None:
+        group = self.groups.get(record.group_id)
+        if not isinstance(group, OpaqueGroup) or group.group_type is not record.group_type:
+            if record.deleted:
+                return
+            group = self.groups[record.group_id] = OpaqueGroup(record.group_id, record.group_type)
+        group.replay(record.key, record.name, deleted=record.deleted)
+        if not group.keys:
+            del self.groups[record.group_id]
+
+    def simple_group(self, group_id: str, now_ms: int) -> AnyGroup:
+        """Return a group; one that only commits comes into being with its first offset."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = ClassicGroup(group_id, self.settings, now_ms)
+        return group
+
+    # -- removal -------------------------------------------------------------------------------------------------
+
+    def tombstones(self, group_id: str) -> list[Pair]:
+        """Return the records that remove a group with its offsets."""
+        group = self.groups.get(group_id)
+        pairs: list[Pair] = [(offset_key(group_id, place), None) for place in self.offsets.of_group(group_id)]
+        if isinstance(group, OpaqueGroup):
+            pairs += [(key, None) for key in reversed(group.keys)]
+        elif group is not None:
+            pairs.append((group_key(group_id), None))
+        return pairs
+
+    def forget(self, group_id: str) -> None:
+        """Remove a group with its offsets, as its tombstones say."""
+        for place in list(self.offsets.of_group(group_id)):
+            self.offsets.delete(group_id, place)
+        self.groups.pop(group_id, None)
+
+    def forget_offsets(self, places: Iterable[tuple[str, Place]]) -> None:
+        """Remove single offsets."""
+        for group_id, place in places:
+            self.offsets.delete(group_id, place)
+
+    # -- expiry --------------------------------------------------------------------------------------------------
+
+    def expired(self, group_id: str, now_ms: int, retention_ms: int) -> tuple[list[Place], bool]:
+        """Return the offsets of a group whose time is over, and whether the group goes with them."""
+        group = self.groups[group_id]
+        if not isinstance(group, ClassicGroup):
+            return [], False
+        base = _age_base(group)
+        if base is None:
+            return [], False
+        places = self.offsets.expired(group_id, base, now_ms, retention_ms)
+        all_gone = len(places) == len(self.offsets.of_group(group_id)) and not self.offsets.has_pending(group_id)
+        return places, all_gone and group.is_empty and not group.pending_members
+
+
+def _age_base(group: ClassicGroup) -> Callable[[str, CommittedOffset], int | None] | None:
+    """Return from when on a group's offsets age, by topic; None if they do not.
+
+    As Kafka: without members since the group became empty; with consumers for topics that none of them subscribes.
+    """
+    if group.protocol_type is None:
+        return lambda _topic, committed: committed.commit_timestamp_ms
+    if group.is_empty:
+        since_ms = group.state_timestamp_ms
+        return lambda _topic, committed: since_ms if since_ms >= 0 else committed.commit_timestamp_ms
+    if group.state is GroupState.STABLE and group.uses_consumer_protocol and group.subscribed is not None:
+        subscribed = group.subscribed
+        return lambda topic, committed: None if topic in subscribed else committed.commit_timestamp_ms
+    return None
