@@ -260,7 +260,8 @@ def test_kafka_consumer_groups_lists_describes_resets_and_deletes(
     consumer = _consumer(bootstrap, group, client_id="reader")
     consumer.subscribe([topic])
     _poll_until_assigned([consumer], [2])
-    consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
+    offsets = [TopicPartition(topic, 0, 5), TopicPartition(topic, 1, 4)]
+    consumer.commit(offsets=offsets, asynchronous=False)
     described = tool("--describe", "--group", group)
     row = next(line.split() for line in described.splitlines() if f"{topic} " in line and " 5 " in line)
     assert row[:6] == [group, topic, "0", "5", "15", "10"]
@@ -270,7 +271,8 @@ def test_kafka_consumer_groups_lists_describes_resets_and_deletes(
     assert group in tool("--list").split()
     assert "Empty" in tool("--list", "--state")
     reset = ["--group", group, "--topic", topic, "--reset-offsets"]
-    assert f"{topic}" in tool(*reset, "--shift-by", "2", "--dry-run")
+    shifted = [line.split() for line in tool(*reset, "--shift-by", "2", "--dry-run").splitlines() if topic in line]
+    assert sorted(line[:4] for line in shifted) == [[group, topic, "0", "7"], [group, topic, "1", "6"]]
     tool(*reset, "--to-earliest", "--execute")
     lags = [line.split()[3:6] for line in tool("--describe", "--group", group).splitlines() if topic in line]
     assert lags == [["0", "15", "15"], ["0", "15", "15"]]

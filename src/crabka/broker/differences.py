@@ -35,6 +35,27 @@ DIFFERENCES: tuple[Difference, ...] = (
         "COORDINATOR_NOT_AVAILABLE: there is no transaction coordinator",
     ),
     Difference(
+        "FindCoordinator for a transaction or a share group",
+        "names the coordinator",
+        "COORDINATOR_NOT_AVAILABLE: there is none",
+    ),
+    Difference(
+        "FindCoordinator when `__consumer_offsets` does not exist",
+        "begins to create it and answers COORDINATOR_NOT_AVAILABLE",
+        "creates it and answers with the coordinator",
+    ),
+    Difference(
+        "Consumer, share and streams groups found in a directory of Kafka",
+        "are run",
+        "are kept and listed with their type; JoinGroup, OffsetCommit, OffsetFetch and DeleteGroups work on a consumer "
+        "group that has no members, its offsets do not expire",
+    ),
+    Difference(
+        "JoinGroup or SyncGroup sent again while the first waits",
+        "leaves the first without an answer",
+        "answers the first with REBALANCE_IN_PROGRESS",
+    ),
+    Difference(
         "Topics with `cleanup.policy=compact`",
         "cleans `log.cleaner.threads` logs at once",
         "cleans one log at a time",

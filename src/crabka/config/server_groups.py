@@ -47,23 +47,20 @@ GROUPS_KEYS = (
         INT,
         3_000,
         "How long the first rebalance of an empty group waits for more members.",
-        effect="none",
     ),
     ConfigKey(
         "group.min.session.timeout.ms",
         INT,
         6_000,
         "The shortest session timeout that a classic member may ask for.",
-        effect="none",
     ),
     ConfigKey(
         "group.max.session.timeout.ms",
         INT,
         1_800_000,
         "The longest session timeout that a classic member may ask for.",
-        effect="none",
     ),
-    ConfigKey("group.max.size", INT, INT_MAX, "The most members of a classic group.", at_least(1), effect="none"),
+    ConfigKey("group.max.size", INT, INT_MAX, "The most members of a classic group.", at_least(1)),
     ConfigKey(
         "group.consumer.assignors",
         LIST,
@@ -175,7 +172,7 @@ GROUPS_KEYS = (
         at_least(1),
     ),
     ConfigKey(
-        "offsets.topic.compression.codec", INT, 0, "The codec of `__consumer_offsets`, by number.", effect="none"
+        "offsets.topic.compression.codec", INT, 0, "The codec of `__consumer_offsets`, by number."
     ),
     ConfigKey(
         "offsets.load.buffer.size",
@@ -183,10 +180,9 @@ GROUPS_KEYS = (
         5_242_880,
         "How many bytes are read at once while offsets are loaded.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
-        "offsets.commit.timeout.ms", INT, 5_000, "How long a commit waits for the replicas.", at_least(1), effect="none"
+        "offsets.commit.timeout.ms", INT, 5_000, "How long a commit waits for the replicas.", at_least(1)
     ),
     ConfigKey(
         "offsets.retention.minutes",
@@ -194,7 +190,6 @@ GROUPS_KEYS = (
         10_080,
         "How long the offsets of an empty group are kept.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "offsets.retention.check.interval.ms",
@@ -202,9 +197,8 @@ GROUPS_KEYS = (
         600_000,
         "How often expired offsets are looked for.",
         at_least(1),
-        effect="none",
     ),
-    ConfigKey("offset.metadata.max.bytes", INT, 4_096, "The longest text that a commit may carry.", effect="none"),
+    ConfigKey("offset.metadata.max.bytes", INT, 4_096, "The longest text that a commit may carry."),
 )
 
 

@@ -15,6 +15,7 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Iterable
 
     from crabka.broker.context import BrokerContext, Request
@@ -84,8 +85,7 @@ class _Fetch:
             if self._version >= FIRST_VERSION_WITH_TOPIC_IDS and image is None:
                 continue
             rows = [self._row(group_id, offsets, topic, index) for index in indexes]
-            topic_id = image.topic_id if image is not None else ZERO_UUID
-            yield self._types.new(self._topic_type, name=topic, topic_id=topic_id, partitions=rows)
+            yield self._topic_row(topic, image.topic_id if image is not None else None, rows)
 
     def _asked(self, group_id: str, offsets: OffsetStore, topic: Any) -> Any:
         if self._version < FIRST_VERSION_WITH_TOPIC_IDS:
@@ -96,7 +96,7 @@ class _Fetch:
                 return self._refused(topic, ErrorCode.unknown_topic_id)
             name = image.name
         rows = [self._row(group_id, offsets, name, index) for index in topic.partition_indexes]
-        return self._topic_row(topic, rows)
+        return self._topic_row(getattr(topic, "name", None), getattr(topic, "topic_id", None), rows)
 
     def _row(self, group_id: str, offsets: OffsetStore, topic: str, index: int) -> Any:
         place = (topic, index)
@@ -111,11 +111,12 @@ class _Fetch:
 
     def _refused(self, topic: Any, error_code: ErrorCode) -> Any:
         rows = [self._partition_row(index, error_code=error_code) for index in topic.partition_indexes]
-        return self._topic_row(topic, rows)
+        return self._topic_row(getattr(topic, "name", None), getattr(topic, "topic_id", None), rows)
 
-    def _topic_row(self, topic: Any, rows: list[Any]) -> Any:
-        name, topic_id = getattr(topic, "name", None), getattr(topic, "topic_id", None)
-        return self._types.new(self._topic_type, name=name, topic_id=topic_id, partitions=rows)
+    def _topic_row(self, name: str | None, topic_id: uuid.UUID | None, rows: list[Any]) -> Any:
+        if self._version < FIRST_VERSION_WITH_TOPIC_IDS:
+            return self._types.new(self._topic_type, name=name, partitions=rows)
+        return self._types.new(self._topic_type, topic_id=topic_id, partitions=rows)
 
     def _partition_row(
         self,

@@ -16,7 +16,7 @@ def group() -> ClassicGroup:
     return ClassicGroup("g", ClassicSettings(), 0)
 
 
-@pytest.mark.parametrize(("old", "new"), itertools.product(GroupState, GroupState))
+@pytest.mark.parametrize(("old", "new"), list(itertools.product(GroupState, GroupState)))
 def test_only_the_table_allows_transitions(old: GroupState, new: GroupState) -> None:
     each = group()
     each.state = old
