@@ -287,7 +287,9 @@ def test_console_consumer_with_a_group_resumes(bootstrap: str, make_topic: Topic
 
     def read(count: int) -> list[str]:
         arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--group", group, "--from-beginning"]
-        return run_tool(CONSOLE_CONSUMER, *arguments, "--max-messages", str(count), "--timeout-ms", "30000").stdout.split()
+        return run_tool(
+            CONSOLE_CONSUMER, *arguments, "--max-messages", str(count), "--timeout-ms", "30000"
+        ).stdout.split()
 
     assert read(10) == [str(number) for number in range(10)]
     assert read(COUNT - 10) == [str(number) for number in range(10, COUNT)]

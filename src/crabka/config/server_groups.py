@@ -171,9 +171,7 @@ GROUPS_KEYS = (
         "Segment size of `__consumer_offsets`.",
         at_least(1),
     ),
-    ConfigKey(
-        "offsets.topic.compression.codec", INT, 0, "The codec of `__consumer_offsets`, by number."
-    ),
+    ConfigKey("offsets.topic.compression.codec", INT, 0, "The codec of `__consumer_offsets`, by number."),
     ConfigKey(
         "offsets.load.buffer.size",
         INT,
@@ -181,9 +179,7 @@ GROUPS_KEYS = (
         "How many bytes are read at once while offsets are loaded.",
         at_least(1),
     ),
-    ConfigKey(
-        "offsets.commit.timeout.ms", INT, 5_000, "How long a commit waits for the replicas.", at_least(1)
-    ),
+    ConfigKey("offsets.commit.timeout.ms", INT, 5_000, "How long a commit waits for the replicas.", at_least(1)),
     ConfigKey(
         "offsets.retention.minutes",
         INT,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from crabka.broker.groups.appender import coordinator_error
@@ -51,7 +53,7 @@ def test_a_failed_disk_is_told() -> None:
         hosted = next(
             each for each in node.context.groups.shards if partitions[each.partition.index].log.log_dir == "/d2"
         )
-        faulty.add(FaultRule(operation="pwritev", path="/d2/*"))
+        faulty.add(FaultRule(operation="pwritev", path="/d2/*", error=errno.EIO))
         told = node.run(node.context.groups.append_and_wait(hosted, [(b"k", b"v")]))
         assert told is ErrorCode.kafka_storage_error
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from crabka.broker.groups import loader
-from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
@@ -53,4 +52,3 @@ def test_a_group_that_is_loaded_expires_like_any_other(node: SimNode) -> None:
     assert member.heartbeat() is ErrorCode.none
     node.advance(10_100)
     assert group_states(node) == {"g": ("Empty", "classic")}
-    assert ApiKey.HEARTBEAT

@@ -35,4 +35,6 @@ def test_a_stored_member_comes_back() -> None:
 
 
 def test_a_member_stored_by_old_releases_waits_as_long_as_its_session() -> None:
-    assert ClassicMember.of_snapshot(MemberSnapshot("m", None, "c", "/h", -1, 5, b"", b""), "").rebalance_timeout_ms == 5
+    assert (
+        ClassicMember.of_snapshot(MemberSnapshot("m", None, "c", "/h", -1, 5, b"", b""), "").rebalance_timeout_ms == 5
+    )

@@ -12,17 +12,10 @@ from tests.support.sim_node import SimNode
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("", 0), ("a", 97), ("group-classic", -1352032439), ("polygenelubricants", -(2**31)), ("\U0001f980", 1772876)],
+    ("text", "expected"), [("", 0), ("a", 97), ("ab", 3105), ("polygenelubricants", -(2**31)), ("\U0001f980", 1772802)]
 )
 def test_the_hash_is_javas(text: str, expected: int) -> None:
-    units = text.encode("utf-16-be")
-    slow = 0
-    for position in range(0, len(units), 2):
-        slow = (31 * slow + int.from_bytes(units[position : position + 2], "big")) % 2**32
-    assert java_hash(text) == (slow - 2**32 if slow >= 2**31 else slow)
-    if text in ("", "a", "polygenelubricants"):
-        assert java_hash(text) == expected
+    assert java_hash(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,7 @@ from tests.support.sim_node import SimNode, versions_of
 
 
 def ask(node: SimNode, version: int = 6, group_id: str = "g", *, operations: bool = False) -> Any:
-    answer = node.ask(
-        ApiKey.DESCRIBE_GROUPS, version, groups=(group_id,), include_authorized_operations=operations
-    )
+    answer = node.ask(ApiKey.DESCRIBE_GROUPS, version, groups=(group_id,), include_authorized_operations=operations)
     (group,) = answer.groups
     assert group.group_id == group_id
     return group

@@ -15,7 +15,9 @@ from tests.support.sim_node import SimNode, row, versions_of
 def leave(node: SimNode, version: int, *members: tuple[str, str | None], group_id: str = "g") -> Any:
     if version < 3:
         return node.ask(ApiKey.LEAVE_GROUP, version, group_id=group_id, member_id=members[0][0])
-    rows = [row("MemberIdentity", member_id=each, group_instance_id=instance, reason=None) for each, instance in members]
+    rows = [
+        row("MemberIdentity", member_id=each, group_instance_id=instance, reason=None) for each, instance in members
+    ]
     return node.ask(ApiKey.LEAVE_GROUP, version, group_id=group_id, members=rows)
 
 
