@@ -197,7 +197,7 @@ EXAMPLES = settings(max_examples=100, stateful_step_count=30, deadline=None, rep
 
 
 def test_a_group_keeps_its_promises() -> None:
-    run_state_machine_as_test(GroupMachine, settings=EXAMPLES)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(GroupMachine, settings=EXAMPLES)
 
 
 @pytest.fixture
@@ -216,4 +216,4 @@ def assignments_stick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("assignments_stick")
 def test_a_planted_bug_is_caught() -> None:
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(GroupMachine, settings=settings(EXAMPLES, phases=[Phase.generate]))  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(GroupMachine, settings=settings(EXAMPLES, phases=[Phase.generate]))

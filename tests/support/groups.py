@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from crabka.broker.groups.classic_group import ClassicGroup
-from crabka.broker.groups.membership import ClassicSettings
+from crabka.broker.groups.membership import ClassicSettings, GroupState
 from crabka.broker.groups.messages import (
     Answer,
     Event,
@@ -43,6 +43,10 @@ class CoreDriver:
         self.stored: list[Persist] = []
         self.waiting: list[Persist] = []
         self.holds_stores = False
+
+    def state(self) -> GroupState:
+        """Return the state of the group."""
+        return self.group.state
 
     def step(self, event: Event) -> None:
         """Step; what is to be stored is stored at once unless `holds_stores` is set."""

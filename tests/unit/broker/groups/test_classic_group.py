@@ -24,14 +24,14 @@ def test_a_first_member_leads_the_first_generation() -> None:
     assert [member.member_id for member in answer.members] == ["new-a"]
     assert core.stored[0].snapshot[:4] == ("", 0, None, None)
     assert core.sync("s", "new-a", {"new-a": b"x"}).assignment == b"x"
-    assert core.group.state is GroupState.STABLE
+    assert core.state() is GroupState.STABLE
 
 
 def test_a_member_without_an_id_gets_one_and_has_to_come_back() -> None:
     core = CoreDriver()
     answer = core.join("a", requires_known_member_id=True)
     assert (answer.error_code, answer.member_id) == (ErrorCode.member_id_required, "new-a")
-    assert core.group.state is GroupState.EMPTY
+    assert core.state() is GroupState.EMPTY
     assert core.join("b", "new-a", requires_known_member_id=True).error_code is ErrorCode.none
 
 
@@ -109,16 +109,16 @@ def test_a_follower_that_asks_again_gets_the_same_answer_without_a_rebalance() -
     core = CoreDriver()
     leader, other = core.stable("a", "b")
     assert core.join("again", other).generation == core.group.generation
-    assert core.group.state is GroupState.STABLE
+    assert core.state() is GroupState.STABLE
     assert core.join("topics changed", leader) is None
-    assert core.group.state is GroupState.PREPARING_REBALANCE
+    assert core.state() is GroupState.PREPARING_REBALANCE
 
 
 def test_changed_metadata_makes_a_rebalance() -> None:
     core = CoreDriver()
     _, other = core.stable("a", "b")
     assert core.join("again", other, protocols=(("range", b"more"),)) is None
-    assert core.group.state is GroupState.PREPARING_REBALANCE
+    assert core.state() is GroupState.PREPARING_REBALANCE
 
 
 def test_a_request_that_is_sent_again_frees_the_first() -> None:
@@ -136,7 +136,7 @@ def test_the_assignment_counts_only_when_it_is_stored() -> None:
     core.join("a")
     core.holds_stores = True
     assert core.sync("s", "new-a", {"new-a": b"x"}) is None
-    assert core.group.state is GroupState.COMPLETING_REBALANCE
+    assert core.state() is GroupState.COMPLETING_REBALANCE
     core.finish_stores()
     assert core.answers["s"].assignment == b"x"
 
@@ -148,7 +148,7 @@ def test_an_assignment_that_cannot_be_stored_is_told_and_tried_again() -> None:
     core.sync("s", "new-a", {"new-a": b"x"})
     core.finish_stores(ErrorCode.coordinator_not_available)
     assert core.answers["s"].error_code is ErrorCode.coordinator_not_available
-    assert core.group.state is GroupState.PREPARING_REBALANCE
+    assert core.state() is GroupState.PREPARING_REBALANCE
 
 
 def test_an_assignment_of_an_older_generation_is_dropped() -> None:
@@ -160,7 +160,7 @@ def test_an_assignment_of_an_older_generation_is_dropped() -> None:
     assert core.answers["s"].error_code is ErrorCode.rebalance_in_progress
     core.join("a2", "new-a")
     core.finish_stores()
-    assert core.group.state is GroupState.COMPLETING_REBALANCE
+    assert core.state() is GroupState.COMPLETING_REBALANCE
     assert core.group.members["new-a"].assignment == b""
 
 
@@ -170,7 +170,7 @@ def test_a_group_that_cannot_be_stored_is_dead() -> None:
     core.join("a", is_new_group=True)
     core.finish_stores(ErrorCode.not_coordinator)
     assert core.answers["a"].error_code is ErrorCode.not_coordinator
-    assert core.group.state is GroupState.DEAD
+    assert core.state() is GroupState.DEAD
     assert core.join("b").error_code is ErrorCode.coordinator_not_available
     assert core.heartbeat("h", "new-a") is ErrorCode.coordinator_not_available
     assert core.sync("s", "new-a").error_code is ErrorCode.coordinator_not_available
@@ -193,7 +193,7 @@ def test_a_static_member_comes_back_without_a_rebalance() -> None:
     instance = core.group.members[other].instance_id
     answer = core.join("back", instance_id=instance)
     assert (answer.error_code, answer.member_id, answer.generation) == (ErrorCode.none, "new-back", 2)
-    assert core.group.state is GroupState.STABLE
+    assert core.state() is GroupState.STABLE
     assert core.sync("s", "new-back", instance_id=instance).assignment == other.encode()
     assert core.heartbeat("old", other, instance_id=instance) is ErrorCode.fenced_instance_id
     assert {member.member_id for member in core.stored[-1].snapshot.members} == {leader, "new-back"}

@@ -60,9 +60,9 @@ def test_a_session_that_ends_removes_the_member() -> None:
     core.pass_time(SESSION_MS - 1)
     assert core.heartbeat("h", member) is ErrorCode.none
     core.pass_time(SESSION_MS - 1)
-    assert core.group.state is GroupState.STABLE
+    assert core.state() is GroupState.STABLE
     core.pass_time(1)
-    assert core.group.state is GroupState.EMPTY
+    assert core.state() is GroupState.EMPTY
     assert core.group.generation == 2
     assert core.stored[-1].snapshot.members == ()
 
@@ -93,7 +93,7 @@ def test_members_that_do_not_sync_in_time_are_dropped() -> None:
     core.stable("a")
     core.join("b")
     core.join("a2", "new-a")
-    assert core.group.state is GroupState.COMPLETING_REBALANCE
+    assert core.state() is GroupState.COMPLETING_REBALANCE
     for second in range(REBALANCE_MS // 1000 + 1):
         for member in ("new-a", "new-b"):
             if member in core.group.members:
@@ -108,10 +108,10 @@ def test_leaving_makes_a_rebalance_and_the_last_one_empties_the_group() -> None:
     core = CoreDriver()
     leader, other = core.stable("a", "b")
     core.leave("l", MemberIdentity(leader))
-    assert core.group.state is GroupState.PREPARING_REBALANCE
+    assert core.state() is GroupState.PREPARING_REBALANCE
     assert core.join("again", other).leader == other
     core.leave("m", MemberIdentity(other))
-    assert core.group.state is GroupState.EMPTY
+    assert core.state() is GroupState.EMPTY
     assert core.group.protocol is None
 
 
@@ -119,4 +119,4 @@ def test_two_sessions_that_end_together_empty_the_group() -> None:
     core = CoreDriver()
     core.stable("a", "b")
     core.pass_time(SESSION_MS)
-    assert core.group.state is GroupState.EMPTY
+    assert core.state() is GroupState.EMPTY

@@ -58,7 +58,7 @@ def test_a_lost_log_dir_takes_its_groups_along() -> None:
             if each.log.log_dir == "/d2"
         )
         group_id = next(name for name in map(str, range(1000)) if partition_for(name, 50) == index)
-        assert node.context.groups.shard_of(group_id)
+        assert node.context.groups.shard_of(group_id).is_active
         node.fail_dir("/d2")
         with pytest.raises(OperationError) as refused:
             node.context.groups.shard_of(group_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_two_members_meet_in_one_generation(node: SimNode) -> None:
         ({"protocols": []}, ErrorCode.inconsistent_group_protocol),
     ],
 )
-def test_what_is_wrong_is_told(node: SimNode, fields: dict[str, object], expected: ErrorCode) -> None:
+def test_what_is_wrong_is_told(node: SimNode, fields: dict[str, Any], expected: ErrorCode) -> None:
     find_coordinator(node)
     assert NodeMember(node).join(**fields).error_code is expected
     assert group_states(node) == {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from crabka.protocol.apis import ApiKey
@@ -31,7 +33,7 @@ def test_the_leader_brings_the_assignment_and_gets_its_part(node: SimNode, versi
         ({"protocol_name": "other"}, ErrorCode.inconsistent_group_protocol),
     ],
 )
-def test_what_is_wrong_is_told(node: SimNode, fields: dict[str, object], expected: ErrorCode) -> None:
+def test_what_is_wrong_is_told(node: SimNode, fields: dict[str, Any], expected: ErrorCode) -> None:
     find_coordinator(node)
     member = NodeMember(node)
     member.join()
