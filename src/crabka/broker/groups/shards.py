@@ -44,11 +44,10 @@ def partition_for(group_id: str, partition_count: int) -> int:
 class HostedShard:
     """A shard with the partition that it lives in."""
 
-    __slots__ = ("is_active", "leader_epoch", "loading", "partition", "shard")
+    __slots__ = ("is_active", "loading", "partition", "shard")
 
     def __init__(self, partition: Partition, shard: GroupShard) -> None:
         self.partition = partition
-        self.leader_epoch = partition.leader_epoch
         self.shard = shard
         self.loading: asyncio.Future[Any] | None = None
         self.is_active = False
