@@ -203,8 +203,6 @@ class PartitionLog(LogReads, LogShrinking, LogDurability, LogCleaning):
         if self.flush_due():
             self.flush()
 
-    append_raw = append_as_follower
-
     def _append_given(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
         segment, size = self._active, len(batch)
         if segment.size and self._must_roll(segment, size, header.last_offset, header.max_timestamp, now_ms):

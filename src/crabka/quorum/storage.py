@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crabka.errors import ConfigError
+from crabka.log.directories import read_meta_properties as maybe_read_meta_properties
 from crabka.metadata.meta_properties import FILE_NAME as META_PROPERTIES
-from crabka.metadata.meta_properties import MetaProperties, parse_meta_properties
+from crabka.metadata.meta_properties import MetaProperties
 from crabka.quorum.loading import LoadedMetadata, load_snapshot, replay_log
 from crabka.quorum.metadata_log import DIRECTORY_NAME, MetadataLog
 from crabka.quorum.snapshots import BOOTSTRAP_FILE, read_snapshot, remove_partial_snapshots
-from crabka.vfs import read_file
 
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
@@ -59,7 +59,7 @@ class MetadataStorage:
 
 def read_meta_properties(fs: FileSystem, log_dir: str) -> MetaProperties:
     """Return the identity of a log dir. Raises ConfigError if it has none, CorruptDataError if it is malformed."""
-    path = f"{log_dir}/{META_PROPERTIES}"
-    if not fs.exists(path):
+    properties = maybe_read_meta_properties(fs, log_dir)
+    if properties is None:
         raise ConfigError(f"{log_dir} is not formatted: {META_PROPERTIES} is missing")
-    return parse_meta_properties(read_file(fs, path).decode("utf-8"), path)
+    return properties
