@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 from crabka.broker.node import Node
@@ -66,7 +66,9 @@ class Death(Enum):
 class Machine:
     """The host of a node."""
 
-    def __init__(self, loop: VirtualTimeLoop, rng: random.Random, trace: Trace) -> None:
+    def __init__(
+        self, loop: VirtualTimeLoop, rng: random.Random, trace: Trace, settings: Mapping[str, str] | None = None
+    ) -> None:
         self.loop = loop
         self.rng = rng
         self.trace = trace
@@ -74,7 +76,8 @@ class Machine:
         self.network = SimulatedNetwork(loop, random.Random(rng.getrandbits(64)))
         self.disk = MemoryFileSystem(now_ms=self.clock.now_ms)
         self.client_runtime = simulated_runtime(loop, rng, self.network.host(CLIENT_HOST), MemoryFileSystem())
-        self.config, _ = ServerConfig.from_properties({**one_node_properties(LOG_DIR, NODE_HOST, PORT), **SETTINGS})
+        properties = {**one_node_properties(LOG_DIR, NODE_HOST, PORT), **SETTINGS, **(settings or {})}
+        self.config, _ = ServerConfig.from_properties(properties)
         self.node: Node | None = None
         # Rises with every death and every stop.
         self.generation = 0
