@@ -99,8 +99,7 @@ class Member(ABC):
         """Own these from now on, and go on where the last owner left off."""
         self.ledger.claim(self.owner, places)
         self.assigned |= set(places)
-        if places:
-            self.positions.update(await self.committed(places))
+        self.positions.update(dict.fromkeys(places, 0) | await self.committed(places))
 
     def let_go(self, places: Collection[Place]) -> None:
         """Stop to use these."""
@@ -109,7 +108,7 @@ class Member(ABC):
 
     async def committed(self, places: Collection[Place]) -> dict[Place, int]:
         """Ask until the committed offsets are told; 0 where there is none."""
-        while True:
+        while places:
             at_least = {place: self.ledger.acknowledged(self.group_id, place) for place in places}
             try:
                 answer = (await self._fetch_offsets(places)).groups[0]
@@ -120,6 +119,8 @@ class Member(ABC):
             if answer.error_code is ErrorCode.none and all(row.error_code is ErrorCode.none for row in rows.values()):
                 break
             await asyncio.sleep(RETRY_S)
+        else:
+            return {}
         found = {place: max(rows[place].committed_offset, 0) for place in places}
         for place, offset in found.items():
             self.ledger.check_committed(self.group_id, place, offset, at_least[place])

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import random
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from crabka.clients.admin import Admin
 from crabka.clients.admin_types import NewTopic
@@ -31,9 +32,11 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "1000",
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 TOPICS = {"t": 4, "u": 3}
 ROUNDS = 6
+GROUP, TRANSACTION = 0, 1
 MOST_MEMBERS = 4
 # Members that were given up, then a rebalance, then a few heartbeats.
 REST_S = 3 * (SESSION_MS + REBALANCE_MS) / 1000
@@ -42,13 +45,17 @@ REST_S = 3 * (SESSION_MS + REBALANCE_MS) / 1000
 class GroupWorld:
     """The machine, the members and the ledger."""
 
+    topic_sizes: ClassVar[Mapping[str, int]] = TOPICS
+
     def __init__(self, loop: VirtualTimeLoop, rng: random.Random) -> None:
         self.rng = rng
         self.trace = Trace(loop.time)
         self.machine = Machine(loop, rng, self.trace, SETTINGS)
         self.ledger = Ledger(self.trace, loop.time)
         self.topics: dict[str, uuid.UUID] = {}
-        self.places: list[Place] = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
+        self.places: list[Place] = [
+            (topic, index) for topic, count in self.topic_sizes.items() for index in range(count)
+        ]
         self.members: dict[Member, asyncio.Task[None]] = {}
         self._count = 0
 
@@ -68,33 +75,38 @@ class GroupWorld:
     async def _prepare(self, groups: Sequence[str]) -> None:
         async with connect(self.machine) as cluster:
             admin = Admin(cluster)
-            for topic, partitions in TOPICS.items():
+            for topic, partitions in self.topic_sizes.items():
                 await admin.create_topics([NewTopic(topic, partitions)])
+        await self.find_coordinators(GROUP, groups)
+        assert self.machine.node is not None
+        by_name = self.machine.node.context.image.topics.by_name
+        self.topics = {topic: by_name[topic].topic_id for topic in self.topic_sizes}
+
+    async def find_coordinators(self, key_type: int, keys: Sequence[str]) -> None:
+        """Ask until all have one, which makes the topic that they write to."""
         line = Line(self.machine, "setup")
         answer = None
         while answer is None or any(row.error_code is not ErrorCode.none for row in answer.coordinators):
             answer = await line.ask(
-                ApiKey.FIND_COORDINATOR, lambda types: types.message(key_type=0, coordinator_keys=list(groups))
+                ApiKey.FIND_COORDINATOR, lambda types: types.message(key_type=key_type, coordinator_keys=list(keys))
             )
             await asyncio.sleep(0.1)
         line.close()
-        assert self.machine.node is not None
-        by_name = self.machine.node.context.image.topics.by_name
-        self.topics = {topic: by_name[topic].topic_id for topic in TOPICS}
 
     # -- members -------------------------------------------------------------------------------------------------
 
     def _join(self, group_id: str) -> None:
-        self._count += 1
-        kind = self.rng.choice(["classic", "consumer"]) if group_id.startswith("mixed") else group_id.split("-")[0]
-        name = f"{kind}-{self._count}"
-        member: Member
-        if kind == "classic":
-            member = ClassicMember(name, group_id, self.machine, self.ledger, self.places)
-        else:
-            member = ConsumerMember(name, group_id, self.machine, self.ledger, self.topics)
-        self.trace.note(f"{name} comes to {group_id}")
+        member = self._new_member(group_id)
+        self.trace.note(f"{member.name} comes to {group_id}")
         self.members[member] = asyncio.create_task(member.live())
+
+    def _new_member(self, group_id: str) -> Member:
+        self._count += 1
+        kind = self.rng.choice(["classic", "consumer"]) if group_id.startswith("mixed") else group_id.partition("-")[0]
+        name = f"{kind}-{self._count}"
+        if kind == "classic":
+            return ClassicMember(name, group_id, self.machine, self.ledger, self.places)
+        return ConsumerMember(name, group_id, self.machine, self.ledger, self.topics)
 
     async def _end(self, members: Sequence[Member]) -> None:
         tasks = [self.members.pop(member) for member in members]
