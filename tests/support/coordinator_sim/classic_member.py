@@ -47,7 +47,7 @@ def read_assignment(data: bytes) -> list[Place]:
     return places
 
 
-class ClassicMember(Member):
+class EagerMember(Member):
     """JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
     def __init__(self, name: str, group_id: str, machine: Machine, ledger: Ledger, places: Sequence[Place]) -> None:

@@ -17,7 +17,7 @@ LEAVING = -1
 LOST = (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id)
 
 
-class ConsumerMember(Member):
+class ReconcilingMember(Member):
     """ConsumerGroupHeartbeat."""
 
     def __init__(

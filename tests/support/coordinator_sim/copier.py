@@ -16,7 +16,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
-from tests.support.coordinator_sim.classic_member import ClassicMember
+from tests.support.coordinator_sim.classic_member import EagerMember
 from tests.support.coordinator_sim.ledger import SESSION_MS, Ledger, Place
 from tests.support.coordinator_sim.member import RETRY_S
 from tests.support.power_loss.machine import Machine
@@ -66,7 +66,7 @@ def value_of(partition: int, number: int) -> bytes:
     return b"%d:%d" % (partition, number)
 
 
-class Copier(ClassicMember):
+class Copier(EagerMember):
     """One copier with a transactional id."""
 
     def __init__(

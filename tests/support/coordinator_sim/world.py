@@ -15,8 +15,8 @@ from crabka.errors import CrabkaError
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
-from tests.support.coordinator_sim.classic_member import ClassicMember
-from tests.support.coordinator_sim.consumer_member import ConsumerMember
+from tests.support.coordinator_sim.classic_member import EagerMember
+from tests.support.coordinator_sim.consumer_member import ReconcilingMember
 from tests.support.coordinator_sim.ledger import REBALANCE_MS, SESSION_MS, Ledger, Place
 from tests.support.coordinator_sim.line import Line
 from tests.support.coordinator_sim.member import Member
@@ -105,8 +105,8 @@ class GroupWorld:
         kind = self.rng.choice(["classic", "consumer"]) if group_id.startswith("mixed") else group_id.partition("-")[0]
         name = f"{kind}-{self._count}"
         if kind == "classic":
-            return ClassicMember(name, group_id, self.machine, self.ledger, self.places)
-        return ConsumerMember(name, group_id, self.machine, self.ledger, self.topics)
+            return EagerMember(name, group_id, self.machine, self.ledger, self.places)
+        return ReconcilingMember(name, group_id, self.machine, self.ledger, self.topics)
 
     async def _end(self, members: Sequence[Member]) -> None:
         tasks = [self.members.pop(member) for member in members]
