@@ -90,6 +90,8 @@ def open_log(
         else:
             SegmentRecovery(context, loaded, config).run(options.recovery_point)
         _settle(context, loaded, config, options)
+        if loaded.names_dirty and loaded.segments.first.base_offset > 0:
+            _keep_names(context.fs, path)
     except OSError as error:
         raise StorageError(posixpath.dirname(path), f"{topic_partition}: {error}") from error
     log = PartitionLog(context, topic_partition, config, loaded)
@@ -134,6 +136,12 @@ def _drop_below(fs: FileSystem, path: str, segments: Segments, log_start_offset:
     if count:
         # The next checkpoint may leave the log start out, since the files tell it: none of these may come back.
         fs.fsync_dir(path)
+
+
+def _keep_names(fs: FileSystem, path: str) -> None:
+    """Make a segment that was created at the log start durable: the next checkpoint leaves the log start out for it."""
+    fs.fsync_dir(path)
+    fs.fsync_dir(posixpath.dirname(path))
 
 
 def _sweep(fs: FileSystem, path: str) -> list[str]:
@@ -221,7 +229,6 @@ def _restart_at(context: SegmentContext, loaded: LoadedLog, config: TopicConfig,
     segment = Segment(context, loaded.path, offset, 0)
     segment.activate(segment.empty_indexes(), config, loaded.now_ms)
     loaded.segments.add(segment)
-    context.fs.fsync_dir(loaded.path)
     loaded.log_end_offset = offset
     loaded.names_dirty = True
     loaded.leader_epochs.truncate_from_end(offset)

@@ -168,6 +168,15 @@ def test_a_log_that_began_anew_keeps_its_start_after_a_power_cut() -> None:
     assert reopen(fs).log_start_offset == 3
 
 
+def test_a_log_whose_directory_was_lost_keeps_its_start_after_another_power_cut() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs(LOG_DIR)
+    fs.fsync_dir("/")
+    assert reopen(fs, OpenOptions(log_start_offset=3, now_ms=NOW_MS)).log_start_offset == 3
+    fs.crash()
+    assert reopen(fs).log_start_offset == 3
+
+
 def test_records_that_should_have_been_flushed_are_flushed_at_the_opening() -> None:
     fs, log = stopped(2)
     handle = fs.open(segment_path(0))
