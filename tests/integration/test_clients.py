@@ -14,6 +14,7 @@ from crabka.clients import (
     ConfigOwner,
     FetchedRecord,
     FetcherSettings,
+    GroupOffset,
     NewTopic,
     OffsetReset,
     ProducerSettings,
@@ -155,3 +156,21 @@ def test_cluster_log_dirs_and_producers_are_described(bootstrap: str) -> None:
         (state,) = admin.describe_producers([partition])[partition]
         assert state.last_sequence == 1
         assert admin.describe_features()["metadata.version"].finalized > 0
+
+
+def test_groups_are_managed_without_being_a_member(bootstrap: str) -> None:
+    partition, other = TopicPartition("t", 0), TopicPartition("t", 1)
+    with SyncAdmin(bootstrap) as admin:
+        admin.create_topics([NewTopic("t", 2, 1)])
+        assert admin.list_group_offsets("g") == {}
+        admin.alter_group_offsets("g", {partition: 7, other: 8})
+        assert admin.list_group_offsets("g") == {partition: GroupOffset(7, -1, ""), other: GroupOffset(8, -1, "")}
+        assert [(group.group_id, group.state) for group in admin.list_groups(states=["Empty"])] == [("g", "Empty")]
+        description = admin.describe_group("g")
+        assert (description.type, description.state, description.members) == ("classic", "Empty", ())
+        admin.delete_group_offsets("g", [other])
+        assert list(admin.list_group_offsets("g")) == [partition]
+        admin.delete_group("g")
+        with pytest.raises(OperationError) as caught:
+            admin.describe_group("g")
+        assert caught.value.error_code is ErrorCode.group_id_not_found

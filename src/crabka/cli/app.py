@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from crabka import __version__
-from crabka.cli import configs, format_command, offsets, records, serve, topics, up
+from crabka.cli import configs, format_command, groups, offsets, records, serve, topics, up
 
 app = typer.Typer(
     name="crabka",
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.add_typer(topics.app, name="topics")
 app.add_typer(records.app, name="records")
 app.add_typer(offsets.app, name="offsets")
+app.add_typer(groups.app, name="groups")
 app.add_typer(configs.app, name="configs")
 app.command("format", help="Prepare the directories of a node, as kafka-storage format does.")(format_command.format_)
 

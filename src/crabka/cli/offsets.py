@@ -69,12 +69,20 @@ def parse_time(text: str) -> int:
     """Return the timestamp to ask for: a special position, milliseconds or an ISO time. Raises ConfigError."""
     if text in SPECIAL:
         return SPECIAL[text]
+    try:
+        return parse_moment(text)
+    except ConfigError:
+        raise ConfigError(f"{text}: neither {', '.join(SPECIAL)} nor a time") from None
+
+
+def parse_moment(text: str) -> int:
+    """Return milliseconds since 1970 of such a number or an ISO time, UTC if it names no zone. Raises ConfigError."""
     if text.isdecimal():
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigError(f"{text}: neither {', '.join(SPECIAL)} nor a time") from None
+        raise ConfigError(f"{text}: neither milliseconds since 1970 nor a time such as 2026-01-31T12:00:00") from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

@@ -18,6 +18,11 @@ Bootstrap = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Settings = Annotated[list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting.")]
+GroupName = Annotated[str, typer.Argument(help="Name of the group.", metavar="GROUP", show_default=False)]
+TopicPlaces = Annotated[
+    list[str] | None,
+    typer.Option("--topic", "-t", metavar="TOPIC[:0,1]", help="A topic or some of its partitions.", show_default=False),
+]
 
 
 def settings_of(texts: Iterable[str] | None) -> dict[str, str]:
@@ -33,6 +38,15 @@ def parse_partition(text: str) -> tuple[str, int | None]:
     if not partition.isdecimal():
         raise ConfigError(f"{text}: not of the form TOPIC or TOPIC:PARTITION")
     return topic, int(partition)
+
+
+def split_places(texts: Iterable[str]) -> list[str]:
+    """Return `topic:0,1` as `topic:0` and `topic:1`; other texts stay as they are."""
+    places: list[str] = []
+    for text in texts:
+        topic, separator, partitions = text.rpartition(":")
+        places += [f"{topic}:{partition}" for partition in partitions.split(",")] if separator else [text]
+    return places
 
 
 def parse_partition_offset(text: str) -> tuple[TopicPartition, int]:

@@ -9,6 +9,7 @@ from crabka.clients.cluster import Cluster, ClusterSettings
 from crabka.clients.connection import Connection, ConnectionSettings
 from crabka.clients.errors import ClientClosedError, ClientNetworkError, RequestTimeoutError, VersionMismatchError
 from crabka.clients.fetcher import FetchedRecord, Fetcher, FetcherSettings, OffsetReset
+from crabka.clients.group_types import GroupDescription, GroupListing, GroupMember, GroupOffset
 from crabka.clients.producer import Producer, ProducerSettings
 from crabka.clients.sync import SyncAdmin, SyncFetcher, SyncProducer
 
@@ -26,6 +27,10 @@ __all__ = [
     "FetchedRecord",
     "Fetcher",
     "FetcherSettings",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
+    "GroupOffset",
     "NewTopic",
     "OffsetReset",
     "Producer",

@@ -1,4 +1,4 @@
-"""Administration of a cluster: topics, configs, offsets, log dirs, producers, features.
+"""Administration of a cluster: topics, configs, offsets, log dirs, producers, features; groups are in `group_admin`.
 
 Each call is one Kafka request, sent to some broker (which forwards to the controller), to the partition's leader or
 to the broker it is about. Calls for several things are carried out for all of them; if some fail, the first error is
@@ -25,8 +25,8 @@ from crabka.clients.admin_types import (
     ReplicaInfo,
     ResourceType,
 )
-from crabka.clients.cluster import Cluster
 from crabka.clients.connection import BodyBuilder, Connection
+from crabka.clients.group_admin import GroupAdmin
 from crabka.clients.leader_requests import Answers, ask_leaders, by_topic, error_or
 from crabka.clients.metadata import BrokerEndpoint, TopicMetadata
 from crabka.clients.offsets import OffsetAndTimestamp, list_offsets
@@ -37,12 +37,8 @@ from crabka.protocol.apis import ApiKey, MessageTypes
 _RETRIED_CODES = frozenset({ErrorCode.not_controller, ErrorCode.coordinator_load_in_progress})
 
 
-class Admin:
+class Admin(GroupAdmin):
     """Administrative calls over a cluster's connections; closing the cluster is the caller's matter."""
-
-    def __init__(self, cluster: Cluster, timeout_ms: int = 30_000) -> None:
-        self._cluster = cluster
-        self._timeout_ms = timeout_ms
 
     async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
         """Create topics. Raises OperationError (topic_already_exists, invalid_config, ...)."""

@@ -28,6 +28,7 @@ from crabka.clients.admin_types import (
 )
 from crabka.clients.cluster import Bootstrap, Cluster, ClusterSettings
 from crabka.clients.fetcher import FetchedRecord, Fetcher, FetcherSettings
+from crabka.clients.group_types import GroupDescription, GroupListing, GroupOffset
 from crabka.clients.metadata import TopicMetadata
 from crabka.clients.offsets import OffsetAndTimestamp
 from crabka.clients.producer import Producer, ProducerSettings
@@ -190,6 +191,30 @@ class SyncAdmin(_SyncClient[Admin]):
     def update_features(self, levels: Mapping[str, int], *, upgrade_type: int = 1, validate_only: bool = False) -> None:
         """Finalize feature levels."""
         self._thread.run(self._client.update_features(levels, upgrade_type=upgrade_type, validate_only=validate_only))
+
+    def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[GroupListing]:
+        """Return the groups of all brokers."""
+        return self._thread.run(self._client.list_groups(states=states, types=types))
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        """Return a group with its members."""
+        return self._thread.run(self._client.describe_group(group_id))
+
+    def list_group_offsets(self, group_id: str) -> dict[TopicPartition, GroupOffset]:
+        """Return what a group has committed."""
+        return self._thread.run(self._client.list_group_offsets(group_id))
+
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets for a group without members."""
+        self._thread.run(self._client.alter_group_offsets(group_id, offsets))
+
+    def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget what a group has committed for partitions."""
+        self._thread.run(self._client.delete_group_offsets(group_id, list(partitions)))
+
+    def delete_group(self, group_id: str) -> None:
+        """Delete a group with its offsets."""
+        self._thread.run(self._client.delete_group(group_id))
 
 
 class SyncProducer(_SyncClient[Producer]):

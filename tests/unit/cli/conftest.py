@@ -32,7 +32,8 @@ RunCommand = Callable[..., CommandResult]
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Bootstrap servers of a node that all tests share."""
-    with CrabkaProcess(tmp_path_factory.mktemp("cli-node")) as node:
+    settings = {"group.initial.rebalance.delay.ms": "0"}
+    with CrabkaProcess(tmp_path_factory.mktemp("cli-node"), settings) as node:
         yield node.bootstrap_servers
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.cli.offsets import parse_time
+from crabka.cli.offsets import parse_moment, parse_time
 from crabka.errors import ConfigError
 from tests.unit.cli.conftest import RunCommand
 
@@ -27,6 +27,12 @@ def test_time_is_a_word_a_number_or_iso(text: str, timestamp: int) -> None:
 def test_other_words_are_refused() -> None:
     with pytest.raises(ConfigError, match="yesterday: neither earliest"):
         parse_time("yesterday")
+
+
+def test_moment_is_no_special_word() -> None:
+    assert parse_moment("2023-11-14T22:13:20Z") == 1_700_000_000_000
+    with pytest.raises(ConfigError, match="latest: neither milliseconds"):
+        parse_moment("latest")
 
 
 def test_offsets_of_all_and_of_single_partitions(on_broker: RunCommand) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.cli.options import parse_partition, parse_partition_offset, settings_of
+from crabka.cli.options import parse_partition, parse_partition_offset, settings_of, split_places
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 
@@ -34,3 +34,7 @@ def test_bad_offset_is_refused(text: str) -> None:
 def test_settings_are_optional() -> None:
     assert settings_of(None) == {}
     assert settings_of(["a=b"]) == {"a": "b"}
+
+
+def test_several_partitions_are_several_places() -> None:
+    assert split_places(["orders", "orders:0,2", "other:1"]) == ["orders", "orders:0", "orders:2", "other:1"]

@@ -1,0 +1,35 @@
+"""What a broker's refusal means to somebody who works with groups, and what to do about it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from crabka._kio import ErrorCode
+from crabka.errors import OperationError
+
+_MEANINGS = {
+    ErrorCode.group_id_not_found: "group {group} does not exist; `crabka groups list` shows all groups",
+    ErrorCode.invalid_group_id: "{group!r} is no name of a group; `crabka groups list` shows all groups",
+    ErrorCode.non_empty_group: "group {group} still has members; stop its consumers, or wait for their session "
+    "timeout, and try again (`crabka groups describe {group}` shows them)",
+    ErrorCode.unknown_member_id: "group {group} got members meanwhile; stop its consumers and try again",
+    ErrorCode.group_subscribed_to_topic: "{error}: group {group} still reads that topic; stop its consumers, or let "
+    "them unsubscribe, and try again",
+    ErrorCode.coordinator_not_available: "{error}; the topic __consumer_offsets cannot be created or has no leader, "
+    "the log of the broker says why",
+    ErrorCode.unknown_topic_or_partition: "{error}; `crabka topics list` shows all topics",
+    ErrorCode.group_authorization_failed: "{error}; this user may not see or change group {group}",
+}
+
+
+@contextlib.contextmanager
+def explained(group_id: str) -> Iterator[None]:
+    """Raise OperationErrors from the block again with a text that says what to do."""
+    try:
+        yield
+    except OperationError as error:
+        meaning = _MEANINGS.get(error.error_code)
+        if meaning is None:
+            raise
+        raise OperationError(error.error_code, meaning.format(group=group_id, error=error)) from error
