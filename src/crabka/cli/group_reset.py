@@ -63,7 +63,8 @@ def reset(
     places = split_places(topic or ())
 
     async def run(admin: Admin) -> list[PlannedOffset]:
-        await _refuse_members(admin, group)
+        if not await _exists_free(admin, group) and not execute:
+            print(f"group {group} does not exist yet, --execute makes it", file=sys.stderr)
         plan = await plan_reset(admin, group, places if topic else None, goal)
         if execute:
             await admin.alter_group_offsets(group, {each.partition: each.new for each in plan})
@@ -89,14 +90,14 @@ def _goal(
     return goals[0]
 
 
-async def _refuse_members(admin: Admin, group: str) -> None:
+async def _exists_free(admin: Admin, group: str) -> bool:
+    """Return whether the group exists. Raises OperationError if it has members."""
     try:
         found = await admin.describe_group(group)
     except OperationError as error:
         if error.error_code is not ErrorCode.group_id_not_found:
             raise
-        print(f"group {group} does not exist yet, --execute makes it", file=sys.stderr)
-        return
+        return False
     if found.members:
         clients = ", ".join(sorted({member.client_id for member in found.members}))
         raise OperationError(
@@ -104,6 +105,7 @@ async def _refuse_members(admin: Admin, group: str) -> None:
             f"group {group} is {found.state}, its members ({clients}) would commit over a "
             "reset; stop its consumers, or wait for their session timeout, and try again",
         )
+    return True
 
 
 async def plan_reset(admin: Admin, group: str, places: list[str] | None, goal: ResetGoal) -> list[PlannedOffset]:
