@@ -79,7 +79,7 @@ def confluent_member(member: Membership, report: Reporter) -> None:
         if message is None or message.error() is not None:
             continue
         try:
-            consumer.commit(message, asynchronous=False)
+            consumer.commit(message=message, asynchronous=False)
         except confluent_kafka.KafkaException:
             continue
         report.read(message.partition() or 0, message.offset() or 0, message.value())
