@@ -26,7 +26,7 @@ STATIC_SESSION_MS = 30_000
 HEARTBEAT_MS = 300
 
 
-class Membership(NamedTuple):
+class MemberArguments(NamedTuple):
     """The command line."""
 
     library: str
@@ -59,7 +59,7 @@ class Reporter:
         print("read", partition, offset, (value or b"").decode(), flush=True)
 
 
-def confluent_member(member: Membership, report: Reporter) -> None:
+def confluent_member(member: MemberArguments, report: Reporter) -> None:
     """Run a librdkafka consumer."""
     settings = {
         "bootstrap.servers": member.bootstrap,
@@ -85,7 +85,7 @@ def confluent_member(member: Membership, report: Reporter) -> None:
         report.read(message.partition() or 0, message.offset() or 0, message.value())
 
 
-def aiokafka_member(member: Membership, report: Reporter) -> None:
+def aiokafka_member(member: MemberArguments, report: Reporter) -> None:
     """Run an aiokafka consumer."""
 
     async def run() -> None:
@@ -115,7 +115,7 @@ def aiokafka_member(member: Membership, report: Reporter) -> None:
     asyncio.run(run())
 
 
-def kafka_python_member(member: Membership, report: Reporter) -> None:
+def kafka_python_member(member: MemberArguments, report: Reporter) -> None:
     """Run a kafka-python consumer."""
     consumer = kafka.KafkaConsumer(
         member.topic,
@@ -147,5 +147,5 @@ MEMBERS = {
 }
 
 if __name__ == "__main__":
-    arguments = Membership(*sys.argv[1:])
+    arguments = MemberArguments(*sys.argv[1:])
     MEMBERS[arguments.library](arguments, Reporter())
