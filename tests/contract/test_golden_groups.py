@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 
+from crabka.broker.coordinators.loader import replay_log
+from crabka.broker.coordinators.shards import partition_for
 from crabka.broker.groups.classic_group import ClassicGroup
-from crabka.broker.groups.loader import load_shard
 from crabka.broker.groups.membership import ClassicSettings
 from crabka.broker.groups.opaque import OpaqueGroup
+from crabka.broker.groups.replay import replay_batch
 from crabka.broker.groups.shard import GroupShard
-from crabka.broker.groups.shards import OFFSETS_TOPIC, partition_for
+from crabka.broker.groups.shards import OFFSETS_TOPIC
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
 from crabka.log.recovery import OpenOptions, open_log
 from crabka.log.segment import SegmentContext
+from crabka.records.header import BatchHeader
 from crabka.testing import InlineThreads, VirtualTimeLoop
 from tests.support.golden import GOLDEN
 from tests.support.golden_disk import copy_to_memory
@@ -52,7 +55,11 @@ def _load(directory: Path) -> GroupShard:
     log.set_high_watermark(log.log_end_offset)
     shard = GroupShard(ClassicSettings())
     loop = VirtualTimeLoop()
-    loop.run(load_shard(shard, log, InlineThreads(loop), buffer_bytes=1 << 20, now_ms=CAPTURED_MS))
+
+    def replay(batch: memoryview, header: BatchHeader) -> int:
+        return replay_batch(shard, batch, header, CAPTURED_MS)
+
+    loop.run(replay_log(log, InlineThreads(loop), replay, buffer_bytes=1 << 20))
     log.close(clean=True)
     return shard
 

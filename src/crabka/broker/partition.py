@@ -102,7 +102,9 @@ class Partition:
         for waiter in tuple(self._waiters):
             waiter.trigger()
 
-    def must_queue(self, batch_bytes: int, header: BatchHeader, *, validate: bool = False) -> bool:
+    def must_queue(
+        self, batch_bytes: int, header: BatchHeader, *, validate: bool = False, is_prepared: bool = False
+    ) -> bool:
         """Return whether a batch has to wait for a thread: `append_queued` instead of `append`.
 
         So has one whose records are to be looked at, one for a slow log dir, one after which the log is to be flushed,
@@ -111,12 +113,19 @@ class Partition:
         if self.queued or validate or self.writer.is_slow:
             return True
         log = self.log
-        if log.prepares_batches and batch_bytes > MAX_INLINE_PREPARATION_BYTES:
+        if log.prepares_batches and not is_prepared and batch_bytes > MAX_INLINE_PREPARATION_BYTES:
             return True
         return log.flushes_by_count and log.flush_due(header.last_offset_delta + 1)
 
     def append_queued(
-        self, threads: Threads, batch: Buffer, header: BatchHeader, now_ms: int, *, validate: bool = False
+        self,
+        threads: Threads,
+        batch: Buffer,
+        header: BatchHeader,
+        now_ms: int,
+        *,
+        validate: bool = False,
+        prepared: PreparedBatch | None = None,
     ) -> Coroutine[Any, Any, AppendResult]:
         """Return the append of a batch that is prepared, written or flushed in a thread.
 
@@ -126,18 +135,24 @@ class Partition:
         """
         self.writer.hold(len(batch))
         self.queued += 1
-        return self._append_in_turn(threads, bytes(batch), header, now_ms, validate=validate)
+        return self._append_in_turn(threads, bytes(batch), header, now_ms, validate=validate, prepared=prepared)
 
     async def _append_in_turn(
-        self, threads: Threads, batch: bytes, header: BatchHeader, now_ms: int, *, validate: bool
+        self,
+        threads: Threads,
+        batch: bytes,
+        header: BatchHeader,
+        now_ms: int,
+        *,
+        validate: bool,
+        prepared: PreparedBatch | None,
     ) -> AppendResult:
         if self._turn is None:
             self._turn = asyncio.Lock()
         try:
             # Locks are fair, and tasks start in the order of their creation: appends keep the order of requests.
             async with self._turn:
-                prepared = None
-                if self.log.prepares_batches or validate:
+                if prepared is None and (self.log.prepares_batches or validate):
                     prepared = await threads.submit(
                         prepare_batch, batch, header, self.log.config, now_ms, validate=validate
                     )
@@ -171,12 +186,17 @@ class Partition:
         self._advance_high_watermark(pending.size)
         return result
 
-    def append(self, batch: Buffer, header: BatchHeader, now_ms: int) -> AppendResult:
-        """Append one checked client batch as leader and let the high watermark follow.
+    def append(
+        self, batch: Buffer, header: BatchHeader, now_ms: int, *, prepared: PreparedBatch | None = None
+    ) -> AppendResult:
+        """Append one checked batch as leader and let the high watermark follow.
 
+        `prepared` is given by whoever knows already what the topic's settings make of the batch.
         Raises OperationError with Kafka's code, StorageError when the disk fails.
         """
-        result = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=now_ms, header=header)
+        result = self.log.append_as_leader(
+            batch, leader_epoch=self.leader_epoch, now_ms=now_ms, header=header, prepared=prepared
+        )
         if not result.duplicate:
             self._advance_high_watermark(len(batch))
         return result

@@ -84,6 +84,14 @@ def needs_preparation(config: TopicConfig) -> bool:
     )
 
 
+def prepared_as_built(batch: Buffer, header: BatchHeader, config: TopicConfig) -> PreparedBatch | None:
+    """Return a batch that the node built, with keys, as it is; None if the topic's settings change it all the same."""
+    codec = CODECS.get(config.compression_type, header.codec)
+    if codec != header.codec or config.message_timestamp_type == LOG_APPEND_TIME:
+        return None
+    return PreparedBatch(batch, header, NO_APPEND_TIME)
+
+
 def prepare_batch(
     batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int, *, validate: bool = False
 ) -> PreparedBatch:

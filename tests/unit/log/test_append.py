@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
-from crabka.log.append import InvalidRecordsError, needs_preparation, prepare_batch
+from crabka.log.append import InvalidRecordsError, needs_preparation, prepare_batch, prepared_as_built
 from crabka.records.builder import build_batch
 from crabka.records.header import crc_valid, parse_header
 from crabka.records.record import Record, decode_records
@@ -26,6 +26,16 @@ PLAIN = TopicConfig()
 def test_some_settings_make_the_broker_look_inside(config: TopicConfig) -> None:
     assert needs_preparation(config)
     assert not needs_preparation(PLAIN)
+
+
+def test_what_the_node_built_is_taken_as_it_is_unless_settings_change_it() -> None:
+    batch = make_batch(3)
+    header = parse_header(batch)
+    prepared = prepared_as_built(batch, header, replace(PLAIN, cleanup_policy=frozenset({"compact"})))
+    assert prepared is not None
+    assert (prepared.batch, prepared.header, prepared.log_append_time_ms) == (batch, header, -1)
+    assert prepared_as_built(batch, header, replace(PLAIN, compression_type="zstd")) is None
+    assert prepared_as_built(batch, header, replace(PLAIN, message_timestamp_type="LogAppendTime")) is None
 
 
 def test_log_append_time_is_stamped_inside_the_checksum() -> None:

@@ -11,15 +11,19 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from crabka.broker.groups.appender import Appender, coordinator_error
+from crabka.broker.coordinators.appender import Appender, AppendSettings, coordinator_error
+from crabka.broker.coordinators.replies import PendingReply
+from crabka.broker.coordinators.shards import ShardRegistry, partition_for
+from crabka.broker.coordinators.timers import DeadlineQueue
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.member import NEVER
 from crabka.broker.groups.membership import ClassicSettings, GroupState
 from crabka.broker.groups.messages import Action, Answer, Event, Persist, Tick, Transitioned, failed
 from crabka.broker.groups.opaque import OpaqueGroup
 from crabka.broker.groups.records import group_pair, offset_key
-from crabka.broker.groups.shards import OFFSETS_TOPIC, HostedShard, ShardRegistry, partition_for
-from crabka.broker.groups.timers import DeadlineQueue
+from crabka.broker.groups.replay import replay_batch
+from crabka.broker.groups.shard import GroupShard
+from crabka.broker.groups.shards import OFFSETS_TOPIC
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.groups.records import Pair
     from crabka.broker.groups.shard import AnyGroup
+    from crabka.broker.groups.shards import HostedShard
     from crabka.broker.partitions import PartitionRegistry
     from crabka.config.server import ServerConfig
     from crabka.log.log_manager import LogManager
@@ -39,6 +44,8 @@ log = logging.getLogger(__name__)
 
 # Keeps batches of tombstones far below the size that a topic takes.
 TOMBSTONES_PER_BATCH = 1000
+# Kafka numbers the records of its groups though they have no producer.
+_BASE_SEQUENCE = 0
 
 
 class GroupCoordinator:
@@ -56,8 +63,15 @@ class GroupCoordinator:
         self._runtime = runtime
         self._config = config
         self._spawn = spawn
-        self._appender = Appender(runtime, logs, spawn, config)
-        self.shards = ShardRegistry(runtime, partitions, spawn, config)
+        self._appender = Appender(runtime, logs, spawn, self._append_settings)
+        self.shards = ShardRegistry(
+            OFFSETS_TOPIC,
+            runtime,
+            partitions,
+            spawn,
+            replay=replay_batch,
+            load_buffer_bytes=lambda: config().offsets_load_buffer_size,
+        )
         self._wall_base_ms = runtime.clock.now_ms() - runtime.clock.monotonic_ms()
         self._deadlines = DeadlineQueue(self.now_ms)
         self._partition_count: int | None = None
@@ -92,7 +106,7 @@ class GroupCoordinator:
         self._partition_count = len(topic.partitions) if topic is not None else None
         config = self._config()
         settings = ClassicSettings(config.group_initial_rebalance_delay_ms, config.group_max_size)
-        for lost in self.shards.follow_leadership(settings, self.now_ms, self._on_loaded):
+        for lost in self.shards.follow_leadership(lambda: GroupShard(settings), self.now_ms, self._on_loaded):
             self._unload(lost)
 
     def _on_loaded(self, hosted: HostedShard) -> None:
@@ -104,6 +118,10 @@ class GroupCoordinator:
         for group in hosted.shard.groups.values():
             if isinstance(group, ClassicGroup):
                 self._carry_out(hosted, group, group.retire(ErrorCode.not_coordinator, self.now_ms()))
+
+    def _append_settings(self) -> AppendSettings:
+        config = self._config()
+        return AppendSettings(config.offsets_topic_compression_codec, config.offsets_commit_timeout_ms, _BASE_SEQUENCE)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
@@ -260,26 +278,3 @@ class GroupCoordinator:
 
 def _ignore(_error_code: ErrorCode) -> None:
     """Nobody waits for records that the node writes of its own accord; it tries again at the next turn."""
-
-
-class PendingReply:
-    """An answer that may be there already or come later."""
-
-    __slots__ = ("_future", "result")
-
-    def __init__(self) -> None:
-        self.result: Any = None
-        self._future: asyncio.Future[Any] | None = None
-
-    def resolve(self, result: Any) -> None:
-        """Give the answer."""
-        self.result = result
-        if self._future is not None and not self._future.done():
-            self._future.set_result(result)
-
-    async def wait(self) -> Any:
-        """Wait for the answer."""
-        if self.result is None:
-            self._future = asyncio.get_running_loop().create_future()
-            return await self._future
-        return self.result

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
-from crabka.broker.groups.coordinator import PendingReply
 from crabka.broker.groups.messages import UNKNOWN_MEMBER, Join, JoinResult
 from crabka.broker.groups.opaque import OpaqueType
 from crabka.errors import OperationError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crabka.broker.groups.appender import coordinator_error
+from crabka.broker.coordinators.appender import coordinator_error
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.messages import CommitAttempt
 from crabka.broker.groups.offsets import NO_EXPIRY, CommittedOffset

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
-from crabka.broker.groups.coordinator import PendingReply
 from crabka.broker.groups.opaque import OpaqueType
 from crabka.errors import OperationError
 from crabka.protocol.apis import response_types

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.groups.coordinator import PendingReply
+from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.messages import Sync, SyncResult
 from crabka.errors import OperationError
 from crabka.protocol.apis import response_types

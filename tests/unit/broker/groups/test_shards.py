@@ -4,30 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.broker.groups.shards import java_hash, partition_for
+from crabka.broker.coordinators.shards import partition_for
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.groups import NodeMember, fetch_offset, find_coordinator
 from tests.support.sim_node import SimNode
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("", 0), ("a", 97), ("ab", 3105), ("polygenelubricants", -(2**31)), ("\U0001f980", 1772802)]
-)
-def test_the_hash_is_javas(text: str, expected: int) -> None:
-    assert java_hash(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("group_id", "partition"),
-    [("group-classic", 1), ("group-consumer", 1), ("group-txn", 1), ("group-simple", 2), ("group-share", 0)],
-)
-def test_groups_lie_where_kafka_put_them(group_id: str, partition: int) -> None:
-    assert partition_for(group_id, 3) == partition
-
-
-def test_the_lowest_hash_has_no_absolute_value() -> None:
-    assert partition_for("polygenelubricants", 50) == 0
 
 
 def test_groups_are_not_here_before_their_topic_is(node: SimNode) -> None:

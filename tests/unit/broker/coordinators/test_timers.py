@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crabka.broker.groups.timers import DeadlineQueue
+from crabka.broker.coordinators.timers import DeadlineQueue
 from crabka.errors import InvariantError
 from crabka.testing import VirtualTimeLoop
 

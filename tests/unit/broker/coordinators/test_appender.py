@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 
 import pytest
 
-from crabka.broker.groups.appender import coordinator_error
+from crabka.broker.coordinators.appender import coordinator_error
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem
 from tests.support.groups import NodeMember, find_coordinator
@@ -26,9 +27,19 @@ def test_records_are_in_one_batch_of_the_partition(node: SimNode) -> None:
     assert [(record.key, record.value) for record in read_records(data)] == [(b"k", b"v"), (b"l", None)]
 
 
-def test_a_large_batch_goes_through_a_thread(node: SimNode) -> None:
+def test_a_large_batch_is_taken_as_it_was_built(node: SimNode) -> None:
     find_coordinator(node)
+    partition = node.context.groups.shard_of("g").partition
     assert append(node, [(b"k", bytes(100_000))]) is ErrorCode.none
+    assert partition.log.log_end_offset == 1
+
+
+def test_a_topic_that_changes_batches_gets_them_changed(node: SimNode) -> None:
+    find_coordinator(node)
+    partition = node.context.groups.shard_of("g").partition
+    partition.log.update_config(replace(partition.log.config, compression_type="gzip"))
+    assert append(node, [(b"k", bytes(100_000))]) is ErrorCode.none
+    assert partition.log.size_bytes < 5_000
 
 
 def test_a_batch_that_the_topic_cannot_take_is_refused(node: SimNode) -> None:

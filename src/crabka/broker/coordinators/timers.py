@@ -1,6 +1,6 @@
-"""Deadlines of groups, kept by one task, so that no timer outlives the node.
+"""Deadlines of a coordinator, kept by one task, so that no timer outlives the node.
 
-A deadline that is moved back is not moved here: the group is looked at in vain once, and gives its new one.
+A deadline that is moved back is not moved here: the owner is looked at in vain once, and gives its new one.
 """
 
 from __future__ import annotations
@@ -70,4 +70,4 @@ class DeadlineQueue:
             except InvariantError:
                 raise
             except Exception:
-                log.exception("What was due for a group failed")
+                log.exception("What was due at a coordinator failed")

@@ -1,11 +1,12 @@
-"""Appends records of the coordinator to the partition that keeps them, as its leader and with acks=all."""
+"""Appends records of a coordinator to the partition that keeps them, as its leader and with acks=all."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.broker.purgatory import DelayedProduce
 from crabka.errors import OperationError, StorageError
+from crabka.log.append import prepared_as_built
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.header import parse_header
@@ -16,20 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
-    from crabka.broker.groups.records import Pair
     from crabka.broker.partition import Partition
-    from crabka.config.server import ServerConfig
-    from crabka.log.append import AppendResult
+    from crabka.log.append import AppendResult, PreparedBatch
     from crabka.log.log_manager import LogManager
     from crabka.ports import Runtime
     from crabka.records.header import BatchHeader
 
     Done = Callable[[ErrorCode], None]
+    Pair = tuple[bytes, bytes | None]
 
-# Kafka numbers the records of its coordinators though they have no producer.
-_BASE_SEQUENCE = 0
-
-_AS_SEEN_BY_MEMBERS = {
+_AS_SEEN_BY_CLIENTS = {
     ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
     ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
     ErrorCode.not_enough_replicas_after_append: ErrorCode.coordinator_not_available,
@@ -42,51 +39,65 @@ _AS_SEEN_BY_MEMBERS = {
 
 
 def coordinator_error(error_code: ErrorCode) -> ErrorCode:
-    """Return what a member is told when an append failed."""
-    return _AS_SEEN_BY_MEMBERS.get(error_code, error_code)
+    """Return what a client is told when an append failed."""
+    return _AS_SEEN_BY_CLIENTS.get(error_code, error_code)
+
+
+class AppendSettings(NamedTuple):
+    """How the batches of one coordinator look, and how long their replication may take."""
+
+    codec: int
+    timeout_ms: int
+    base_sequence: int
 
 
 class Appender:
-    """Writes for the coordinators of one node."""
+    """Writes for one coordinator of a node."""
 
     def __init__(
         self,
         runtime: Runtime,
         logs: LogManager,
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
-        config: Callable[[], ServerConfig],
+        settings: Callable[[], AppendSettings],
     ) -> None:
         self._runtime = runtime
         self._logs = logs
         self._spawn = spawn
-        self._config = config
+        self._settings = settings
 
     def append(self, partition: Partition, pairs: Sequence[Pair], done: Done) -> None:
         """Append the records as one batch; `done` hears how it went, at once if nothing has to be waited for."""
         now_ms = self._runtime.clock.now_ms()
+        settings = self._settings()
         batch = build_batch(
             [Record(index, now_ms, key, value) for index, (key, value) in enumerate(pairs)],
-            codec=self._config().offsets_topic_compression_codec,
-            base_sequence=_BASE_SEQUENCE,
+            codec=settings.codec,
+            base_sequence=settings.base_sequence,
         )
         header = parse_header(batch)
+        # The node need not look into what it built itself, though the topic is compacted.
+        prepared = prepared_as_built(batch, header, partition.log.config)
         try:
             partition.require_leader()
             partition.require_min_isr()
             if len(batch) > partition.log.config.max_message_bytes:
                 raise OperationError(ErrorCode.message_too_large)
-            if partition.must_queue(len(batch), header):
-                append = partition.append_queued(self._runtime.threads, batch, header, now_ms)
+            if partition.must_queue(len(batch), header, is_prepared=prepared is not None):
+                append = partition.append_queued(self._runtime.threads, batch, header, now_ms, prepared=prepared)
                 self._spawn(self._append_later(partition, append, done))
                 return
-            result = self._append_now(partition, batch, header, now_ms)
+            result = self._append_now(partition, batch, header, prepared)
         except (OperationError, StorageError) as error:
             done(self._error_code(error))
             return
         self._replicated(partition, result, done)
 
-    def _append_now(self, partition: Partition, batch: bytes, header: BatchHeader, now_ms: int) -> AppendResult:
-        result = partition.append(batch, header, now_ms)
+    def _append_now(
+        self, partition: Partition, batch: bytes, header: BatchHeader, prepared: PreparedBatch | None
+    ) -> AppendResult:
+        now_ms = self._runtime.clock.now_ms()
+        result = partition.append(batch, header, now_ms, prepared=prepared)
         elapsed_ms = self._runtime.clock.now_ms() - now_ms
         if elapsed_ms > partition.writer.slow_append_ms:
             partition.writer.note_append(elapsed_ms)
@@ -116,4 +127,4 @@ class Appender:
             done(next(iter(waiting.failures.values()), ErrorCode.none))
 
         waiting = DelayedProduce(complete, {partition: end_offset})
-        waiting.start(self._config().offsets_commit_timeout_ms)
+        waiting.start(self._settings().timeout_ms)

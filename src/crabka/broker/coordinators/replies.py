@@ -1,0 +1,29 @@
+"""Answers of a coordinator that may have to wait for something."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+
+class PendingReply:
+    """An answer that may be there already or come later."""
+
+    __slots__ = ("_future", "result")
+
+    def __init__(self) -> None:
+        self.result: Any = None
+        self._future: asyncio.Future[Any] | None = None
+
+    def resolve(self, result: Any) -> None:
+        """Give the answer."""
+        self.result = result
+        if self._future is not None and not self._future.done():
+            self._future.set_result(result)
+
+    async def wait(self) -> Any:
+        """Wait for the answer."""
+        if self.result is None:
+            self._future = asyncio.get_running_loop().create_future()
+            return await self._future
+        return self.result

@@ -1,0 +1,147 @@
+"""The shards that this node runs: loaded when it leads their partition, dropped when it does not any more."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from crabka.broker.coordinators.loader import replay_log
+from crabka.errors import CrabkaError, OperationError
+from crabka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine, Iterator
+    from typing import Any
+
+    from crabka.broker.partition import Partition
+    from crabka.broker.partitions import PartitionRegistry
+    from crabka.ports import Runtime
+    from crabka.records.header import BatchHeader
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S")
+
+
+def java_hash(text: str) -> int:
+    """Return Java's hash code of a string, which is made of its UTF-16 code units."""
+    result = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(units), 2):
+        result = (31 * result + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
+    return result - (1 << 32) if result >= 1 << 31 else result
+
+
+def partition_for(key: str, partition_count: int) -> int:
+    """Return the partition that keeps a group or a transactional id; as Kafka, the lowest hash counts as 0."""
+    hashed = java_hash(key)
+    return (0 if hashed == -(1 << 31) else abs(hashed)) % partition_count
+
+
+class HostedShard(Generic[S]):
+    """A shard with the partition that it lives in."""
+
+    __slots__ = ("is_active", "loading", "partition", "shard")
+
+    def __init__(self, partition: Partition, shard: S) -> None:
+        self.partition = partition
+        self.shard = shard
+        self.loading: asyncio.Future[Any] | None = None
+        self.is_active = False
+
+    def cancel(self) -> None:
+        """Stop loading; nothing of the shard counts any more."""
+        self.is_active = False
+        if self.loading is not None:
+            self.loading.cancel()
+
+
+class ShardRegistry(Generic[S]):
+    """All shards of one topic on a node, by partition."""
+
+    def __init__(
+        self,
+        topic: str,
+        runtime: Runtime,
+        partitions: PartitionRegistry,
+        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        *,
+        # Takes over one batch at a time and returns how many records it met.
+        replay: Callable[[S, memoryview, BatchHeader, int], int],
+        load_buffer_bytes: Callable[[], int],
+    ) -> None:
+        self._topic = topic
+        self._runtime = runtime
+        self._partitions = partitions
+        self._spawn = spawn
+        self._replay = replay
+        self._load_buffer_bytes = load_buffer_bytes
+        self._shards: dict[int, HostedShard[S]] = {}
+
+    def __iter__(self) -> Iterator[HostedShard[S]]:
+        return iter(list(self._shards.values()))
+
+    def get(self, index: int) -> HostedShard[S]:
+        """Return the shard of a partition.
+
+        Raises OperationError: NOT_COORDINATOR if it is not here, COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        hosted = self._shards.get(index)
+        if hosted is None or not hosted.partition.is_leader:
+            raise OperationError(ErrorCode.not_coordinator)
+        if not hosted.is_active:
+            raise OperationError(ErrorCode.coordinator_load_in_progress)
+        return hosted
+
+    def follow_leadership(
+        self, make: Callable[[], S], now_ms: Callable[[], int], on_loaded: Callable[[HostedShard[S]], None]
+    ) -> list[HostedShard[S]]:
+        """Begin to load shards whose partitions are led here now; return those that are not any more."""
+        led = {index: each for index, each in self._partitions.of_topic(self._topic).items() if each.is_leader}
+        lost = [hosted for index, hosted in self._shards.items() if led.get(index) is not hosted.partition]
+        for hosted in lost:
+            del self._shards[hosted.partition.index]
+            hosted.cancel()
+        for index, partition in led.items():
+            if index not in self._shards:
+                hosted = self._shards[index] = HostedShard(partition, make())
+                self._begin(hosted, now_ms, on_loaded)
+        return lost
+
+    def close(self) -> list[HostedShard[S]]:
+        """Drop all shards; return them."""
+        shards = list(self._shards.values())
+        self._shards.clear()
+        for hosted in shards:
+            hosted.cancel()
+        return shards
+
+    def _begin(
+        self, hosted: HostedShard[S], now_ms: Callable[[], int], on_loaded: Callable[[HostedShard[S]], None]
+    ) -> None:
+        if hosted.partition.log.log_end_offset == hosted.partition.log.log_start_offset:
+            # Most partitions of a new node are empty: nothing to wait for.
+            hosted.is_active = True
+            return
+        hosted.loading = self._spawn(self._load(hosted, now_ms, on_loaded))
+
+    async def _load(
+        self, hosted: HostedShard[S], now_ms: Callable[[], int], on_loaded: Callable[[HostedShard[S]], None]
+    ) -> None:
+        partition, at_ms = hosted.partition, now_ms()
+        try:
+            count = await replay_log(
+                partition.log,
+                self._runtime.threads,
+                lambda batch, header: self._replay(hosted.shard, batch, header, at_ms),
+                buffer_bytes=self._load_buffer_bytes(),
+            )
+        except (CrabkaError, OSError):
+            # The partition stays in the state of loading: what it keeps is refused, all others go on.
+            log.exception("Cannot load %s-%d", partition.topic, partition.index)
+            return
+        hosted.loading = None
+        hosted.is_active = True
+        log.info("Loaded %d records of %s-%d", count, partition.topic, partition.index)
+        on_loaded(hosted)

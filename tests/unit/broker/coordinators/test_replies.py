@@ -1,0 +1,23 @@
+"""Answers that are there or come later."""
+
+from __future__ import annotations
+
+import asyncio
+
+from crabka.broker.coordinators.replies import PendingReply
+
+
+def test_an_answer_that_is_there_is_not_waited_for() -> None:
+    reply = PendingReply()
+    reply.resolve("now")
+    assert reply.result == "now"
+    assert asyncio.run(reply.wait()) == "now"
+
+
+def test_an_answer_that_comes_later_wakes_who_waits() -> None:
+    async def main() -> object:
+        reply = PendingReply()
+        asyncio.get_running_loop().call_soon(reply.resolve, "later")
+        return await reply.wait()
+
+    assert asyncio.run(main()) == "later"
