@@ -91,7 +91,7 @@ class FieldSpec:
     def __init__(self, spec: Json, version: int) -> None:
         self.version = version
         self.name = snake(spec["name"])
-        self.present = version in Versions.parse(spec.get("versions", "0+"))
+        self.present = version in Versions.parse(spec.get("versions", spec.get("taggedVersions", "0+")))
         kind: str = spec["type"]
         self.is_array = kind.startswith("[]")
         self.element = kind.removeprefix("[]")

@@ -27,7 +27,7 @@ SCHEMA = """// A licence, as Kafka's files have one.
   "validVersions": "0-1", "flexibleVersions": "1+",
   "fields": [
     { "name": "BrokerId", "type": "int32", "versions": "0+", "default": "-1" },
-    { "name": "Rack", "type": "string", "versions": "1+", "nullableVersions": "1+", "taggedVersions": "1+", "tag": 0,
+    { "name": "Rack", "type": "string", "nullableVersions": "1+", "taggedVersions": "1+", "tag": 0,
       "default": "null" },
     { "name": "EndPoints", "type": "[]Point", "versions": "0+", "fields": [
       { "name": "Host", "type": "string", "versions": "0+" },

@@ -27,16 +27,16 @@ class TransactionLogValueV0:
     __flexible__: ClassVar[bool] = False
     __api_key__: ClassVar[int] = 0
     producer_id: int = field(metadata={"kafka_type": "int64"})
-    previous_producer_id: int = field(metadata={"kafka_type": "int64"}, default=-1)
-    next_producer_id: int = field(metadata={"kafka_type": "int64"}, default=-1)
+    previous_producer_id: ClassVar[int] = -1
+    next_producer_id: ClassVar[int] = -1
     producer_epoch: int = field(metadata={"kafka_type": "int16"})
-    next_producer_epoch: int = field(metadata={"kafka_type": "int16"}, default=-1)
+    next_producer_epoch: ClassVar[int] = -1
     transaction_timeout_ms: int = field(metadata={"kafka_type": "int32"})
     transaction_status: int = field(metadata={"kafka_type": "int8"})
     transaction_partitions: tuple[PartitionsSchemaV0, ...] | None = field(default=())
     transaction_last_update_timestamp_ms: int = field(metadata={"kafka_type": "int64"})
     transaction_start_timestamp_ms: int = field(metadata={"kafka_type": "int64"})
-    client_transaction_version: int = field(metadata={"kafka_type": "int16"}, default=0)
+    client_transaction_version: ClassVar[int] = 0
 
 
 VERSIONS: Final[dict[int, type[Any]]] = {
