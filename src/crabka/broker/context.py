@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from crabka.broker.metrics import NodeMetrics
     from crabka.broker.partitions import PartitionRegistry
     from crabka.broker.producer_ids import ProducerIdAllocator
+    from crabka.broker.transactions.coordinator import TransactionCoordinator
     from crabka.config.server import ServerConfig
     from crabka.errors import InvariantError
     from crabka.log.cleaner import LogCleaner
@@ -53,6 +54,7 @@ class BrokerContext:
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIdAllocator
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     metrics: NodeMetrics
     cleaner: LogCleaner
     # Runs a coroutine as a task of the node, so that no task outlives it.

@@ -36,6 +36,16 @@ def duties_of(context: BrokerContext) -> list[Duty]:
         ("deletions", DELETION_INTERVAL_MS, _delete),
         ("cleaning", lambda context: max(context.config.log_cleaner_backoff_ms, 1), _clean),
         ("offset expiry", config.offsets_retention_check_interval_ms, _expire_offsets),
+        (
+            "transaction timeouts",
+            config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            _abort_timed_out_transactions,
+        ),
+        (
+            "transactional id expiry",
+            config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            _expire_transactional_ids,
+        ),
     ]
 
 
@@ -86,3 +96,11 @@ async def _clean(context: BrokerContext) -> None:
 
 async def _expire_offsets(context: BrokerContext) -> None:
     await context.groups.expire_offsets()
+
+
+async def _abort_timed_out_transactions(context: BrokerContext) -> None:
+    await context.transactions.abort_timed_out()
+
+
+async def _expire_transactional_ids(context: BrokerContext) -> None:
+    await context.transactions.expire()

@@ -26,6 +26,8 @@ from crabka.broker.partitions import PartitionRegistry
 from crabka.broker.producer_ids import ProducerIdAllocator
 from crabka.broker.registration import NodeRegistrar, tell_directories, tell_failed_directories
 from crabka.broker.side_port import SidePort
+from crabka.broker.transactions.coordinator import TransactionCoordinator
+from crabka.broker.transactions.ports import NoMarkerWriter
 from crabka.errors import ConfigError, CrabkaError, InvariantError, StorageError
 from crabka.log.cleaner import CleanerSettings, LogCleaner
 from crabka.log.log_dir import LogDir
@@ -141,6 +143,8 @@ class Node:
         quorum.subscribe(functools.partial(self._on_metadata, context))
         context.groups.start(quorum.image)
         quorum.subscribe(context.groups.on_metadata)
+        context.transactions.start(quorum.image)
+        quorum.subscribe(context.transactions.on_metadata)
         await registrar.unfence()
         await tell_directories(context.metadata_writer, config.node_id, self._logs, self._partitions)
         # A dir may have failed since the registration.
@@ -154,6 +158,7 @@ class Node:
     def _build_context(self, quorum: StandaloneQuorum) -> BrokerContext:
         config, runtime = self._config, self._runtime
         writer = MetadataWriter(quorum)
+        producer_ids = ProducerIdAllocator(writer, node_id=config.node_id)
         return BrokerContext(
             static_config=config,
             config=self._configs.server(quorum.image),
@@ -166,13 +171,23 @@ class Node:
             fetch_sessions=FetchSessionCache(
                 max_sessions=config.max_incremental_fetch_session_cache_slots, rng=runtime.rng
             ),
-            producer_ids=ProducerIdAllocator(writer, node_id=config.node_id),
+            producer_ids=producer_ids,
             groups=GroupCoordinator(
                 runtime,
                 self._logs,
                 self._partitions,
                 spawn=self._tasks.start,
                 config=lambda: self.context.config,
+            ),
+            transactions=TransactionCoordinator(
+                runtime,
+                self._logs,
+                self._partitions,
+                producer_ids=producer_ids,
+                markers=NoMarkerWriter(),
+                spawn=self._tasks.start,
+                config=lambda: self.context.config,
+                image=lambda: quorum.image,
             ),
             metrics=NodeMetrics(),
             cleaner=LogCleaner(runtime, self._logs, self._cleaner_settings),
@@ -197,6 +212,7 @@ class Node:
             partition.release_waiters()
         if self._context is not None:
             self._context.groups.close()
+            self._context.transactions.close()
         await self._listeners.close()
         await self._tasks.close()
         quorum, self._quorum = self._quorum, None

@@ -1,7 +1,7 @@
-"""FindCoordinator (10): which node coordinates a group; the offsets topic is made when it is first asked for.
+"""FindCoordinator (10): which node coordinates a group or a transactional id.
 
-From version 4 one request may ask for many keys. There are no transactions and no share groups: their coordinators
-cannot be found.
+The topic that keeps them is made when it is first asked for. From version 4 one request may ask for many keys. There
+are no share groups: their coordinators cannot be found.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crabka.broker.auto_create import create_missing_topics
 from crabka.broker.cluster_view import broker_endpoints, leader_of
 from crabka.broker.groups.shards import OFFSETS_TOPIC
+from crabka.broker.transactions.shard import TRANSACTIONS_TOPIC
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode, error_message
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.groups.coordinator import GroupCoordinator
+    from crabka.broker.transactions.coordinator import TransactionCoordinator
 
 log = logging.getLogger(__name__)
 
@@ -52,17 +55,19 @@ async def handle(context: BrokerContext, request: Request) -> Any:
 async def _find(context: BrokerContext, request: Request, key_type: int, key: str) -> _Found:
     if key_type == SHARE and request.version < FIRST_VERSION_WITH_SHARE:
         return _Found(ErrorCode.invalid_request)
-    if key_type in (TRANSACTION, SHARE):
+    if key_type == SHARE:
         return _Found(ErrorCode.coordinator_not_available)
-    if key_type != GROUP:
+    if key_type not in (GROUP, TRANSACTION):
         return _Found(ErrorCode.invalid_request)
-    if OFFSETS_TOPIC not in context.image.topics.by_name:
-        errors = await create_missing_topics(context, [OFFSETS_TOPIC])
+    coordinator = context.groups if key_type == GROUP else context.transactions
+    topic = OFFSETS_TOPIC if key_type == GROUP else TRANSACTIONS_TOPIC
+    if topic not in context.image.topics.by_name:
+        errors = await create_missing_topics(context, [topic])
         if errors:
-            _tell_once(context, errors[OFFSETS_TOPIC])
+            _tell_once(context, coordinator, errors[topic])
             return _Found(ErrorCode.coordinator_not_available)
     image = context.image
-    partition = image.topics.by_name[OFFSETS_TOPIC].partitions.get(context.groups.partition_of(key))
+    partition = image.topics.by_name[topic].partitions.get(coordinator.partition_of(key))
     leader = leader_of(image, partition) if partition is not None else -1
     for broker in broker_endpoints(image, request.connection.listener):
         if broker.node_id == leader:
@@ -70,13 +75,27 @@ async def _find(context: BrokerContext, request: Request, key_type: int, key: st
     return _Found(ErrorCode.coordinator_not_available)
 
 
-def _tell_once(context: BrokerContext, error_code: ErrorCode) -> None:
-    if not context.groups.told_of_missing_topic:
-        context.groups.told_of_missing_topic = True
-        log.warning(
-            "Cannot create %s with %d replicas (%s): no group can be used; "
-            "offsets.topic.replication.factor must not exceed the number of brokers",
-            OFFSETS_TOPIC,
-            context.config.offsets_topic_replication_factor,
-            error_code.name,
+def _tell_once(
+    context: BrokerContext, coordinator: GroupCoordinator | TransactionCoordinator, error_code: ErrorCode
+) -> None:
+    if coordinator.told_of_missing_topic:
+        return
+    coordinator.told_of_missing_topic = True
+    if coordinator is context.groups:
+        topic, count, what = OFFSETS_TOPIC, context.config.offsets_topic_replication_factor, "group"
+        setting = "offsets.topic.replication.factor"
+    else:
+        topic, count, what = (
+            TRANSACTIONS_TOPIC,
+            context.config.transaction_state_log_replication_factor,
+            "transactional id",
         )
+        setting = "transaction.state.log.replication.factor"
+    log.warning(
+        "Cannot create %s with %d replicas (%s): no %s can be used; %s must not exceed the number of brokers",
+        topic,
+        count,
+        error_code.name,
+        what,
+        setting,
+    )

@@ -1,42 +1,45 @@
-"""InitProducerId (22): ids for idempotent producers (KIP-98, KIP-360).
+"""InitProducerId (22): ids for idempotent and for transactional producers (KIP-98, KIP-360).
 
-Transactions are not served yet: a transactional id is answered with the error that Kafka gives while no
-coordinator for it can be reached.
+With a transactional id the coordinator of that id answers: the producer gets an epoch that fences all earlier ones,
+after a transaction that they left open is aborted. Before version 4 clients know PRODUCER_FENCED as
+INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crabka.broker.transactions.messages import ProducerAnswer, ProducerIdentity
+from crabka.broker.transactions.state import NO_ID, NO_PRODUCER_EPOCH
 from crabka.errors import OperationError
-from crabka.ids import NO_PRODUCER_ID
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
+from crabka.protocol.message_types import ms
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext, Request
 
-NO_PRODUCER_EPOCH = -1
+FIRST_VERSION_WITH_FENCED = 4
+_NOBODY = ProducerIdentity(NO_ID, NO_PRODUCER_EPOCH)
 
 
 async def handle(context: BrokerContext, request: Request) -> Any:
-    """Give a fresh producer id; an idempotent producer never gets its old one back."""
-    types = response_types(request.api_key, request.version)
-    error_code, producer_id, producer_epoch = ErrorCode.none, int(NO_PRODUCER_ID), NO_PRODUCER_EPOCH
+    """Give a producer id; an idempotent producer never gets its old one back."""
     try:
-        _check(request.body)
-        producer_id, producer_epoch = await context.producer_ids.allocate(), 0
+        answer = await _init(context, request.body)
     except OperationError as error:
-        error_code = error.error_code
-    return types.message(throttle_time=0, error_code=error_code, producer_id=producer_id, producer_epoch=producer_epoch)
+        answer = ProducerAnswer(error.error_code)
+    if answer.error_code is ErrorCode.producer_fenced and request.version < FIRST_VERSION_WITH_FENCED:
+        answer = ProducerAnswer(ErrorCode.invalid_producer_epoch)
+    return response_types(request.api_key, request.version).message(throttle_time=0, **answer._asdict())
 
 
-def _check(body: Any) -> None:
-    if body.transactional_id == "":
+async def _init(context: BrokerContext, body: Any) -> ProducerAnswer:
+    expected = ProducerIdentity(getattr(body, "producer_id", NO_ID), getattr(body, "producer_epoch", NO_PRODUCER_EPOCH))
+    if expected != _NOBODY and (expected.producer_id == NO_ID or expected.producer_epoch == NO_PRODUCER_EPOCH):
         raise OperationError(ErrorCode.invalid_request)
-    if body.transactional_id is not None:
-        raise OperationError(ErrorCode.coordinator_not_available)
-    producer_id = getattr(body, "producer_id", NO_PRODUCER_ID)
-    producer_epoch = getattr(body, "producer_epoch", NO_PRODUCER_EPOCH)
-    if (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_PRODUCER_EPOCH):
-        raise OperationError(ErrorCode.invalid_request)
+    if body.transactional_id is None:
+        return ProducerAnswer(ErrorCode.none, await context.producer_ids.allocate(), 0)
+    return await context.transactions.init_producer(
+        body.transactional_id, ms(body.transaction_timeout), None if expected == _NOBODY else expected
+    )

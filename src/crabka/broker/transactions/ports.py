@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from crabka.protocol.error_codes import ErrorCode
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.ids import TopicPartition
-    from crabka.protocol.error_codes import ErrorCode
 
 
 class TxnMarker(NamedTuple):
@@ -33,3 +34,11 @@ class MarkerWriter(Protocol):
     async def write(self, markers: Sequence[TxnMarker]) -> list[dict[TopicPartition, ErrorCode]]:
         """Write markers and return, for each of them, what became of it in every one of its partitions."""
         ...
+
+
+class NoMarkerWriter:
+    """Refuses all markers with an error that is tried again: transactions stay as they are until somebody writes."""
+
+    async def write(self, markers: Sequence[TxnMarker]) -> list[dict[TopicPartition, ErrorCode]]:
+        """Refuse."""
+        return [dict.fromkeys(marker.partitions, ErrorCode.not_leader_or_follower) for marker in markers]

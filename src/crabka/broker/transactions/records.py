@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from crabka.broker.transactions.state import NO_ID, STORED_STATES, TransactionSnapshot, TransactionState
+from crabka.broker.transactions.state import STORED_STATES, TransactionSnapshot, TransactionState
 from crabka.errors import WireError
 from crabka.ids import TopicPartition
 from crabka.protocol.entity_codec import decode_entity, encode_entity
@@ -98,8 +98,8 @@ def _decode_value(value: bytes) -> TransactionSnapshot:
         raise WireError(f"a transaction has the unknown state {stored.transaction_status}")
     return TransactionSnapshot(
         producer_id=stored.producer_id,
-        previous_producer_id=stored.previous_producer_id if version else NO_ID,
-        next_producer_id=stored.next_producer_id if version else NO_ID,
+        previous_producer_id=stored.previous_producer_id,
+        next_producer_id=stored.next_producer_id,
         producer_epoch=stored.producer_epoch,
         timeout_ms=stored.transaction_timeout_ms,
         state=STORED_STATES[stored.transaction_status],
@@ -110,5 +110,5 @@ def _decode_value(value: bytes) -> TransactionSnapshot:
         ),
         start_timestamp_ms=stored.transaction_start_timestamp_ms,
         last_update_timestamp_ms=stored.transaction_last_update_timestamp_ms,
-        client_transaction_version=stored.client_transaction_version if version else 0,
+        client_transaction_version=stored.client_transaction_version,
     )

@@ -29,9 +29,11 @@ def test_the_offsets_topic_is_made_on_first_use(node: SimNode, version: int) -> 
 
 
 @pytest.mark.parametrize("version", [each for each in versions_of(ApiKey.FIND_COORDINATOR) if each])
-def test_there_is_no_coordinator_of_transactions(node: SimNode, version: int) -> None:
+def test_the_topic_of_transactions_is_made_on_first_use(node: SimNode, version: int) -> None:
     found = ask(node, version, 1)
-    assert (found.error_code, found.node_id) == (ErrorCode.coordinator_not_available, -1)
+    assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.none, 1, "node", 9092)
+    assert len(node.context.image.topics.by_name["__transaction_state"].partitions) == 50
+    assert "__consumer_offsets" not in node.context.image.topics.by_name
 
 
 def test_key_types_are_checked(node: SimNode) -> None:
@@ -40,8 +42,14 @@ def test_key_types_are_checked(node: SimNode) -> None:
     assert ask(node, 6, 3).error_code is ErrorCode.invalid_request
 
 
-def test_a_replication_factor_that_cannot_be_had_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    with SimNode({"offsets.topic.replication.factor": "3"}) as node:
+@pytest.mark.parametrize(
+    ("key_type", "setting"),
+    [(0, "offsets.topic.replication.factor"), (1, "transaction.state.log.replication.factor")],
+)
+def test_a_replication_factor_that_cannot_be_had_is_logged_once(
+    caplog: pytest.LogCaptureFixture, key_type: int, setting: str
+) -> None:
+    with SimNode({setting: "3"}) as node:
         for _ in range(2):
-            assert ask(node, 4).error_code is ErrorCode.coordinator_not_available
-    assert sum("offsets.topic.replication.factor" in record.getMessage() for record in caplog.records) == 1
+            assert ask(node, 4, key_type).error_code is ErrorCode.coordinator_not_available
+    assert sum(setting in record.getMessage() for record in caplog.records) == 1

@@ -7,6 +7,7 @@ import pytest
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.sim_node import SimNode, versions_of
+from tests.support.transactions import NodeProducer
 
 
 def init(
@@ -45,7 +46,8 @@ def test_no_id_is_given_twice_over_restart_and_crash(node: SimNode) -> None:
         ("", -1, -1, ErrorCode.invalid_request),
         (None, 5, -1, ErrorCode.invalid_request),
         (None, -1, 5, ErrorCode.invalid_request),
-        ("tx", -1, -1, ErrorCode.coordinator_not_available),
+        ("tx", -1, -1, ErrorCode.not_coordinator),
+        ("tx", 5, -1, ErrorCode.invalid_request),
     ],
 )
 def test_what_is_refused(
@@ -53,3 +55,28 @@ def test_what_is_refused(
 ) -> None:
     refused = init(node, transactional_id=transactional_id, producer_id=producer_id, epoch=epoch)
     assert refused == (code, -1, -1)
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.INIT_PRODUCER_ID))
+def test_a_transactional_id_keeps_its_producer_id_with_the_next_epoch(node: SimNode, version: int) -> None:
+    producer = NodeProducer(node)
+    assert producer.init(version) is ErrorCode.none
+    first = producer.producer_id
+    assert producer.epoch == 0
+    assert producer.init(version) is ErrorCode.none
+    assert (producer.producer_id, producer.epoch) == (first, 1)
+
+
+@pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.invalid_producer_epoch), (4, ErrorCode.producer_fenced)])
+def test_a_fenced_producer_is_told_in_words_that_it_knows(node: SimNode, version: int, code: ErrorCode) -> None:
+    producer = NodeProducer(node)
+    producer.init()
+    fenced = init(node, transactional_id="id", producer_id=producer.producer_id, epoch=7, version=version)
+    assert fenced == (code, -1, -1)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_timeouts_have_limits(node: SimNode, timeout_ms: int) -> None:
+    producer = NodeProducer(node)
+    assert producer.init(timeout_ms=timeout_ms) is ErrorCode.invalid_transaction_timeout
+    assert producer.init(timeout_ms=900_000) is ErrorCode.none

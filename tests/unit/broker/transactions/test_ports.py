@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from crabka.broker.transactions.ports import TxnMarker
+import asyncio
+
+from crabka.broker.transactions.ports import NoMarkerWriter, TxnMarker
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 
 
-def test_a_marker_names_its_partitions() -> None:
-    marker = TxnMarker(1, 2, 3, True, (TopicPartition("t", 0),), transaction_version=2)
-    assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (1, 2, 3)
-    assert marker.commit
-    assert marker.partitions == (TopicPartition("t", 0),)
-    assert marker.transaction_version == 2
+def test_without_a_writer_markers_are_to_be_sent_again() -> None:
+    place = TopicPartition("t", 0)
+    marker = TxnMarker(1, 2, 3, True, (place,), transaction_version=2)
+    assert asyncio.run(NoMarkerWriter().write([marker])) == [{place: ErrorCode.not_leader_or_follower}]

@@ -1,0 +1,54 @@
+"""AddPartitionsToTxn over the wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.sim_node import SimNode, versions_of
+from tests.support.transactions import NodeProducer
+
+CLIENT_VERSIONS = [version for version in versions_of(ApiKey.ADD_PARTITIONS_TO_TXN) if version < 4]
+BROKER_VERSIONS = [version for version in versions_of(ApiKey.ADD_PARTITIONS_TO_TXN) if version >= 4]
+
+
+@pytest.fixture
+def producer(node: SimNode) -> NodeProducer:
+    node.create_topic("t", 3)
+    producer = NodeProducer(node)
+    assert producer.init() is ErrorCode.none
+    return producer
+
+
+@pytest.mark.parametrize("version", CLIENT_VERSIONS)
+def test_clients_add_their_partitions(producer: NodeProducer, version: int) -> None:
+    assert producer.add(version, partitions=(0, 2)) == [ErrorCode.none] * 2
+    assert [(row.topic, row.partitions) for row in producer.describe().topics] == [("t", (0, 2))]
+
+
+@pytest.mark.parametrize("version", BROKER_VERSIONS)
+def test_brokers_add_and_verify_for_their_clients(producer: NodeProducer, version: int) -> None:
+    assert producer.add_by_broker(version, verify_only=True) == [ErrorCode.transaction_abortable]
+    assert producer.add_by_broker(version, partitions=(1,)) == [ErrorCode.none]
+    told = producer.add_by_broker(version, partitions=(0, 1), verify_only=True)
+    assert told == [ErrorCode.transaction_abortable, ErrorCode.none]
+
+
+@pytest.mark.parametrize("version", CLIENT_VERSIONS)
+def test_a_fenced_producer_is_told_in_words_that_it_knows(node: SimNode, producer: NodeProducer, version: int) -> None:
+    NodeProducer(node).init()
+    expected = ErrorCode.producer_fenced if version >= 2 else ErrorCode.invalid_producer_epoch
+    assert producer.add(version) == [expected]
+
+
+def test_one_unknown_partition_stops_all(producer: NodeProducer) -> None:
+    told = [ErrorCode.operation_not_attempted, ErrorCode.unknown_topic_or_partition]
+    assert producer.add(partitions=(0, 9)) == told
+    assert producer.add_by_broker(partitions=(0, 9)) == told
+    assert producer.state == "Empty"
+
+
+def test_clients_do_not_write_to_the_topics_of_coordinators(producer: NodeProducer) -> None:
+    assert producer.add(topic="__transaction_state") == [ErrorCode.topic_authorization_failed]
+    assert producer.add_by_broker(topic="__transaction_state") == [ErrorCode.none]

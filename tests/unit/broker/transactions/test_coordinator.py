@@ -1,0 +1,171 @@
+"""The coordinator on a whole node: restarts, crashes, timeouts, expiry."""
+
+from __future__ import annotations
+
+import pytest
+
+from crabka.broker.transactions.ports import TxnMarker
+from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.sim_node import SimNode
+from tests.support.transactions import T0, T1, NodeProducer, control_markers
+
+
+@pytest.fixture
+def producer(node: SimNode) -> NodeProducer:
+    node.create_topic("t", 2)
+    producer = NodeProducer(node)
+    assert producer.init() is ErrorCode.none
+    return producer
+
+
+def test_markers_carry_the_epoch_above_the_data(node: SimNode, producer: NodeProducer) -> None:
+    markers = control_markers(node)
+    assert producer.add_by_broker(partitions=(0, 1)) == [ErrorCode.none] * 2
+    epoch = producer.epoch
+    assert producer.end() is ErrorCode.none
+    assert producer.epoch == epoch + 1
+    coordinator_epoch = node.context.transactions.find("id")[0].partition.leader_epoch
+    assert markers.written == [TxnMarker(producer.producer_id, epoch + 1, coordinator_epoch, True, (T0, T1), 2)]
+    assert producer.state == "CompleteCommit"
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_decided_outcome_survives_a_restart_and_is_completed(clean: bool, commit: bool) -> None:
+    with SimNode({"log.flush.interval.messages": "1"}) as node:
+        node.create_topic("t")
+        producer = NodeProducer(node)
+        producer.init()
+        control_markers(node).answers = {T0: ErrorCode.not_leader_or_follower}
+        producer.add_by_broker()
+        assert producer.end(commit=commit) is ErrorCode.none
+        assert producer.state == ("PrepareCommit" if commit else "PrepareAbort")
+        if clean:
+            node.restart()
+        else:
+            node.crash()
+            node.start()
+        markers = control_markers(node)
+        node.advance(500)
+        assert producer.state == ("CompleteCommit" if commit else "CompleteAbort")
+        assert {marker.commit for marker in markers.written} == {commit}
+        assert producer.add_by_broker() == [ErrorCode.none]
+
+
+def test_an_open_transaction_goes_on_after_a_restart(node: SimNode, producer: NodeProducer) -> None:
+    producer.add_by_broker()
+    node.restart()
+    control_markers(node)
+    node.advance(10)
+    assert producer.add_by_broker(verify_only=True, partitions=(0, 1)) == [
+        ErrorCode.none,
+        ErrorCode.transaction_abortable,
+    ]
+    assert producer.end() is ErrorCode.none
+
+
+def test_a_transaction_over_its_timeout_is_aborted_by_the_node(node: SimNode) -> None:
+    node.create_topic("t")
+    markers = control_markers(node)
+    producer = NodeProducer(node)
+    producer.init(timeout_ms=5_000)
+    producer.add_by_broker()
+    node.advance(4_000)
+    assert producer.state == "Ongoing"
+    node.advance(20_000)
+    assert producer.state == "CompleteAbort"
+    assert [marker.commit for marker in markers.written] == [False]
+    assert producer.end() is ErrorCode.invalid_txn_state
+    assert producer.add_by_broker() == [ErrorCode.producer_fenced]
+
+
+def test_unused_ids_expire_for_good() -> None:
+    settings = {
+        "transactional.id.expiration.ms": "60000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "1000",
+    }
+    with SimNode(settings) as node:
+        producer = NodeProducer(node)
+        producer.init()
+        node.advance(58_000)
+        assert producer.describe().error_code is ErrorCode.none
+        node.advance(4_000)
+        assert producer.describe().error_code is ErrorCode.transactional_id_not_found
+        node.restart()
+        assert producer.describe().error_code is ErrorCode.transactional_id_not_found
+
+
+def test_a_new_producer_fences_the_old_one(node: SimNode, producer: NodeProducer) -> None:
+    control_markers(node)
+    producer.add_by_broker()
+    heir = NodeProducer(node)
+    assert heir.init() is ErrorCode.concurrent_transactions
+    assert heir.init() is ErrorCode.none
+    assert (heir.producer_id, heir.epoch) == (producer.producer_id, producer.epoch + 2)
+    assert producer.add_by_broker() == [ErrorCode.producer_fenced]
+    assert producer.end() is ErrorCode.producer_fenced
+
+
+def test_what_cannot_be_stored_is_told_and_did_not_happen(node: SimNode, producer: NodeProducer) -> None:
+    markers = control_markers(node)
+    partition = node.context.transactions.find("id")[0].partition
+    partition.in_sync_count = 0
+    assert producer.add_by_broker() == [ErrorCode.coordinator_not_available]
+    partition.in_sync_count = 1
+    producer.add_by_broker()
+    partition.in_sync_count = 0
+    assert producer.end() is ErrorCode.coordinator_not_available
+    assert producer.state == "Ongoing"
+    partition.in_sync_count = 1
+    assert producer.end() is ErrorCode.none
+    assert len(markers.written) == 1
+
+
+def test_the_last_record_is_tried_again_until_it_is_stored(node: SimNode, producer: NodeProducer) -> None:
+    markers = control_markers(node)
+    partition = node.context.transactions.find("id")[0].partition
+    producer.add_by_broker()
+    markers.answers = {T0: ErrorCode.not_leader_or_follower}
+    producer.end()
+    partition.in_sync_count = 0
+    markers.answers = {}
+    node.advance(500)
+    assert producer.state == "PrepareCommit"
+    partition.in_sync_count = 1
+    node.advance(500)
+    assert producer.state == "CompleteCommit"
+
+
+def test_a_used_up_producer_id_is_replaced(node: SimNode, producer: NodeProducer) -> None:
+    control_markers(node)
+    _, transaction = node.context.transactions.find("id")
+    assert transaction is not None
+    transaction.current = transaction.current.follow(transaction.current.state, producer_epoch=32766)
+    producer.epoch, old = 32766, producer.producer_id
+    assert producer.add_by_broker() == [ErrorCode.none]
+    assert producer.end() is ErrorCode.none
+    assert producer.epoch == 0
+    assert producer.producer_id != old
+    assert producer.add_by_broker() == [ErrorCode.none]
+
+
+def test_deleting_the_topic_ends_the_coordinator(node: SimNode, producer: NodeProducer) -> None:
+    node.ask(ApiKey.DELETE_TOPICS, 5, topic_names=["__transaction_state"], timeout=1000)
+    assert producer.add_by_broker() == [ErrorCode.not_coordinator]
+    assert producer.end() is ErrorCode.not_coordinator
+    assert producer.init() is ErrorCode.not_coordinator
+
+
+def test_ids_are_refused_while_they_are_loaded(node: SimNode, producer: NodeProducer) -> None:
+    node.context.transactions.find("id")[0].is_active = False
+    assert producer.init() is ErrorCode.coordinator_load_in_progress
+    assert producer.describe().error_code is ErrorCode.coordinator_load_in_progress
+
+
+def test_nothing_is_known_of_ids_that_never_began(node: SimNode) -> None:
+    node.create_topic("t")
+    producer = NodeProducer(node)
+    assert producer.add_by_broker() == [ErrorCode.invalid_producer_id_mapping]
+    assert producer.add_by_broker(verify_only=True) == [ErrorCode.invalid_producer_id_mapping]
+    assert producer.end() is ErrorCode.invalid_producer_id_mapping
