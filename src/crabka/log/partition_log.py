@@ -23,6 +23,7 @@ from crabka.log.reader import ReadSlice
 from crabka.log.replay import end_marker, replay_batch
 from crabka.log.segment import Segment
 from crabka.log.txn_index import AbortedTransaction
+from crabka.log.verification import ANY_TERMS, AppendTerms
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import (
     CONTROL_FLAG,
@@ -53,6 +54,7 @@ class PartitionLog(LogReads, LogShrinking, LogDurability, LogCleaning):
         origin: AppendOrigin = AppendOrigin.CLIENT,
         verify_sequence: bool = True,
         prepared: PreparedBatch | None = None,
+        terms: AppendTerms = ANY_TERMS,
     ) -> AppendResult: ...
 
     @overload
@@ -66,6 +68,7 @@ class PartitionLog(LogReads, LogShrinking, LogDurability, LogCleaning):
         origin: AppendOrigin = AppendOrigin.CLIENT,
         verify_sequence: bool = True,
         prepared: PreparedBatch | None = None,
+        terms: AppendTerms = ANY_TERMS,
         deferred: bool,
     ) -> AppendResult | PendingAppend: ...
 
@@ -79,12 +82,14 @@ class PartitionLog(LogReads, LogShrinking, LogDurability, LogCleaning):
         origin: AppendOrigin = AppendOrigin.CLIENT,
         verify_sequence: bool = True,
         prepared: PreparedBatch | None = None,
+        terms: AppendTerms = ANY_TERMS,
         deferred: bool = False,
     ) -> AppendResult | PendingAppend:
         """Append one batch at the log end, into the page cache; offsets and leader epoch are assigned.
 
         The batch passed `check_client_batch` or was built here. `prepared` is what `prepare_batch` made of it in a
-        thread, for topics that need it. Raises OperationError with Kafka's code, StorageError when the disk fails.
+        thread, for topics that need it. `terms` matter to batches of transactions. Raises OperationError with Kafka's
+        code, StorageError when the disk fails.
 
         `deferred` leaves the write to the caller, who may use a thread, and the flush that `flush.messages` may
         demand. Then comes `finish_append`, or `abandon_append` if nothing was written or the log dir is lost; until
@@ -96,9 +101,9 @@ class PartitionLog(LogReads, LogShrinking, LogDurability, LogCleaning):
         first_offset = self.log_end_offset
         marker: EndTransactionMarker | None = None
         if header.attributes & CONTROL_FLAG:
-            marker = self._check_control(batch, header)
+            marker = self._check_control(batch, header, terms.transaction_version)
         elif header.producer_id >= 0:
-            duplicate = self.producer_state.check(header, origin, verify_sequence=verify_sequence)
+            duplicate = self.producer_state.check(header, origin, verify_sequence=verify_sequence, guard=terms.guard)
             if duplicate is not None:
                 time_ms = duplicate.timestamp if self.config.message_timestamp_type == "LogAppendTime" else -1
                 return AppendResult(
@@ -217,10 +222,12 @@ class PartitionLog(LogReads, LogShrinking, LogDurability, LogCleaning):
         if header.producer_id >= 0:
             self._complete(replay_batch(self.producer_state, batch, header))
 
-    def _check_control(self, batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
+    def _check_control(
+        self, batch: Buffer, header: BatchHeader, transaction_version: int
+    ) -> EndTransactionMarker | None:
         marker = end_marker(batch, header)
         if marker is not None:
-            self.producer_state.check_marker(header.producer_id, header.producer_epoch, marker)
+            self.producer_state.check_marker(header.producer_id, header.producer_epoch, marker, transaction_version)
         return marker
 
     def _complete(self, completed: CompletedTransaction | None) -> None:

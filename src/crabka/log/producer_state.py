@@ -14,12 +14,14 @@ from typing import Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError
+from crabka.log.verification import EPOCH_BUMP_VERSION, NOT_REQUIRED, Verification
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import MAX_SEQUENCE, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL_FLAG, BatchHeader
 
 RETAINED_BATCHES: Final = 5
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
+MAX_EPOCH: Final = 32767
 _new_tuple = tuple.__new__
 
 
@@ -122,10 +124,12 @@ class ProducerEntry:
 class ProducerStateManager:
     """All producers of a log. Offsets passed to `apply` never fall."""
 
-    __slots__ = ("_ongoing", "_unreplicated", "entries", "map_end_offset")
+    __slots__ = ("_ongoing", "_unreplicated", "entries", "map_end_offset", "verifications")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        # By producer id, until its first batch of the transaction or a marker is appended.
+        self.verifications: dict[int, Verification] = {}
         # The state covers the log up to here (exclusive).
         self.map_end_offset = 0
         # First offset -> producer id of open transactions, in the order of the first offsets.
@@ -150,13 +154,47 @@ class ProducerStateManager:
         """Return the known producers (DescribeProducers)."""
         return list(self.entries.values())
 
-    def check(self, header: BatchHeader, origin: AppendOrigin, *, verify_sequence: bool = True) -> BatchMark | None:
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Return whether a transaction of the producer is open in this log, begun in this epoch."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.txn_first_offset >= 0 and entry.producer_epoch == epoch
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, *, sequence: int, now_ms: int, supports_epoch_bump: bool
+    ) -> Verification | None:
+        """Return the guard of a batch whose transaction has to be asked about, None if it is open here already.
+
+        Raises OperationError (INVALID_PRODUCER_EPOCH) for a producer that is fenced.
+        """
+        entry = self.entries.get(producer_id)
+        if entry is not None:
+            _check_epoch(entry, epoch)
+        if self.has_open_transaction(producer_id, epoch):
+            return None
+        guard = self.verifications.get(producer_id)
+        if guard is None:
+            guard = Verification(epoch, sequence, now_ms, supports_epoch_bump=supports_epoch_bump)
+            self.verifications[producer_id] = guard
+        guard.note(epoch, sequence)
+        return guard
+
+    def check(
+        self,
+        header: BatchHeader,
+        origin: AppendOrigin,
+        *,
+        verify_sequence: bool = True,
+        guard: Verification | None = NOT_REQUIRED,
+    ) -> BatchMark | None:
         """Return the earlier batch if this one is its repetition, None if it is new and fits.
 
-        Raises OperationError: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER,
-        INVALID_TXN_STATE.
+        The first batch of a transaction must bring the guard of its verification. Raises OperationError:
+        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, INVALID_TXN_STATE.
         """
         entry = self.entries.get(header.producer_id)
+        if header.attributes & TRANSACTIONAL_FLAG:
+            in_sequence = origin is AppendOrigin.CLIENT and verify_sequence
+            return self._check_transactional(entry, header, guard, in_sequence=in_sequence)
         if entry is None:
             # Without state any sequence is accepted: retention or expiry may have taken the state (KIP-360).
             return None
@@ -176,18 +214,40 @@ class ProducerStateManager:
         _check_epoch(entry, header.producer_epoch)
         if origin is AppendOrigin.CLIENT and verify_sequence:
             _check_sequence(entry, header)
-        if entry.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL_FLAG:
+        if entry.txn_first_offset >= 0:
             raise OperationError(
                 ErrorCode.invalid_txn_state, f"Expected transactional write from producer {header.producer_id}"
             )
         return None
 
-    def check_marker(self, producer_id: int, epoch: int, marker: EndTransactionMarker) -> None:
+    def _check_transactional(
+        self, entry: ProducerEntry | None, header: BatchHeader, guard: Verification | None, *, in_sequence: bool
+    ) -> BatchMark | None:
+        duplicate = entry.find_duplicate(header) if entry is not None and in_sequence else None
+        if duplicate is not None:
+            return duplicate
+        verification = self.verifications.get(header.producer_id)
+        is_vouched_for = guard is NOT_REQUIRED or (guard is not None and guard is verification)
+        if not is_vouched_for and not self.has_open_transaction(header.producer_id, header.producer_epoch):
+            raise OperationError(ErrorCode.invalid_txn_state, "Record was not part of an ongoing transaction")
+        if entry is not None:
+            _check_epoch(entry, header.producer_epoch)
+        if in_sequence and verification is not None:
+            _check_first_sequence(entry, header, verification)
+        if in_sequence and entry is not None:
+            _check_sequence(entry, header)
+        return None
+
+    def check_marker(
+        self, producer_id: int, epoch: int, marker: EndTransactionMarker, transaction_version: int = 0
+    ) -> None:
         """Raise OperationError when a marker comes from a fenced producer or an old coordinator."""
         entry = self.entries.get(producer_id)
         if entry is None:
             return
         _check_epoch(entry, epoch)
+        if transaction_version >= EPOCH_BUMP_VERSION and epoch == entry.producer_epoch:
+            _check_repeated_marker(entry)
         if entry.coordinator_epoch > marker.coordinator_epoch:
             raise OperationError(
                 ErrorCode.transaction_coordinator_fenced,
@@ -213,9 +273,11 @@ class ProducerStateManager:
         last_sequence = (base_sequence + delta) & MAX_SEQUENCE if base_sequence >= 0 else NO_SEQUENCE
         batches.append(_new_tuple(BatchMark, (last_sequence, first_offset + delta, delta, header.max_timestamp)))
         entry.last_timestamp = header.max_timestamp
-        if header.attributes & TRANSACTIONAL_FLAG and entry.txn_first_offset < 0:
-            entry.txn_first_offset = first_offset
-            self._ongoing[first_offset] = producer_id
+        if header.attributes & TRANSACTIONAL_FLAG:
+            self.verifications.pop(producer_id, None)
+            if entry.txn_first_offset < 0:
+                entry.txn_first_offset = first_offset
+                self._ongoing[first_offset] = producer_id
 
     def apply_marker(
         self, header: BatchHeader, offset: int, marker: EndTransactionMarker
@@ -225,6 +287,9 @@ class ProducerStateManager:
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
+        verification = self.verifications.get(producer_id)
+        if verification is not None and not verification.survives_marker(header.producer_epoch):
+            del self.verifications[producer_id]
         entry.move_to_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
@@ -256,10 +321,16 @@ class ProducerStateManager:
             self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= offset}
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget producers that were silent for `expiration_ms` and have no open transaction."""
+        """Forget producers that were silent for `expiration_ms` and have no open transaction, and old questions."""
         expired = [entry.producer_id for entry in self.entries.values() if _is_expired(entry, now_ms, expiration_ms)]
         for producer_id in expired:
             del self.entries[producer_id]
+        if self.verifications:
+            self.verifications = {
+                producer_id: each
+                for producer_id, each in self.verifications.items()
+                if now_ms - each.started_ms < expiration_ms
+            }
 
     def load(self, entries: Iterable[ProducerEntry], end_offset: int) -> None:
         """Replace everything by the content of a snapshot taken at `end_offset`."""
@@ -279,11 +350,29 @@ def _check_epoch(entry: ProducerEntry, epoch: int) -> None:
         )
 
 
+def _check_repeated_marker(entry: ProducerEntry) -> None:
+    # A marker that is sent again finds its transaction ended. At the last epoch there is no higher one to bump to.
+    if entry.txn_first_offset >= 0 and entry.producer_epoch != MAX_EPOCH:
+        raise OperationError(
+            ErrorCode.invalid_producer_epoch,
+            f"Epoch of producer {entry.producer_id} in a marker is {entry.producer_epoch}, which is not above the last "
+            "seen epoch",
+        )
+
+
+def _check_first_sequence(entry: ProducerEntry | None, header: BatchHeader, verification: Verification) -> None:
+    first = header.base_sequence
+    if verification.supports_epoch_bump and first != 0 and (entry is None or not entry.batches):
+        raise _out_of_order(header.producer_id, first, "the first batch of an epoch has sequence 0")
+    if first > verification.lowest_sequence:
+        raise _out_of_order(header.producer_id, first, f"{verification.lowest_sequence} (earliest seen sequence)")
+
+
 def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
     first = header.base_sequence
     if header.producer_epoch != entry.producer_epoch:
         if first != 0:
-            raise _out_of_order(entry, first, "a new epoch starts with sequence 0")
+            raise _out_of_order(entry.producer_id, first, "a new epoch starts with sequence 0")
         return
     last = entry.last_sequence
     if first == (last + 1) & MAX_SEQUENCE:
@@ -293,13 +382,13 @@ def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
             ErrorCode.duplicate_sequence_number,
             f"Sequence {first} of producer {entry.producer_id} was appended before and is no longer retained",
         )
-    raise _out_of_order(entry, first, f"{last} (current end sequence number)")
+    raise _out_of_order(entry.producer_id, first, f"{last} (current end sequence number)")
 
 
-def _out_of_order(entry: ProducerEntry, sequence: int, detail: str) -> OperationError:
+def _out_of_order(producer_id: int, sequence: int, detail: str) -> OperationError:
     return OperationError(
         ErrorCode.out_of_order_sequence_number,
-        f"Out of order sequence number for producer {entry.producer_id}: {sequence} (incoming seq. number), {detail}",
+        f"Out of order sequence number for producer {producer_id}: {sequence} (incoming seq. number), {detail}",
     )
 
 

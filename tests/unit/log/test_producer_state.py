@@ -5,6 +5,7 @@ from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError
 from crabka.log.producer_state import AppendOrigin, ProducerEntry, ProducerStateManager
+from crabka.log.verification import Verification
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import MAX_SEQUENCE, BatchHeader, parse_header
 from tests.support.logs import NOW_MS, ProducerFields, make_batch
@@ -167,3 +168,126 @@ def test_loading_replaces_everything() -> None:
     assert state.first_undecided_offset == 40
     assert state.map_end_offset == 60
     assert first.current_txn_first_offset == 50
+
+
+def begin(state: ProducerStateManager, *, epoch: int = 0, sequence: int = 0, bump: bool = False) -> Verification | None:
+    return state.begin_verification(9, epoch, sequence=sequence, now_ms=0, supports_epoch_bump=bump)
+
+
+def guarded(
+    state: ProducerStateManager, batch: BatchHeader, guard: Verification | None, *, client: bool = True
+) -> ErrorCode:
+    origin = AppendOrigin.CLIENT if client else AppendOrigin.COORDINATOR
+    try:
+        assert state.check(batch, origin, guard=guard) is None
+    except OperationError as error:
+        return error.error_code
+    return ErrorCode.none
+
+
+def marker_header(epoch: int) -> BatchHeader:
+    return header(-1, epoch=epoch, transactional=True)
+
+
+def test_the_first_batch_of_a_transaction_needs_a_guard() -> None:
+    state = ProducerStateManager()
+    batch = header(0, transactional=True)
+    assert guarded(state, batch, None) is ErrorCode.invalid_txn_state
+    assert guarded(state, batch, None, client=False) is ErrorCode.invalid_txn_state
+    guard = begin(state)
+    assert begin(state) is guard
+    assert guarded(state, batch, guard) is ErrorCode.none
+    state.apply(batch, 0)
+    assert begin(state) is None
+    assert guarded(state, header(1, transactional=True), None) is ErrorCode.none
+    assert not state.verifications
+
+
+def test_an_answer_that_comes_after_the_end_of_the_transaction_lets_nothing_in() -> None:
+    state = ProducerStateManager()
+    guard = begin(state)
+    state.apply_marker(marker_header(0), 5, EndTransactionMarker(committed=False, coordinator_epoch=0))
+    assert guarded(state, header(0, transactional=True), guard) is ErrorCode.invalid_txn_state
+    later = begin(state)
+    assert later is not guard
+    assert guarded(state, header(0, transactional=True), guard) is ErrorCode.invalid_txn_state
+    assert guarded(state, header(0, transactional=True), later) is ErrorCode.none
+
+
+def test_the_marker_of_the_last_transaction_leaves_the_question_about_the_next() -> None:
+    state = ProducerStateManager()
+    state.apply(header(0, transactional=True), 0)
+    guard = begin(state, epoch=1, bump=True)
+    state.apply_marker(marker_header(1), 1, EndTransactionMarker(committed=True, coordinator_epoch=0))
+    assert guarded(state, header(0, epoch=1, transactional=True), guard) is ErrorCode.none
+
+
+def test_an_open_transaction_of_another_epoch_vouches_for_nothing() -> None:
+    state = ProducerStateManager()
+    state.apply(header(0, transactional=True), 0)
+    assert guarded(state, header(0, epoch=1, transactional=True), None) is ErrorCode.invalid_txn_state
+
+
+def test_a_fenced_producer_need_not_ask() -> None:
+    with pytest.raises(OperationError) as refusal:
+        begin(state_after(0, epoch=2), epoch=1)
+    assert refusal.value.error_code is ErrorCode.invalid_producer_epoch
+
+
+def test_a_batch_does_not_overtake_an_earlier_one_that_waits() -> None:
+    state = ProducerStateManager()
+    guard = begin(state, sequence=3)
+    assert guarded(state, header(4, transactional=True), guard) is ErrorCode.out_of_order_sequence_number
+    assert guarded(state, header(3, transactional=True), guard) is ErrorCode.none
+
+
+def test_a_producer_that_bumps_its_epoch_begins_with_sequence_zero() -> None:
+    state = ProducerStateManager()
+    guard = begin(state, sequence=3, bump=True)
+    assert guarded(state, header(3, transactional=True), guard) is ErrorCode.out_of_order_sequence_number
+    begin(state, sequence=0, bump=True)
+    assert guarded(state, header(0, transactional=True), guard) is ErrorCode.none
+
+
+def test_after_a_marker_with_a_higher_epoch_sequences_begin_at_zero() -> None:
+    state = ProducerStateManager()
+    state.apply(header(0, transactional=True), 0)
+    state.apply_marker(marker_header(1), 1, EndTransactionMarker(committed=True, coordinator_epoch=0))
+    assert refused(state, header(1, epoch=1)) is ErrorCode.out_of_order_sequence_number
+    assert state.check(header(0, epoch=1), AppendOrigin.CLIENT) is None
+
+
+def test_questions_that_were_never_answered_expire() -> None:
+    state = ProducerStateManager()
+    begin(state)
+    state.remove_expired(99, 100)
+    assert state.verifications
+    state.remove_expired(100, 100)
+    assert not state.verifications
+
+
+@pytest.mark.parametrize(
+    ("data_epoch", "marker_epoch", "version", "is_open", "accepted"),
+    [
+        (3, 3, 1, True, True),
+        (3, 4, 1, True, True),
+        (3, 2, 1, True, False),
+        (3, 4, 2, True, True),
+        (3, 3, 2, True, False),
+        (3, 2, 2, True, False),
+        # Sent again after it was written.
+        (3, 3, 2, False, True),
+        # There is no epoch above the last one.
+        (32767, 32767, 2, True, True),
+    ],
+)
+def test_epochs_of_markers(data_epoch: int, marker_epoch: int, version: int, is_open: bool, accepted: bool) -> None:
+    state = ProducerStateManager()
+    state.apply(header(0, epoch=data_epoch, transactional=is_open), 0)
+    marker = EndTransactionMarker(committed=True, coordinator_epoch=0)
+    if accepted:
+        state.check_marker(9, marker_epoch, marker, version)
+    else:
+        with pytest.raises(OperationError) as refusal:
+            state.check_marker(9, marker_epoch, marker, version)
+        assert refusal.value.error_code is ErrorCode.invalid_producer_epoch
