@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 
     from crabka.broker.fetch_sessions import FetchSessionCache
     from crabka.broker.groups.coordinator import GroupCoordinator
+    from crabka.broker.leader_append import LeaderAppender
     from crabka.broker.metadata_writer import MetadataWriter
     from crabka.broker.metrics import NodeMetrics
     from crabka.broker.partitions import PartitionRegistry
     from crabka.broker.producer_ids import ProducerIdAllocator
     from crabka.broker.transactions.coordinator import TransactionCoordinator
+    from crabka.broker.txn_markers import LocalMarkerWriter
     from crabka.config.server import ServerConfig
     from crabka.errors import InvariantError
     from crabka.log.cleaner import LogCleaner
@@ -55,6 +57,8 @@ class BrokerContext:
     producer_ids: ProducerIdAllocator
     groups: GroupCoordinator
     transactions: TransactionCoordinator
+    appender: LeaderAppender
+    markers: LocalMarkerWriter
     metrics: NodeMetrics
     cleaner: LogCleaner
     # Runs a coroutine as a task of the node, so that no task outlives it.

@@ -25,11 +25,6 @@ DIFFERENCES: tuple[Difference, ...] = (
         "than `producer` and with `crabka.validate.records=true`",
     ),
     Difference(
-        "Produce with a transactional batch",
-        "appends it if its transaction is open",
-        "INVALID_TXN_STATE: there are no transactions",
-    ),
-    Difference(
         "InitProducerId with a transactional id",
         "starts or fences a transactional producer",
         "COORDINATOR_NOT_AVAILABLE: there is no transaction coordinator",

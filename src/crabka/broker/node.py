@@ -18,6 +18,7 @@ from crabka.broker.dispatch import Dispatcher
 from crabka.broker.duties import duties_of, repeat
 from crabka.broker.fetch_sessions import FetchSessionCache
 from crabka.broker.groups.coordinator import GroupCoordinator
+from crabka.broker.leader_append import LeaderAppender
 from crabka.broker.listeners import NodeListeners
 from crabka.broker.metadata_publisher import MetadataPublisher
 from crabka.broker.metadata_writer import MetadataWriter
@@ -27,7 +28,7 @@ from crabka.broker.producer_ids import ProducerIdAllocator
 from crabka.broker.registration import NodeRegistrar, tell_directories, tell_failed_directories
 from crabka.broker.side_port import SidePort
 from crabka.broker.transactions.coordinator import TransactionCoordinator
-from crabka.broker.transactions.ports import NoMarkerWriter
+from crabka.broker.txn_markers import LocalMarkerWriter
 from crabka.errors import ConfigError, CrabkaError, InvariantError, StorageError
 from crabka.log.cleaner import CleanerSettings, LogCleaner
 from crabka.log.log_dir import LogDir
@@ -159,6 +160,13 @@ class Node:
         config, runtime = self._config, self._runtime
         writer = MetadataWriter(quorum)
         producer_ids = ProducerIdAllocator(writer, node_id=config.node_id)
+        groups = GroupCoordinator(
+            runtime, self._logs, self._partitions, spawn=self._tasks.start, config=lambda: self.context.config
+        )
+        appender = LeaderAppender(runtime, self._logs, self._tasks.start)
+        markers = LocalMarkerWriter(
+            runtime.clock, self._partitions, groups, appender, config=lambda: self.context.config
+        )
         return BrokerContext(
             static_config=config,
             config=self._configs.server(quorum.image),
@@ -172,19 +180,15 @@ class Node:
                 max_sessions=config.max_incremental_fetch_session_cache_slots, rng=runtime.rng
             ),
             producer_ids=producer_ids,
-            groups=GroupCoordinator(
-                runtime,
-                self._logs,
-                self._partitions,
-                spawn=self._tasks.start,
-                config=lambda: self.context.config,
-            ),
+            groups=groups,
+            appender=appender,
+            markers=markers,
             transactions=TransactionCoordinator(
                 runtime,
                 self._logs,
                 self._partitions,
                 producer_ids=producer_ids,
-                markers=NoMarkerWriter(),
+                markers=markers,
                 spawn=self._tasks.start,
                 config=lambda: self.context.config,
                 image=lambda: quorum.image,

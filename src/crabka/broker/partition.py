@@ -7,14 +7,17 @@ nothing of requests or wire formats.
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from crabka.errors import OperationError
 from crabka.log.append import AppendResult, prepare_batch
+from crabka.log.producer_state import AppendOrigin
+from crabka.log.verification import ANY_TERMS, AppendTerms
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from crabka.broker.purgatory import Delayed
     from crabka.ids import TopicId
@@ -47,6 +50,7 @@ class Partition:
         "replica_count",
         "topic",
         "topic_id",
+        "verifying",
         "writer",
     )
 
@@ -65,6 +69,8 @@ class Partition:
         self._waiters: dict[Delayed[Any], None] = {}
         # Batches on their way through a thread; while there are any, every append must queue behind them.
         self.queued = 0
+        # The last batch of each transactional producer that waits for its coordinator: the next one goes behind it.
+        self.verifying: dict[int, asyncio.Future[None]] = {}
         self._refusal = ErrorCode.not_leader_or_follower
         self._turn: asyncio.Lock | None = None
 
@@ -125,6 +131,8 @@ class Partition:
         now_ms: int,
         *,
         validate: bool = False,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        terms: AppendTerms = ANY_TERMS,
         prepared: PreparedBatch | None = None,
     ) -> Coroutine[Any, Any, AppendResult]:
         """Return the append of a batch that is prepared, written or flushed in a thread.
@@ -135,11 +143,13 @@ class Partition:
         """
         self.writer.hold(len(batch))
         self.queued += 1
-        return self._append_in_turn(threads, bytes(batch), header, now_ms, validate=validate, prepared=prepared)
+        append = functools.partial(self._append_waiting, origin=origin, terms=terms)
+        return self._append_in_turn(threads, append, bytes(batch), header, now_ms, validate=validate, prepared=prepared)
 
     async def _append_in_turn(
         self,
         threads: Threads,
+        append: Callable[..., Awaitable[AppendResult]],
         batch: bytes,
         header: BatchHeader,
         now_ms: int,
@@ -152,23 +162,38 @@ class Partition:
         try:
             # Locks are fair, and tasks start in the order of their creation: appends keep the order of requests.
             async with self._turn:
-                if prepared is None and (self.log.prepares_batches or validate):
+                must_prepare = (self.log.prepares_batches or validate) and not header.is_control
+                if must_prepare and prepared is None:
                     prepared = await threads.submit(
                         prepare_batch, batch, header, self.log.config, now_ms, validate=validate
                     )
                 self.require_leader()
-                return await self._append_waiting(batch, header, now_ms, prepared)
+                return await append(batch, header, now_ms, prepared)
         finally:
             self.queued -= 1
             self.writer.release(len(batch))
 
     async def _append_waiting(
-        self, batch: bytes, header: BatchHeader, now_ms: int, prepared: PreparedBatch | None
+        self,
+        batch: bytes,
+        header: BatchHeader,
+        now_ms: int,
+        prepared: PreparedBatch | None,
+        *,
+        origin: AppendOrigin,
+        terms: AppendTerms,
     ) -> AppendResult:
         """Append in steps, each of which may wait for a thread. The high watermark follows after the last one."""
         log = self.log
         pending = log.append_as_leader(
-            batch, leader_epoch=self.leader_epoch, now_ms=now_ms, header=header, prepared=prepared, deferred=True
+            batch,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            header=header,
+            origin=origin,
+            prepared=prepared,
+            terms=terms,
+            deferred=True,
         )
         if isinstance(pending, AppendResult):
             return pending
@@ -196,6 +221,23 @@ class Partition:
         """
         result = self.log.append_as_leader(
             batch, leader_epoch=self.leader_epoch, now_ms=now_ms, header=header, prepared=prepared
+        )
+        if not result.duplicate:
+            self._advance_high_watermark(len(batch))
+        return result
+
+    def append_on_terms(
+        self,
+        batch: Buffer,
+        header: BatchHeader,
+        now_ms: int,
+        *,
+        terms: AppendTerms,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendResult:
+        """Append a batch of a transaction, or the marker that ends one. Raises as `append`."""
+        result = self.log.append_as_leader(
+            batch, leader_epoch=self.leader_epoch, now_ms=now_ms, header=header, origin=origin, terms=terms
         )
         if not result.duplicate:
             self._advance_high_watermark(len(batch))

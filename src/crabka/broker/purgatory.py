@@ -106,6 +106,37 @@ class DelayedFetch(Delayed[T]):
             self.trigger()
 
 
+class DelayedCommittedFetch(DelayedFetch[T]):
+    """A fetch under read_committed: bytes are readable once the last stable offset passed them.
+
+    What was appended to a partition since its last stable offset moved counts as soon as it moves again. How much was
+    undecided before the wait is not known: it is taken for enough.
+    """
+
+    __slots__ = ("_appended", "_stable")
+
+    def __init__(self, complete: Completion[T], partitions: Iterable[Partition], missing_bytes: int) -> None:
+        partitions = tuple(partitions)
+        super().__init__(complete, partitions, missing_bytes)
+        self._stable = {partition: partition.log.last_stable_offset for partition in partitions}
+        self._appended = {
+            partition: 0 if stable == partition.log.high_watermark else missing_bytes
+            for partition, stable in self._stable.items()
+        }
+
+    def progressed(self, partition: Partition, appended_bytes: int) -> None:
+        """Count bytes once they are stable."""
+        if appended_bytes < 0:
+            self.trigger()
+            return
+        self._appended[partition] += appended_bytes
+        stable = partition.log.last_stable_offset
+        if stable > self._stable[partition]:
+            self._stable[partition] = stable
+            readable, self._appended[partition] = self._appended[partition], 0
+            super().progressed(partition, readable)
+
+
 class DelayedProduce(Delayed[T]):
     """A produce with acks=all: it completes once every partition's high watermark passed its records.
 

@@ -169,9 +169,7 @@ NETWORK_KEYS = (
         scope=CLUSTER_WIDE,
         effect="none",
     ),
-    ConfigKey(
-        "request.timeout.ms", INT, 30_000, "How long the node waits for an answer of another node.", effect="none"
-    ),
+    ConfigKey("request.timeout.ms", INT, 30_000, "How long the node waits for an answer of another node."),
     ConfigKey("fetch.max.bytes", INT, 57_671_680, "The most bytes that one fetch answer holds.", at_least(1_024)),
     ConfigKey(
         "max.incremental.fetch.session.cache.slots",

@@ -81,7 +81,6 @@ TRANSACTIONS_KEYS = (
         "Whether a transactional write is checked against the coordinator's state.",
         default=True,
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     boolean(
         "transaction.two.phase.commit.enable",
@@ -93,17 +92,15 @@ TRANSACTIONS_KEYS = (
         "add.partitions.to.txn.retry.backoff.ms",
         INT,
         20,
-        "The first pause before a partition is added to a transaction again.",
+        "The pause before a partition is added to a transaction again whose last one is ending.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "add.partitions.to.txn.retry.backoff.max.ms",
         INT,
         100,
-        "The longest pause before a partition is added to a transaction again.",
+        "For how long a write waits for the end of the producer's last transaction.",
         at_least(0),
-        effect="none",
     ),
 )
 

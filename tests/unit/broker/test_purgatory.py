@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from crabka.broker.partition import LEADERSHIP_LOST
-from crabka.broker.purgatory import Delayed, DelayedFetch, DelayedProduce
+from crabka.broker.purgatory import Delayed, DelayedCommittedFetch, DelayedFetch, DelayedProduce
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
 
 
 class LogStub:
-    """The one number that waiting produces look at."""
+    """The numbers that waiting requests look at."""
 
     high_watermark = 0
+    last_stable_offset = 0
 
 
 class PartitionStub:
@@ -192,5 +193,62 @@ def test_the_base_class_leaves_progress_to_others() -> None:
     async def main() -> None:
         with pytest.raises(NotImplementedError):
             Delayed(lambda: None, ()).progressed(partitions()[0], 1)
+
+    in_loop(main)
+
+
+def test_a_committed_fetch_counts_bytes_when_they_are_stable() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        fetch = DelayedCommittedFetch(lambda: "read", [partition], 10)
+        future = fetch.start(60_000)
+        fetch.progressed(partition, 100)
+        await asyncio.sleep(1)
+        assert not future.done()
+        partition.log.last_stable_offset = 3
+        fetch.progressed(partition, 0)
+        assert await future == "read"
+        assert asyncio.get_running_loop().time() == 1
+
+    in_loop(main)
+
+
+def test_a_committed_fetch_waits_for_its_minimum() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        fetch = DelayedCommittedFetch(lambda: "read", [partition], 10)
+        future = fetch.start(60_000)
+        for stable in (1, 2):
+            await asyncio.sleep(1)
+            assert not future.done()
+            partition.log.last_stable_offset = stable
+            fetch.progressed(partition, 5)
+        await asyncio.sleep(0)
+        assert future.done()
+
+    in_loop(main)
+
+
+def test_bytes_that_were_undecided_before_are_taken_for_enough() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        partition.log.high_watermark = 5
+        fetch = DelayedCommittedFetch(lambda: "read", [partition], 1000)
+        future = fetch.start(60_000)
+        partition.log.last_stable_offset = 6
+        fetch.progressed(partition, 1)
+        await asyncio.sleep(0)
+        assert future.done()
+
+    in_loop(main)
+
+
+def test_a_committed_fetch_ends_with_the_leadership() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        fetch = DelayedCommittedFetch(lambda: "read", [partition], 10)
+        future = fetch.start(60_000)
+        fetch.progressed(partition, LEADERSHIP_LOST)
+        assert await future == "read"
 
     in_loop(main)

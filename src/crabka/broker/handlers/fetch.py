@@ -1,6 +1,7 @@
 """Fetch (1): reads batches as they lie in the log, with sessions (KIP-227) and topic ids (KIP-516).
 
-An idle fetch waits until `min_bytes` are readable or `max_wait` is over. Nothing is decoded: a response is made
+An idle fetch waits until `min_bytes` are readable or `max_wait` is over; under read_committed readable means below the
+last stable offset, and the response names the aborted transactions. Nothing is decoded: a response is made
 of slices of segment files. Idle partitions are answered with empty records, never with null.
 """
 
@@ -8,9 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka.broker.fetch_reader import FetchRead, TargetRead, read_slices, read_targets, with_cold_bytes
+from crabka.broker.fetch_reader import (
+    READ_COMMITTED,
+    FetchRead,
+    TargetRead,
+    read_slices,
+    read_targets,
+    with_cold_bytes,
+)
 from crabka.broker.fetch_sessions import remember_sent
-from crabka.broker.purgatory import DelayedFetch
+from crabka.broker.purgatory import DelayedCommittedFetch, DelayedFetch
 from crabka.errors import OperationError
 from crabka.protocol.apis import ms
 from crabka.protocol.hot import FetchTopicResult, pack_fetch_response
@@ -52,8 +60,9 @@ class _Fetch:
         wait_ms = ms(body.max_wait)
         if wait_ms > 0 and found.planned_bytes < body.min_bytes and not found.has_error and found.reads:
             partitions = [read.partition for read in found.reads if read.partition is not None]
+            delayed = DelayedCommittedFetch if body.isolation_level == READ_COMMITTED else DelayedFetch
             # A plain future, no task: a lost connection cancels it and so ends the wait.
-            return DelayedFetch(self._read_again, partitions, body.min_bytes - found.planned_bytes).start(wait_ms)
+            return delayed(self._read_again, partitions, body.min_bytes - found.planned_bytes).start(wait_ms)
         return self._finish(found)
 
     def _read_again(self) -> Frame | asyncio.Future[Frame]:

@@ -3,6 +3,9 @@
 acks=1 and acks=all are answered after the write reached the page cache, as in Kafka; acks=all waits in
 addition for the high watermark. acks=0 gets no answer: an error closes the connection, which is all that such a
 client can notice. Versions 3 to 13 are served; from version 13 topics are named by id.
+
+The first batch of a transaction in a partition waits for the coordinator (KIP-890): up to version 11 it confirms that
+the client added the partition, from version 12 on the partition is added by the write itself.
 """
 
 from __future__ import annotations
@@ -11,8 +14,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.purgatory import DelayedProduce
+from crabka.broker.transactional_produce import TransactionalProduce
+from crabka.broker.txn_verification import TransactionalProducer
 from crabka.errors import OperationError, StorageError, WireError
 from crabka.log.validation import check_client_batch
+from crabka.log.verification import ANY_TERMS, AppendTerms
 from crabka.protocol.error_codes import ErrorCode, error_message
 from crabka.protocol.hot import ProducePartitionResult, ProduceTopicResult, pack_produce_response, read_produce_request
 from crabka.records.header import CODEC_MASK, TRANSACTIONAL_FLAG
@@ -52,6 +58,8 @@ def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[A
         ProduceTopicResult(topic.name, topic.topic_id, [append(topic, row) for row in topic.partitions])
         for topic in request.body.topics
     ]
+    if produce.transaction is not None:
+        context.spawn(produce.transaction.run(produce.append_verified, produce.failure))
     if produce.queued:
         return context.spawn(produce.finish_later(topics))
     return produce.finish(topics)
@@ -60,7 +68,7 @@ def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[A
 class _Produce:
     """One produce request on its way: what it asks for, and what its answer has to wait for."""
 
-    __slots__ = ("_acks", "_clock", "_context", "_now_ms", "_request", "_waiting", "queued")
+    __slots__ = ("_acks", "_clock", "_context", "_now_ms", "_request", "_waiting", "queued", "transaction")
 
     def __init__(self, context: BrokerContext, request: Request) -> None:
         self._context = context
@@ -71,6 +79,8 @@ class _Produce:
         # High watermarks to reach, and batches that wait for a thread in the order of their rows.
         self._waiting: dict[Partition, int] = {}
         self.queued: list[asyncio.Future[ProducePartitionResult]] = []
+        # Batches that wait for the transaction coordinator.
+        self.transaction: TransactionalProduce | None = None
 
     def append(self, topic: ProduceTopic, row: ProducePartition) -> ProducePartitionResult:
         """Append the batch of one row; an error is told in its result."""
@@ -82,22 +92,19 @@ class _Produce:
                     ErrorCode.invalid_record, "Produce requests must contain exactly one record batch per partition"
                 )
             header = check_client_batch(records, partition.log.config, self._now_ms)
-            if header.attributes & _CHECKED_ATTRIBUTES:
-                self._check_attributes(header)
             if self._acks == ACKS_ALL:
                 partition.require_min_isr()
+            if header.attributes & _CHECKED_ATTRIBUTES:
+                self._check_attributes(header)
+                if header.attributes & TRANSACTIONAL_FLAG and header.producer_id >= 0:
+                    return self._append_transactional(partition, records, header)
             validate = self._context.config.crabka_validate_records
             writer = partition.writer
             # The attributes tell the usual case without a call.
             if (validate or partition.queued or writer.is_slow or partition.log.has_detours) and partition.must_queue(
                 len(records), header, validate=validate
             ):
-                threads = self._context.runtime.threads
-                spawn = self._context.spawn
-                # A task of its own: a stop that comes before its first step must not leave it unawaited.
-                append = spawn(partition.append_queued(threads, records, header, self._now_ms, validate=validate))
-                self.queued.append(spawn(self._append_queued(partition, append)))
-                return _QUEUED
+                return self._queue(partition, records, header, ANY_TERMS)
             result = partition.append(records, header, self._now_ms)
             elapsed_ms = self._clock.now_ms() - self._now_ms
             if elapsed_ms > writer.slow_append_ms:
@@ -105,8 +112,68 @@ class _Produce:
                 # The rows that follow are not to blame.
                 self._now_ms += elapsed_ms
         except (OperationError, StorageError) as error:
-            return self._failure(index, error)
+            return self.failure(index, error)
         return self._success(partition, result)
+
+    def _append_transactional(
+        self, partition: Partition, records: Buffer, header: BatchHeader
+    ) -> ProducePartitionResult:
+        """Append at once if the transaction is open in the partition, else let the batch wait for the coordinator."""
+        context, transactional_id = self._context, self._request.body.transactional_id
+        if transactional_id is None:
+            raise OperationError(ErrorCode.transactional_id_authorization_failed)
+        producer_id = header.producer_id
+        terms = ANY_TERMS
+        if context.config.transaction_partition_verification_enable:
+            terms = AppendTerms(guard=None)
+            state = partition.log.producer_state
+            if producer_id in partition.verifying or not state.has_open_transaction(producer_id, header.producer_epoch):
+                if self.transaction is None:
+                    producer = TransactionalProducer(transactional_id, producer_id, header.producer_epoch)
+                    self.transaction = TransactionalProduce(context, producer, self._request.version)
+                self.queued.append(self.transaction.add(partition, records, header))
+                return _QUEUED
+        if partition.must_queue(len(records), header, validate=context.config.crabka_validate_records):
+            return self._queue(partition, records, header, terms)
+        return self._success(partition, self._append_now(partition, records, header, terms))
+
+    def _append_now(
+        self, partition: Partition, records: Buffer, header: BatchHeader, terms: AppendTerms
+    ) -> AppendResult:
+        began_ms = self._clock.now_ms()
+        result = partition.append_on_terms(records, header, began_ms, terms=terms)
+        elapsed_ms = self._clock.now_ms() - began_ms
+        if elapsed_ms > partition.writer.slow_append_ms:
+            partition.writer.note_append(elapsed_ms)
+        return result
+
+    async def append_verified(
+        self, partition: Partition, records: bytes, header: BatchHeader, terms: AppendTerms
+    ) -> ProducePartitionResult:
+        """Append a batch whose transaction the coordinator knows."""
+        try:
+            partition.require_leader()
+            if self._acks == ACKS_ALL:
+                partition.require_min_isr()
+            validate = self._context.config.crabka_validate_records
+            if not partition.must_queue(len(records), header, validate=validate):
+                return self._success(partition, self._append_now(partition, records, header, terms))
+            result = await partition.append_queued(
+                self._context.runtime.threads, records, header, self._clock.now_ms(), validate=validate, terms=terms
+            )
+        except (OperationError, StorageError) as error:
+            return self.failure(partition.index, error)
+        return self._success(partition, result)
+
+    def _queue(
+        self, partition: Partition, records: Buffer, header: BatchHeader, terms: AppendTerms
+    ) -> ProducePartitionResult:
+        threads, spawn = self._context.runtime.threads, self._context.spawn
+        validate = self._context.config.crabka_validate_records
+        # A task of its own: a stop that comes before its first step must not leave it unawaited.
+        append = spawn(partition.append_queued(threads, records, header, self._now_ms, validate=validate, terms=terms))
+        self.queued.append(spawn(self._append_queued(partition, append)))
+        return _QUEUED
 
     def finish(self, topics: list[ProduceTopicResult]) -> Frame | asyncio.Future[Frame] | None:
         """Return the answer, or its future if it has to wait for replication; None for acks=0."""
@@ -151,9 +218,6 @@ class _Produce:
                 ErrorCode.unsupported_compression_type,
                 "Produce requests with version lower than 7 are not allowed to use ZStandard compression",
             )
-        if header.is_transactional:
-            # No transaction can be open here, because no transactional id was ever given out.
-            raise OperationError(ErrorCode.invalid_txn_state)
 
     async def _append_queued(
         self, partition: Partition, append: asyncio.Future[AppendResult]
@@ -161,7 +225,7 @@ class _Produce:
         try:
             return self._success(partition, await append)
         except (OperationError, StorageError) as error:
-            return self._failure(partition.index, error)
+            return self.failure(partition.index, error)
 
     def _success(self, partition: Partition, result: AppendResult) -> ProducePartitionResult:
         first_offset, last_offset, log_append_time_ms, log_start_offset, _ = result
@@ -169,7 +233,8 @@ class _Produce:
             self._waiting[partition] = last_offset + 1
         return ProducePartitionResult(partition.index, _NONE, first_offset, log_append_time_ms, log_start_offset)
 
-    def _failure(self, index: int, error: OperationError | StorageError) -> ProducePartitionResult:
+    def failure(self, index: int, error: OperationError | StorageError) -> ProducePartitionResult:
+        """Return the row of a batch that was refused."""
         if isinstance(error, StorageError):
             self._context.logs.on_dir_failure(error.log_dir, error)
             code = ErrorCode.kafka_storage_error

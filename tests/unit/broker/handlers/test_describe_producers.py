@@ -9,6 +9,7 @@ import pytest
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.sim_node import SimNode, batch, row, versions_of
+from tests.support.txn_partitions import end, fake_coordinator, produce, transactional_batch
 
 
 def ask(node: SimNode, topic: str = "t", *, version: int = 0) -> Any:
@@ -30,3 +31,16 @@ def test_an_unknown_partition_is_told(node: SimNode) -> None:
     answer = ask(node, "nope")
     assert answer.error_code is ErrorCode.unknown_topic_or_partition
     assert answer.error_message
+
+
+def test_a_hanging_transaction_can_be_seen_and_ended(node: SimNode) -> None:
+    node.create_topic("t")
+    fake_coordinator(node)
+    node.produce("t", batch(b"before"))
+    produce(node, "t", transactional_batch(b"open"))
+    (producer,) = ask(node).active_producers
+    assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (1, -1)
+    # As `kafka-transactions abort` does: with the epochs that it was told.
+    assert end(node, [("t", 0)], commit=False, epoch=0, coordinator_epoch=0, version=1) == [ErrorCode.none]
+    (producer,) = ask(node).active_producers
+    assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (-1, 0)

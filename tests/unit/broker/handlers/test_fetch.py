@@ -23,6 +23,8 @@ from tests.support.sim_node import (
     read_records,
     versions_of,
 )
+from tests.support.txn_partitions import end, fake_coordinator, transactional_batch
+from tests.support.txn_partitions import produce as produce_transactional
 
 
 @pytest.fixture
@@ -131,6 +133,40 @@ def test_an_append_wakes_a_waiting_fetch(node: SimNode, topic: str) -> None:
     node.produce(topic, batch(b"a"))
     woken = answer(node, client)
     assert [record.value for record in read_records(woken.records)] == [b"a"]
+    assert node.loop.time() < 1
+
+
+def test_under_read_committed_only_the_end_of_the_transaction_wakes(node: SimNode, topic: str) -> None:
+    fake_coordinator(node)
+    client = post_fetch(node, max_wait=60_000, isolation_level=1)
+    node.advance(100)
+    produce_transactional(node, topic, transactional_batch(b"a"))
+    node.advance(100)
+    produce_transactional(node, topic, transactional_batch(b"b", sequence=1))
+    node.advance(100)
+    assert node.context.partitions.by_name(topic, 0).waiter_count == 1
+    end(node, [(topic, 0)], commit=True)
+    woken = answer(node, client)
+    assert [record.value for record in read_records(woken.records)][:2] == [b"a", b"b"]
+    assert node.loop.time() < 1
+
+
+def test_a_fetch_that_came_after_the_data_is_woken_by_the_marker(node: SimNode, topic: str) -> None:
+    fake_coordinator(node)
+    produce_transactional(node, topic, transactional_batch(b"a" * 500))
+    client = post_fetch(node, max_wait=60_000, isolation_level=1, min_bytes=300)
+    node.advance(100)
+    end(node, [(topic, 0)], commit=False)
+    woken = answer(node, client)
+    assert [each.first_offset for each in woken.aborted_transactions] == [0]
+    assert node.loop.time() < 1
+
+
+def test_under_read_committed_plain_batches_wake_at_once(node: SimNode, topic: str) -> None:
+    client = post_fetch(node, max_wait=60_000, isolation_level=1)
+    node.advance(100)
+    node.produce(topic, batch(b"a"))
+    assert read_records(answer(node, client).records)
     assert node.loop.time() < 1
 
 

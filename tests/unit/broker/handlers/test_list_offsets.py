@@ -11,19 +11,27 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.message_types import ms
 from crabka.testing import FaultRule, FaultyFileSystem
 from tests.support.sim_node import SimNode, batch, row, versions_of
+from tests.support.txn_partitions import end, fake_coordinator, produce, transactional_batch
 
 T0 = 1_767_225_600_000
 
 
 def find(
-    node: SimNode, timestamp: int, *, version: int = 11, topic: str = "t", partition: int = 0, epoch: int = -1
+    node: SimNode,
+    timestamp: int,
+    *,
+    version: int = 11,
+    topic: str = "t",
+    partition: int = 0,
+    epoch: int = -1,
+    isolation_level: int = 0,
 ) -> tuple[ErrorCode, int, int]:
     wanted = row("ListOffsetsPartition", partition_index=partition, timestamp=timestamp, current_leader_epoch=epoch)
     answer = node.ask(
         ApiKey.LIST_OFFSETS,
         version,
         replica_id=-1,
-        isolation_level=0,
+        isolation_level=isolation_level,
         topics=[row("ListOffsetsTopic", name=topic, partitions=[wanted])],
         timeout=1000,
     )
@@ -93,3 +101,14 @@ def test_a_disk_that_cannot_be_read_is_reported() -> None:
         faulty.add(FaultRule(operation="pread", path="/d2/*", error=errno.EIO))
         assert find(node, T0, partition=lost)[0] is ErrorCode.kafka_storage_error
         assert node.context.logs.offline_dirs == ["/d2"]
+
+
+def test_read_committed_ends_at_the_last_stable_offset(node: SimNode) -> None:
+    node.create_topic("t")
+    fake_coordinator(node)
+    node.produce("t", batch(b"plain", timestamp=T0))
+    produce(node, "t", transactional_batch(b"open"))
+    assert [find(node, -1, isolation_level=level)[1] for level in (0, 1)] == [2, 1]
+    assert [find(node, T0 + 1, isolation_level=level)[1] for level in (0, 1)] == [-1, -1]
+    end(node, [("t", 0)], commit=True)
+    assert find(node, -1, isolation_level=1)[1] == 3

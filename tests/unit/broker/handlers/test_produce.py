@@ -75,9 +75,9 @@ BAD_BATCHES: dict[str, tuple[bytes | None, ErrorCode]] = {
     "magic 0": (patched(batch(b"value"), 16, b"\x00"), ErrorCode.invalid_record),
     "two batches": (batch(b"a") + batch(b"b"), ErrorCode.invalid_record),
     "control batch": (batch(b"value", control=True), ErrorCode.invalid_record),
-    "transactional": (
+    "transactional, without an id": (
         batch(b"value", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0),
-        ErrorCode.invalid_txn_state,
+        ErrorCode.transactional_id_authorization_failed,
     ),
     "too large": (batch(bytes(1_048_588)), ErrorCode.message_too_large),
     "far future": (batch(b"value", timestamp=1_767_225_600_000 + 3_600_001 + 60_000), ErrorCode.invalid_timestamp),

@@ -1,0 +1,79 @@
+"""Appends of the node itself, with acks=all."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from crabka.log.verification import ANY_TERMS, AppendTerms
+from crabka.protocol.error_codes import ErrorCode
+from crabka.testing import FaultRule, FaultyFileSystem
+from tests.support.sim_node import SimNode, batch
+from tests.support.txn_partitions import transactional_batch
+
+
+def append(node: SimNode, records: bytes, terms: AppendTerms = ANY_TERMS, topic: str = "t") -> list[ErrorCode]:
+    told: list[ErrorCode] = []
+
+    async def run() -> None:
+        partition = node.context.partitions.by_name(topic, 0)
+        node.context.appender.append(partition, records, terms, told.append, timeout_ms=1000)
+
+    node.run(run())
+    node.advance(2000)
+    return told
+
+
+def test_what_is_appended_is_told_at_once(node: SimNode) -> None:
+    node.create_topic("t")
+    assert append(node, batch(b"v")) == [ErrorCode.none]
+    assert node.values("t") == [b"v"]
+
+
+def test_the_batch_of_a_transaction_needs_its_guard(node: SimNode) -> None:
+    node.create_topic("t")
+    assert append(node, transactional_batch(b"v"), AppendTerms(guard=None)) == [ErrorCode.invalid_txn_state]
+    state = node.context.partitions.by_name("t", 0).log.producer_state
+    guard = state.begin_verification(7, 0, sequence=-1, now_ms=0, supports_epoch_bump=True)
+    assert append(node, transactional_batch(b"v"), AppendTerms(guard)) == [ErrorCode.none]
+
+
+def test_a_batch_that_the_topic_cannot_take_is_refused(node: SimNode) -> None:
+    node.create_topic("t", max_message_bytes="100")
+    assert append(node, batch(bytes(500))) == [ErrorCode.message_too_large]
+
+
+def test_too_few_replicas_are_told(node: SimNode) -> None:
+    node.create_topic("t")
+    node.context.partitions.by_name("t", 0).in_sync_count = 0
+    assert append(node, batch(b"v")) == [ErrorCode.not_enough_replicas]
+
+
+def test_a_lagging_high_watermark_is_waited_for(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.create_topic("t")
+    partition = node.context.partitions.by_name("t", 0)
+    monkeypatch.setattr(partition.log, "set_high_watermark", lambda _offset: None)
+    assert append(node, batch(b"v")) == [ErrorCode.request_timed_out]
+
+
+def test_a_thread_may_have_to_write_it(node: SimNode) -> None:
+    node.create_topic("t")
+    writer = node.context.partitions.by_name("t", 0).writer
+    writer.note_append(writer.slow_append_ms * 100)
+    assert append(node, batch(b"v")) == [ErrorCode.none]
+    node.context.partitions.by_name("t", 0).retire()
+    assert append(node, batch(b"v")) == [ErrorCode.not_leader_or_follower]
+
+
+def test_a_failed_disk_is_told() -> None:
+    node = SimNode(log_dirs=("/d1", "/d2"))
+    faulty = FaultyFileSystem(node.memory)
+    node.fs = faulty
+    with node:
+        names = [f"t{index}" for index in range(4)]
+        for name in names:
+            node.create_topic(name)
+        topic = next(name for name in names if node.context.partitions.by_name(name, 0).log.log_dir == "/d2")
+        faulty.add(FaultRule(operation="pwritev", path="/d2/*", error=errno.EIO))
+        assert append(node, batch(b"v"), topic=topic) == [ErrorCode.kafka_storage_error]
