@@ -279,9 +279,9 @@ class ClassicGroup(Rebalancing):
             # An administrator, or a consumer that assigns its partitions itself.
             return _NONE
         if event.generation < 0 and event.member_id == UNKNOWN_MEMBER and event.instance_id is None:
-            return ErrorCode.unknown_member_id
+            return _NONE if event.is_transactional else ErrorCode.unknown_member_id
         error_code = self._generation_error(event.member_id, event.instance_id, event.generation)
-        if error_code is not _NONE:
+        if error_code is not _NONE or event.is_transactional:
             return error_code
         if self.state is GroupState.COMPLETING_REBALANCE:
             return ErrorCode.rebalance_in_progress

@@ -253,6 +253,7 @@ class GroupCoordinator:
         shard = hosted.shard
         pairs = shard.tombstones(group_id)
         group, offsets = shard.groups[group_id], dict(shard.offsets.of_group(group_id))
+        pending = shard.offsets.pending_of_group(group_id)
         shard.forget(group_id)
         if isinstance(group, ClassicGroup):
             group.enter(GroupState.DEAD, self.now_ms())
@@ -264,6 +265,7 @@ class GroupCoordinator:
                 shard.groups[group_id] = self._revived(hosted, group)
                 for place, committed in offsets.items():
                     shard.offsets.put(group_id, place, committed)
+                shard.offsets.restore_pending(group_id, pending)
             done(coordinator_error(error_code))
 
         self.append(hosted, pairs, finish)

@@ -149,6 +149,8 @@ class CommitAttempt:
     member_id: str
     instance_id: str | None = None
     generation: int
+    # Clients before TxnOffsetCommit v3 name no member, and the state of the group does not matter.
+    is_transactional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class GroupShard:
     def tombstones(self, group_id: str) -> list[Pair]:
         """Return the records that remove a group with its offsets."""
         group = self.groups.get(group_id)
-        pairs: list[Pair] = [(offset_key(group_id, place), None) for place in self.offsets.of_group(group_id)]
+        pairs: list[Pair] = [(offset_key(group_id, place), None) for place in self.offsets.places_of_group(group_id)]
         if isinstance(group, OpaqueGroup):
             pairs += [(key, None) for key in reversed(group.keys)]
         elif group is not None:
@@ -89,7 +89,7 @@ class GroupShard:
 
     def forget(self, group_id: str) -> None:
         """Remove a group with its offsets, as its tombstones say."""
-        for place in list(self.offsets.of_group(group_id)):
+        for place in self.offsets.places_of_group(group_id):
             self.offsets.delete(group_id, place)
         self.groups.pop(group_id, None)
 

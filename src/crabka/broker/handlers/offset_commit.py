@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.broker.coordinators.appender import coordinator_error
 from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.coordinator import PendingReply
 from crabka.broker.groups.messages import CommitAttempt
 from crabka.broker.groups.offsets import NO_EXPIRY, CommittedOffset
 from crabka.broker.groups.opaque import OpaqueType
@@ -111,14 +112,19 @@ async def _commit(
     hosted = _accepting_shard(context, request)
     if not commits:
         return ErrorCode.none
-    pairs = [offset_pair(group_id, place, committed) for place, committed in commits]
-    error_code = await context.groups.append_and_wait(hosted, pairs)
-    if error_code is not ErrorCode.none:
-        return ErrorCode.invalid_commit_offset_size if error_code in _TOO_LARGE else coordinator_error(error_code)
-    hosted.shard.simple_group(group_id, context.groups.now_ms())
-    for place, committed in commits:
-        hosted.shard.offsets.put(group_id, place, committed)
-    return ErrorCode.none
+    reply = PendingReply()
+
+    def stored(error_code: ErrorCode) -> None:
+        # Here and not after the wait: offsets must be remembered in the order of the log.
+        if error_code is ErrorCode.none:
+            hosted.shard.simple_group(group_id, context.groups.now_ms())
+            for place, committed in commits:
+                hosted.shard.offsets.put(group_id, place, committed)
+        reply.resolve(error_code)
+
+    context.groups.append(hosted, [offset_pair(group_id, place, committed) for place, committed in commits], stored)
+    error_code: ErrorCode = await reply.wait()
+    return ErrorCode.invalid_commit_offset_size if error_code in _TOO_LARGE else coordinator_error(error_code)
 
 
 def _accepting_shard(context: BrokerContext, request: Request) -> HostedShard:

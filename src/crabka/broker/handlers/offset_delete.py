@@ -13,6 +13,7 @@ from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.groups.offsets import Place
     from crabka.broker.groups.shard import AnyGroup
     from crabka.broker.groups.shards import HostedShard
 
@@ -65,7 +66,7 @@ async def _delete(
                 error_code = ErrorCode.unknown_topic_or_partition
             elif is_subscribed:
                 error_code = ErrorCode.group_subscribed_to_topic
-            elif hosted.shard.offsets.get(group.group_id, (topic.name, index)) is not None:
+            elif _has_offset(hosted, group.group_id, (topic.name, index)):
                 places.append((group.group_id, (topic.name, index)))
             rows.append((index, error_code))
         topics.append((topic.name, rows))
@@ -76,3 +77,8 @@ async def _delete(
         if error_code is not ErrorCode.none:
             raise OperationError(error_code)
     return topics
+
+
+def _has_offset(hosted: HostedShard, group_id: str, place: Place) -> bool:
+    offsets = hosted.shard.offsets
+    return offsets.get(group_id, place) is not None or offsets.is_pending(group_id, place)

@@ -51,6 +51,56 @@ def test_a_plain_commit_comes_after_a_pending_one() -> None:
     assert store.get("g", PLACE) == offset(3)
 
 
+def test_a_pending_commit_stays_pending_after_a_plain_one() -> None:
+    store = OffsetStore()
+    store.put_pending(7, "g", PLACE, offset(2))
+    store.put("g", PLACE, offset(3))
+    assert store.is_pending("g", PLACE)
+    store.put_pending(7, "g", PLACE, offset(4))
+    store.complete(7, commit=True)
+    assert store.get("g", PLACE) == offset(4)
+    assert not store.has_pending("g")
+
+
+def test_of_two_transactions_the_later_record_counts() -> None:
+    store = OffsetStore()
+    store.put_pending(7, "g", PLACE, offset(2))
+    store.put_pending(8, "g", PLACE, offset(3))
+    store.complete(8, commit=True)
+    store.complete(7, commit=True)
+    assert store.get("g", PLACE) == offset(3)
+    store.put_pending(7, "g", PLACE, offset(4))
+    store.put_pending(8, "g", PLACE, offset(5))
+    store.complete(7, commit=True)
+    assert store.get("g", PLACE) == offset(4)
+    store.complete(8, commit=True)
+    assert store.get("g", PLACE) == offset(5)
+
+
+def test_an_aborted_transaction_supersedes_nothing() -> None:
+    store = OffsetStore()
+    store.put_pending(7, "g", PLACE, offset(2))
+    store.put_pending(8, "g", PLACE, offset(3))
+    store.complete(8, commit=False)
+    store.complete(7, commit=True)
+    assert store.get("g", PLACE) == offset(2)
+
+
+def test_pending_offsets_belong_to_their_group() -> None:
+    store = OffsetStore()
+    store.put("g", PLACE, offset(1))
+    store.put_pending(7, "g", ("u", 1), offset(2))
+    assert store.places_of_group("g") == [PLACE, ("u", 1)]
+    assert list(store.of_topics({"u"})) == [("g", ("u", 1))]
+    pending = store.pending_of_group("g")
+    for place in store.places_of_group("g"):
+        store.delete("g", place)
+    assert not store.places_of_group("g")
+    store.restore_pending("g", pending)
+    store.complete(7, commit=True)
+    assert store.get("g", ("u", 1)) == offset(2)
+
+
 def test_a_deleted_offset_is_not_brought_back_by_a_marker() -> None:
     store = OffsetStore()
     store.put_pending(7, "g", PLACE, offset(2))

@@ -1,0 +1,202 @@
+"""TxnOffsetCommit (28): stores how far a group has read, as a part of a transaction (KIP-98, KIP-447).
+
+The offsets are pending until a marker ends the transaction. Up to version 4 the client added the group to its
+transaction before, which the coordinator confirms; from version 5 on it is added here (KIP-890). From version 3 on the
+member and its generation are checked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from crabka.broker.groups.appender import coordinator_error
+from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.coordinator import PendingReply
+from crabka.broker.groups.messages import NO_GENERATION, UNKNOWN_MEMBER, CommitAttempt
+from crabka.broker.groups.offsets import CommittedOffset
+from crabka.broker.groups.opaque import OpaqueType
+from crabka.broker.groups.records import offset_pair
+from crabka.broker.txn_verification import (
+    OFFSET_COMMIT_VERSIONS,
+    TransactionalProducer,
+    VerificationMode,
+    ask_coordinator,
+    begin_verification,
+)
+from crabka.errors import OperationError
+from crabka.ids import TopicPartition
+from crabka.log.verification import ANY_TERMS, AppendTerms
+from crabka.protocol.apis import response_types
+from crabka.protocol.error_codes import ErrorCode
+from crabka.records.builder import build_batch
+from crabka.records.header import NO_SEQUENCE
+from crabka.records.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.groups.offsets import Place
+    from crabka.broker.groups.shards import HostedShard
+
+FIRST_VERSION_OF_CLIENTS_THAT_KNOW_LOADING = 2
+# Kafka numbers the records of its coordinators, but does not check the numbers.
+_BASE_SEQUENCE = 0
+
+
+class _TxnRow(NamedTuple):
+    """One partition of the request: its number, and either its commit or what is wrong with it."""
+
+    partition: int
+    error_code: ErrorCode
+    commit: tuple[Place, CommittedOffset] | None = None
+
+
+async def handle(context: BrokerContext, request: Request) -> Any:
+    """Check every partition, then store the good ones in one batch of the transaction."""
+    topics = [
+        (topic.name, [_row(context, topic.name, each) for each in topic.partitions]) for topic in request.body.topics
+    ]
+    commits = [row.commit for _, rows in topics for row in rows if row.commit is not None]
+    error_code = ErrorCode.none
+    if commits:
+        try:
+            error_code = await _commit(context, request, commits)
+        except OperationError as error:
+            error_code = _for_client(error.error_code, request.version)
+    types = response_types(request.api_key, request.version)
+    responses = [
+        types.new(
+            "TxnOffsetCommitResponseTopic",
+            name=name,
+            partitions=[
+                types.new(
+                    "TxnOffsetCommitResponsePartition",
+                    partition_index=row.partition,
+                    error_code=row.error_code if row.commit is None else error_code,
+                )
+                for row in rows
+            ],
+        )
+        for name, rows in topics
+    ]
+    return types.message(throttle_time=0, topics=responses)
+
+
+def _row(context: BrokerContext, name: str, partition: Any) -> _TxnRow:
+    index, metadata = partition.partition_index, partition.committed_metadata or ""
+    topic = context.image.topics.by_name.get(name)
+    if topic is None or index not in topic.partitions:
+        return _TxnRow(index, ErrorCode.unknown_topic_or_partition)
+    if len(metadata) > context.config.offset_metadata_max_bytes:
+        return _TxnRow(index, ErrorCode.offset_metadata_too_large)
+    committed = CommittedOffset(
+        partition.committed_offset,
+        getattr(partition, "committed_leader_epoch", -1),
+        metadata,
+        context.runtime.clock.now_ms(),
+        topic_id=topic.topic_id,
+    )
+    return _TxnRow(index, ErrorCode.none, ((name, index), committed))
+
+
+async def _commit(
+    context: BrokerContext, request: Request, commits: Sequence[tuple[Place, CommittedOffset]]
+) -> ErrorCode:
+    body = request.body
+    if not body.group_id:
+        return ErrorCode.invalid_group_id
+    hosted = context.groups.shard_of(body.group_id)
+    producer = TransactionalProducer(body.transactional_id, body.producer_id, body.producer_epoch)
+    terms = await _verify(
+        context, hosted, producer, VerificationMode.of_version(request.version, OFFSET_COMMIT_VERSIONS)
+    )
+    # The shard may have gone, or the group may have changed, while the coordinator was asked.
+    hosted = _accepting_shard(context, request)
+    reply = PendingReply()
+
+    def stored(error_code: ErrorCode) -> None:
+        if error_code is ErrorCode.none:
+            hosted.shard.simple_group(body.group_id, context.groups.now_ms())
+            for place, committed in commits:
+                hosted.shard.offsets.put_pending(producer.producer_id, body.group_id, place, committed)
+        reply.resolve(error_code)
+
+    batch = _batch(context, body.group_id, producer, commits)
+    timeout_ms = context.config.offsets_commit_timeout_ms
+    context.appender.append(hosted.partition, batch, terms, stored, timeout_ms=timeout_ms)
+    return _for_client(await reply.wait(), request.version)
+
+
+async def _verify(
+    context: BrokerContext, hosted: HostedShard, producer: TransactionalProducer, mode: VerificationMode
+) -> AppendTerms:
+    """Return the terms of the append. Raises OperationError if the transaction is not open."""
+    if not context.config.transaction_partition_verification_enable:
+        return ANY_TERMS
+    partition = hosted.partition
+    guard = begin_verification(context, partition, producer, NO_SEQUENCE, mode)
+    if guard is not None:
+        place = TopicPartition(partition.topic, partition.index)
+        failures = await ask_coordinator(context.transactions, producer, [place], mode)
+        if place in failures:
+            raise OperationError(failures[place])
+    return AppendTerms(guard)
+
+
+def _accepting_shard(context: BrokerContext, request: Request) -> HostedShard:
+    """Return the shard of the group. Raises OperationError if the sender may not commit for the group."""
+    body = request.body
+    generation = getattr(body, "generation_id", NO_GENERATION)
+    hosted, group = context.groups.group(body.group_id)
+    if group is None:
+        if generation >= 0:
+            raise OperationError(ErrorCode.illegal_generation)
+    elif not isinstance(group, ClassicGroup):
+        if group.group_type is not OpaqueType.CONSUMER:
+            raise OperationError(ErrorCode.group_id_not_found)
+        if generation >= 0 or not group.is_empty:
+            raise OperationError(ErrorCode.unknown_member_id)
+    else:
+        error_code = context.groups.ask(
+            hosted,
+            group,
+            lambda reply: CommitAttempt(
+                reply=reply,
+                member_id=getattr(body, "member_id", UNKNOWN_MEMBER),
+                instance_id=getattr(body, "group_instance_id", None),
+                generation=generation,
+                is_transactional=True,
+            ),
+        )
+        if error_code is not ErrorCode.none:
+            raise OperationError(error_code)
+    return hosted
+
+
+def _batch(
+    context: BrokerContext,
+    group_id: str,
+    producer: TransactionalProducer,
+    commits: Sequence[tuple[Place, CommittedOffset]],
+) -> bytes:
+    now_ms = context.runtime.clock.now_ms()
+    pairs = [offset_pair(group_id, place, committed) for place, committed in commits]
+    return build_batch(
+        [Record(index, now_ms, key, value) for index, (key, value) in enumerate(pairs)],
+        codec=context.config.offsets_topic_compression_codec,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=_BASE_SEQUENCE,
+        transactional=True,
+    )
+
+
+def _for_client(error_code: ErrorCode, version: int) -> ErrorCode:
+    if error_code is ErrorCode.network_exception:
+        # Clients retry on it without looking for the coordinator.
+        error_code = ErrorCode.coordinator_load_in_progress
+    error_code = coordinator_error(error_code)
+    if error_code is ErrorCode.coordinator_load_in_progress and version < FIRST_VERSION_OF_CLIENTS_THAT_KNOW_LOADING:
+        return ErrorCode.coordinator_not_available
+    return error_code
