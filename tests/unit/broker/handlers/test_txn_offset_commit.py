@@ -14,7 +14,7 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
 from tests.support.sim_node import SimNode, row, versions_of
-from tests.support.transactions import PRODUCER_ID, TRANSACTIONAL_ID, FakeCoordinator, end, fake_coordinator
+from tests.support.txn_partitions import PRODUCER_ID, TRANSACTIONAL_ID, FakeCoordinator, end, fake_coordinator
 
 
 def commit(node: SimNode, offset: int = 5, *, version: int = 5, **fields: Any) -> ErrorCode:
