@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 Buffer = bytes | bytearray | memoryview
 
+_WARM_BYTES = 1 << 20
+
 
 class Clock(Protocol):
     """Wall clock and monotonic clock of a node."""
@@ -76,6 +78,17 @@ class File(Protocol):
         """Like pread if the bytes are in memory, else None: the caller then reads in a thread.
 
         The bytes stay as they are for as long as the caller keeps them.
+        """
+        ...
+
+    def in_memory(self, length: int, position: int) -> bool:
+        """Return whether the bytes are known to be in memory, so that `send_to` does not wait for the disk."""
+        ...
+
+    def send_to(self, descriptor: int, length: int, position: int) -> int:
+        """Hand bytes to a non-blocking socket without a copy in this process. Return how many it took.
+
+        0 means that the file ends before `position`. Raises BlockingIOError if the socket has no room.
         """
         ...
 
@@ -144,6 +157,49 @@ class FileSystem(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FileRange:
+    """Bytes of a file that are sent as they lie there; a part of a response, among buffers.
+
+    They are read when the peer takes them, so nobody may change them before: a log only grows, and what it removes
+    lives on while `holder` does.
+    """
+
+    file: File
+    position: int
+    length: int
+    holder: object  # keeps the file open
+
+    def __len__(self) -> int:
+        return self.length
+
+    def read(self) -> bytes:
+        """Return the bytes; may wait for the disk. Raises OSError, EOFError if the file is shorter by now."""
+        data = self.file.pread(self.length, self.position)
+        if len(data) < self.length:
+            raise EOFError(f"{self.file.path} ends before {self.position + self.length}")
+        return data
+
+    def warm(self, start: int) -> None:
+        """Read the bytes from `start` on in pieces, just to have them in memory; waits for the disk. Raises OSError."""
+        for offset in range(start, self.length, _WARM_BYTES):
+            self.file.pread(min(_WARM_BYTES, self.length - offset), self.position + offset)
+
+    def in_memory(self, start: int) -> bool:
+        """Return whether the bytes from `start` on are in memory."""
+        return self.file.in_memory(self.length - start, self.position + start)
+
+    def send_to(self, descriptor: int, start: int) -> int:
+        """Hand bytes from `start` on to a socket, as File.send_to does. Raises EOFError if the file ends before."""
+        count = self.file.send_to(descriptor, self.length - start, self.position + start)
+        if not count:
+            raise EOFError(f"{self.file.path} ends before {self.position + self.length}")
+        return count
+
+
+Payload = Buffer | FileRange
+
+
 class Listener(Protocol):
     """A bound listening socket."""
 
@@ -152,6 +208,29 @@ class Listener(Protocol):
 
     def close(self) -> None:
         """Stop accepting; connections that exist live on."""
+        ...
+
+
+class DirectWriter(Protocol):
+    """Writes to a connection's socket past its transport; to be used only while the transport has nothing to write.
+
+    Raises OSError when the connection is broken.
+    """
+
+    def send(self, data: Buffer, *, more: bool) -> int:
+        """Send what fits now and return its length; `more` says that other bytes follow at once."""
+        ...
+
+    def send_range(self, part: FileRange, start: int) -> int:
+        """Send what fits now of a range from `start` on. Raises EOFError if the file is shorter than the range."""
+        ...
+
+    def call_when_ready(self, callback: Callable[[], None]) -> None:
+        """Call once, in a later turn of the loop, when it makes sense to go on after something did not fit."""
+        ...
+
+    def close(self) -> None:
+        """Forget the callback and let go of the socket, which the transport still owns."""
         ...
 
 
@@ -166,6 +245,10 @@ class Network(Protocol):
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         """Open a connection. Raises OSError (ConnectionRefusedError when nobody listens)."""
+        ...
+
+    def direct_writer(self, transport: asyncio.BaseTransport) -> DirectWriter | None:
+        """Return a writer for a connection of this network, None if it can only be written through its transport."""
         ...
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -80,6 +82,39 @@ def test_read_without_waiting_gives_all_bytes_or_none(disk: Disk) -> None:
     file.pwritev([content], 0)
     for length, position in [(10, 0), (300_000, 0), (400_000, 0), (3 << 20, 5), (7, 299_995), (1, 300_000)]:
         assert file.pread_nowait(length, position) in (None, content[position : position + length])
+    file.close()
+
+
+def test_bytes_go_from_a_file_to_a_socket_in_parts(disk: Disk) -> None:
+    file = disk.fs.open(f"{disk.root}/log", create=True)
+    content = os.urandom(3_000_000)
+    file.pwritev([content], 0)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    received = bytearray()
+    with ours, theirs:
+        while len(received) < len(content) - 7:
+            # The peer has taken everything, so there is room.
+            assert file.send_to(ours.fileno(), len(content) - 7 - len(received), 7 + len(received)) > 0
+            theirs.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    received += theirs.recv(1 << 20)
+        assert received == content[7:]
+        assert file.send_to(ours.fileno(), 10, len(content)) == 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                assert file.send_to(ours.fileno(), 1_000_000, 0) > 0
+        with pytest.raises(BlockingIOError):
+            file.send_to(ours.fileno(), 1_000_000, 0)
+    file.close()
+
+
+def test_no_file_system_takes_missing_bytes_for_being_in_memory(disk: Disk) -> None:
+    file = disk.fs.open(f"{disk.root}/log", create=True)
+    file.pwritev([b"x" * 10_000], 0)
+    assert file.in_memory(10_000, 0) in (True, False)
+    assert not file.in_memory(10_000, 5_000)
     file.close()
 
 

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
-from crabka.ports import Runtime
+import pytest
+
+from crabka.ports import FileRange, Runtime
 from crabka.runtime import AsyncioNetwork, SystemClock, ThreadPool
+from crabka.testing import MemoryFileSystem
 from crabka.vfs import OsFileSystem
 
 
@@ -25,3 +29,32 @@ def test_uuids_are_random_version_4() -> None:
         value = node.new_uuid()
         assert value.version == 4
         assert value.variant == "specified in RFC 4122"
+
+
+def test_a_range_reads_its_bytes_or_tells_that_the_file_is_too_short() -> None:
+    file = MemoryFileSystem().open("/log", create=True)
+    file.pwritev([b"abcdefgh"], 0)
+    part = FileRange(file, 2, 5, None)
+    assert (len(part), part.read(), part.in_memory(3)) == (5, b"cdefg", True)
+    file.truncate(6)
+    assert not part.in_memory(3)
+    with pytest.raises(EOFError, match="/log ends before 7"):
+        part.read()
+    file.truncate(4)
+    with pytest.raises(EOFError, match="/log ends before 7"):
+        part.send_to(1, 2)
+
+
+def test_a_range_is_warmed_in_pieces_from_where_it_is_needed() -> None:
+    reads: list[tuple[int, int]] = []
+
+    class Recording:
+        path = "/log"
+
+        def pread(self, length: int, position: int) -> bytes:
+            reads.append((length, position))
+            return b""
+
+    file: Any = Recording()
+    FileRange(file, 10, 2_500_000, None).warm(100)
+    assert reads == [(1 << 20, 110), (1 << 20, 110 + (1 << 20)), (2_499_900 - (2 << 20), 110 + (2 << 20))]

@@ -17,7 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from crabka.errors import WireError
-from crabka.ports import Buffer
+from crabka.net.outbox import Outbox
+from crabka.ports import Payload
 from crabka.protocol.frames import FrameBuffer
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ COPY_BYTES = 4096
 # Responses made in one turn are written together up to this size.
 WRITE_BATCH_BYTES = 256 * 1024
 
-Response = Sequence[Buffer] | None
+Response = Sequence[Payload] | None
 
 
 @dataclass(slots=True, eq=False)
@@ -75,13 +76,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._limits = server.limits
         self._frames = FrameBuffer(server.limits.max_frame_bytes)
         self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
         self._pending: deque[_Pending] = deque()
         self._in_flight_bytes = 0
         self._unsent_bytes = 0
         self._write_paused = False
         self._reading_paused = False
         self._finishing = False  # no more requests; closes when all responses are written
-        self._last_write_buffer_bytes = 0
+        self._last_unsent_bytes = 0
         self.active_tick = server.tick  # when the peer last did something, in ticks of the server's idle sweep
         self.info = ConnectionInfo(connection_id, server.listener_name, "unknown", 0)
 
@@ -95,6 +97,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if isinstance(peer, tuple):
             self.info.peer_host, self.info.peer_port = str(peer[0]), int(peer[1])
         transport.set_write_buffer_limits(high=self._limits.write_high_bytes, low=self._limits.write_low_bytes)
+        self._outbox = Outbox(self._server.network, transport, self)
         if not self._server.register(self):
             transport.abort()
 
@@ -102,6 +105,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Forget everything; answers that arrive later are dropped."""
         self._finishing = True
         self._transport = None
+        if self._outbox is not None:
+            self._outbox.close()
+            self._outbox = None
         self._give_up_pending()
         self._server.unregister(self)
 
@@ -115,12 +121,22 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._frames.received(nbytes)
         self._handle_frames()
 
+    def eof_received(self) -> bool:
+        """Take no more requests; what was sent only in part is sent to its end."""
+        # Without a word from us the transport closes, and it does not know what the outbox has.
+        if self._is_outbox_waiting():
+            self.finish()
+            return True
+        return False
+
     def pause_writing(self) -> None:
         """Stop: the peer does not take its responses."""
         self._write_paused = True
 
     def resume_writing(self) -> None:
         """Go on: the peer took most of its responses."""
+        if self._is_outbox_waiting():
+            return  # the transport has room, but it is not its turn
         self._write_paused = False
         self.active_tick = self._server.tick
         self._flush_pending()
@@ -148,12 +164,12 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def is_idle(self, oldest_tick: int) -> bool:
         """Return whether nothing moved since `oldest_tick` and no request waits inside the node."""
-        if self._transport is None or any(not entry.ready for entry in self._pending):
+        if self._outbox is None or any(not entry.ready for entry in self._pending):
             return False
-        buffered = self._transport.get_write_buffer_size()
-        if buffered < self._last_write_buffer_bytes:
+        buffered = self._outbox.unsent_bytes
+        if buffered < self._last_unsent_bytes:
             self.active_tick = self._server.tick
-        self._last_write_buffer_bytes = buffered
+        self._last_unsent_bytes = buffered
         return self.active_tick < oldest_tick
 
     # --- requests
@@ -188,7 +204,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _dispatch_frames(self) -> bool:
         """Return True when all complete frames are dispatched and more may come. Raises what the dispatcher raises."""
         frames = self._frames
-        responses: list[Buffer] = []
+        responses: list[Payload] = []
         size = 0
         try:
             # Without pending requests no limit of theirs can be reached; this is the usual case.
@@ -225,7 +241,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._pending.append(entry)
         future.add_done_callback(partial(self._on_answer, entry))
 
-    def _queue_behind_pending(self, answer: Sequence[Buffer]) -> None:
+    def _queue_behind_pending(self, answer: Sequence[Payload]) -> None:
         entry = _Pending(ready=True)
         self._keep_response(entry, answer)
         self._pending.append(entry)
@@ -273,8 +289,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         # The failed request has no response, so none of the later ones may be sent either.
         self._finishing = True
         self._give_up_pending()
-        if self._transport is not None:
-            self._transport.close()
+        self._close_if_finished()
 
     def _give_up_pending(self) -> None:
         pending, self._pending = self._pending, deque()
@@ -282,14 +297,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             if entry.future is not None and not isinstance(entry.future, asyncio.Task):
                 entry.future.cancel()
 
-    def _write(self, buffers: Sequence[Buffer]) -> None:
-        transport = self._transport
-        if transport is None or not buffers:
-            return
-        if len(buffers) == 1:
-            transport.write(buffers[0])
-        else:
-            transport.writelines(buffers)
+    def _write(self, payloads: Sequence[Payload]) -> None:
+        if self._outbox is not None:
+            self._outbox.write(payloads)
 
     # --- flow
 
@@ -305,5 +315,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._handle_frames()
 
     def _close_if_finished(self) -> None:
-        if self._transport is not None and not self._pending:
+        # The transport writes what it has before it closes; what the outbox has must have left.
+        if self._transport is not None and not self._pending and not self._is_outbox_waiting():
             self._transport.close()
+
+    def _is_outbox_waiting(self) -> bool:
+        return self._outbox is not None and self._outbox.is_waiting

@@ -30,7 +30,7 @@ class Server:
         # In the order of their arrival.
         self.connections: dict[ServerConnection, None] = {}
         self.tick = 0
-        self._network = network
+        self.network = network
         self._complaints = Complaints()
         self._ids = itertools.count(1)
         self._listener: Listener | None = None
@@ -41,7 +41,7 @@ class Server:
 
     async def listen(self, host: str, port: int) -> Listener:
         """Start to accept on host:port; port 0 picks a free one. Raises OSError."""
-        self._listener = await self._network.listen(self._new_connection, host, port)
+        self._listener = await self.network.listen(self._new_connection, host, port)
         if self.limits.max_idle_ms >= 0:
             self._schedule_sweep()
         return self._listener

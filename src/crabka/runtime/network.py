@@ -8,8 +8,12 @@ import ipaddress
 import socket
 from typing import TYPE_CHECKING
 
+from crabka.runtime.socket_writer import SocketWriter, open_socket_writer
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from crabka.ports import Threads
 
 # Connections that the kernel completes before the loop accepts them: room for all clients reconnecting at once.
 LISTEN_BACKLOG = 1024
@@ -35,7 +39,11 @@ class TcpListener:
 class AsyncioNetwork:
     """TCP over the running event loop."""
 
-    __slots__ = ()
+    __slots__ = ("_threads",)
+
+    def __init__(self, threads: Threads | None = None) -> None:
+        """Threads read what is to be sent from a file and no longer in memory; without them the loop waits."""
+        self._threads = threads
 
     async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> TcpListener:
         """Accept on every address of `host`; an empty one means all interfaces, IPv4 and IPv6.
@@ -70,6 +78,10 @@ class AsyncioNetwork:
             except OSError:
                 continue
         return await loop.create_connection(factory, last[1], port)
+
+    def direct_writer(self, transport: asyncio.BaseTransport) -> SocketWriter | None:
+        """Return a writer to the socket of a transport, None if that encrypts."""
+        return open_socket_writer(transport, self._threads)
 
 
 async def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:

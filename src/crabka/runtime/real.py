@@ -16,10 +16,11 @@ def real_runtime(seed: int | None = None, *, max_workers: int = DEFAULT_WORKER_C
 
     Needs no running loop. The caller closes `threads` when the node has stopped.
     """
+    threads = ThreadPool(max_workers)
     return Runtime(
         clock=SystemClock(),
         rng=random.Random(seed),
-        threads=ThreadPool(max_workers),
+        threads=threads,
         fs=OsFileSystem(),
-        network=AsyncioNetwork(),
+        network=AsyncioNetwork(threads),
     )

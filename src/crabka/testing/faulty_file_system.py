@@ -2,7 +2,8 @@
 
 Owns rules and their counters. Must not know what the files mean. A rule matches operations by name and paths by
 glob; the first that fires decides. Operations are the method names of the ports: open, stat, listdir, makedirs,
-rename, unlink, rmtree, fsync_dir, disk_usage, lock, and pwritev, pread, pread_nowait, truncate, fsync of files.
+rename, unlink, rmtree, fsync_dir, disk_usage, lock, and pwritev, pread, pread_nowait, send_to, truncate, fsync of
+files.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ OPERATIONS = frozenset(
         "pwritev",
         "pread",
         "pread_nowait",
+        "send_to",
         "truncate",
         "fsync",
     ]
@@ -104,6 +106,15 @@ class FaultyFile:
         if rule is not None and rule.would_block:
             return None
         return self._inner.pread_nowait(length, position)
+
+    def in_memory(self, length: int, position: int) -> bool:
+        """Return whether the bytes are in memory; never fails by a rule."""
+        return self._inner.in_memory(length, position)
+
+    def send_to(self, descriptor: int, length: int, position: int) -> int:
+        """Hand bytes to a socket."""
+        self._fs.check("send_to", self.path)
+        return self._inner.send_to(descriptor, length, position)
 
     def size(self) -> int:
         """Return the length of the file; never fails by a rule."""

@@ -63,6 +63,15 @@ class MemoryFile:
         """Read at once: everything is in memory."""
         return self.pread(length, position)
 
+    def in_memory(self, length: int, position: int) -> bool:
+        """Return True: everything that exists is."""
+        return position + length <= self.size()
+
+    def send_to(self, descriptor: int, length: int, position: int) -> int:
+        """Write bytes to a non-blocking socket. Return how many it took, 0 at the end of the file."""
+        data = self.pread(length, position)
+        return os.write(descriptor, data) if data else 0
+
     def size(self) -> int:
         """Return the current length of the file in bytes."""
         self._check()

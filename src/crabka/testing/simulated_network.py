@@ -72,6 +72,9 @@ class SimulatedHost:
         transport.start(protocol)
         return transport, protocol
 
+    def direct_writer(self, _transport: asyncio.BaseTransport) -> None:
+        """Return None: there is no socket behind a simulated transport."""
+
 
 class _Route:
     """One direction between two hosts, as pipes see it."""

@@ -17,6 +17,7 @@ from os import pwritev as _os_pwritev
 from typing import TYPE_CHECKING
 
 from crabka.ports import DiskUsage, FileStat
+from crabka.vfs.page_cache import is_cached
 from crabka.vfs.read_buffers import BUFFER_BYTES, ReadBuffers
 
 if TYPE_CHECKING:
@@ -117,6 +118,14 @@ class OsFile:
         if done < length and position + done < os.fstat(self._fd).st_size:
             return None
         return view[:done].toreadonly()
+
+    def in_memory(self, length: int, position: int) -> bool:
+        """Return whether the page cache has the bytes; False if the kernel does not tell."""
+        return is_cached(self._fd, length, position)
+
+    def send_to(self, descriptor: int, length: int, position: int) -> int:
+        """Hand bytes from the page cache to a non-blocking socket. Return how many it took, 0 at the file's end."""
+        return os.sendfile(descriptor, self._fd, position, length)
 
     def size(self) -> int:
         """Return the current length of the file in bytes."""

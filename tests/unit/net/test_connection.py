@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crabka.errors import WireError
 from crabka.net import ConnectionInfo, ConnectionLimits, ServerConnection
+from crabka.ports import FileRange
 from crabka.protocol.frames import CHUNK_BYTES
+from crabka.vfs import OsFileSystem
 from tests.support.net import LOOPS, Client, Script, framed, run_on, staged
 
 on_each_loop = pytest.mark.parametrize("loop_name", list(LOOPS))
@@ -305,3 +309,136 @@ def test_a_failure_after_the_peer_has_gone_is_still_logged(caplog: pytest.LogCap
 
     with caplog.at_level(logging.ERROR):
         run_on("asyncio", main())
+
+
+class Files:
+    """Answers a request that is a number with so many ranges of a file between a head and a tail."""
+
+    def __init__(self, path: str) -> None:
+        self.file = OsFileSystem().open(path, create=True)
+        self.content = bytes(range(256)) * 4096
+        self.file.pwritev([self.content], 0)
+
+    def __call__(self, _info: ConnectionInfo, frame: memoryview) -> Any:
+        if not bytes(frame).isdigit():
+            return [framed(bytes(frame))]
+        ranges = [FileRange(self.file, 0, len(self.content), self) for _ in range(int(bytes(frame)))]
+        size = sum(map(len, ranges)) + 8
+        return [size.to_bytes(4, "big") + b"head", *ranges, b"tail"]
+
+    def expected(self, count: int) -> bytes:
+        """The payload of an answer."""
+        return b"head" + self.content * count + b"tail"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[Files]:
+    made = Files(f"{tmp_path}/file")
+    yield made
+    made.file.close()
+
+
+@on_each_loop
+def test_answers_with_ranges_keep_their_place_among_others(loop_name: str, files: Files) -> None:
+    async def main() -> None:
+        async with staged(files) as stage:
+            client = await stage.connect(limit=2**25)
+            client.send(b"a", b"1", b"b", b"20", b"3", b"c")
+            expected = [b"a", files.expected(1), b"b", files.expected(20), files.expected(3), b"c"]
+            assert await receive_all(client, len(expected)) == expected
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_peer_that_does_not_take_ranges_is_no_longer_read(loop_name: str, files: Files) -> None:
+    async def main() -> None:
+        async with staged(files) as stage:
+            client = await stage.connect(limit=1)
+            client.send(b"20")
+            await stage.until_stopped()
+            (connection,) = stage.server.connections
+            assert connection._transport is not None
+            # The file is the buffer.
+            assert connection._transport.get_write_buffer_size() == 0
+            client.send(b"later")
+            assert await client.receive() == files.expected(20)
+            assert await client.receive() == b"later"
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_server_that_closes_sends_ranges_to_their_end(loop_name: str, files: Files) -> None:
+    async def main() -> None:
+        async with staged(files) as stage:
+            client = await stage.connect(limit=1)
+            client.send(b"20", b"never")
+            await stage.until_stopped()
+            closing = asyncio.ensure_future(stage.server.close(grace_ms=10_000))
+            assert await client.receive() == files.expected(20)
+            assert await client.wait_closed_by_peer() == b""
+            await closing
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_peer_that_closed_its_half_still_gets_its_ranges(loop_name: str, files: Files) -> None:
+    async def main() -> None:
+        async with staged(files) as stage:
+            client = await stage.connect(limit=1)
+            client.send(b"20")
+            client.writer.write_eof()
+            assert await client.receive() == files.expected(20)
+            assert await client.wait_closed_by_peer() == b""
+            await stage.until(lambda: not stage.server.connections)
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_file_that_is_cut_while_it_is_sent_costs_the_connection(loop_name: str, files: Files) -> None:
+    async def main() -> None:
+        async with staged(files) as stage:
+            client = await stage.connect(limit=2**20)
+            client.send(b"20")
+            await stage.until_stopped()
+            files.file.truncate(0)
+            assert len(await client.wait_closed_by_peer()) < len(files.expected(20))
+            await stage.until(lambda: not stage.server.connections)
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_peer_that_goes_while_ranges_wait_leaves_nothing_behind(loop_name: str, files: Files) -> None:
+    async def main() -> None:
+        async with staged(files) as stage:
+            client = await stage.connect(limit=1)
+            client.send(b"20")
+            await stage.until_stopped()
+            client.writer.transport.abort()
+            await stage.until(lambda: not stage.server.connections)
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_peer_that_takes_ranges_slowly_is_not_idle(loop_name: str, files: Files) -> None:
+    async def main() -> None:
+        async with staged(files) as stage:
+            client = await stage.connect(limit=1)
+            client.send(b"20")
+            await stage.until_stopped()
+            (connection,) = stage.server.connections
+            for _ in range(40):
+                await client.reader.read(1 << 19)
+                await asyncio.sleep(0.001)
+                stage.server.sweep()
+            assert connection in stage.server.connections
+            for _ in range(20):
+                stage.server.sweep()
+            await stage.until(lambda: not stage.server.connections)
+
+    run_on(loop_name, main())

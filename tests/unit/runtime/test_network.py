@@ -113,6 +113,26 @@ def test_small_writes_are_not_delayed(run: Callable[[Coroutine[Any, Any, None]],
     run(main())
 
 
+def test_a_connection_can_be_written_past_its_transport(run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+    async def main() -> None:
+        accepted: asyncio.Queue[asyncio.Transport] = asyncio.Queue()
+        network = AsyncioNetwork()
+        listener = await network.listen(lambda: Echo(accepted), "127.0.0.1", 0)
+        transport, client = await connected("127.0.0.1", listener.port)
+        server_end = await accepted.get()
+        writer = network.direct_writer(transport)
+        assert writer is not None
+        assert writer.send(b"direct", more=False) == 6
+        assert await client.received.get() == b"direct"
+        writer.close()
+        transport.close()
+        server_end.close()
+        listener.close()
+        await client.lost
+
+    run(main())
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_nobody_listening_is_connection_refused(run: Callable[[Coroutine[Any, Any, None]], None], host: str) -> None:
     async def main() -> None:

@@ -81,6 +81,7 @@ def test_dead_disk_fails_every_operation_but_close(fs: FaultyFileSystem) -> None
         "pwritev": lambda: file.pwritev([b"x"], 0),
         "pread": lambda: file.pread(1, 0),
         "pread_nowait": lambda: file.pread_nowait(1, 0),
+        "send_to": lambda: file.send_to(1, 1, 0),
         "truncate": lambda: file.truncate(0),
         "fsync": file.fsync,
     }

@@ -77,6 +77,14 @@ def test_bytes_travel_both_ways_and_take_time() -> None:
     World().run(main)
 
 
+def test_connections_can_only_be_written_through_their_transports() -> None:
+    async def main(world: World) -> None:
+        client, _ = await world.connect()
+        assert world.a.direct_writer(client.transport) is None  # type: ignore[func-returns-value]
+
+    World().run(main)
+
+
 def test_ends_know_each_others_names() -> None:
     async def main(world: World) -> None:
         client, server = await world.connect()
