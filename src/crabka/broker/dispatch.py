@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from crabka.broker.context import BrokerContext
     from crabka.net.connection import ConnectionInfo
-    from crabka.ports import Buffer
+    from crabka.ports import Payload
 
-    Frame = Sequence[Buffer]
+    Frame = Sequence[Payload]
 
 
 class _EarlyRequest(NamedTuple):

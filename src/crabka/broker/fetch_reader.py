@@ -120,7 +120,7 @@ def _read_target(
         min_one_batch=first and budget > 0,
     )
     try:
-        records = piece.read_nowait() if piece.length else b""
+        records = piece.take_nowait() if piece.length else b""
     except OSError as error:
         raise StorageError(log.log_dir, f"cannot read {log.topic_partition}: {error}") from error
     aborted: Sequence[tuple[int, int]] | None = None

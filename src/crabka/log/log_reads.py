@@ -52,6 +52,7 @@ class LogReads(LogState):
                 max_bytes=max_bytes,
                 find_offset=EXACT,
                 min_one_batch=min_one_batch,
+                index=active.indexes().offsets,
             )
             if plan.length == active.size - position:
                 self._remember_tail(end_offset, active.size)

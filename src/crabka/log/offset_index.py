@@ -79,6 +79,11 @@ class OffsetIndex:
         index = bisect_right(self._offsets, relative) - 1
         return self._positions[index] if index >= 0 else 0
 
+    def batch_start_before(self, position: int) -> int:
+        """Return the last indexed position below the given one, 0 if there is none."""
+        index = bisect_left(self._positions, position) - 1
+        return self._positions[index] if index >= 0 else 0
+
     def position_behind(self, offset: int) -> int | None:
         """Return an indexed position behind the batch that holds `offset`, None if the index does not reach there."""
         index = bisect_left(self._offsets, max(offset - self.base_offset, 0)) + 1

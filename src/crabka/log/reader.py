@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Final
 
 from crabka.log.caches import Handle
 from crabka.log.scan import find_batch
+from crabka.ports import FileRange
 from crabka.records.header import LOG_OVERHEAD
 
 if TYPE_CHECKING:
+    from crabka.log.offset_index import OffsetIndex
     from crabka.log.segment import Segment
-    from crabka.ports import Buffer, File
+    from crabka.ports import Buffer, File, Payload
 
 _OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
 EXACT: Final = -1
+_ENDLESS: Final = 1 << 63
+# Fewer bytes are read and copied: that is cheaper than the calls that a range takes to be sent.
+MIN_RANGE_BYTES: Final = 64 * 1024
 
 
 class ReadSlice:
@@ -32,6 +37,7 @@ class ReadSlice:
     __slots__ = (
         "_find_offset",
         "_handle",
+        "_index",
         "_min_one_batch",
         "_upper_offset",
         "end",
@@ -51,8 +57,11 @@ class ReadSlice:
         find_offset: int = EXACT,
         upper_offset: int | None = None,
         min_one_batch: bool = True,
+        index: OffsetIndex | None = None,
     ) -> None:
         self._handle = handle
+        # Without it the batches are only read, never sent from the file.
+        self._index = index
         self.start_offset = start_offset
         # The batch of `start_offset` begins here, or not before if it must still be searched for.
         self.position = position
@@ -73,6 +82,39 @@ class ReadSlice:
         if self._handle is None:
             return b""
         return self._execute(self._handle.file.pread_nowait)
+
+    def take_nowait(self) -> Payload | None:
+        """Like read_nowait, but many bytes come as a range of the file that is still to be sent.
+
+        Such a range leaves out a last batch that `max_bytes` cuts, if the index knows it: nobody could use the part.
+        """
+        handle, index = self._handle, self._index
+        if handle is None or index is None or self.length < MIN_RANGE_BYTES:
+            return self.read_nowait()
+        file = handle.file
+        if self._find_offset != EXACT and not self._locate(file.pread_nowait):
+            return None
+        length = self._range_length(file, index)
+        if length < MIN_RANGE_BYTES or not file.in_memory(length, self.position):
+            return self.read_nowait()
+        return FileRange(file, self.position, length, handle)
+
+    def _range_length(self, file: File, index: OffsetIndex) -> int:
+        """Return how many bytes may be sent without looking at each batch; 0 if the batches must be read."""
+        position, end, upper = self.position, self.position + self.length, self._upper_offset
+        if upper is not None:
+            # All batches before an indexed one that begins at or below the limit begin below it.
+            safe_end = index.floor_position(upper)
+            if end > safe_end or _batch_at(file, safe_end)[0] > upper:
+                return 0
+        first_end = position + _batch_at(file, position)[1]
+        if first_end > end:
+            return 0
+        if end < self.end:
+            last = index.batch_start_before(end)
+            if last >= first_end and last + _batch_at(file, last)[1] > end:
+                return last - position
+        return self.length
 
     def read(self) -> bytes:
         """Return the batches; may wait for the disk."""
@@ -110,6 +152,15 @@ class ReadSlice:
         return True
 
 
+def _batch_at(file: File, position: int) -> tuple[int, int]:
+    """Return base offset and size of the batch that begins there; both endless if that must wait for the disk."""
+    data = file.pread_nowait(LOG_OVERHEAD, position)
+    if data is None or len(data) < LOG_OVERHEAD:
+        return _ENDLESS, _ENDLESS
+    base_offset, length = _OFFSET_AND_LENGTH.unpack_from(data)
+    return base_offset, length + LOG_OVERHEAD
+
+
 def _cut_at(data: Buffer, upper_offset: int) -> Buffer:
     """Return the batches that begin below `upper_offset`."""
     position = 0
@@ -145,4 +196,5 @@ def plan_in_segment(
         find_offset=start_offset,
         upper_offset=upper_offset,
         min_one_batch=min_one_batch,
+        index=index,
     )

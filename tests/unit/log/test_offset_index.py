@@ -32,6 +32,13 @@ def test_position_behind_an_offset(offset: int, position: int | None) -> None:
     assert index().position_behind(offset) == position
 
 
+@pytest.mark.parametrize(
+    ("position", "start"), [(0, 0), (1, 0), (1195, 1194), (1468, 1194), (1469, 1468), (9999, 1468)]
+)
+def test_the_last_indexed_batch_before_a_position(position: int, start: int) -> None:
+    assert index().batch_start_before(position) == start
+
+
 def test_padding_of_an_untrimmed_file_is_ignored() -> None:
     assert len(OffsetIndex.decode(1000, index().encode() + bytes(80))) == 3
     assert len(OffsetIndex.decode(1000, bytes(80))) == 0

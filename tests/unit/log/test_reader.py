@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from crabka.config.topic import TopicConfig
-from crabka.log.reader import ReadSlice, empty_slice, plan_in_segment
+from crabka.log.reader import MIN_RANGE_BYTES, ReadSlice, empty_slice, plan_in_segment
 from crabka.log.segment import Segment
+from crabka.ports import FileRange
 from crabka.records.header import iter_headers
 from tests.support.logs import LOG_PATH, NOW_MS, make_batch, make_context
 
@@ -79,6 +80,9 @@ class ColdFile:
     def pread_nowait(self, length: int, position: int) -> bytes | None:
         return None
 
+    def in_memory(self, length: int, position: int) -> bool:
+        return False
+
     def close(self) -> None:
         self._file.close()
 
@@ -99,3 +103,96 @@ def test_a_plan_outlives_its_segment() -> None:
     segment.seal()
     segment.delete_later(0)
     assert len(bases(slice_.read())) == 10
+
+
+LARGE = len(make_batch(1, value_bytes=30_000))
+
+
+def large_segment(count: int = 20) -> Segment:
+    """Return a segment of batches with one record of 30,000 bytes each."""
+    context = make_context()
+    context.fs.makedirs(LOG_PATH)
+    segment = Segment(context, LOG_PATH, 0, 0)
+    segment.activate(segment.empty_indexes(), TopicConfig(), NOW_MS)
+    for index in range(count):
+        segment.append([make_batch(1, value_bytes=30_000, base_offset=index)], LARGE, index, NOW_MS)
+    return segment
+
+
+def large_plan(start: int, *, max_bytes: int = 1 << 20, upper: int | None = None) -> ReadSlice:
+    return plan_in_segment(large_segment(), start, max_bytes=max_bytes, upper_offset=upper, min_one_batch=True)
+
+
+@pytest.mark.parametrize("start", [0, 1, 7, 17])
+def test_many_bytes_are_taken_as_a_range_that_reads_the_same(start: int) -> None:
+    taken = large_plan(start).take_nowait()
+    assert isinstance(taken, FileRange)
+    assert taken.read() == large_plan(start).read()
+
+
+def test_few_bytes_are_taken_as_bytes() -> None:
+    assert isinstance(large_plan(18).take_nowait(), bytes)
+    assert isinstance(large_plan(0, max_bytes=MIN_RANGE_BYTES - 1).take_nowait(), bytes)
+    assert empty_slice(5).take_nowait() == b""
+
+
+@pytest.mark.parametrize("extra", [0, 1, 11, 12, 61, LARGE - 1])
+def test_a_range_leaves_out_a_batch_that_the_limit_cuts(extra: int) -> None:
+    taken = large_plan(2, max_bytes=5 * LARGE + extra).take_nowait()
+    assert isinstance(taken, FileRange)
+    assert len(taken) == 5 * LARGE
+    assert bases(taken.read()) == [2, 3, 4, 5, 6]
+
+
+def test_a_batch_over_the_limit_is_taken_as_bytes() -> None:
+    segment = segment_with(1)
+    batch = make_batch(1, value_bytes=200_000, base_offset=2)
+    segment.append([batch], len(batch), 2, NOW_MS)
+    slice_ = plan_in_segment(segment, 2, max_bytes=100_000, upper_offset=None, min_one_batch=True)
+    assert slice_.take_nowait() == batch
+
+
+@pytest.mark.parametrize("max_bytes", [3 * LARGE, 6 * LARGE + 5, 1 << 20])
+@pytest.mark.parametrize("upper", [1, 3, 4, 5, 9, 19])
+def test_what_is_taken_ends_before_the_upper_offset(upper: int, max_bytes: int) -> None:
+    taken = large_plan(0, max_bytes=max_bytes, upper=upper).take_nowait()
+    assert taken is not None
+    data = taken.read() if isinstance(taken, FileRange) else bytes(taken)
+    assert bases(data) == list(range(min(upper, max_bytes // LARGE)))
+
+
+def test_far_below_the_upper_offset_batches_need_not_be_looked_at() -> None:
+    assert isinstance(large_plan(0, max_bytes=4 * LARGE, upper=18).take_nowait(), FileRange)
+
+
+def test_a_wrong_index_entry_inside_the_first_batch_does_not_cut_it() -> None:
+    segment = large_segment(1)
+    batch = make_batch(1, value_bytes=100_000, base_offset=1)
+    segment.append([batch], len(batch), 1, NOW_MS)
+    segment.append([make_batch(1, value_bytes=30_000, base_offset=2)], LARGE, 2, NOW_MS)
+    segment.append([make_batch(1, value_bytes=30_000, base_offset=3)], LARGE, 3, NOW_MS)
+    index = segment.indexes().offsets
+    index._positions[-1] = LARGE + 50_000
+    del index._positions[1:-1], index._offsets[1:-1]
+    slice_ = plan_in_segment(segment, 1, max_bytes=len(batch) + 10, upper_offset=None, min_one_batch=True)
+    taken = slice_.take_nowait()
+    assert isinstance(taken, FileRange)
+    assert taken.read()[: len(batch)] == batch
+
+
+def test_bytes_that_are_not_in_memory_are_not_taken() -> None:
+    segment = large_segment()
+    slice_ = plan_in_segment(segment, 0, max_bytes=1 << 20, upper_offset=None, min_one_batch=True)
+    cold = ColdFile(segment)
+    slice_._handle.file = cold  # type: ignore[union-attr]
+    assert slice_.take_nowait() is None
+    assert cold.reads == 0
+
+
+def test_a_range_outlives_its_segment() -> None:
+    segment = large_segment()
+    taken = plan_in_segment(segment, 0, max_bytes=1 << 20, upper_offset=None, min_one_batch=True).take_nowait()
+    segment.seal()
+    segment.delete_later(0)
+    assert isinstance(taken, FileRange)
+    assert len(bases(taken.read())) == 20

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from crabka.broker.context import BrokerContext, Request
     from crabka.broker.fetch_sessions import FetchPlan
-    from crabka.ports import Buffer
+    from crabka.ports import Payload
 
-    Frame = Sequence[Buffer]
+    Frame = Sequence[Payload]
 
 
 def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[Frame]:

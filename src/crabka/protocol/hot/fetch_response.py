@@ -1,4 +1,4 @@
-"""Packs Fetch responses v4 to v18 around record slices that are passed on uncopied.
+"""Packs Fetch responses v4 to v18 around record slices and file ranges that are passed on uncopied.
 
     v5  log_start_offset    v7  error_code, session_id (KIP-227)    v11 preferred_read_replica (KIP-392)
     v12 flexible; diverging_epoch, current_leader, snapshot_id (tagged)
@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from uuid import UUID
 
-from crabka.ports import Buffer
+from crabka.ports import Buffer, FileRange, Payload
 from crabka.protocol.hot.primitives import (
     NodeEndpoint,
     compact_name,
@@ -38,7 +38,7 @@ class FetchPartitionResult(NamedTuple):
     high_watermark: int
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    records: Buffer = b""
+    records: Payload = b""
     aborted_transactions: Sequence[tuple[int, int]] | None = None  # (producer id, first offset)
     preferred_read_replica: int = NO_AFFINITY
     diverging_epoch: tuple[int, int] | None = None  # (epoch, end offset)
@@ -77,21 +77,21 @@ class _Frame:
     __slots__ = ("buffers", "length", "pieces")
 
     def __init__(self) -> None:
-        self.buffers: list[Buffer] = []
+        self.buffers: list[Payload] = []
         self.pieces: list[Buffer] = []
         self.length = 0
 
-    def add_records(self, records: Buffer, size: int) -> None:
-        if size <= INLINE_BYTES:
+    def add_records(self, records: Payload, size: int) -> None:
+        if size <= INLINE_BYTES and not isinstance(records, FileRange):
             self.pieces.append(records)
             return
         self._join_pieces()
         self.buffers.append(records)
         self.length += size
 
-    def finish(self) -> list[Buffer]:
+    def finish(self) -> list[Payload]:
         self._join_pieces()
-        self.buffers[0] = pack_i32(self.length) + self.buffers[0]
+        self.buffers[0] = pack_i32(self.length) + cast("Buffer", self.buffers[0])  # the header comes first
         return self.buffers
 
     def _join_pieces(self) -> None:
@@ -111,8 +111,8 @@ def pack_fetch_response(
     error_code: int = 0,
     session_id: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
-) -> list[Buffer]:
-    """Return the whole frame, length and header included, as buffers to be written in order."""
+) -> list[Payload]:
+    """Return the whole frame, length and header included, as payloads to be written in order."""
     frame = _Frame()
     if version >= 12:
         frame.pieces.append(_pack_v12_head(correlation_id, 0, throttle_ms, error_code, session_id))

@@ -401,3 +401,14 @@ def test_a_disk_that_cannot_be_read_costs_its_dir_only(cold: bool) -> None:
         assert codes == {lost: ErrorCode.kafka_storage_error, 1 - lost: ErrorCode.none}
         assert found.session_id != 0
         assert node.context.logs.offline_dirs == ["/d2"]
+
+
+def test_many_bytes_are_answered_with_ranges_of_the_segment(node: SimNode, topic: str) -> None:
+    values = [bytes((number,)) * 40_000 for number in range(8)]
+    for value in values:
+        node.produce(topic, batch(value))
+    # The simulated network has no sockets: what arrives there was read from the range.
+    found = node.fetch(topic)
+    assert [record.value for record in read_records(found.records)] == values
+    found = node.fetch(topic, 3)
+    assert [record.value for record in read_records(found.records)] == values[3:]
