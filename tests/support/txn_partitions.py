@@ -53,9 +53,9 @@ class FakeCoordinator:
 
 
 def fake_coordinator(node: SimNode) -> FakeCoordinator:
-    """Let a fake answer for the coordinator of a running node."""
+    """Let a fake answer the questions of partitions to the coordinator of a running node."""
     fake = FakeCoordinator()
-    node.context.transactions = fake
+    vars(node.context.transactions)["add_partitions"] = fake.add_partitions
     return fake
 
 

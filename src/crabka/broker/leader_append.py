@@ -1,4 +1,4 @@
-"""Appends a ready batch to a partition as its leader, with acks=all: markers, and offsets of transactions."""
+"""Appends a batch that the node built to a partition as its leader, with acks=all: markers, records of coordinators."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from crabka.broker.purgatory import DelayedProduce
 from crabka.errors import OperationError, StorageError
+from crabka.log.append import prepared_as_built
 from crabka.log.producer_state import AppendOrigin
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
@@ -50,13 +51,15 @@ class LeaderAppender:
             partition.require_min_isr()
             if len(batch) > partition.log.config.max_message_bytes and not header.is_control:
                 raise OperationError(ErrorCode.message_too_large)
-            if partition.must_queue(len(batch), header):
+            # The node need not look into what it built itself, though the topic is compacted.
+            prepared = None if header.is_control else prepared_as_built(batch, header, partition.log.config)
+            if partition.must_queue(len(batch), header, is_prepared=prepared is not None):
                 append = partition.append_queued(
-                    self._runtime.threads, batch, header, now_ms, origin=origin, terms=terms
+                    self._runtime.threads, batch, header, now_ms, origin=origin, terms=terms, prepared=prepared
                 )
                 self._spawn(self._append_later(partition, append, done, timeout_ms))
                 return
-            result = partition.append_on_terms(batch, header, now_ms, terms=terms, origin=origin)
+            result = partition.append_on_terms(batch, header, now_ms, terms=terms, origin=origin, prepared=prepared)
         except (OperationError, StorageError) as error:
             done(self._error_code(error))
             return

@@ -211,17 +211,12 @@ class Partition:
         self._advance_high_watermark(pending.size)
         return result
 
-    def append(
-        self, batch: Buffer, header: BatchHeader, now_ms: int, *, prepared: PreparedBatch | None = None
-    ) -> AppendResult:
-        """Append one checked batch as leader and let the high watermark follow.
+    def append(self, batch: Buffer, header: BatchHeader, now_ms: int) -> AppendResult:
+        """Append one checked client batch as leader and let the high watermark follow.
 
-        `prepared` is given by whoever knows already what the topic's settings make of the batch.
         Raises OperationError with Kafka's code, StorageError when the disk fails.
         """
-        result = self.log.append_as_leader(
-            batch, leader_epoch=self.leader_epoch, now_ms=now_ms, header=header, prepared=prepared
-        )
+        result = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=now_ms, header=header)
         if not result.duplicate:
             self._advance_high_watermark(len(batch))
         return result
@@ -234,10 +229,20 @@ class Partition:
         *,
         terms: AppendTerms,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        prepared: PreparedBatch | None = None,
     ) -> AppendResult:
-        """Append a batch of a transaction, or the marker that ends one. Raises as `append`."""
+        """Append a batch of a transaction, the marker that ends one, or what the node built. Raises as `append`.
+
+        `prepared` is given by whoever knows already what the topic's settings make of the batch.
+        """
         result = self.log.append_as_leader(
-            batch, leader_epoch=self.leader_epoch, now_ms=now_ms, header=header, origin=origin, terms=terms
+            batch,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            header=header,
+            origin=origin,
+            prepared=prepared,
+            terms=terms,
         )
         if not result.duplicate:
             self._advance_high_watermark(len(batch))

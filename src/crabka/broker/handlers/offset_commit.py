@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.broker.coordinators.appender import coordinator_error
+from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
-from crabka.broker.groups.coordinator import PendingReply
 from crabka.broker.groups.messages import CommitAttempt
 from crabka.broker.groups.offsets import NO_EXPIRY, CommittedOffset
 from crabka.broker.groups.opaque import OpaqueType
