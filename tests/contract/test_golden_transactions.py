@@ -21,10 +21,10 @@ from crabka.broker.transactions.messages import (
     Event,
     InitProducer,
     MarkersWritten,
-    Persist,
-    ProducerIdentity,
+    ProducerAndEpoch,
     Resume,
     SendMarkers,
+    StoreSnapshot,
 )
 from crabka.broker.transactions.records import decode_transaction, transaction_pair
 from crabka.broker.transactions.shard import TRANSACTIONS_TOPIC, TransactionShard, replay_transactions
@@ -116,7 +116,7 @@ def test_at_the_time_of_the_capture_nothing_is_left_to_do(transactional_id: str)
 def test_open_transactions_are_aborted_when_their_time_is_over(transactional_id: str) -> None:
     transaction = loaded(transactional_id)
     (action,) = transaction.step(CheckTimeout(server_version=SERVER_VERSION), CAPTURED_MS + 900_000)
-    assert isinstance(action, Persist)
+    assert isinstance(action, StoreSnapshot)
     assert action.snapshot.state is TransactionState.PREPARE_ABORT
     assert any(isinstance(each, SendMarkers) for each in transaction.step(action.done, CAPTURED_MS + 900_000))
 
@@ -124,13 +124,13 @@ def test_open_transactions_are_aborted_when_their_time_is_over(transactional_id:
 @pytest.mark.parametrize("transactional_id", [each for each in IDS if not each.startswith("open")])
 def test_unused_ids_expire_a_week_later(transactional_id: str) -> None:
     (action,) = loaded(transactional_id).step(CheckExpiry(expiration_ms=EXPIRATION_MS), CAPTURED_MS + EXPIRATION_MS)
-    assert isinstance(action, Persist)
+    assert isinstance(action, StoreSnapshot)
     assert action.snapshot.state is TransactionState.DEAD
 
 
 def cause_of(before: TransactionSnapshot, after: TransactionSnapshot) -> Event:
     """Return the event that led from one snapshot to the next."""
-    producer = ProducerIdentity(before.producer_id, before.producer_epoch)
+    producer = ProducerAndEpoch(before.producer_id, before.producer_epoch)
     match after.state:
         case TransactionState.EMPTY:
             return InitProducer(reply=None, timeout_ms=after.timeout_ms, server_version=SERVER_VERSION)
@@ -168,7 +168,7 @@ def test_every_record_is_written_byte_for_byte(transactional_id: str) -> None:
         assert stored[1] is not None
         now_ms = stored[1].last_update_timestamp_ms
         (action,) = transaction.step(cause_of(transaction.current, stored[1]), now_ms)
-        assert isinstance(action, Persist)
+        assert isinstance(action, StoreSnapshot)
         assert transaction_pair(transactional_id, action.snapshot, SERVER_VERSION) == pair
         transaction.step(action.done, now_ms)
     assert len(pairs) >= 2

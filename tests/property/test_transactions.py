@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
@@ -18,7 +18,7 @@ from crabka.broker.transactions import transaction as core_module
 from crabka.broker.transactions.messages import (
     Action,
     AddPartitions,
-    Answer,
+    AnswerProducer,
     CheckExpiry,
     CheckTimeout,
     EndTransaction,
@@ -27,13 +27,13 @@ from crabka.broker.transactions.messages import (
     InitProducer,
     MarkersWritten,
     NeedProducerId,
-    Persist,
+    ProducerAndEpoch,
     ProducerAnswer,
-    ProducerIdentity,
     Reply,
     Resume,
     RetryCompletion,
     SendMarkers,
+    StoreSnapshot,
     failed,
 )
 from crabka.broker.transactions.state import ENDED, TransactionSnapshot, TransactionState
@@ -46,7 +46,7 @@ from crabka.protocol.error_codes import ErrorCode
 PLACES = (TopicPartition("t", 0), TopicPartition("t", 1))
 TIMEOUT_MS, EXPIRATION_MS = 1_000, 100_000
 CLIENTS = st.sampled_from("ab")
-NOBODY = ProducerIdentity(-1, -1)
+NOBODY = ProducerAndEpoch(-1, -1)
 # What becomes of the record of a request: mostly it is stored before anything else happens.
 FATES = st.sampled_from(["stored", "stored", "stored", "later", "failed"])
 
@@ -54,7 +54,7 @@ FATES = st.sampled_from(["stored", "stored", "stored", "later", "failed"])
 class Asked:
     """A request that waits for its answer."""
 
-    def __init__(self, client: str, identity: ProducerIdentity, event: str, *, commit: bool = False) -> None:
+    def __init__(self, client: str, identity: ProducerAndEpoch, event: str, *, commit: bool = False) -> None:
         self.client = client
         self.identity = identity
         self.event = event
@@ -75,7 +75,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self.log: list[tuple[TransactionSnapshot | None, int]] = []
         self.number = 0
         self.numbers = 0
-        self.persist: Persist | None = None
+        self.persist: StoreSnapshot | None = None
         self.markers: list[tuple[SendMarkers, int]] = []
         self.retries: list[MarkersWritten] = []
         self.clients = dict.fromkeys("ab", NOBODY)
@@ -101,9 +101,9 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def carry_out(self, action: Action) -> None:
         match action:
-            case Answer(reply, answer):
+            case AnswerProducer(reply, answer):
                 self.answer(reply, answer)
-            case Persist(snapshot):
+            case StoreSnapshot(snapshot):
                 assert self.persist is None
                 self.persist = action
                 self.note_number(snapshot, action.done.reply)
@@ -115,9 +115,13 @@ class TransactionMachine(RuleBasedStateMachine):
             case RetryCompletion(event):
                 self.retries.append(event)
             case Forget():
-                self.core = None
+                self.forget()
             case _:
                 pass
+
+    def forget(self) -> None:
+        # Whoever comes next gets an id that nobody had, even if it says that it was somebody.
+        self.core, self.fence = None, NOBODY
 
     def note_number(self, target: TransactionSnapshot, reply: Reply) -> None:
         assert self.core is not None
@@ -132,14 +136,14 @@ class TransactionMachine(RuleBasedStateMachine):
         if answer.error_code is not ErrorCode.none:
             return
         if asked.event == "init" and asked.identity == NOBODY:
-            self.fence = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+            self.fence = ProducerAndEpoch(answer.producer_id, answer.producer_epoch)
         else:
             assert asked.identity >= self.fence, f"{asked.event} of {asked.identity} succeeds after {self.fence}"
         if asked.event == "end":
             number = asked.number if asked.number >= 0 else self.number
             assert self.told.setdefault(number, asked.commit) is asked.commit
         if not self.lose_answers and (asked.event == "init" or (asked.event == "end" and self.version)):
-            self.clients[asked.client] = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+            self.clients[asked.client] = ProducerAndEpoch(answer.producer_id, answer.producer_epoch)
 
     # -- clients -------------------------------------------------------------------------------------------------
 
@@ -204,21 +208,20 @@ class TransactionMachine(RuleBasedStateMachine):
             self.write(persist)
         self.step(failed(persist.done, ErrorCode.coordinator_not_available))
 
-    def write(self, persist: Persist) -> None:
+    def write(self, persist: StoreSnapshot) -> None:
         is_dead = persist.snapshot.state is TransactionState.DEAD
         self.log.append((None if is_dead else persist.snapshot, self.next_number))
 
     @precondition(lambda self: self.markers)
-    @rule(index=st.integers(0, 9), times=st.integers(1, 2), reported=st.booleans())
-    def write_markers(self, index: int, times: int, reported: bool) -> None:
-        sent, number = self.markers[index % len(self.markers)]
-        commit = sent.snapshot.state is TransactionState.PREPARE_COMMIT
-        self.written.setdefault(number, set()).add(commit)
-        assert len(self.written[number]) == 1, f"transaction {number} is committed and aborted"
-        assert self.told.get(number, commit) is commit, f"transaction {number} ends otherwise than it was told"
-        if reported and self.core is not None:
-            for _ in range(times):
-                self.step(MarkersWritten(ProducerIdentity(sent.snapshot.producer_id, sent.snapshot.producer_epoch)))
+    @rule(count=st.integers(1, 9), times=st.integers(1, 2), reported=st.booleans())
+    def write_markers(self, count: int, times: int, reported: bool) -> None:
+        for sent, number in self.markers[:count]:
+            commit = sent.snapshot.state is TransactionState.PREPARE_COMMIT
+            self.written.setdefault(number, set()).add(commit)
+            assert len(self.written[number]) == 1, f"transaction {number} is committed and aborted"
+            assert self.told.get(number, commit) is commit, f"transaction {number} ends otherwise than it was told"
+            for _ in range(times if reported and self.core is not None else 0):
+                self.step(MarkersWritten(ProducerAndEpoch(sent.snapshot.producer_id, sent.snapshot.producer_epoch)))
 
     @precondition(lambda self: self.retries and self.core is not None)
     @rule()
@@ -230,8 +233,9 @@ class TransactionMachine(RuleBasedStateMachine):
         self.persist, self.retries = None, []
         self.markers = []
         last, self.number = self.log[-1] if self.log else (None, 0)
-        self.core = None
-        if last is not None:
+        if last is None:
+            self.forget()
+        else:
             self.core = Transaction("id", replace(last, last_producer_epoch=-1))
             self.step(Resume())
 
@@ -245,9 +249,6 @@ class TransactionMachine(RuleBasedStateMachine):
 
 
 EXAMPLES = settings(max_examples=150, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
-HUNT = settings(
-    EXAMPLES, max_examples=1000, database=None, derandomize=True, phases=(Phase.generate,), print_blob=False
-)
 
 
 def test_outcomes_are_atomic_and_fences_hold() -> None:
@@ -257,7 +258,7 @@ def test_outcomes_are_atomic_and_fences_hold() -> None:
 def forget_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant a bug: whoever knows the producer id may add partitions."""
 
-    def check(current: TransactionSnapshot, producer: ProducerIdentity) -> None:
+    def check(current: TransactionSnapshot, producer: ProducerAndEpoch) -> None:
         if current.producer_id != producer.producer_id:
             raise OperationError(ErrorCode.invalid_producer_id_mapping)
 
@@ -277,8 +278,34 @@ def send_before_storing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Transaction, "_persist", eager)
 
 
-@pytest.mark.parametrize("plant", [forget_epochs, send_before_storing])
-def test_planted_bugs_are_caught(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def zombie_adds(machine: TransactionMachine) -> None:
+    for client in "ab":
+        machine.init(client=client, goes_on=False, lost=False, fate="stored")
+    machine.add(client="a", count=1, fate="stored")
+
+
+def commit_fails_and_becomes_an_abort(machine: TransactionMachine) -> None:
+    machine.init(client="a", goes_on=False, lost=False, fate="stored")
+    machine.add(client="a", count=2, fate="stored")
+    machine.end(client="a", commit=True, lost=False, fate="failed")
+    machine.end(client="a", commit=False, lost=False, fate="stored")
+    machine.write_markers(count=9, times=1, reported=False)
+
+
+@pytest.mark.parametrize(
+    ("plant", "script"), [(forget_epochs, zombie_adds), (send_before_storing, commit_fails_and_becomes_an_abort)]
+)
+def test_planted_bugs_are_caught(
+    plant: Callable[[pytest.MonkeyPatch], None],
+    script: Callable[[TransactionMachine], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run() -> None:
+        machine = TransactionMachine()
+        machine.begin(epoch=3, version=2)
+        script(machine)
+
+    run()
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=r"succeeds after|committed and aborted|otherwise than it was told"):
-        run_state_machine_as_test(TransactionMachine, settings=HUNT)
+        run()

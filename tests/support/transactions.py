@@ -8,13 +8,13 @@ from typing import Any
 from crabka.broker.transactions.messages import (
     Action,
     AddPartitions,
-    Answer,
+    AnswerProducer,
     EndTransaction,
     Event,
     InitProducer,
-    Persist,
+    ProducerAndEpoch,
     ProducerAnswer,
-    ProducerIdentity,
+    StoreSnapshot,
     failed,
 )
 from crabka.broker.transactions.ports import TxnMarker
@@ -48,14 +48,14 @@ class SteppedTransaction:
         queue = self.core.step(event, self.now_ms)
         while queue:
             action = queue.pop(0)
-            if isinstance(action, Persist):
+            if isinstance(action, StoreSnapshot):
                 done = action.done
                 if self.fail_with is ErrorCode.none:
                     self.stored.append(action.snapshot)
                 else:
                     done = failed(done, self.fail_with)
                 queue += self.core.step(done, self.now_ms)
-            elif isinstance(action, Answer):
+            elif isinstance(action, AnswerProducer):
                 answers.append(action.answer)
             else:
                 self.others.append(action)
@@ -68,18 +68,18 @@ class SteppedTransaction:
         return found
 
     @property
-    def producer(self) -> ProducerIdentity:
+    def producer(self) -> ProducerAndEpoch:
         """The current producer."""
-        return ProducerIdentity(self.core.current.producer_id, self.core.current.producer_epoch)
+        return ProducerAndEpoch(self.core.current.producer_id, self.core.current.producer_epoch)
 
-    def init(self, expected: ProducerIdentity | None = None, *, server: int = 2, new_id: int | None = None) -> Any:
+    def init(self, expected: ProducerAndEpoch | None = None, *, server: int = 2, new_id: int | None = None) -> Any:
         """Init a producer; return the answer, None if the core asked for an id."""
         event = InitProducer(
             reply=None, timeout_ms=TIMEOUT_MS, expected=expected, server_version=server, new_producer_id=new_id
         )
         return next(iter(self.step(event)), None)
 
-    def add(self, *places: TopicPartition, producer: ProducerIdentity | None = None, client: int = 2) -> ErrorCode:
+    def add(self, *places: TopicPartition, producer: ProducerAndEpoch | None = None, client: int = 2) -> ErrorCode:
         """Add partitions."""
         who = producer or self.producer
         (answer,) = self.step(AddPartitions(reply=None, producer=who, partitions=places, client_version=client))
@@ -89,7 +89,7 @@ class SteppedTransaction:
         self,
         *,
         commit: bool = True,
-        producer: ProducerIdentity | None = None,
+        producer: ProducerAndEpoch | None = None,
         client: int = 2,
         new_id: int | None = None,
     ) -> Any:

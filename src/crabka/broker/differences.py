@@ -25,17 +25,17 @@ DIFFERENCES: tuple[Difference, ...] = (
         "than `producer` and with `crabka.validate.records=true`",
     ),
     Difference(
-        "InitProducerId with a transactional id",
-        "starts or fences a transactional producer",
-        "COORDINATOR_NOT_AVAILABLE: there is no transaction coordinator",
+        "ListTransactions with a pattern",
+        "takes any pattern in RE2 syntax",
+        "INVALID_REGULAR_EXPRESSION for patterns over 256 characters and for repeated groups such as `(ab)*`",
     ),
     Difference(
-        "FindCoordinator for a transaction or a share group",
+        "FindCoordinator for a share group",
         "names the coordinator",
         "COORDINATOR_NOT_AVAILABLE: there is none",
     ),
     Difference(
-        "FindCoordinator when `__consumer_offsets` does not exist",
+        "FindCoordinator when `__consumer_offsets` or `__transaction_state` does not exist",
         "begins to create it and answers COORDINATOR_NOT_AVAILABLE",
         "creates it and answers with the coordinator",
     ),

@@ -14,7 +14,6 @@ TRANSACTIONS_KEYS = (
         900_000,
         "The longest timeout that a producer may ask for.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "transactional.id.expiration.ms",
@@ -22,7 +21,6 @@ TRANSACTIONS_KEYS = (
         604_800_000,
         "How long an unused transactional id is remembered.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "transaction.state.log.num.partitions",
@@ -58,7 +56,6 @@ TRANSACTIONS_KEYS = (
         5_242_880,
         "How many bytes are read at once while transactions are loaded.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
@@ -66,7 +63,6 @@ TRANSACTIONS_KEYS = (
         10_000,
         "How often transactions over their timeout are looked for.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
@@ -74,7 +70,6 @@ TRANSACTIONS_KEYS = (
         3_600_000,
         "How often expired transactional ids are looked for.",
         at_least(1),
-        effect="none",
     ),
     boolean(
         "transaction.partition.verification.enable",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.transactions.messages import ProducerIdentity
+from crabka.broker.transactions.messages import ProducerAndEpoch
 from crabka.broker.transactions.state import EPOCH_BUMP_VERSION
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
@@ -25,7 +25,7 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     body = request.body
     answer = await context.transactions.end(
         body.transactional_id,
-        ProducerIdentity(body.producer_id, body.producer_epoch),
+        ProducerAndEpoch(body.producer_id, body.producer_epoch),
         commit=body.committed,
         client_version=EPOCH_BUMP_VERSION if request.version >= FIRST_VERSION_WITH_EPOCH_BUMP else 0,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.transactions.messages import ProducerAnswer, ProducerIdentity
+from crabka.broker.transactions.messages import ProducerAndEpoch, ProducerAnswer
 from crabka.broker.transactions.state import NO_ID, NO_PRODUCER_EPOCH
 from crabka.errors import OperationError
 from crabka.protocol.apis import response_types
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext, Request
 
 FIRST_VERSION_WITH_FENCED = 4
-_NOBODY = ProducerIdentity(NO_ID, NO_PRODUCER_EPOCH)
+_NOBODY = ProducerAndEpoch(NO_ID, NO_PRODUCER_EPOCH)
 
 
 async def handle(context: BrokerContext, request: Request) -> Any:
@@ -35,7 +35,7 @@ async def handle(context: BrokerContext, request: Request) -> Any:
 
 
 async def _init(context: BrokerContext, body: Any) -> ProducerAnswer:
-    expected = ProducerIdentity(getattr(body, "producer_id", NO_ID), getattr(body, "producer_epoch", NO_PRODUCER_EPOCH))
+    expected = ProducerAndEpoch(getattr(body, "producer_id", NO_ID), getattr(body, "producer_epoch", NO_PRODUCER_EPOCH))
     if expected != _NOBODY and (expected.producer_id == NO_ID or expected.producer_epoch == NO_PRODUCER_EPOCH):
         raise OperationError(ErrorCode.invalid_request)
     if body.transactional_id is None:

@@ -17,7 +17,7 @@ from crabka.broker.transactions.markers import RETRY_PAUSE_MS, MarkerDelivery
 from crabka.broker.transactions.messages import (
     Action,
     AddPartitions,
-    Answer,
+    AnswerProducer,
     CheckExpiry,
     CheckTimeout,
     EndTransaction,
@@ -27,13 +27,13 @@ from crabka.broker.transactions.messages import (
     MarkersWritten,
     NeedProducerId,
     NeedsId,
-    Persist,
+    ProducerAndEpoch,
     ProducerAnswer,
-    ProducerIdentity,
     Resume,
     RetryCompletion,
     SendMarkers,
     StateChanged,
+    StoreSnapshot,
     failed,
 )
 from crabka.broker.transactions.ports import MarkerWriter, TxnMarker
@@ -163,7 +163,7 @@ class TransactionCoordinator:
     # -- requests ------------------------------------------------------------------------------------------------
 
     async def init_producer(
-        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None
+        self, transactional_id: str, timeout_ms: int, expected: ProducerAndEpoch | None
     ) -> ProducerAnswer:
         """Give a transactional id a producer that fences all earlier ones."""
         try:
@@ -199,7 +199,7 @@ class TransactionCoordinator:
         `client_version` is the transaction version of the client that writes; those that name their partitions
         themselves have 0.
         """
-        producer = ProducerIdentity(producer_id, producer_epoch)
+        producer = ProducerAndEpoch(producer_id, producer_epoch)
         try:
             hosted, transaction = self.find(transactional_id)
             if transaction is None:
@@ -218,7 +218,7 @@ class TransactionCoordinator:
         return dict.fromkeys(partitions, answer.error_code)
 
     async def end(
-        self, transactional_id: str, producer: ProducerIdentity, *, commit: bool, client_version: int
+        self, transactional_id: str, producer: ProducerAndEpoch, *, commit: bool, client_version: int
     ) -> ProducerAnswer:
         """Commit or abort; answered when the outcome is in the log and cannot change any more."""
         try:
@@ -250,10 +250,10 @@ class TransactionCoordinator:
         """Forget ids that nobody has used for long."""
         event = CheckExpiry(expiration_ms=self._config().transactional_id_expiration_ms)
         for hosted in self.shards:
-            due: list[tuple[Transaction, Persist]] = []
+            due: list[tuple[Transaction, StoreSnapshot]] = []
             for transaction in list(hosted.shard.transactions.values()) if hosted.is_active else ():
                 actions = transaction.step(event, self._now_ms())
-                due += [(transaction, action) for action in actions if isinstance(action, Persist)]
+                due += [(transaction, action) for action in actions if isinstance(action, StoreSnapshot)]
             for start in range(0, len(due), EXPIRED_PER_BATCH):
                 self._persist(hosted, due[start : start + EXPIRED_PER_BATCH])
             await asyncio.sleep(0)
@@ -272,9 +272,9 @@ class TransactionCoordinator:
     def _carry_out(self, hosted: Hosted, transaction: Transaction, actions: list[Action]) -> None:
         for action in actions:
             match action:
-                case Answer(reply, answer):
+                case AnswerProducer(reply, answer):
                     reply.resolve(answer)
-                case Persist():
+                case StoreSnapshot():
                     self._persist(hosted, [(transaction, action)])
                 case NeedProducerId(event):
                     self._spawn(self._with_producer_id(hosted, transaction, event))
@@ -287,7 +287,7 @@ class TransactionCoordinator:
                 case StateChanged(old, new):
                     log.debug("Transactional id %r: %s -> %s", transaction.transactional_id, old.state, new.state)
 
-    def _persist(self, hosted: Hosted, changes: list[tuple[Transaction, Persist]]) -> None:
+    def _persist(self, hosted: Hosted, changes: list[tuple[Transaction, StoreSnapshot]]) -> None:
         version = self._server_version()
 
         def done(error_code: ErrorCode) -> None:
@@ -328,7 +328,7 @@ class TransactionCoordinator:
             self._step(
                 hosted,
                 transaction,
-                MarkersWritten(ProducerIdentity(snapshot.producer_id, snapshot.producer_epoch)),
+                MarkersWritten(ProducerAndEpoch(snapshot.producer_id, snapshot.producer_epoch)),
             )
 
     async def _retry(self, hosted: Hosted, transaction: Transaction, event: MarkersWritten) -> None:

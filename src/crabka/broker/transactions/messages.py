@@ -1,8 +1,8 @@
 """What goes into the core of a transaction and what comes out of it: events, actions and answers.
 
 A reply is an opaque token of the shell: it comes in with an event and goes out with its answer. An answer that
-depends on a record waits in `Persist`: the shell appends the record and then steps the core with the `done` event,
-which says whether that worked.
+depends on a record waits in `StoreSnapshot`: the shell appends the record and then steps the core with the `done`
+event, which says whether that worked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Reply: TypeAlias = Any
 
 
-class ProducerIdentity(NamedTuple):
+class ProducerAndEpoch(NamedTuple):
     """A producer as it knows itself."""
 
     producer_id: int
@@ -41,7 +41,7 @@ class InitProducer:
 
     reply: Reply
     timeout_ms: int
-    expected: ProducerIdentity | None = None
+    expected: ProducerAndEpoch | None = None
     # The transaction version of the cluster: by its rules a transaction of an earlier producer is aborted.
     server_version: int
     # Given when the core asked for it.
@@ -53,7 +53,7 @@ class AddPartitions:
     """A producer is about to write to partitions."""
 
     reply: Reply
-    producer: ProducerIdentity
+    producer: ProducerAndEpoch
     partitions: tuple[TopicPartition, ...]
     client_version: int
 
@@ -63,7 +63,7 @@ class EndTransaction:
     """A producer commits or aborts."""
 
     reply: Reply
-    producer: ProducerIdentity
+    producer: ProducerAndEpoch
     commit: bool
     client_version: int
     new_producer_id: int | None = None
@@ -93,7 +93,7 @@ class Resume:
 class MarkersWritten:
     """All partitions know how the transaction of this producer ended."""
 
-    producer: ProducerIdentity
+    producer: ProducerAndEpoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ def failed(done: TransitionStored, error_code: ErrorCode) -> TransitionStored:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerProducer:
     """Tell whoever holds the reply."""
 
     reply: Reply
@@ -125,7 +125,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Persist:
+class StoreSnapshot:
     """Append the snapshot, or a tombstone if it is dead, then step with `done`."""
 
     snapshot: TransactionSnapshot
@@ -166,4 +166,6 @@ class StateChanged:
     new: TransactionSnapshot
 
 
-Action: TypeAlias = Answer | Persist | NeedProducerId | SendMarkers | RetryCompletion | Forget | StateChanged
+Action: TypeAlias = (
+    AnswerProducer | StoreSnapshot | NeedProducerId | SendMarkers | RetryCompletion | Forget | StateChanged
+)

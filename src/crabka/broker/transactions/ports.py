@@ -34,11 +34,3 @@ class MarkerWriter(Protocol):
     async def write(self, markers: Sequence[TxnMarker]) -> list[dict[TopicPartition, ErrorCode]]:
         """Write markers and return, for each of them, what became of it in every one of its partitions."""
         ...
-
-
-class NoMarkerWriter:
-    """Refuses all markers with an error that is tried again: transactions stay as they are until somebody writes."""
-
-    async def write(self, markers: Sequence[TxnMarker]) -> list[dict[TopicPartition, ErrorCode]]:
-        """Refuse."""
-        return [dict.fromkeys(marker.partitions, ErrorCode.not_leader_or_follower) for marker in markers]

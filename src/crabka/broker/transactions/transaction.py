@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 from crabka.broker.transactions.messages import (
     Action,
     AddPartitions,
-    Answer,
+    AnswerProducer,
     CheckExpiry,
     CheckTimeout,
     EndTransaction,
@@ -22,14 +22,14 @@ from crabka.broker.transactions.messages import (
     MarkersWritten,
     NeedProducerId,
     NeedsId,
-    Persist,
+    ProducerAndEpoch,
     ProducerAnswer,
-    ProducerIdentity,
     Reply,
     Resume,
     RetryCompletion,
     SendMarkers,
     StateChanged,
+    StoreSnapshot,
     TransitionStored,
 )
 from crabka.broker.transactions.state import ENDED, EPOCH_BUMP_VERSION, TransactionSnapshot, TransactionState
@@ -72,7 +72,7 @@ class Transaction:
         """Return whether a change is under way."""
         return self.pending is not None or self.current.is_ending
 
-    def verify(self, producer: ProducerIdentity, partitions: Collection[TopicPartition]) -> dict[TopicPartition, bool]:
+    def verify(self, producer: ProducerAndEpoch, partitions: Collection[TopicPartition]) -> dict[TopicPartition, bool]:
         """Return which partitions belong to the open transaction. Raises OperationError (KIP-890 part 1)."""
         check_producer(self.current, producer)
         if self.current.is_ending:
@@ -110,7 +110,7 @@ class Transaction:
                 return self._init_producer(event, now_ms)
             return self._end(event, now_ms)
         except OperationError as error:
-            return [Answer(event.reply, ProducerAnswer(error.error_code))]
+            return [AnswerProducer(event.reply, ProducerAnswer(error.error_code))]
 
     def _init_producer(self, event: InitProducer, now_ms: int) -> list[Action]:
         self._require_idle()
@@ -128,9 +128,9 @@ class Transaction:
             self._require_idle()
             check_producer(self.current, event.producer)
         except OperationError as error:
-            return [Answer(event.reply, ProducerAnswer(error.error_code))]
+            return [AnswerProducer(event.reply, ProducerAnswer(error.error_code))]
         if has_partitions(self.current, event.partitions):
-            return [Answer(event.reply, _DONE)]
+            return [AnswerProducer(event.reply, _DONE)]
         return self._persist(with_partitions(self.current, event, now_ms), event.reply, _DONE)
 
     def _end(self, event: EndTransaction, now_ms: int) -> list[Action]:
@@ -141,7 +141,7 @@ class Transaction:
         target = ended_by_client(self.current, event, now_ms)
         if target is None:
             told = self.current
-            return [Answer(event.reply, ProducerAnswer(ErrorCode.none, told.producer_id, told.producer_epoch))]
+            return [AnswerProducer(event.reply, ProducerAnswer(ErrorCode.none, told.producer_id, told.producer_epoch))]
         told = completed(target, now_ms)
         answer = ProducerAnswer(ErrorCode.none, told.producer_id, told.producer_epoch)
         return self._persist(target, event.reply, answer)
@@ -167,7 +167,7 @@ class Transaction:
             return []
         return self._persist(current.follow(_S.DEAD))
 
-    def _markers_written(self, producer: ProducerIdentity, now_ms: int) -> list[Action]:
+    def _markers_written(self, producer: ProducerAndEpoch, now_ms: int) -> list[Action]:
         current = self.current
         is_current = producer == (current.producer_id, current.producer_epoch)
         if not (current.is_ending and is_current) or self.pending is not None:
@@ -181,7 +181,7 @@ class Transaction:
         self, target: TransactionSnapshot, reply: Reply = None, answer: ProducerAnswer | None = None
     ) -> list[Action]:
         self.pending = target
-        return [Persist(target, TransitionStored(target=target, reply=reply, answer=answer))]
+        return [StoreSnapshot(target, TransitionStored(target=target, reply=reply, answer=answer))]
 
     def _stored(self, event: TransitionStored, now_ms: int) -> list[Action]:
         require(self.pending is event.target, f"{self.transactional_id}: a change was stored that nobody waits for")
@@ -191,7 +191,7 @@ class Transaction:
         old, self.current = self.current, event.target
         actions: list[Action] = [StateChanged(old, self.current)]
         if event.answer is not None:
-            actions.append(Answer(event.reply, event.answer))
+            actions.append(AnswerProducer(event.reply, event.answer))
         if self.current.state is _S.DEAD:
             actions.append(Forget())
         return actions + self._finish_end(now_ms)
@@ -206,8 +206,8 @@ class Transaction:
 
     def _not_stored(self, event: TransitionStored) -> list[Action]:
         if event.answer is not None:
-            return [Answer(event.reply, ProducerAnswer(event.error_code))]
+            return [AnswerProducer(event.reply, ProducerAnswer(event.error_code))]
         if self.current.is_ending:
-            producer = ProducerIdentity(self.current.producer_id, self.current.producer_epoch)
+            producer = ProducerAndEpoch(self.current.producer_id, self.current.producer_epoch)
             return [RetryCompletion(MarkersWritten(producer))]
         return []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from crabka.broker.transactions.messages import AddPartitions, EndTransaction, InitProducer, ProducerIdentity
+from crabka.broker.transactions.messages import AddPartitions, EndTransaction, InitProducer, ProducerAndEpoch
 from crabka.broker.transactions.state import (
     ENDED,
     EPOCH_BUMP_VERSION,
@@ -43,7 +43,7 @@ def new_snapshot(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionS
 # -- InitProducerId ----------------------------------------------------------------------------------------------
 
 
-def check_expected(current: TransactionSnapshot, expected: ProducerIdentity | None) -> None:
+def check_expected(current: TransactionSnapshot, expected: ProducerAndEpoch | None) -> None:
     """Refuse a producer that says it was one which this id does not know (any more)."""
     if expected is None or current.producer_epoch == NO_PRODUCER_EPOCH:
         return
@@ -87,7 +87,7 @@ def with_next_epoch(current: TransactionSnapshot, event: InitProducer, now_ms: i
 # -- partitions --------------------------------------------------------------------------------------------------
 
 
-def check_producer(current: TransactionSnapshot, producer: ProducerIdentity) -> None:
+def check_producer(current: TransactionSnapshot, producer: ProducerAndEpoch) -> None:
     """Refuse all producers but the current one."""
     if current.producer_id != producer.producer_id:
         raise OperationError(ErrorCode.invalid_producer_id_mapping)

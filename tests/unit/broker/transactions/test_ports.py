@@ -1,15 +1,12 @@
-"""The port of markers."""
-
 from __future__ import annotations
 
-import asyncio
+from typing import get_type_hints
 
-from crabka.broker.transactions.ports import NoMarkerWriter, TxnMarker
-from crabka.ids import TopicPartition
-from crabka.protocol.error_codes import ErrorCode
+from crabka.broker.transactions import ports
+from crabka.broker.txn_markers import LocalMarkerWriter
 
 
-def test_without_a_writer_markers_are_to_be_sent_again() -> None:
-    place = TopicPartition("t", 0)
-    marker = TxnMarker(1, 2, 3, True, (place,), transaction_version=2)
-    assert asyncio.run(NoMarkerWriter().write([marker])) == [{place: ErrorCode.not_leader_or_follower}]
+def test_the_writer_of_a_node_has_the_shape_of_the_port() -> None:
+    names = {**vars(ports), "Sequence": list, "TopicPartition": tuple}
+    wanted = get_type_hints(ports.MarkerWriter.write, names)
+    assert list(get_type_hints(LocalMarkerWriter.write, names)) == list(wanted) == ["markers", "return"]

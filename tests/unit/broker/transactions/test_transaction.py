@@ -9,8 +9,8 @@ from crabka.broker.transactions.messages import (
     CheckTimeout,
     Forget,
     MarkersWritten,
+    ProducerAndEpoch,
     ProducerAnswer,
-    ProducerIdentity,
     Resume,
     RetryCompletion,
     SendMarkers,
@@ -97,12 +97,12 @@ def test_what_has_not_begun_cannot_be_committed() -> None:
 @pytest.mark.parametrize(
     ("producer", "code"),
     [
-        (ProducerIdentity(8, 0), ErrorCode.invalid_producer_id_mapping),
-        (ProducerIdentity(7, 1), ErrorCode.producer_fenced),
-        (ProducerIdentity(7, -1), ErrorCode.producer_fenced),
+        (ProducerAndEpoch(8, 0), ErrorCode.invalid_producer_id_mapping),
+        (ProducerAndEpoch(7, 1), ErrorCode.producer_fenced),
+        (ProducerAndEpoch(7, -1), ErrorCode.producer_fenced),
     ],
 )
-def test_other_producers_are_refused(client: int, producer: ProducerIdentity, code: ErrorCode) -> None:
+def test_other_producers_are_refused(client: int, producer: ProducerAndEpoch, code: ErrorCode) -> None:
     stepped = begun()
     assert stepped.add(T1, producer=producer, client=client) is code
     assert stepped.end(producer=producer, client=client).error_code is code

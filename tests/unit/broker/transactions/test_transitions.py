@@ -10,8 +10,8 @@ from crabka.broker.transactions.messages import (
     InitProducer,
     MarkersWritten,
     NeedProducerId,
+    ProducerAndEpoch,
     ProducerAnswer,
-    ProducerIdentity,
 )
 from crabka.broker.transactions.state import TransactionState
 from crabka.broker.transactions.transitions import fenced, new_snapshot
@@ -34,28 +34,28 @@ def test_the_first_producer_gets_epoch_zero_and_each_further_one_the_next() -> N
 def test_a_producer_that_goes_on_gets_the_next_epoch_and_the_same_one_when_it_asks_again() -> None:
     stepped = at_epoch(3)
     for _ in range(2):
-        assert stepped.init(ProducerIdentity(7, 3)) == ProducerAnswer(ErrorCode.none, 7, 4)
+        assert stepped.init(ProducerAndEpoch(7, 3)) == ProducerAnswer(ErrorCode.none, 7, 4)
 
 
-@pytest.mark.parametrize("expected", [ProducerIdentity(7, 2), ProducerIdentity(8, 3), ProducerIdentity(7, 4)])
-def test_a_producer_that_was_overtaken_cannot_go_on(expected: ProducerIdentity) -> None:
+@pytest.mark.parametrize("expected", [ProducerAndEpoch(7, 2), ProducerAndEpoch(8, 3), ProducerAndEpoch(7, 4)])
+def test_a_producer_that_was_overtaken_cannot_go_on(expected: ProducerAndEpoch) -> None:
     assert at_epoch(3).init(expected).error_code is ErrorCode.producer_fenced
 
 
 def test_after_a_new_producer_the_old_one_cannot_repeat_its_request() -> None:
     stepped = at_epoch(3)
-    stepped.init(ProducerIdentity(7, 3))
+    stepped.init(ProducerAndEpoch(7, 3))
     stepped.init()
-    assert stepped.init(ProducerIdentity(7, 3)).error_code is ErrorCode.producer_fenced
+    assert stepped.init(ProducerAndEpoch(7, 3)).error_code is ErrorCode.producer_fenced
 
 
 def test_a_used_up_id_is_replaced_and_its_producer_may_ask_again() -> None:
     stepped = at_epoch(LAST)
-    assert stepped.init(ProducerIdentity(7, LAST)) is None
+    assert stepped.init(ProducerAndEpoch(7, LAST)) is None
     (asked,) = stepped.took(NeedProducerId)
     assert isinstance(asked.event, InitProducer)
-    assert stepped.init(ProducerIdentity(7, LAST), new_id=8) == ProducerAnswer(ErrorCode.none, 8, 0)
-    assert stepped.init(ProducerIdentity(7, LAST)) == ProducerAnswer(ErrorCode.none, 8, 0)
+    assert stepped.init(ProducerAndEpoch(7, LAST), new_id=8) == ProducerAnswer(ErrorCode.none, 8, 0)
+    assert stepped.init(ProducerAndEpoch(7, LAST)) == ProducerAnswer(ErrorCode.none, 8, 0)
 
 
 def test_an_end_with_version_2_raises_the_epoch_of_the_markers() -> None:
