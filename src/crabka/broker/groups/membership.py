@@ -276,6 +276,12 @@ class Membership:
             self.enter(GroupState.EMPTY, now_ms)
         self.subscribed = self._compute_subscribed()
 
+    def settle(self, protocol: str, state: GroupState) -> None:
+        """Take over members with a protocol as they are, without a rebalance."""
+        self.protocol = protocol
+        self.state = self.previous_state = state
+        self.subscribed = self._compute_subscribed()
+
     def _compute_subscribed(self) -> frozenset[str] | None:
         if not self.uses_consumer_protocol:
             return None

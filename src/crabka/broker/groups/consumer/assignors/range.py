@@ -1,0 +1,35 @@
+"""The assignor `range`: of every topic a member gets one run of partitions.
+
+Members of the same subscription get the same numbers of every topic that has as many partitions, so that topics can
+be joined by partition. Static members come first, by their instance, so that they keep their runs over a restart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import uuid
+
+    from crabka.broker.groups.consumer.assignors.spec import AssignmentSpec, Partitions
+
+
+def assign(spec: AssignmentSpec) -> dict[str, Partitions]:
+    """Return what every member is to have."""
+    ordered = sorted(
+        spec.members.items(), key=lambda item: (item[1].instance_id is None, item[1].instance_id or item[0])
+    )
+    subscribers: dict[uuid.UUID, list[str]] = {}
+    for member_id, member in ordered:
+        for topic_id in member.topics:
+            subscribers.setdefault(topic_id, []).append(member_id)
+    shares: dict[str, dict[uuid.UUID, frozenset[int]]] = {member_id: {} for member_id in spec.members}
+    for topic_id, member_ids in subscribers.items():
+        quota, extra = divmod(spec.partition_counts[topic_id], len(member_ids))
+        start = 0
+        for position, member_id in enumerate(member_ids):
+            end = start + quota + (position < extra)
+            if end > start:
+                shares[member_id][topic_id] = frozenset(range(start, end))
+            start = end
+    return dict(shares)

@@ -1,0 +1,126 @@
+"""Groups that move between the classic and the consumer protocol while they live; their offsets stay (KIP-848)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.consumer.embedded import (
+    decode_assignment_untrusted,
+    decode_subscription_untrusted,
+    encode_assignment,
+)
+from crabka.broker.groups.consumer.member import ClassicMetadata, CurrentAssignment, MemberMetadata
+from crabka.broker.groups.consumer.records import (
+    CurrentRecord,
+    GroupEpochRecord,
+    MemberRecord,
+    TargetEpochRecord,
+    TargetRecord,
+)
+from crabka.broker.groups.member import ClassicMember
+from crabka.broker.groups.membership import CONSUMER_PROTOCOL_TYPE, ClassicSettings, GroupState
+from crabka.errors import OperationError, WireError
+from crabka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from crabka.broker.groups.consumer.assignors.spec import Partitions
+    from crabka.broker.groups.consumer.catalog import TopicCatalog
+    from crabka.broker.groups.consumer.records import ConsumerRecord
+    from crabka.broker.groups.consumer.settings import ConsumerSettings
+    from crabka.broker.groups.consumer.state import ConsumerGroupData
+
+
+def check_upgrade(group: ClassicGroup, settings: ConsumerSettings) -> None:
+    """Raise OperationError if a classic group with members cannot become a consumer group."""
+    if not settings.migration_policy.allows_upgrade:
+        reason = "the online upgrade is disabled"
+    elif not group.uses_consumer_protocol:
+        reason = "its members do not use the consumer embedded protocol"
+    elif len(group.members) > settings.max_size:
+        reason = "it has more members than a consumer group may have"
+    else:
+        return
+    message = f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}."
+    raise OperationError(ErrorCode.group_id_not_found, message)
+
+
+def upgrade_records(group: ClassicGroup, catalog: TopicCatalog) -> list[ConsumerRecord]:
+    """Return the records that make a classic group a consumer group, with what its members have.
+
+    Raises OperationError: GROUP_ID_NOT_FOUND if what a member told cannot be read.
+    """
+    try:
+        members = [_Upgraded(member, group, catalog) for member in group.members.values()]
+    except WireError as error:
+        message = f"Cannot upgrade classic group {group.group_id}: its embedded consumer protocol is malformed."
+        raise OperationError(ErrorCode.group_id_not_found, message) from error
+    return list(_upgrade_records(group, members))
+
+
+class _Upgraded:
+    """A classic member as a member of a consumer group."""
+
+    def __init__(self, member: ClassicMember, group: ClassicGroup, catalog: TopicCatalog) -> None:
+        protocol = group.protocol or member.protocols[0][0]
+        subscription = decode_subscription_untrusted(member.metadata(protocol))
+        self.member_id = member.member_id
+        self.partitions: Partitions = decode_assignment_untrusted(member.assignment, catalog)
+        self.metadata = MemberMetadata(
+            member.instance_id,
+            subscription.rack_id,
+            member.client_id,
+            member.client_host,
+            tuple(sorted(set(subscription.topics))),
+            "",
+            member.rebalance_timeout_ms,
+            None,
+            ClassicMetadata(member.session_timeout_ms, member.protocols),
+        )
+
+
+def _upgrade_records(group: ClassicGroup, members: list[_Upgraded]) -> Iterator[ConsumerRecord]:
+    group_id, epoch = group.group_id, group.generation
+    for member in members:
+        yield MemberRecord(group_id, member.member_id, member.metadata)
+    yield GroupEpochRecord(group_id, epoch)
+    for member in members:
+        yield TargetRecord(group_id, member.member_id, member.partitions)
+    yield TargetEpochRecord(group_id, epoch)
+    for member in members:
+        assigned = {topic_id: dict.fromkeys(numbers, epoch) for topic_id, numbers in member.partitions.items()}
+        yield CurrentRecord(group_id, member.member_id, CurrentAssignment(epoch, epoch, assigned=assigned))
+
+
+def downgraded_group(
+    group_id: str, data: ConsumerGroupData, leaving: Collection[str], catalog: TopicCatalog, now_ms: int
+) -> ClassicGroup:
+    """Return the classic group of the members that stay, each with its part of the target assignment.
+
+    All that stay have to speak the classic protocol. The caller gives the group its settings.
+    """
+    group = ClassicGroup(group_id, ClassicSettings(), now_ms)
+    group.generation = data.epoch
+    for member_id, member in data.members.items():
+        classic = member.metadata.classic
+        if member_id in leaving or classic is None:
+            continue
+        metadata = member.metadata
+        joined = ClassicMember(
+            member_id,
+            metadata.instance_id,
+            client_id=metadata.client_id,
+            client_host=metadata.client_host,
+            protocols=classic.protocols,
+        )
+        joined.session_timeout_ms = classic.session_timeout_ms
+        joined.rebalance_timeout_ms = metadata.rebalance_timeout_ms
+        group.add(joined, CONSUMER_PROTOCOL_TYPE)
+        group.set_member_deadline(joined, now_ms + joined.session_timeout_ms)
+    group.settle(group.select_protocol(), GroupState.STABLE)
+    for joined in group.members.values():
+        version = decode_subscription_untrusted(joined.metadata(group.protocol)).version
+        joined.assignment = encode_assignment(data.target_of(joined.member_id), catalog, version)
+    return group

@@ -1,0 +1,80 @@
+"""Groups that move between the protocols."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.consumer.embedded import encode_assignment
+from crabka.broker.groups.consumer.messages import ConsumerHeartbeat
+from crabka.broker.groups.consumer.migration import check_upgrade, downgraded_group, upgrade_records
+from crabka.broker.groups.consumer.settings import ConsumerSettings, MigrationPolicy
+from crabka.broker.groups.consumer.state import ConsumerGroupData
+from crabka.broker.groups.member import ClassicMember
+from crabka.broker.groups.membership import ClassicSettings, GroupState
+from crabka.broker.groups.records import group_key
+from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.consumer_groups import ConsumerCore, catalog_of, embedded_subscription, topic_id
+
+T = topic_id(0)
+ALL = {T: frozenset(range(4))}
+
+
+def classic(metadata: bytes = embedded_subscription("t")) -> ClassicGroup:
+    group = ClassicGroup("g", ClassicSettings(), 0)
+    member = ClassicMember("old", None, client_id="c", client_host="/h", protocols=(("range", metadata),))
+    member.assignment = encode_assignment(ALL, catalog_of(t=4), 1)
+    group.add(member, "consumer")
+    group.settle("range", GroupState.STABLE)
+    group.generation = 7
+    return group
+
+
+def test_members_keep_what_they_have_and_come_back_with_it() -> None:
+    data, catalog = ConsumerGroupData(), catalog_of(t=4)
+    for record in upgrade_records(classic(), catalog):
+        data.apply(record)
+    member = data.members["old"]
+    assert (data.epoch, data.assignment_epoch, member.current.epoch) == (7, 7, 7)
+    assert member.uses_classic_protocol
+    assert data.target == {"old": ALL}
+    assert not data.is_free(T, 0)
+    back = downgraded_group("g", data, (), catalog, 5)
+    assert back.snapshot(back.assignments()) == classic().snapshot(classic().assignments())._replace(
+        state_timestamp_ms=5
+    )
+
+
+def test_an_upgrade_is_stored_with_the_first_report() -> None:
+    core = ConsumerCore()
+    core.group.upgrade(classic())
+    report = ConsumerHeartbeat(
+        reply=1, member_id="m", member_epoch=0, topic_names=("t",), rebalance_timeout_ms=1, owned={}
+    )
+    core.step(report)
+    assert core.log[0] == (group_key("g"), None)
+    assert core.group.data.epoch == 8
+    assert set(core.group.data.members) == {"old", "m"}
+    assert core.answers[1].assignment == {}
+
+
+@pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
+def test_a_policy_may_forbid_the_upgrade(policy: MigrationPolicy) -> None:
+    with pytest.raises(OperationError) as refused:
+        check_upgrade(classic(), ConsumerSettings(migration_policy=policy))
+    assert refused.value.error_code is ErrorCode.group_id_not_found
+    check_upgrade(classic(), ConsumerSettings())
+
+
+def test_groups_that_cannot_be_read_or_are_too_large_stay_classic() -> None:
+    with pytest.raises(OperationError):
+        upgrade_records(classic(b""), catalog_of(t=4))
+    with pytest.raises(OperationError):
+        check_upgrade(classic(), dataclasses.replace(ConsumerSettings(), max_size=0))
+    connect = classic()
+    connect.protocol_type = "connect"
+    with pytest.raises(OperationError):
+        check_upgrade(connect, ConsumerSettings())
