@@ -12,6 +12,7 @@ import pytest
 from crabka.broker.coordinators.loader import replay_log
 from crabka.broker.coordinators.shards import partition_for
 from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.broker.groups.membership import ClassicSettings
 from crabka.broker.groups.opaque import OpaqueGroup
 from crabka.broker.groups.replay import replay_batch
@@ -79,6 +80,11 @@ def test_state_and_type_are_kafkas(group_id: str) -> None:
     if told["type"] == "Classic":
         assert isinstance(group, ClassicGroup)
         assert (group.state.value, group.protocol_type or "") == (told["state"], told["protocol"])
+    elif told["type"] == "Consumer":
+        assert isinstance(group, ConsumerGroup)
+        assert (group.state.value, group.exists) == (told["state"], True)
+        # The member came in epoch 2 and its leaving began epoch 3, without topics.
+        assert (group.data.epoch, group.data.assignment_epoch, group.data.metadata_hash) == (3, 2, 0)
     else:
         assert isinstance(group, OpaqueGroup)
         assert (group.group_type.value, group.exists) == (told["type"].lower(), True)
@@ -98,7 +104,7 @@ def test_offsets_are_kafkas(group_id: str) -> None:
     assert found == expected()[group_id]["offsets"]
 
 
-@pytest.mark.parametrize("group_id", ["group-classic", "group-simple", "group-txn"])
+@pytest.mark.parametrize("group_id", ["group-classic", "group-consumer", "group-simple", "group-txn"])
 def test_offsets_expire_a_week_later_and_not_before(group_id: str) -> None:
     shard = _shard_of(group_id)
     assert shard.expired(group_id, CAPTURED_MS, RETENTION_MS) == ([], False)

@@ -40,10 +40,19 @@ DIFFERENCES: tuple[Difference, ...] = (
         "creates it and answers with the coordinator",
     ),
     Difference(
-        "Consumer, share and streams groups found in a directory of Kafka",
+        "Share and streams groups found in a directory of Kafka",
         "are run",
-        "are kept and listed with their type; JoinGroup, OffsetCommit, OffsetFetch and DeleteGroups work on a consumer "
-        "group that has no members, its offsets do not expire",
+        "are kept and listed with their type",
+    ),
+    Difference(
+        "ConsumerGroupHeartbeat with a pattern that is new to its group",
+        "matches it against the topics in the background and tells of them in a later answer",
+        "matches it at once",
+    ),
+    Difference(
+        "The assignor `uniform` when members subscribe to different topics",
+        "balances by an algorithm of its own",
+        "balances as well and keeps what members have, but may choose other partitions",
     ),
     Difference(
         "JoinGroup or SyncGroup sent again while the first waits",

@@ -19,10 +19,11 @@ LOCAL_TIERED_STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredSt
 TOPIC_BASED_METADATA = "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
+_SIMPLE_ASSIGNOR = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
 _ASSIGNORS = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
-    "org.apache.kafka.coordinator.group.assignor.SimpleAssignor": "simple",
+    _SIMPLE_ASSIGNOR: "simple",
 }
 _SHARE_PACKAGE = "org.apache.kafka.server.share.persister"
 _OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
@@ -32,7 +33,7 @@ _KNOWN: Mapping[str, frozenset[str]] = {
     "client.quota.callback.class": frozenset(),
     "config.providers": frozenset(),
     "create.topic.policy.class.name": frozenset(),
-    "group.consumer.assignors": frozenset({"uniform", "range", *_ASSIGNORS}),
+    "group.consumer.assignors": frozenset({"uniform", "range", *_ASSIGNORS} - {_SIMPLE_ASSIGNOR}),
     "group.share.assignors": frozenset({"simple", *_ASSIGNORS}),
     "group.share.persister.class.name": frozenset(
         {f"{_SHARE_PACKAGE}.DefaultStatePersister", f"{_SHARE_PACKAGE}.NoOpStatePersister"}

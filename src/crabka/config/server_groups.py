@@ -14,7 +14,6 @@ GROUPS_KEYS = (
         ("classic", "consumer", "streams"),
         "The kinds of groups that are served.",
         ListOf(("consumer", "classic", "share", "streams"), may_be_empty=False),
-        effect="none",
     ),
     ConfigKey("group.coordinator.threads", INT, 4, "Threads of Kafka's group coordinator.", at_least(1), effect="none"),
     ConfigKey(
@@ -67,7 +66,6 @@ GROUPS_KEYS = (
         ("uniform", "range"),
         "Assignors that the broker offers; the first one is the default.",
         ListOf(may_be_empty=False),
-        effect="none",
     ),
     ConfigKey(
         "group.consumer.heartbeat.interval.ms",
@@ -75,7 +73,6 @@ GROUPS_KEYS = (
         5_000,
         "The heartbeat interval given to members (KIP-848).",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "group.consumer.min.heartbeat.interval.ms",
@@ -99,7 +96,6 @@ GROUPS_KEYS = (
         45_000,
         "How long a silent member stays in its group (KIP-848).",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "group.consumer.min.session.timeout.ms",
@@ -124,7 +120,6 @@ GROUPS_KEYS = (
         "The least time between two assignments of a group (KIP-848).",
         at_least(0),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "group.consumer.min.assignment.interval.ms",
@@ -143,7 +138,11 @@ GROUPS_KEYS = (
         effect="none",
     ),
     ConfigKey(
-        "group.consumer.max.size", INT, INT_MAX, "The most members of a KIP-848 group.", at_least(1), effect="none"
+        "group.consumer.max.size",
+        INT,
+        INT_MAX,
+        "The most members of a KIP-848 group.",
+        at_least(1),
     ),
     ConfigKey(
         "group.consumer.migration.policy",
@@ -151,7 +150,6 @@ GROUPS_KEYS = (
         "bidirectional",
         "Whether groups may move between the classic protocol and KIP-848.",
         OneOf(("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"), ignore_case=True),
-        effect="none",
     ),
     ConfigKey(
         "group.consumer.regex.refresh.interval.ms",
@@ -160,7 +158,6 @@ GROUPS_KEYS = (
         "How often subscribed patterns are matched against the topics.",
         at_least(10_000),
         internal=True,
-        effect="none",
     ),
     ConfigKey("offsets.topic.num.partitions", INT, 50, "Partitions of `__consumer_offsets`.", at_least(1)),
     ConfigKey("offsets.topic.replication.factor", SHORT, 3, "Replicas of `__consumer_offsets`.", at_least(1)),

@@ -16,9 +16,25 @@ from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.coordinators.shards import ShardRegistry, partition_for
 from crabka.broker.coordinators.timers import DeadlineQueue
 from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.consumer.catalog import TopicCatalog
+from crabka.broker.groups.consumer.group import ConsumerGroup
+from crabka.broker.groups.consumer.group_settings import consumer_settings
+from crabka.broker.groups.consumer.runner import ConsumerRunner
 from crabka.broker.groups.member import NEVER
 from crabka.broker.groups.membership import ClassicSettings, GroupState
-from crabka.broker.groups.messages import Action, Answer, Event, Persist, Tick, Transitioned, failed
+from crabka.broker.groups.messages import (
+    Action,
+    Answer,
+    Event,
+    Heartbeat,
+    Join,
+    Leave,
+    Persist,
+    Sync,
+    Tick,
+    Transitioned,
+    failed,
+)
 from crabka.broker.groups.opaque import OpaqueGroup
 from crabka.broker.groups.records import group_pair, offset_key
 from crabka.broker.groups.replay import replay_batch
@@ -30,6 +46,7 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
+    from crabka.broker.groups.consumer.settings import ConsumerSettings
     from crabka.broker.groups.records import Pair
     from crabka.broker.groups.shard import AnyGroup
     from crabka.broker.groups.shards import HostedShard
@@ -74,6 +91,9 @@ class GroupCoordinator:
         )
         self._wall_base_ms = runtime.clock.now_ms() - runtime.clock.monotonic_ms()
         self._deadlines = DeadlineQueue(self.now_ms)
+        self.catalog = TopicCatalog()
+        self.consumers = ConsumerRunner(self, self._deadlines)
+        self._image: MetadataImage | None = None
         self._partition_count: int | None = None
         # The reason why there is no offsets topic is logged once.
         self.told_of_missing_topic = False
@@ -83,6 +103,8 @@ class GroupCoordinator:
     def start(self, image: MetadataImage) -> None:
         """Begin to load what this node leads."""
         self._spawn(self._deadlines.run())
+        self._image = image
+        self.catalog.follow(image)
         self._follow(image)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -91,6 +113,8 @@ class GroupCoordinator:
         deleted = {before[topic_id].name for topic_id in delta.topics_deleted if topic_id in before}
         topic = image.topics.by_name.get(OFFSETS_TOPIC)
         touched = delta.topics_created | delta.topics_changed
+        self._image = image
+        self.catalog.follow(image, touched | delta.topics_deleted)
         if OFFSETS_TOPIC in deleted or (topic is not None and topic.topic_id in touched):
             self._follow(image)
         if deleted:
@@ -108,16 +132,37 @@ class GroupCoordinator:
         settings = ClassicSettings(config.group_initial_rebalance_delay_ms, config.group_max_size)
         for lost in self.shards.follow_leadership(lambda: GroupShard(settings), self.now_ms, self._on_loaded):
             self._unload(lost)
+        for hosted in self.shards:
+            hosted.shard.attach(self.catalog, self.consumer_settings)
+
+    def consumer_settings(self, group_id: str) -> ConsumerSettings:
+        """Return the settings of a consumer group."""
+        return consumer_settings(self._config(), self._image, group_id)
 
     def _on_loaded(self, hosted: HostedShard) -> None:
         for group in hosted.shard.groups.values():
             if isinstance(group, ClassicGroup):
-                self._arm(hosted, group)
+                self.arm_classic(hosted, group)
+            elif isinstance(group, ConsumerGroup):
+                self.consumers.start(hosted, group)
 
     def _unload(self, hosted: HostedShard) -> None:
-        for group in hosted.shard.groups.values():
+        for group in list(hosted.shard.groups.values()):
             if isinstance(group, ClassicGroup):
-                self._carry_out(hosted, group, group.retire(ErrorCode.not_coordinator, self.now_ms()))
+                self.retire_classic(hosted, group, ErrorCode.not_coordinator)
+            elif isinstance(group, ConsumerGroup):
+                self.consumers.retire(hosted, group, ErrorCode.not_coordinator)
+
+    def retire_classic(self, hosted: HostedShard, group: ClassicGroup, error_code: ErrorCode) -> None:
+        """End a classic group here; whoever waits is told."""
+        self._carry_out(hosted, group, group.retire(error_code, self.now_ms()))
+
+    def rebalance_classic(self, hosted: HostedShard, group: ClassicGroup, reason: str) -> None:
+        """Let the members of a classic group join anew."""
+        out: list[Action] = []
+        group.prepare_rebalance(reason, self.now_ms(), out)
+        self._carry_out(hosted, group, out)
+        self.arm_classic(hosted, group)
 
     def _append_settings(self) -> AppendSettings:
         config = self._config()
@@ -141,13 +186,16 @@ class GroupCoordinator:
         """Return the shard of a group and the group, if there is one. Raises OperationError as `shard_of`."""
         hosted = self.shard_of(group_id)
         group = hosted.shard.groups.get(group_id)
-        exists = not isinstance(group, OpaqueGroup) or group.exists
+        exists = isinstance(group, ClassicGroup) or (group is not None and group.exists)
         return hosted, group if exists else None
 
-    def classic_group(self, group_id: str) -> tuple[HostedShard, ClassicGroup]:
-        """Return a classic group and its shard. Raises OperationError: UNKNOWN_MEMBER_ID if there is none."""
+    def joined_group(self, group_id: str) -> tuple[HostedShard, ClassicGroup | ConsumerGroup]:
+        """Return a group that members of the classic protocol may be in, and its shard.
+
+        Raises OperationError: UNKNOWN_MEMBER_ID if there is none.
+        """
         hosted, group = self.group(group_id)
-        if not isinstance(group, ClassicGroup):
+        if not isinstance(group, ClassicGroup | ConsumerGroup):
             raise OperationError(ErrorCode.unknown_member_id)
         return hosted, group
 
@@ -160,7 +208,22 @@ class GroupCoordinator:
     def step(self, hosted: HostedShard, group: ClassicGroup, event: Event) -> None:
         """Step a group and carry out what follows."""
         self._carry_out(hosted, group, group.step(event, self.now_ms()))
-        self._arm(hosted, group)
+        self.arm_classic(hosted, group)
+
+    async def request(
+        self,
+        hosted: HostedShard,
+        group: ClassicGroup | ConsumerGroup,
+        make: Callable[[PendingReply], Join | Sync | Heartbeat | Leave],
+    ) -> Any:
+        """Step a group with a request of a classic member; return the answer when it is there."""
+        reply = PendingReply()
+        event = make(reply)
+        if isinstance(group, ConsumerGroup):
+            self.consumers.step(hosted, group, event)
+        else:
+            self.step(hosted, group, event)
+        return await reply.wait()
 
     def ask(self, hosted: HostedShard, group: ClassicGroup, make: Callable[[PendingReply], Event]) -> Any:
         """Step a group with an event that is answered at once; return the answer."""
@@ -203,7 +266,8 @@ class GroupCoordinator:
 
         self.append(hosted, [group_pair(group.group_id, action.snapshot)], done)
 
-    def _arm(self, hosted: HostedShard, group: ClassicGroup) -> None:
+    def arm_classic(self, hosted: HostedShard, group: ClassicGroup) -> None:
+        """Look at a group again when something is due."""
         if group.deadline_ms != NEVER and hosted.is_active and group.state is not GroupState.DEAD:
             self._deadlines.arm(group, group.deadline_ms, partial(self._on_deadline, hosted, group))
 
@@ -258,6 +322,8 @@ class GroupCoordinator:
         if isinstance(group, ClassicGroup):
             group.enter(GroupState.DEAD, self.now_ms())
             self._deadlines.disarm(group)
+        elif isinstance(group, ConsumerGroup):
+            self.consumers.retire(hosted, group, ErrorCode.group_id_not_found)
 
         def finish(error_code: ErrorCode) -> None:
             if error_code is not ErrorCode.none and group_id not in shard.groups:
@@ -273,6 +339,10 @@ class GroupCoordinator:
     def _revived(self, hosted: HostedShard, group: AnyGroup) -> AnyGroup:
         if isinstance(group, OpaqueGroup):
             return group
+        if isinstance(group, ConsumerGroup):
+            twin = hosted.shard.consumer_group(group.group_id)
+            twin.data = group.data
+            return twin
         revived = self.create_group(hosted, group.group_id)
         revived.restore(group.snapshot({}), self.now_ms())
         return revived

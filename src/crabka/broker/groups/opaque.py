@@ -1,4 +1,4 @@
-"""Groups that this node keeps but does not run: consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups.
+"""Groups that this node keeps but does not run: share (KIP-932) and streams (KIP-1071) groups.
 
 Their records stay in the log as they are. Known is only which records live, which is enough to list such a group
 and to remove it.
@@ -14,7 +14,6 @@ from crabka.protocol.generated.index import MESSAGES
 class OpaqueType(Enum):
     """Kinds of groups, by the names that clients see; the protocol type is the same word."""
 
-    CONSUMER = "consumer"
     SHARE = "share"
     STREAMS = "streams"
 
@@ -23,7 +22,6 @@ class OpaqueType(Enum):
 KEY_TYPES: dict[int, tuple[OpaqueType, str]] = {
     entry.api_key: (kind, entry.name.removeprefix(prefix).removesuffix("Key"))
     for kind, prefix in (
-        (OpaqueType.CONSUMER, "ConsumerGroup"),
         (OpaqueType.SHARE, "ShareGroup"),
         (OpaqueType.STREAMS, "StreamsGroup"),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from crabka.broker.groups.consumer.records import CONSUMER_KEY_TYPES, ConsumerRecord, decode_consumer_record
 from crabka.broker.groups.messages import GroupSnapshot, MemberSnapshot
 from crabka.broker.groups.offsets import NO_EXPIRY, CommittedOffset, Place
 from crabka.broker.groups.opaque import KEY_TYPES, OpaqueType
@@ -58,7 +59,7 @@ class OpaqueRecord(NamedTuple):
     deleted: bool
 
 
-StoredRecord: TypeAlias = OffsetRecord | GroupRecord | OpaqueRecord
+StoredRecord: TypeAlias = OffsetRecord | GroupRecord | ConsumerRecord | OpaqueRecord
 
 
 def offset_key(group_id: str, place: Place) -> bytes:
@@ -132,6 +133,8 @@ def decode_pair(key: bytes, value: bytes | None) -> StoredRecord | None:
     if key_type == _GROUP:
         group, _ = decode_entity(GroupMetadataKey, key, 2)
         return GroupRecord(group.group, None if value is None else _decode_group(value))
+    if key_type in CONSUMER_KEY_TYPES:
+        return decode_consumer_record(key_type, key, value)
     opaque = KEY_TYPES.get(key_type)
     if opaque is None:
         return None

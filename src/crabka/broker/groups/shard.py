@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.consumer.catalog import TopicCatalog
+from crabka.broker.groups.consumer.group import ConsumerGroup
+from crabka.broker.groups.consumer.records import encode_consumer_record
+from crabka.broker.groups.consumer.settings import ConsumerSettings
 from crabka.broker.groups.membership import GroupState
 from crabka.broker.groups.offsets import CommittedOffset, OffsetStore, Place
 from crabka.broker.groups.opaque import OpaqueGroup
@@ -21,20 +25,33 @@ from crabka.broker.groups.records import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from crabka.broker.groups.consumer.records import ConsumerRecord
     from crabka.broker.groups.membership import ClassicSettings
 
-AnyGroup: TypeAlias = ClassicGroup | OpaqueGroup
+AnyGroup: TypeAlias = ClassicGroup | ConsumerGroup | OpaqueGroup
 
 
 class GroupShard:
     """Groups and offsets of one partition."""
 
-    __slots__ = ("groups", "offsets", "settings")
+    __slots__ = ("catalog", "consumer_settings", "groups", "offsets", "settings")
 
-    def __init__(self, settings: ClassicSettings) -> None:
+    def __init__(
+        self,
+        settings: ClassicSettings,
+        catalog: TopicCatalog | None = None,
+        consumer_settings: Callable[[str], ConsumerSettings] = lambda _group_id: ConsumerSettings(),
+    ) -> None:
         self.settings = settings
+        self.catalog = catalog if catalog is not None else TopicCatalog()
+        self.consumer_settings = consumer_settings
         self.groups: dict[str, AnyGroup] = {}
         self.offsets = OffsetStore()
+
+    def attach(self, catalog: TopicCatalog, consumer_settings: Callable[[str], ConsumerSettings]) -> None:
+        """Give the consumer groups of this shard what they know of topics and settings, before any is there."""
+        self.catalog = catalog
+        self.consumer_settings = consumer_settings
 
     # -- replay --------------------------------------------------------------------------------------------------
 
@@ -57,6 +74,23 @@ class GroupShard:
                 group.restore(snapshot, now_ms)
             case OpaqueRecord():
                 self._replay_opaque(record)
+            case _:
+                self._replay_consumer(record)  # type: ignore[arg-type] # all others are handled above
+
+    def _replay_consumer(self, record: ConsumerRecord) -> None:
+        group = self.groups.get(record.group_id)
+        if not isinstance(group, ConsumerGroup):
+            # A classic group goes with a tombstone of its own, before or after this record.
+            group = self.consumer_group(record.group_id)
+        group.replay(record)
+        if not group.data.is_gone:
+            self.groups[record.group_id] = group
+        elif self.groups.get(record.group_id) is group:
+            del self.groups[record.group_id]
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup:
+        """Return a new consumer group that is not known yet."""
+        return ConsumerGroup(group_id, self.catalog, self.consumer_settings)
 
     def _replay_opaque(self, record: OpaqueRecord) -> None:
         group = self.groups.get(record.group_id)
@@ -83,6 +117,8 @@ class GroupShard:
         pairs: list[Pair] = [(offset_key(group_id, place), None) for place in self.offsets.places_of_group(group_id)]
         if isinstance(group, OpaqueGroup):
             pairs += [(key, None) for key in reversed(group.keys)]
+        elif isinstance(group, ConsumerGroup):
+            pairs += [encode_consumer_record(record) for record in group.tombstones()]
         elif group is not None:
             pairs.append((group_key(group_id), None))
         return pairs
@@ -103,14 +139,15 @@ class GroupShard:
     def expired(self, group_id: str, now_ms: int, retention_ms: int) -> tuple[list[Place], bool]:
         """Return the offsets of a group whose time is over, and whether the group goes with them."""
         group = self.groups[group_id]
-        if not isinstance(group, ClassicGroup):
+        if isinstance(group, OpaqueGroup):
             return [], False
-        base = _age_base(group)
+        base = _consumer_age_base(group) if isinstance(group, ConsumerGroup) else _age_base(group)
         if base is None:
             return [], False
         places = self.offsets.expired(group_id, base, now_ms, retention_ms)
         all_gone = len(places) == len(self.offsets.of_group(group_id)) and not self.offsets.has_pending(group_id)
-        return places, all_gone and group.is_empty and not group.pending_members
+        is_vacant = group.is_empty and not (isinstance(group, ClassicGroup) and group.pending_members)
+        return places, all_gone and is_vacant
 
 
 def _age_base(group: ClassicGroup) -> Callable[[str, CommittedOffset], int | None] | None:
@@ -127,3 +164,8 @@ def _age_base(group: ClassicGroup) -> Callable[[str, CommittedOffset], int | Non
         subscribed = group.subscribed
         return lambda topic, committed: None if topic in subscribed else committed.commit_timestamp_ms
     return None
+
+
+def _consumer_age_base(group: ConsumerGroup) -> Callable[[str, CommittedOffset], int | None]:
+    """Return from when on the offsets of a consumer group age: its commits, for topics that nobody subscribes to."""
+    return lambda topic, committed: None if group.is_subscribed_to(topic) else committed.commit_timestamp_ms

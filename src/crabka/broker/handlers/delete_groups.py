@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.opaque import OpaqueType
+from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.errors import OperationError
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
@@ -32,7 +33,7 @@ async def _delete(context: BrokerContext, group_id: str) -> ErrorCode:
     if not group_id:
         return ErrorCode.invalid_group_id
     hosted, group = context.groups.group(group_id)
-    if group is None or not (isinstance(group, ClassicGroup) or group.group_type is OpaqueType.CONSUMER):
+    if not isinstance(group, ClassicGroup | ConsumerGroup):
         return ErrorCode.group_id_not_found
     if not group.is_empty:
         return ErrorCode.non_empty_group

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext, Request
 
 
-def handle(context: BrokerContext, request: Request) -> Any:
+async def handle(context: BrokerContext, request: Request) -> Any:
     """Extend the session of the member. While groups are loaded all is well, as Kafka says."""
     body = request.body
     try:
         if not body.group_id:
             raise OperationError(ErrorCode.invalid_group_id)
-        hosted, group = context.groups.classic_group(body.group_id)
-        error_code = context.groups.ask(
+        hosted, group = context.groups.joined_group(body.group_id)
+        error_code = await context.groups.request(
             hosted,
             group,
             lambda reply: Heartbeat(

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.consumer.group import ConsumerGroup
+from crabka.broker.groups.consumer.records import encode_consumer_record
 from crabka.broker.groups.messages import UNKNOWN_MEMBER, Join, JoinResult
-from crabka.broker.groups.opaque import OpaqueType
 from crabka.errors import OperationError
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
@@ -20,7 +21,7 @@ from crabka.protocol.message_types import ms
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext, Request
-    from crabka.broker.groups.opaque import OpaqueGroup
+    from crabka.broker.groups.shard import AnyGroup
     from crabka.broker.groups.shards import HostedShard
 
 FIRST_VERSION_REQUIRING_MEMBER_ID = 4
@@ -52,6 +53,9 @@ def _check(context: BrokerContext, request: Request) -> None:
 async def _join(context: BrokerContext, request: Request, reply: PendingReply) -> None:
     groups, body = context.groups, request.body
     hosted, group = groups.group(body.group_id)
+    if isinstance(group, ConsumerGroup) and not group.is_empty:
+        groups.consumers.step(hosted, group, _event(context, request, reply, is_new=False))
+        return
     if group is not None and not isinstance(group, ClassicGroup):
         await _make_room(context, hosted, group)
         group = hosted.shard.groups.get(body.group_id)
@@ -68,11 +72,11 @@ async def _join(context: BrokerContext, request: Request, reply: PendingReply) -
     groups.step(hosted, group, event)
 
 
-async def _make_room(context: BrokerContext, hosted: HostedShard, group: OpaqueGroup) -> None:
+async def _make_room(context: BrokerContext, hosted: HostedShard, group: AnyGroup) -> None:
     """A consumer group without members becomes a classic one; groups of other kinds stay what they are."""
-    if group.group_type is not OpaqueType.CONSUMER or not group.is_empty:
+    if not isinstance(group, ConsumerGroup):
         raise OperationError(ErrorCode.inconsistent_group_protocol)
-    pairs = [(key, None) for key in reversed(group.keys)]
+    pairs = [encode_consumer_record(record) for record in group.tombstones()]
     del hosted.shard.groups[group.group_id]
     error_code = await context.groups.append_and_wait(hosted, pairs)
     if error_code is not ErrorCode.none:

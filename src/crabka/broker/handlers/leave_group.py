@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_MANY_MEMBERS = 3
 
 
-def handle(context: BrokerContext, request: Request) -> Any:
+async def handle(context: BrokerContext, request: Request) -> Any:
     """Remove the members."""
     types = response_types(request.api_key, request.version)
     leaving = _identities(request)
-    result = _leave(context, request, leaving)
+    result = await _leave(context, request, leaving)
     if request.version < FIRST_VERSION_WITH_MANY_MEMBERS:
         error_code = result.members[0][1] if result.members else result.error_code
         return types.message(throttle_time=0, error_code=error_code)
@@ -45,15 +45,15 @@ def _identities(request: Request) -> tuple[MemberIdentity, ...]:
     return tuple(MemberIdentity(each.member_id, each.group_instance_id) for each in body.members)
 
 
-def _leave(context: BrokerContext, request: Request, leaving: tuple[MemberIdentity, ...]) -> LeaveResult:
+async def _leave(context: BrokerContext, request: Request, leaving: tuple[MemberIdentity, ...]) -> LeaveResult:
     group_id = request.body.group_id
     try:
         if not group_id:
             raise OperationError(ErrorCode.invalid_group_id)
-        hosted, group = context.groups.classic_group(group_id)
+        hosted, group = context.groups.joined_group(group_id)
     except OperationError as error:
         if error.error_code is ErrorCode.unknown_member_id:
             return LeaveResult(ErrorCode.none, tuple((each, ErrorCode.unknown_member_id) for each in leaving))
         return LeaveResult(error.error_code)
-    result: LeaveResult = context.groups.ask(hosted, group, lambda reply: Leave(reply=reply, members=leaving))
+    result: LeaveResult = await context.groups.request(hosted, group, lambda reply: Leave(reply=reply, members=leaving))
     return result

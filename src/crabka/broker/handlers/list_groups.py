@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from crabka.broker.groups.shard import AnyGroup
 
 CLASSIC = "classic"
+CONSUMER = "consumer"
 # A group whose members this node does not run is either without members or as its last records say.
 OPAQUE_STATES = {True: "Empty", False: "Stable"}
 
@@ -54,5 +56,7 @@ def _listed(group: AnyGroup) -> _Listed | None:
         return _Listed(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)
     if not group.exists:
         return None
+    if isinstance(group, ConsumerGroup):
+        return _Listed(group.group_id, CONSUMER, group.state.value, CONSUMER)
     kind = group.group_type.value
     return _Listed(group.group_id, kind, OPAQUE_STATES[group.is_empty], kind)

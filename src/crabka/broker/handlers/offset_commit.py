@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crabka.broker.coordinators.appender import coordinator_error
 from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.consumer.group import CommitCheck, ConsumerGroup
 from crabka.broker.groups.messages import CommitAttempt
 from crabka.broker.groups.offsets import NO_EXPIRY, CommittedOffset
-from crabka.broker.groups.opaque import OpaqueType
 from crabka.broker.groups.records import offset_pair
 from crabka.errors import OperationError
 from crabka.ids import ZERO_UUID
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from crabka.broker.context import BrokerContext, Request
     from crabka.broker.groups.offsets import Place
-    from crabka.broker.groups.opaque import OpaqueGroup
     from crabka.broker.groups.shards import HostedShard
     from crabka.metadata.topics import TopicImage
 
@@ -109,7 +108,7 @@ async def _commit(
     group_id = request.body.group_id
     if group_id is None:
         return ErrorCode.invalid_group_id
-    hosted = _accepting_shard(context, request)
+    hosted = _accepting_shard(context, request, [place for place, _ in commits])
     if not commits:
         return ErrorCode.none
     reply = PendingReply()
@@ -127,7 +126,7 @@ async def _commit(
     return ErrorCode.invalid_commit_offset_size if error_code in _TOO_LARGE else coordinator_error(error_code)
 
 
-def _accepting_shard(context: BrokerContext, request: Request) -> HostedShard:
+def _accepting_shard(context: BrokerContext, request: Request, places: Sequence[Place]) -> HostedShard:
     """Return the shard of the group. Raises OperationError if the sender may not commit for the group."""
     body = request.body
     generation = body.generation_id_or_member_epoch
@@ -137,9 +136,12 @@ def _accepting_shard(context: BrokerContext, request: Request) -> HostedShard:
             is_new = request.version >= FIRST_VERSION_WITH_MEMBER_EPOCH
             raise OperationError(ErrorCode.group_id_not_found if is_new else ErrorCode.illegal_generation)
         return hosted
-    if not isinstance(group, ClassicGroup):
-        _check_opaque(group, generation)
+    if isinstance(group, ConsumerGroup):
+        check = group.commit_check(body.member_id, generation, request.version)
+        _refuse_old(check, places)
         return hosted
+    if not isinstance(group, ClassicGroup):
+        raise OperationError(ErrorCode.group_id_not_found)
     error_code = context.groups.ask(
         hosted,
         group,
@@ -155,8 +157,8 @@ def _accepting_shard(context: BrokerContext, request: Request) -> HostedShard:
     return hosted
 
 
-def _check_opaque(group: OpaqueGroup, generation: int) -> None:
-    if group.group_type is not OpaqueType.CONSUMER:
-        raise OperationError(ErrorCode.group_id_not_found)
-    if generation >= 0 or not group.is_empty:
-        raise OperationError(ErrorCode.unknown_member_id)
+def _refuse_old(check: CommitCheck, places: Sequence[Place]) -> None:
+    for topic, partition in places:
+        error_code = check.error_of(topic, partition)
+        if error_code is not ErrorCode.none:
+            raise OperationError(error_code)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.opaque import OpaqueType
+from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.errors import OperationError
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
@@ -41,24 +42,24 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     return types.message(throttle_time=0, error_code=ErrorCode.none, topics=rows)
 
 
-def _find(context: BrokerContext, group_id: str) -> tuple[HostedShard, AnyGroup]:
+def _find(context: BrokerContext, group_id: str) -> tuple[HostedShard, ClassicGroup | ConsumerGroup]:
     if not group_id:
         raise OperationError(ErrorCode.invalid_group_id)
     hosted, group = context.groups.group(group_id)
-    if group is None or not (isinstance(group, ClassicGroup) or group.group_type is OpaqueType.CONSUMER):
+    if not isinstance(group, ClassicGroup | ConsumerGroup):
         raise OperationError(ErrorCode.group_id_not_found)
-    if not group.is_empty and not (isinstance(group, ClassicGroup) and group.uses_consumer_protocol):
+    if isinstance(group, ClassicGroup) and not group.is_empty and not group.uses_consumer_protocol:
         raise OperationError(ErrorCode.non_empty_group)
     return hosted, group
 
 
 async def _delete(
-    context: BrokerContext, hosted: HostedShard, group: AnyGroup, body: Any
+    context: BrokerContext, hosted: HostedShard, group: ClassicGroup | ConsumerGroup, body: Any
 ) -> list[tuple[str, list[tuple[int, ErrorCode]]]]:
     topics, places = [], []
     for topic in body.topics:
         known = context.image.topics.by_name.get(topic.name)
-        is_subscribed = isinstance(group, ClassicGroup) and not group.is_empty and group.is_subscribed_to(topic.name)
+        is_subscribed = not group.is_empty and group.is_subscribed_to(topic.name)
         rows = []
         for each in topic.partitions:
             index, error_code = each.partition_index, ErrorCode.none

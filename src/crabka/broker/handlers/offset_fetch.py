@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.groups.opaque import OpaqueGroup, OpaqueType
+from crabka.broker.groups.consumer.group import ConsumerGroup
+from crabka.broker.groups.opaque import OpaqueGroup
 from crabka.errors import OperationError
 from crabka.ids import ZERO_UUID
 from crabka.protocol.apis import response_types
@@ -26,6 +27,7 @@ FIRST_VERSION_WITH_MANY_GROUPS = 8
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_VERSION_WITH_GROUP_ERROR = 2
 NO_OFFSET = -1
+NO_EPOCH = -1
 
 
 def handle(context: BrokerContext, request: Request) -> Any:
@@ -53,15 +55,19 @@ class _Fetch:
 
     def group_row(self, group: Any) -> Any:
         """Answer for one of many groups."""
-        error_code, topics = self.rows(group.group_id, group.topics)
+        error_code, topics = self.rows(
+            group.group_id, group.topics, getattr(group, "member_id", None), getattr(group, "member_epoch", NO_EPOCH)
+        )
         return self._types.new(
             "OffsetFetchResponseGroup", group_id=group.group_id, topics=topics, error_code=error_code
         )
 
-    def rows(self, group_id: str, topics: Any) -> tuple[ErrorCode, list[Any]]:
+    def rows(
+        self, group_id: str, topics: Any, member_id: str | None = None, member_epoch: int = NO_EPOCH
+    ) -> tuple[ErrorCode, list[Any]]:
         """Return the error of a group and the rows of its topics."""
         try:
-            offsets = self._offsets(group_id)
+            offsets = self._offsets(group_id, member_id, member_epoch)
         except OperationError as error:
             if self._version >= FIRST_VERSION_WITH_GROUP_ERROR:
                 return error.error_code, []
@@ -70,10 +76,12 @@ class _Fetch:
             return ErrorCode.none, list(self._all(group_id, offsets))
         return ErrorCode.none, [self._asked(group_id, offsets, topic) for topic in topics]
 
-    def _offsets(self, group_id: str) -> OffsetStore:
+    def _offsets(self, group_id: str, member_id: str | None, member_epoch: int) -> OffsetStore:
         hosted, group = self._context.groups.group(group_id)
-        if isinstance(group, OpaqueGroup) and group.group_type is not OpaqueType.CONSUMER:
+        if isinstance(group, OpaqueGroup):
             raise OperationError(ErrorCode.group_id_not_found)
+        if isinstance(group, ConsumerGroup):
+            group.check_fetch(member_id, member_epoch)
         return hosted.shard.offsets
 
     def _all(self, group_id: str, offsets: OffsetStore) -> Iterable[Any]:

@@ -12,22 +12,20 @@ from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext, Request
-
+    
 FIRST_VERSION_WITH_PROTOCOL = 5
 
 
 async def handle(context: BrokerContext, request: Request) -> Any:
     """Step the group and wait until it answers. From version 5 on the protocol has to be named."""
     body = request.body
-    reply = PendingReply()
     try:
         if not body.group_id:
             raise OperationError(ErrorCode.invalid_group_id)
         if request.version >= FIRST_VERSION_WITH_PROTOCOL and None in (body.protocol_type, body.protocol_name):
             raise OperationError(ErrorCode.inconsistent_group_protocol)
-        hosted, group = context.groups.classic_group(body.group_id)
-        context.groups.step(hosted, group, _event(body, reply))
-        result: SyncResult = await reply.wait()
+        hosted, group = context.groups.joined_group(body.group_id)
+        result: SyncResult = await context.groups.request(hosted, group, lambda reply: _event(body, reply))
     except OperationError as error:
         # The coordinator is loading, so whatever the member knows is old: it has to join again.
         is_loading = error.error_code is ErrorCode.coordinator_load_in_progress

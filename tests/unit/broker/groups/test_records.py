@@ -8,6 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crabka.broker.groups.consumer.records import (
+    CurrentRecord,
+    GroupEpochRecord,
+    MemberRecord,
+    TargetEpochRecord,
+    TargetRecord,
+    encode_consumer_record,
+)
 from crabka.broker.groups.messages import GroupSnapshot, MemberSnapshot
 from crabka.broker.groups.offsets import CommittedOffset
 from crabka.broker.groups.opaque import OpaqueType
@@ -53,7 +61,10 @@ def test_what_kafka_wrote_is_written_alike() -> None:
             case OpaqueRecord():
                 assert stored.key == record.key
                 assert stored.deleted == (record.value is None)
-    assert kinds == {OffsetRecord, GroupRecord, OpaqueRecord}
+            case MemberRecord() | GroupEpochRecord() | TargetEpochRecord() | TargetRecord() | CurrentRecord():
+                assert encode_consumer_record(stored) == (record.key, record.value)
+    consumer_kinds = {MemberRecord, GroupEpochRecord, TargetEpochRecord, TargetRecord, CurrentRecord}
+    assert kinds == {OffsetRecord, GroupRecord, OpaqueRecord} | consumer_kinds
 
 
 @given(

@@ -95,7 +95,7 @@ def test_with_members_only_topics_that_nobody_reads_expire() -> None:
 def test_other_groups_do_not_expire() -> None:
     made = shard(
         GroupRecord("g", GroupSnapshot("connect", 1, "x", "m", 1, (MEMBER,))),
-        OpaqueRecord("o", OpaqueType.CONSUMER, "Metadata", b"k", deleted=False),
+        OpaqueRecord("o", OpaqueType.SHARE, "Metadata", b"k", deleted=False),
     )
     assert made.expired("g", 9000, RETENTION_MS) == ([], False)
     assert made.expired("o", 9000, RETENTION_MS) == ([], False)

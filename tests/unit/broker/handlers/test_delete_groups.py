@@ -7,6 +7,7 @@ import pytest
 from crabka.broker.groups.opaque import OpaqueGroup, OpaqueType
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.consumer_groups import keep_consumer_group
 from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
 from tests.support.sim_node import SimNode, versions_of
 
@@ -43,10 +44,10 @@ def test_a_group_with_members_stays(node: SimNode) -> None:
 
 def test_consumer_groups_go_and_share_groups_stay(node: SimNode) -> None:
     find_coordinator(node)
-    for name, kind in (("consumer", OpaqueType.CONSUMER), ("share", OpaqueType.SHARE)):
-        group = OpaqueGroup(name, kind)
-        group.replay(b"key", "Metadata", deleted=False)
-        node.context.groups.shard_of(name).shard.groups[name] = group
+    keep_consumer_group(node, "consumer")
+    group = OpaqueGroup("share", OpaqueType.SHARE)
+    group.replay(b"key", "Metadata", deleted=False)
+    node.context.groups.shard_of("share").shard.groups["share"] = group
     assert delete(node, "consumer", "share") == [ErrorCode.none, ErrorCode.group_id_not_found]
     assert set(group_states(node)) == {"share"}
 

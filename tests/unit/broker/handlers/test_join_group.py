@@ -10,6 +10,7 @@ import pytest
 from crabka.broker.groups.opaque import OpaqueGroup, OpaqueType
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.consumer_groups import keep_consumer_group
 from tests.support.groups import NodeMember, find_coordinator, group_states
 from tests.support.sim_node import SimNode, versions_of
 
@@ -76,25 +77,21 @@ def test_without_a_coordinator_nobody_joins(node: SimNode) -> None:
     assert NodeMember(node).join().error_code is ErrorCode.not_coordinator
 
 
-@pytest.mark.parametrize(
-    ("kind", "is_empty", "expected"),
-    [
-        (OpaqueType.CONSUMER, True, ErrorCode.none),
-        (OpaqueType.CONSUMER, False, ErrorCode.inconsistent_group_protocol),
-        (OpaqueType.SHARE, True, ErrorCode.inconsistent_group_protocol),
-    ],
-)
-def test_only_a_consumer_group_without_members_becomes_classic(
-    node: SimNode, kind: OpaqueType, is_empty: bool, expected: ErrorCode
-) -> None:
+def test_a_share_group_stays_what_it_is(node: SimNode) -> None:
     find_coordinator(node)
-    group = OpaqueGroup("g", kind)
-    group.replay(b"\0\3\0\1g", "Metadata", deleted=False)
-    if not is_empty:
-        group.replay(b"\0\5\0\1g\0\1m", "MemberMetadata", deleted=False)
+    group = OpaqueGroup("g", OpaqueType.SHARE)
+    group.replay(b"\0\13\0\1g", "Metadata", deleted=False)
     node.context.groups.shard_of("g").shard.groups["g"] = group
-    assert NodeMember(node).join().error_code is expected
-    assert group_states(node)["g"][1] == ("classic" if expected is ErrorCode.none else kind.value)
+    assert NodeMember(node).join().error_code is ErrorCode.inconsistent_group_protocol
+    assert group_states(node)["g"][1] == "share"
+
+
+def test_a_consumer_group_without_members_becomes_classic(node: SimNode) -> None:
+    find_coordinator(node)
+    keep_consumer_group(node, "g")
+    assert group_states(node)["g"] == ("Empty", "consumer")
+    assert NodeMember(node).join().error_code is ErrorCode.none
+    assert group_states(node)["g"][1] == "classic"
 
 
 def test_a_stop_answers_members_that_wait(node: SimNode) -> None:

@@ -7,6 +7,7 @@ import pytest
 from crabka.broker.groups.opaque import OpaqueGroup, OpaqueType
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.consumer_groups import keep_consumer_group
 from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
 from tests.support.sim_node import SimNode, versions_of
 
@@ -69,20 +70,16 @@ def test_without_a_coordinator_nothing_is_stored(node: SimNode) -> None:
     assert NodeMember(node).commit() is ErrorCode.not_coordinator
 
 
-@pytest.mark.parametrize(
-    ("kind", "is_empty", "expected"),
-    [
-        (OpaqueType.CONSUMER, True, ErrorCode.none),
-        (OpaqueType.CONSUMER, False, ErrorCode.unknown_member_id),
-        (OpaqueType.SHARE, True, ErrorCode.group_id_not_found),
-    ],
-)
-def test_groups_that_are_only_kept(
-    node: SimNode, member: NodeMember, kind: OpaqueType, is_empty: bool, expected: ErrorCode
-) -> None:
-    group = OpaqueGroup("g", kind)
+def test_a_share_group_has_no_offsets(node: SimNode, member: NodeMember) -> None:
+    group = OpaqueGroup("g", OpaqueType.SHARE)
     group.replay(b"key", "Metadata", deleted=False)
-    if not is_empty:
-        group.replay(b"member", "MemberMetadata", deleted=False)
     node.context.groups.shard_of("g").shard.groups["g"] = group
+    assert member.commit() is ErrorCode.group_id_not_found
+
+
+@pytest.mark.parametrize(("members", "expected"), [((), ErrorCode.none), (("somebody",), ErrorCode.unknown_member_id)])
+def test_a_consumer_group_takes_offsets_of_strangers_only_without_members(
+    node: SimNode, member: NodeMember, members: tuple[str, ...], expected: ErrorCode
+) -> None:
+    keep_consumer_group(node, "g", *members)
     assert member.commit() is expected

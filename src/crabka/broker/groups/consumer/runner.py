@@ -1,0 +1,145 @@
+"""The shell around the cores of consumer groups: steps them, appends, answers, and swaps them with classic groups."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from crabka.broker.groups.appender import coordinator_error
+from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.consumer.group import ConsumerGroup
+from crabka.broker.groups.consumer.member import JOINING_EPOCH
+from crabka.broker.groups.consumer.messages import (
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
+    CreationFailed,
+    Downgraded,
+    PersistBatch,
+    RecordsStored,
+)
+from crabka.broker.groups.consumer.migration import check_upgrade
+from crabka.broker.groups.member import NEVER
+from crabka.broker.groups.membership import GroupState
+from crabka.broker.groups.messages import Answer, Tick, Transitioned
+from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crabka.broker.groups.consumer.messages import ConsumerAction, ConsumerEvent
+    from crabka.broker.groups.coordinator import GroupCoordinator
+    from crabka.broker.groups.shards import HostedShard
+    from crabka.broker.groups.timers import DeadlineQueue
+
+log = logging.getLogger(__name__)
+
+
+class ConsumerRunner:
+    """Runs the consumer groups of one coordinator."""
+
+    def __init__(self, coordinator: GroupCoordinator, deadlines: DeadlineQueue) -> None:
+        self._coordinator = coordinator
+        self._deadlines = deadlines
+
+    def heartbeat(self, group_id: str, event: ConsumerHeartbeat) -> None:
+        """Step a group with a report; a member that joins makes the group, also out of a classic one.
+
+        Raises OperationError: GROUP_ID_NOT_FOUND, or that the group is not here.
+        """
+        hosted, group = self._coordinator.group(group_id)
+        if isinstance(group, ConsumerGroup):
+            self.step(hosted, group, event)
+            return
+        if event.member_epoch != JOINING_EPOCH or not isinstance(group, ClassicGroup | None):
+            known = "is not a consumer group" if group is not None else "not found"
+            raise OperationError(ErrorCode.group_id_not_found, f"Group {group_id} {known}.")
+        created = hosted.shard.consumer_group(group_id)
+        if group is not None:
+            if group.members or group.pending_members:
+                check_upgrade(group, created.settings)
+            created.upgrade(group)
+        actions = created.step(event, self._coordinator.now_ms())
+        if any(isinstance(action, PersistBatch) for action in actions):
+            if group is not None:
+                self._coordinator.retire_classic(hosted, group, ErrorCode.rebalance_in_progress)
+            hosted.shard.groups[group_id] = created
+        self._carry_out(hosted, created, actions)
+        self.arm(hosted, created)
+
+    def step(self, hosted: HostedShard, group: ConsumerGroup, event: ConsumerEvent) -> None:
+        """Step a group and carry out what follows."""
+        self._carry_out(hosted, group, group.step(event, self._coordinator.now_ms()))
+        self.arm(hosted, group)
+
+    def start(self, hosted: HostedShard, group: ConsumerGroup) -> None:
+        """Begin to run a group that was loaded."""
+        group.loaded(self._coordinator.now_ms())
+        self.arm(hosted, group)
+
+    def retire(self, hosted: HostedShard, group: ConsumerGroup, error_code: ErrorCode) -> None:
+        """End a group here; whoever waits is told."""
+        self._carry_out(hosted, group, group.retire(error_code))
+        self._deadlines.disarm(group)
+
+    def arm(self, hosted: HostedShard, group: ConsumerGroup) -> None:
+        """Look at a group again when something is due."""
+        if group.deadline_ms != NEVER and hosted.is_active and not group.is_dead:
+            self._deadlines.arm(group, group.deadline_ms, partial(self._on_deadline, hosted, group))
+
+    def _on_deadline(self, hosted: HostedShard, group: ConsumerGroup) -> None:
+        if hosted.is_active and not group.is_dead:
+            self.step(hosted, group, Tick())
+
+    def _carry_out(self, hosted: HostedShard, group: ConsumerGroup, actions: Sequence[ConsumerAction]) -> None:
+        for action in actions:
+            match action:
+                case Answer(reply, result):
+                    reply.resolve(result)
+                case PersistBatch(pairs):
+                    self._coordinator.append(hosted, pairs, partial(self._stored, hosted, group))
+                case Transitioned(old, new, epoch, reason):
+                    log.info("Group %r: %s -> %s, epoch %d: %s", group.group_id, old, new, epoch, reason)
+                case Downgraded(classic, rebalances):
+                    self._downgraded(hosted, group, classic, rebalances=rebalances)
+                case CreationFailed():
+                    self._never_was(hosted, group)
+
+    def _stored(self, hosted: HostedShard, group: ConsumerGroup, error_code: ErrorCode) -> None:
+        if error_code is not ErrorCode.none:
+            log.warning("Cannot store group %r: %s", group.group_id, error_code.name)
+        if not group.is_dead:
+            self.step(hosted, group, RecordsStored(coordinator_error(error_code)))
+
+    def _downgraded(
+        self, hosted: HostedShard, group: ConsumerGroup, classic: ClassicGroup, *, rebalances: bool
+    ) -> None:
+        log.info("Group %r has only members of the classic protocol: it is a classic group now", group.group_id)
+        self._deadlines.disarm(group)
+        classic.settings = hosted.shard.settings
+        if hosted.shard.groups.get(group.group_id) is group:
+            hosted.shard.groups[group.group_id] = classic
+        if rebalances:
+            self._coordinator.rebalance_classic(hosted, classic, "the group was downgraded")
+        else:
+            self._coordinator.arm_classic(hosted, classic)
+        for event in group.take_deferred():
+            if isinstance(event, ConsumerHeartbeat):
+                event.reply.resolve(ConsumerHeartbeatResult(ErrorCode.coordinator_not_available))
+            elif classic.state is not GroupState.DEAD:
+                self._coordinator.step(hosted, classic, event)
+
+    def _never_was(self, hosted: HostedShard, group: ConsumerGroup) -> None:
+        self._deadlines.disarm(group)
+        for event in group.take_deferred():
+            refusal = group.refuse(event, ErrorCode.coordinator_not_available)
+            event.reply.resolve(refusal)
+        if hosted.shard.groups.get(group.group_id) is not group:
+            return
+        del hosted.shard.groups[group.group_id]
+        if group.origin is not None:
+            classic = self._coordinator.create_group(hosted, group.group_id)
+            classic.restore(group.origin, self._coordinator.now_ms())
+            hosted.shard.groups[group.group_id] = classic
+            self._coordinator.arm_classic(hosted, classic)
