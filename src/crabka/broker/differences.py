@@ -25,11 +25,6 @@ DIFFERENCES: tuple[Difference, ...] = (
         "than `producer` and with `crabka.validate.records=true`",
     ),
     Difference(
-        "ListTransactions with a pattern",
-        "takes any pattern in RE2 syntax",
-        "INVALID_REGULAR_EXPRESSION for patterns over 256 characters and for repeated groups such as `(ab)*`",
-    ),
-    Difference(
         "FindCoordinator for a share group",
         "names the coordinator",
         "COORDINATOR_NOT_AVAILABLE: there is none",

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH
 from crabka.broker.groups.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatResult
-from crabka.broker.groups.coordinator import PendingReply
 from crabka.errors import OperationError
 from crabka.metadata.features import GROUP_VERSION
 from crabka.protocol.apis import response_types

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
-from crabka.broker.groups.opaque import OpaqueType
 from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.errors import OperationError
 from crabka.protocol.apis import response_types

@@ -6,9 +6,9 @@ pattern that the whole id matches (KIP-1152).
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
+from crabka.broker.patterns import compile_pattern
 from crabka.broker.transactions.state import TransactionState
 from crabka.errors import OperationError
 from crabka.protocol.apis import response_types
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from crabka.broker.transactions.state import TransactionSnapshot
 
 NO_DURATION_FILTER: Final = -1
-MAX_PATTERN_LENGTH: Final = 256
-# Kafka's engine (RE2) knows neither of these; refused as well is a repeated group, which may take for ever here.
-_REFUSED: Final = re.compile(r"\\[1-9]|\(\?[=!<>(]|\(\?P=|\)[*+{]")
 
 
 def handle(context: BrokerContext, request: Request) -> Any:
@@ -58,7 +55,7 @@ class _Filter:
         self._producer_ids = frozenset(body.producer_id_filters)
         self._duration_ms: int = getattr(body, "duration_filter", NO_DURATION_FILTER)
         pattern = getattr(body, "transactional_id_pattern", None)
-        self._pattern = _compile(pattern) if pattern else None
+        self._pattern = compile_pattern(pattern, "TransactionalIdPattern") if pattern else None
         self._now_ms = now_ms
 
     def passes(self, transactional_id: str, current: TransactionSnapshot) -> bool:
@@ -70,12 +67,3 @@ class _Filter:
         if self._duration_ms >= 0 and self._now_ms - current.start_timestamp_ms <= self._duration_ms:
             return False
         return self._pattern is None or self._pattern.fullmatch(transactional_id) is not None
-
-
-def _compile(pattern: str) -> re.Pattern[str]:
-    if len(pattern) > MAX_PATTERN_LENGTH or _REFUSED.search(pattern):
-        raise OperationError(ErrorCode.invalid_regular_expression)
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise OperationError(ErrorCode.invalid_regular_expression) from error

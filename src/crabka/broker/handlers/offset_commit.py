@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crabka.broker.coordinators.appender import coordinator_error
 from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
-from crabka.broker.groups.consumer.group import CommitCheck, ConsumerGroup
+from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.broker.groups.messages import CommitAttempt
 from crabka.broker.groups.offsets import NO_EXPIRY, CommittedOffset
 from crabka.broker.groups.records import offset_pair
@@ -137,8 +137,7 @@ def _accepting_shard(context: BrokerContext, request: Request, places: Sequence[
             raise OperationError(ErrorCode.group_id_not_found if is_new else ErrorCode.illegal_generation)
         return hosted
     if isinstance(group, ConsumerGroup):
-        check = group.commit_check(body.member_id, generation, request.version)
-        _refuse_old(check, places)
+        group.commit_check(body.member_id, generation, request.version).require(places)
         return hosted
     if not isinstance(group, ClassicGroup):
         raise OperationError(ErrorCode.group_id_not_found)
@@ -155,10 +154,3 @@ def _accepting_shard(context: BrokerContext, request: Request, places: Sequence[
     if error_code is not ErrorCode.none:
         raise OperationError(error_code)
     return hosted
-
-
-def _refuse_old(check: CommitCheck, places: Sequence[Place]) -> None:
-    for topic, partition in places:
-        error_code = check.error_of(topic, partition)
-        if error_code is not ErrorCode.none:
-            raise OperationError(error_code)

@@ -12,7 +12,7 @@ from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext, Request
-    
+
 FIRST_VERSION_WITH_PROTOCOL = 5
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crabka.broker.coordinators.appender import coordinator_error
 from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.broker.groups.messages import NO_GENERATION, UNKNOWN_MEMBER, CommitAttempt
 from crabka.broker.groups.offsets import CommittedOffset
-from crabka.broker.groups.opaque import OpaqueType
 from crabka.broker.groups.records import offset_pair
 from crabka.broker.txn_verification import (
     OFFSET_COMMIT_VERSIONS,
@@ -112,7 +112,7 @@ async def _commit(
         context, hosted, producer, VerificationMode.of_version(request.version, OFFSET_COMMIT_VERSIONS)
     )
     # The shard may have gone, or the group may have changed, while the coordinator was asked.
-    hosted = _accepting_shard(context, request)
+    hosted = _accepting_shard(context, request, [place for place, _ in commits])
     reply = PendingReply()
 
     def stored(error_code: ErrorCode) -> None:
@@ -144,7 +144,7 @@ async def _verify(
     return AppendTerms(guard)
 
 
-def _accepting_shard(context: BrokerContext, request: Request) -> HostedShard:
+def _accepting_shard(context: BrokerContext, request: Request, places: Sequence[Place]) -> HostedShard:
     """Return the shard of the group. Raises OperationError if the sender may not commit for the group."""
     body = request.body
     generation = getattr(body, "generation_id", NO_GENERATION)
@@ -152,11 +152,10 @@ def _accepting_shard(context: BrokerContext, request: Request) -> HostedShard:
     if group is None:
         if generation >= 0:
             raise OperationError(ErrorCode.illegal_generation)
+    elif isinstance(group, ConsumerGroup):
+        group.commit_check(getattr(body, "member_id", UNKNOWN_MEMBER), generation, None).require(places)
     elif not isinstance(group, ClassicGroup):
-        if group.group_type is not OpaqueType.CONSUMER:
-            raise OperationError(ErrorCode.group_id_not_found)
-        if generation >= 0 or not group.is_empty:
-            raise OperationError(ErrorCode.unknown_member_id)
+        raise OperationError(ErrorCode.group_id_not_found)
     else:
         error_code = context.groups.ask(
             hosted,

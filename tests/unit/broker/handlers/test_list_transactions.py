@@ -71,7 +71,7 @@ def test_a_pattern_is_about_the_whole_id(
     assert [name for name, _, _ in listed(node, transactional_id_pattern=pattern)] == names
 
 
-@pytest.mark.parametrize("pattern", ["(", "(?=a)", r"(a)\1", "(a+)+", "a" * 300])
+@pytest.mark.parametrize("pattern", ["(", "(?=a)", r"(a)\1"])
 def test_patterns_that_are_no_good_are_refused(node: SimNode, pattern: str) -> None:
     assert ask(node, transactional_id_pattern=pattern).error_code is ErrorCode.invalid_regular_expression
 

@@ -17,8 +17,8 @@ from crabka.broker.groups.consumer.records import (
     TargetEpochRecord,
     TargetRecord,
 )
-from crabka.broker.groups.consumer.regex import compile_pattern, matching_topics
 from crabka.broker.groups.consumer.stored_group import DeadlineKind, StoredGroup
+from crabka.broker.patterns import SUBSCRIPTION, compile_pattern, matching_topics
 
 if TYPE_CHECKING:
     import uuid
@@ -48,7 +48,7 @@ class Assigning(StoredGroup):
             changed = True
         due = wanted if self._patterns_are_due(now_ms) else wanted - data.patterns.keys()
         for pattern in sorted(due):
-            compile_pattern(pattern)
+            compile_pattern(pattern, SUBSCRIPTION)
             topics = tuple(sorted(matching_topics(pattern, self.catalog.by_name)))
             before = data.patterns.get(pattern)
             changed |= before is None or before.topics != topics

@@ -161,16 +161,23 @@ class ConsumerGroup(ClassicMembers):
         """Return whether a member may consume a topic."""
         return topic in self.data.subscribed_topics
 
-    def commit_check(self, member_id: str, epoch: int, version: int) -> CommitCheck:
-        """Return the check of the partitions of a commit. Raises OperationError if nothing may be committed."""
+    def commit_check(self, member_id: str, epoch: int, version: int | None) -> CommitCheck:
+        """Return the check of the partitions of a commit. Raises OperationError if nothing may be committed.
+
+        `version` is that of OffsetCommit; None stands for a commit in a transaction, whose sender need not say who
+        it is.
+        """
         data = self.data
+        if version is None and epoch < 0 and member_id == UNKNOWN_MEMBER:
+            return CommitCheck(self, None, epoch)
         if epoch < 0 and not data.members:
             # An administrator, or a consumer that assigns its partitions itself.
             return CommitCheck(self, None, epoch)
         member = data.members.get(member_id)
         if member is None:
             raise self.unknown_member(member_id)
-        if not member.uses_classic_protocol and version < FIRST_COMMIT_VERSION_WITH_MEMBER_EPOCH:
+        names_epoch = version is None or version >= FIRST_COMMIT_VERSION_WITH_MEMBER_EPOCH
+        if not (member.uses_classic_protocol or names_epoch):
             raise OperationError(ErrorCode.unsupported_version)
         if epoch > member.current.epoch:
             raise OperationError(_old_epoch(classic=member.uses_classic_protocol))
@@ -196,6 +203,13 @@ class CommitCheck:
         self._group = group
         self._member_id = member_id
         self._epoch = epoch
+
+    def require(self, places: Iterable[tuple[str, int]]) -> None:
+        """Raise OperationError if one of these partitions must not be committed."""
+        for topic, partition in places:
+            error_code = self.error_of(topic, partition)
+            if error_code is not ErrorCode.none:
+                raise OperationError(error_code)
 
     def error_of(self, topic: str, partition: int) -> ErrorCode:
         """Return what is wrong with the commit of a partition."""

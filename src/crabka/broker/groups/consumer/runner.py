@@ -28,10 +28,10 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from crabka.broker.coordinators.timers import DeadlineQueue
     from crabka.broker.groups.consumer.messages import ConsumerAction, ConsumerEvent
     from crabka.broker.groups.coordinator import GroupCoordinator
     from crabka.broker.groups.shards import HostedShard
-    from crabka.broker.groups.timers import DeadlineQueue
 
 log = logging.getLogger(__name__)
 

@@ -1,9 +1,12 @@
-"""Subscriptions by pattern: RE2 syntax, matched against whole topic names by the coordinator (KIP-848)."""
+"""Patterns of clients in RE2 syntax, which take linear time: of topics (KIP-848) and of transactional ids (KIP-1152).
+
+A pattern is matched against whole names.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import re2
 
@@ -13,22 +16,23 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+SUBSCRIPTION: Final = "SubscribedTopicRegex"
 _OPTIONS = re2.Options()
 # A pattern that does not compile is the client's mistake: it is told, the node's log is not.
 _OPTIONS.log_errors = False
 
 
 @lru_cache(maxsize=1024)
-def compile_pattern(pattern: str) -> Any:
-    """Compile a pattern. Raises OperationError: INVALID_REGULAR_EXPRESSION."""
+def compile_pattern(pattern: str, field: str) -> Any:
+    """Compile the pattern in a field of a request. Raises OperationError: INVALID_REGULAR_EXPRESSION."""
     try:
-        return re2.compile(pattern, _OPTIONS)  # type: ignore[no-untyped-call] # the library has no types
+        return re2.compile(pattern, _OPTIONS)
     except re2.error as error:
-        text = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
+        text = f"{field} `{pattern}` is not a valid regular expression: {error}."
         raise OperationError(ErrorCode.invalid_regular_expression, text) from error
 
 
 def matching_topics(pattern: str, names: Iterable[str]) -> frozenset[str]:
     """Return the topics that a pattern means, by their whole names."""
-    matches = compile_pattern(pattern).fullmatch
+    matches = compile_pattern(pattern, SUBSCRIPTION).fullmatch
     return frozenset(name for name in names if matches(name) is not None)
