@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    brokers = ["crabka"] if options.no_jvm else list(BROKERS)
+    brokers = [options.broker] if options.broker else list(BROKERS)
     scale = QUICK if options.quick else Scale()
     runs = options.runs or (1 if options.quick else 3)
     samples = _measure(brokers, experiments, scale, runs, profiled if options.profile else unwatched)
@@ -47,7 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="small counts and one run: to try, not to quote")
     parser.add_argument("--only", action="append", default=[], metavar="ROW", help="a row or an experiment; repeatable")
     parser.add_argument("--runs", type=int, help="runs of each experiment on each broker (3; quick: 1)")
-    parser.add_argument("--no-jvm", action="store_true", help="Crabka alone")
+    parser.add_argument("--no-jvm", dest="broker", action="store_const", const="crabka", help="Crabka alone")
+    parser.add_argument("--only-jvm", dest="broker", action="store_const", const="kafka", help="Apache Kafka alone")
     parser.add_argument("--profile", action="store_true", help="sample Crabka with py-spy (use with --no-jvm)")
     parser.add_argument("--name", default="latest", help="name of the result files")
     return parser

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import os
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.crabka_process import CrabkaProcess
@@ -25,10 +28,13 @@ BROKERS = ("kafka", "crabka")
 
 
 @contextmanager
-def prepared(broker: str) -> Iterator[NodeProcess]:
+def prepared(broker: str, settings: Mapping[str, str] | None = None) -> Iterator[NodeProcess]:
     """A node on an empty directory, not started; its process and directory are gone afterwards."""
+    settings = settings or {}
     with TemporaryDirectory(prefix=f"bench-{broker}-") as directory:
-        node = JvmKafka(Path(directory), SHORT_SESSION) if broker == "kafka" else CrabkaProcess(Path(directory))
+        node: NodeProcess = CrabkaProcess(Path(directory), settings)
+        if broker == "kafka":
+            node = JvmKafka(Path(directory), SHORT_SESSION | dict(settings))
         if isinstance(node, JvmKafka):
             node.format()
         node.port = node.port or free_port()
@@ -39,9 +45,9 @@ def prepared(broker: str) -> Iterator[NodeProcess]:
 
 
 @contextmanager
-def running(broker: str) -> Iterator[NodeProcess]:
+def running(broker: str, settings: Mapping[str, str] | None = None) -> Iterator[NodeProcess]:
     """A started node on an empty directory."""
-    with prepared(broker) as node:
+    with prepared(broker, settings) as node:
         yield node.start()
 
 
@@ -49,6 +55,13 @@ def create_topic(node: NodeProcess, name: str = TOPIC, partitions: int = PARTITI
     """Create a topic and wait for it."""
     admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+
+
+def topic_id(node: NodeProcess, name: str) -> uuid.UUID:
+    """The id of a topic."""
+    admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
+    found = admin.describe_topics(TopicCollection([name]))[name].result(60).topic_id
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(str(found) + "=="))
 
 
 def cpu_seconds(node: NodeProcess) -> float:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from bench.brokers import PARTITIONS, cpu_seconds, create_topic, prepared, resident_megabytes, running
+from bench.brokers import PARTITIONS, cpu_seconds, create_topic, prepared, resident_megabytes, running, topic_id
+from bench.copier import SINK, SOURCE
 from bench.loads import (
     consume_all,
     end_offsets,
@@ -18,10 +21,15 @@ from bench.loads import (
     produce_single,
     wait_first_acknowledged,
 )
+from bench.members import PROTOCOLS, Subscription, rebalance_times
 from bench.stats import percentile
 from tests.support.jvm import run_tool
 
 LATENCY_RATE = 5_000
+TRANSACTION_SIZE = 500
+# Kafka's coordinator gathers members for 3 s before the first rebalance of a classic group, and computes assignments
+# of the other groups at most once a second; those waits are no work.
+NO_DELAY = {"group.initial.rebalance.delay.ms": "0", "group.consumer.assignment.interval.ms": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +42,12 @@ class Scale:
     latency_seconds: float = 15.0
     recovery_bytes: int = 1 << 30
     java_count: int = 2_000_000
+    copied_count: int = 50_000
+    member_count: int = 100
+    shared_partitions: int = 1_000
 
 
-QUICK = Scale(8_000, 100_000, 40_000, 2.0, 32 << 20, 100_000)
+QUICK = Scale(8_000, 100_000, 40_000, 2.0, 32 << 20, 100_000, 5_000, 20, 100)
 Watch = Callable[[int], AbstractContextManager[None]]
 
 
@@ -129,6 +140,31 @@ def java(broker: str, scale: Scale, watch: Watch) -> Iterator[tuple[str, float]]
     yield "java_perf", float(rates[-1])
 
 
+def eos(broker: str, scale: Scale, watch: Watch) -> Iterator[tuple[str, float]]:
+    """Consume, produce and commit offsets in transactions, in a client process of its own."""
+    with running(broker) as node:
+        create_topic(node, SOURCE)
+        create_topic(node, SINK)
+        produce_batched(node.bootstrap_servers, scale.copied_count, 100, topic=SOURCE)
+        command = [sys.executable, "-m", "bench.copier", node.bootstrap_servers]
+        command += [str(scale.copied_count), str(TRANSACTION_SIZE)]
+        with watch(node.pid):
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=600, check=True)
+    yield "eos", scale.copied_count / float(done.stdout)
+
+
+def rebalance(broker: str, scale: Scale, watch: Watch) -> Iterator[tuple[str, float]]:
+    """Many members of one group: all at once, and one that is replaced by another."""
+    for protocol in PROTOCOLS:
+        with running(broker, NO_DELAY) as node:
+            create_topic(node, "shared", scale.shared_partitions)
+            subscription = Subscription("bench", "shared", topic_id(node, "shared"), scale.shared_partitions)
+            with watch(node.pid):
+                times = rebalance_times(node.bootstrap_servers, protocol, subscription, scale.member_count)
+        yield f"rebalance_{protocol}_start", times[0]
+        yield f"rebalance_{protocol}_change", times[1]
+
+
 EXPERIMENT_FUNCTIONS: dict[str, Callable[[str, Scale, Watch], Iterator[tuple[str, float]]]] = {
     "requests": requests,
     "throughput": throughput,
@@ -136,4 +172,6 @@ EXPERIMENT_FUNCTIONS: dict[str, Callable[[str, Scale, Watch], Iterator[tuple[str
     "start": start,
     "recovery": recovery,
     "java": java,
+    "eos": eos,
+    "rebalance": rebalance,
 }

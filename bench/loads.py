@@ -37,13 +37,14 @@ def produce_single(bootstrap: str, count: int) -> float:
     return _produce(Producer({"bootstrap.servers": bootstrap, **one, **QUEUE}), count, 100, run_length=1)
 
 
-def produce_batched(bootstrap: str, count: int, size: int) -> float:
+def produce_batched(bootstrap: str, count: int, size: int, *, topic: str = TOPIC) -> float:
     """Send records in large batches; returns seconds."""
     large = {"acks": "1", "linger.ms": 5, "batch.size": 1_000_000}
-    return _produce(Producer({"bootstrap.servers": bootstrap, **large, **QUEUE}), count, size, run_length=1000)
+    producer = Producer({"bootstrap.servers": bootstrap, **large, **QUEUE})
+    return _produce(producer, count, size, run_length=1000, topic=topic)
 
 
-def _produce(producer: Producer, count: int, size: int, *, run_length: int) -> float:
+def _produce(producer: Producer, count: int, size: int, *, run_length: int, topic: str = TOPIC) -> float:
     value = os.urandom(size)
     delivered = Deliveries()
     begin = time.perf_counter()
@@ -51,7 +52,7 @@ def _produce(producer: Producer, count: int, size: int, *, run_length: int) -> f
         partition = number // run_length % PARTITIONS
         while True:
             try:
-                producer.produce(TOPIC, value, partition=partition, on_delivery=delivered)
+                producer.produce(topic, value, partition=partition, on_delivery=delivered)
                 break
             except BufferError:
                 producer.poll(0.05)

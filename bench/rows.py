@@ -46,6 +46,15 @@ ROWS = (
     _cost("start", "start on an empty dir until the first acknowledged record", "s", "start", 0.35, 0.2),
     _cost("recovery", "open a 1 GiB log of 16 KiB batches after kill -9", "s", "recovery", 1.0, None),
     _rate("java_perf", "kafka-producer-perf-test, 100 B", "msg/s", "java"),
+    _rate("eos", "transactional produce-consume copy", "msg/s", "eos", 1.0, 1.5),
+    _cost(
+        "rebalance_classic_start", "100 members, 1,000 partitions, classic: until stable", "s", "rebalance", 1.0, None
+    ),
+    _cost("rebalance_classic_change", "the same, one member replaced", "s", "rebalance", 1.0, None),
+    _cost(
+        "rebalance_consumer_start", "100 members, 1,000 partitions, KIP-848: until stable", "s", "rebalance", 1.0, None
+    ),
+    _cost("rebalance_consumer_change", "the same, one member replaced", "s", "rebalance", 1.0, None),
 )
 EXPERIMENTS = tuple(dict.fromkeys(row.experiment for row in ROWS))
 

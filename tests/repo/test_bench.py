@@ -1,4 +1,4 @@
-"""The pure parts of the benchmarks: statistics, verdicts, table, profile summary."""
+"""The pure parts of the benchmarks: statistics, verdicts, table, profile summary, members of groups."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from bench.experiments import EXPERIMENT_FUNCTIONS
+from bench.members import LightMember, decode_assignment, encode_assignment, is_stable
 from bench.profiler import summary
 from bench.report import as_json, cells, markdown, table
 from bench.rows import EXPERIMENTS, ROWS, selected_experiments
@@ -45,6 +47,10 @@ def test_percentile_of_nothing_is_an_error() -> None:
         ("rss_idle", None, 60.0, "stretch"),
         ("recovery", 2.0, 0.1, "met"),
         ("java_perf", 2.0, 1.0, ""),
+        ("eos", 1000.0, 999.0, "NOT MET"),
+        ("eos", 1000.0, 1500.0, "stretch"),
+        ("rebalance_classic_start", 2.0, 2.0, "met"),
+        ("rebalance_consumer_change", 2.0, 2.1, "NOT MET"),
         ("single_rate", None, 40.0, ""),
         ("single_rate", 10.0, None, ""),
     ],
@@ -79,6 +85,44 @@ def test_rows_select_their_experiments_in_order() -> None:
     assert selected_experiments(["recovery", "batch_1k", "rss_idle"]) == ["throughput", "recovery"]
     with pytest.raises(ValueError, match="no row or experiment named speed"):
         selected_experiments(["speed"])
+
+
+def test_every_experiment_has_a_function() -> None:
+    assert tuple(EXPERIMENT_FUNCTIONS) == EXPERIMENTS
+
+
+def test_assignments_read_back() -> None:
+    assert decode_assignment(encode_assignment("topic", range(2, 20, 5))) == {2, 7, 12, 17}
+    assert decode_assignment(encode_assignment("topic", range(0))) == frozenset()
+    assert decode_assignment(b"") == frozenset()
+
+
+class IdleMember(LightMember):
+    """A member whose state a test sets."""
+
+    def __init__(self, generation: int, owned: set[int], *, settled: bool = True) -> None:
+        self.generation, self.owned, self.settled = generation, frozenset(owned), settled
+
+    async def step(self) -> None:
+        """Never called."""
+
+    async def leave(self) -> None:
+        """Never called."""
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ([IdleMember(3, {0, 1}), IdleMember(3, {2})], True),
+        ([IdleMember(3, {0, 1}), IdleMember(3, {1})], False),
+        ([IdleMember(3, {0, 1}), IdleMember(3, set())], False),
+        ([IdleMember(3, {0, 1, 2}), IdleMember(3, set())], False),
+        ([IdleMember(3, {0, 1}), IdleMember(2, {2})], False),
+        ([IdleMember(3, {0, 1}), IdleMember(3, {2}, settled=False)], False),
+    ],
+)
+def test_a_group_is_stable_when_every_partition_has_one_owner(members: list[LightMember], expected: bool) -> None:
+    assert is_stable(members, 3) is expected
 
 
 def test_profile_summary_counts_own_and_total_time() -> None:
