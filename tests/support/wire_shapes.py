@@ -27,6 +27,7 @@ Shape = frozenset[tuple[str, str]]
 EXACT_FIELDS = frozenset(
     {
         "error_code",
+        "partition_error_code",
         "error_message",
         "partition_index",
         "is_internal",
