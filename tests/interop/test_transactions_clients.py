@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from tests.interop.conftest import TopicMaker
-    from tests.interop.transactions import TransactionalProducer
+    from tests.interop.transactions import LibraryProducer
     from tests.support.node_process import NodeProcess
 
-    Opener = Callable[..., TransactionalProducer]
+    Opener = Callable[..., LibraryProducer]
     Settled = Callable[..., list[list[bytes]]]
 
 pytestmark = [
@@ -71,7 +71,7 @@ def open_with(bootstrap: str, caplog: pytest.LogCaptureFixture) -> Iterator[Open
     caplog.set_level(logging.CRITICAL, logger="kafka")
     with contextlib.ExitStack() as opened:
 
-        def open_one(library: str, *arguments: object) -> TransactionalProducer:
+        def open_one(library: str, *arguments: object) -> LibraryProducer:
             producer = TRANSACTIONAL[library](bootstrap, *arguments)
             opened.callback(producer.close)
             return producer
@@ -98,7 +98,7 @@ def transactional_id() -> str:
     return f"transactional-{next(_numbers)}"
 
 
-def _transact(producer: TransactionalProducer, topic: str, values: list[bytes], *, commit: bool = True) -> None:
+def _transact(producer: LibraryProducer, topic: str, values: list[bytes], *, commit: bool = True) -> None:
     producer.begin()
     for value in values:
         producer.send(topic, 0, value)

@@ -37,7 +37,7 @@ class GroupPosition(NamedTuple):
     offset: int
 
 
-class TransactionalProducer(Protocol):
+class LibraryProducer(Protocol):
     """A producer with a transactional id, initialized; every call waits until the broker has answered."""
 
     def begin(self) -> None:
@@ -191,7 +191,7 @@ class KafkaPythonTransactions:
         self._producer.close(timeout=10)
 
 
-TRANSACTIONAL: dict[str, Callable[..., TransactionalProducer]] = {
+TRANSACTIONAL: dict[str, Callable[..., LibraryProducer]] = {
     "confluent-kafka": ConfluentTransactions,
     "aiokafka": AiokafkaTransactions,
     "kafka-python": KafkaPythonTransactions,

@@ -6,7 +6,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from crabka.broker.groups.appender import coordinator_error
+from crabka.broker.coordinators.appender import coordinator_error
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.broker.groups.consumer.member import JOINING_EPOCH
