@@ -36,6 +36,15 @@ class CopyWorld(GroupWorld):
         self.copiers: list[Copier] = []
         self._reader: asyncio.Task[None] | None = None
 
+    async def live(self, groups: Sequence[str]) -> None:
+        """Run everything. Raises BrokenInvariantError."""
+        try:
+            await super().live(groups)
+        finally:
+            if self._reader is not None:
+                self._reader.cancel()
+                await asyncio.wait([self._reader])
+
     async def _prepare(self, groups: Sequence[str]) -> None:
         await super()._prepare(groups)
         await self.find_coordinators(TRANSACTION, [f"copier-{slot}" for slot in range(MOST_MEMBERS)])
@@ -56,9 +65,6 @@ class CopyWorld(GroupWorld):
             self._raise_failures()
         counts = [len(values) for values in self.seen]
         self.trace.require(self._is_complete(), "everything is copied in the end", f"{counts} records per partition")
-        assert self._reader is not None
-        self._reader.cancel()
-        await asyncio.wait([self._reader])
 
     def _is_complete(self) -> bool:
         return all(len(values) == RECORDS_PER_PARTITION for values in self.seen)
@@ -67,11 +73,6 @@ class CopyWorld(GroupWorld):
         super()._raise_failures()
         if self._reader is not None and self._reader.done() and not self._reader.cancelled():
             self._reader.result()
-
-    async def _end(self, members: Sequence[Member]) -> None:
-        await super()._end(members)
-        if not self.members and self._reader is not None:
-            self._reader.cancel()
 
     async def _read_forever(self) -> None:
         """Read committed records; each of them is the next of its partition, whatever was killed meanwhile."""

@@ -51,7 +51,7 @@ def test_a_decided_outcome_survives_a_restart_and_is_completed(clean: bool, comm
             node.start()
         node.advance(500)
         assert producer.state == ("CompleteCommit" if commit else "CompleteAbort")
-        written = memoryview(batches_in(bytes(node.fetch("t").records))[-1])
+        written = memoryview(list(batches_in(bytes(node.fetch("t").records)))[-1])
         marker = end_marker(written, parse_header(written))
         assert marker is not None
         assert marker.committed is commit
