@@ -9,11 +9,17 @@ from typing import Any
 import pytest
 
 from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.consumer.state import ConsumerGroupData
 from crabka.broker.groups.coordinator import GroupCoordinator
+from crabka.broker.transactions.messages import Resume
+from crabka.broker.transactions.transaction import Transaction
+from crabka.log.log_state import LogState
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.coordinator_sim.copy_world import run_copy_world
 from tests.support.coordinator_sim.world import run_group_world
 from tests.support.power_loss.trace import BrokenInvariantError
 
+Plant = Callable[[pytest.MonkeyPatch], None]
 # Enough for each bug; the first that breaks an invariant ends the search.
 SEEDS = range(1, 31)
 # Keys of `__consumer_offsets` begin with their kind.
@@ -40,25 +46,58 @@ def end_sessions_in_spite_of_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(ClassicGroup, "extend_session", lambda *_: None)
 
 
-BUGS: list[tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = [
-    (take_commits_of_anybody, "classic-a", "commits are kept and never go back"),
-    (acknowledge_commits_that_are_not_stored, "classic-a", "commits are kept and never go back"),
-    (end_sessions_in_spite_of_heartbeats, "classic-a", "one owner per partition"),
+def give_away_what_others_still_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ConsumerGroupData, "is_free", lambda *_: True)
+
+
+def show_undecided_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LogState, "last_stable_offset", property(lambda log: log.high_watermark))
+
+
+def leave_decided_transactions_as_they_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Transaction.step
+    monkeypatch.setattr(
+        Transaction,
+        "step",
+        lambda core, event, now_ms: [] if isinstance(event, Resume) else step(core, event, now_ms),
+    )
+
+
+COMMITS, OWNERS = "commits are kept and never go back", "one owner per partition"
+RECORDS, PROGRESS = "committed records are there once and in order", "everything is copied in the end"
+GROUP_BUGS: list[tuple[Plant, str, str]] = [
+    (take_commits_of_anybody, "classic-a", COMMITS),
+    (acknowledge_commits_that_are_not_stored, "classic-a", COMMITS),
+    (end_sessions_in_spite_of_heartbeats, "classic-a", OWNERS),
+    (give_away_what_others_still_have, "consumer-a", OWNERS),
+]
+COPY_BUGS: list[tuple[Plant, set[str]]] = [
+    (take_commits_of_anybody, {COMMITS, RECORDS}),
+    (show_undecided_records, {RECORDS}),
+    (leave_decided_transactions_as_they_are_found, {OWNERS, PROGRESS, "every partition has an owner"}),
 ]
 
 
-@pytest.mark.parametrize(("plant", "group", "invariant"), BUGS, ids=[plant.__name__ for plant, _, _ in BUGS])
+@pytest.mark.parametrize(("plant", "group", "invariant"), GROUP_BUGS, ids=[bug[0].__name__ for bug in GROUP_BUGS])
 def test_a_planted_bug_of_the_groups_is_found(
-    plant: Callable[[pytest.MonkeyPatch], None], group: str, invariant: str, monkeypatch: pytest.MonkeyPatch
+    plant: Plant, group: str, invariant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    broken = (_broken_invariant(seed, group) for seed in SEEDS)
-    assert next((name for name in broken if name is not None), "none") == invariant
+    assert _first_broken(lambda rng: run_group_world(rng, [group])) == invariant
 
 
-def _broken_invariant(seed: int, group: str) -> str | None:
-    try:
-        run_group_world(random.Random(seed), [group])
-    except BrokenInvariantError as error:
-        return error.name
-    return None
+@pytest.mark.parametrize(("plant", "invariants"), COPY_BUGS, ids=[bug[0].__name__ for bug in COPY_BUGS])
+def test_a_planted_bug_of_transactions_is_found(
+    plant: Plant, invariants: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert _first_broken(run_copy_world) in invariants
+
+
+def _first_broken(run: Callable[[random.Random], object]) -> str:
+    for seed in SEEDS:
+        try:
+            run(random.Random(seed))
+        except BrokenInvariantError as error:
+            return error.name
+    return "none"

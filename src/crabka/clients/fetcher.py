@@ -85,6 +85,7 @@ class Fetcher:
         self._settings = settings or FetcherSettings()
         self._assignments: dict[TopicPartition, _Assignment] = {}
         self._fetches: dict[int, asyncio.Task[Any]] = {}
+        self._prefetch: asyncio.Task[Any] | None = None
         self._scope = TaskScope()
         self._arrived = asyncio.Event()
         self._failure: CrabkaError | None = None
@@ -143,15 +144,30 @@ class Fetcher:
         """
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                while True:
+                while not self._is_due():
                     self._arrived.clear()
-                    records = self._take(max_records)
                     pause_ms = await self._start_fetches()
-                    if records:
-                        return records
-                    await self._wait_for_arrival(pause_ms)
+                    if not self._is_due():
+                        await self._wait_for_arrival(pause_ms)
         except TimeoutError:
-            return self._take(max_records)
+            pass
+        # From here to the end nothing waits: records that are taken from the buffer always reach the caller.
+        records = self._take(max_records)
+        if records and (self._prefetch is None or self._prefetch.done()):
+            self._prefetch = self._scope.start(self._fetch_ahead())
+        return records
+
+    def _is_due(self) -> bool:
+        """Return whether a poll has something to tell."""
+        return self._is_closed or self._failure is not None or any(a.buffered for a in self._assignments.values())
+
+    async def _fetch_ahead(self) -> None:
+        """Fetch for the next poll while the caller works."""
+        try:
+            await self._start_fetches()
+        except CrabkaError as error:
+            self._failure = error
+            self._arrived.set()
 
     async def _wait_for_arrival(self, pause_ms: int | None) -> None:
         try:

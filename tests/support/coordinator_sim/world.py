@@ -33,6 +33,10 @@ SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # Housekeeping is rare, so that most kills come between two records of the coordinators.
+    "log.flush.offset.checkpoint.interval.ms": "60000",
+    "log.flush.scheduler.interval.ms": "60000",
+    "log.retention.check.interval.ms": "60000",
 }
 TOPICS = {"t": 4, "u": 3}
 ROUNDS = 6

@@ -72,6 +72,21 @@ def test_position_follows_what_was_returned_not_what_was_fetched() -> None:
     simulate(test)
 
 
+def test_records_are_not_lost_when_the_next_fetch_cannot_be_started_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        fill(partition, 2)
+        async with simulation.connect() as cluster, Fetcher(cluster, FROM_START) as fetcher:
+            fetcher.assign([T0])
+            assert len(await fetcher.poll(1_000, 1)) == 1
+            # From now on nobody says who leads, as after a change of leaders.
+            monkeypatch.setattr(cluster, "partition", lambda _: asyncio.sleep(60))
+            records = [*await fetcher.poll(100, 1), *await fetcher.poll(100), *await fetcher.poll(100)]
+            assert [record.value for record in records] == [b"%d" % number for number in range(1, 6)]
+
+    simulate(test)
+
+
 def test_latest_waits_for_new_records() -> None:
     async def test(simulation: ClientSimulation) -> None:
         (partition,) = simulation.brokers.create_topic("t")
