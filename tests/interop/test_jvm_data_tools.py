@@ -193,7 +193,8 @@ def test_dump_log_finds_no_fault_in_cleaned_segments(tmp_path: Path) -> None:
         assert CLIENTS["confluent-kafka"].consume(node.bootstrap_servers, "kept", 40, 0)
         assert node.stop() in {0, 143}  # A JVM reports the signal that ended it.
     files = {kind: sorted(folder.glob(f"*.{kind}")) for kind in ("log", "index", "timeindex", "snapshot")}
-    assert [path.name for path in folder.iterdir() if path.suffix in {".cleaned", ".swap"}] == []
+    # A pass that the stop ended may leave a `.cleaned` file, which the next opening removes.
+    assert [path.name for path in folder.iterdir() if path.suffix == ".swap"] == []
     deep = _dump(*files["log"], options=("--deep-iteration", "--print-data-log"))
     offsets = [int(found) for found in re.findall(r"^\| offset: (\d+)", deep, re.MULTILINE)]
     assert offsets == sorted(offsets)
