@@ -20,7 +20,7 @@ from crabka.clients.connection import Connection
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.runtime import AsyncioNetwork
 
-HEARTBEAT_S = 0.1
+HEARTBEAT_S = 0.03
 STABLE_TIMEOUT_S = 120.0
 SESSION_MS = 45_000
 GROUP_KEY_TYPE = 0
