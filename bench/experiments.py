@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from bench.brokers import PARTITIONS, cpu_seconds, create_topic, prepared, resident_megabytes, running, topic_id
 from bench.copier import SINK, SOURCE
+from bench.groups import commit_groups, wait_for_groups
 from bench.loads import (
     consume_all,
     end_offsets,
@@ -45,9 +46,10 @@ class Scale:
     copied_count: int = 50_000
     member_count: int = 100
     shared_partitions: int = 1_000
+    group_count: int = 100_000
 
 
-QUICK = Scale(8_000, 100_000, 40_000, 2.0, 32 << 20, 100_000, 5_000, 20, 100)
+QUICK = Scale(8_000, 100_000, 40_000, 2.0, 32 << 20, 100_000, 5_000, 20, 100, 2_000)
 Watch = Callable[[int], AbstractContextManager[None]]
 
 
@@ -165,6 +167,18 @@ def rebalance(broker: str, scale: Scale, watch: Watch) -> Iterator[tuple[str, fl
         yield f"rebalance_{protocol}_change", times[1]
 
 
+def groups(broker: str, scale: Scale, _watch: Watch) -> Iterator[tuple[str, float]]:
+    """Groups without members, loaded by a node that was started again."""
+    with running(broker) as node:
+        create_topic(node, "known", 1)
+        commit_groups(node.bootstrap_servers, "known", scale.group_count)
+        node.stop()
+        node.launch()
+        wait_first_acknowledged(node.bootstrap_servers, "known")
+        wait_for_groups(node.bootstrap_servers, "known", scale.group_count)
+        yield "rss_groups", resident_megabytes(node)
+
+
 EXPERIMENT_FUNCTIONS: dict[str, Callable[[str, Scale, Watch], Iterator[tuple[str, float]]]] = {
     "requests": requests,
     "throughput": throughput,
@@ -174,4 +188,5 @@ EXPERIMENT_FUNCTIONS: dict[str, Callable[[str, Scale, Watch], Iterator[tuple[str
     "java": java,
     "eos": eos,
     "rebalance": rebalance,
+    "groups": groups,
 }

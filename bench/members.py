@@ -232,7 +232,7 @@ async def _rebalance(
     network = AsyncioNetwork()
     # One more for the member that replaces another.
     connections = [await Connection.open(network, host, int(port)) for _ in range(member_count + 1)]
-    await _wait_coordinator(connections[0], subscription.group)
+    await wait_coordinator(connections[0], subscription.group)
     members = [kind(connection, subscription) for connection in connections]
     newcomer = members.pop()
     lives: dict[LightMember, asyncio.Task[None]] = {}
@@ -259,7 +259,7 @@ async def _rebalance(
     return started - begin, ended - started
 
 
-async def _wait_coordinator(connection: Connection, group: str) -> None:
+async def wait_coordinator(connection: Connection, group: str) -> None:
     """Ask until the group has a coordinator: the first question creates the offsets topic."""
 
     def body(types: MessageTypes) -> Any:

@@ -29,8 +29,8 @@ def _cost(key: str, title: str, unit: str, experiment: str, *bars: float | None)
     return BenchRow(key, title, unit, experiment, higher_is_better=False, bar=bar, stretch=stretch)
 
 
-def _memory(key: str, title: str, bar: float, stretch: float) -> BenchRow:
-    return BenchRow(key, title, "MB", "throughput", higher_is_better=False, bar=bar, stretch=stretch, absolute=True)
+def _memory(key: str, title: str, experiment: str, bar: float, stretch: float | None) -> BenchRow:
+    return BenchRow(key, title, "MB", experiment, higher_is_better=False, bar=bar, stretch=stretch, absolute=True)
 
 
 ROWS = (
@@ -41,8 +41,8 @@ ROWS = (
     _cost("produce_cpu", "broker CPU per GB produced, 1 KiB", "s", "throughput", 0.6, 0.3),
     _cost("consume_cpu", "broker CPU per GB consumed, 1 KiB", "s", "throughput", 0.6, 0.3),
     _cost("latency_p99", "p99 produce latency at 5,000 msg/s, acks=all", "ms", "latency", 1.0, 0.5),
-    _memory("rss_idle", "resident memory, idle", 100, 60),
-    _memory("rss_loaded", "resident memory, after the load", 160, 100),
+    _memory("rss_idle", "resident memory, idle", "throughput", 100, 60),
+    _memory("rss_loaded", "resident memory, after the load", "throughput", 160, 100),
     _cost("start", "start on an empty dir until the first acknowledged record", "s", "start", 0.35, 0.2),
     _cost("recovery", "open a 1 GiB log of 16 KiB batches after kill -9", "s", "recovery", 1.0, None),
     _rate("java_perf", "kafka-producer-perf-test, 100 B", "msg/s", "java"),
@@ -55,6 +55,7 @@ ROWS = (
         "rebalance_consumer_start", "100 members, 1,000 partitions, KIP-848: until stable", "s", "rebalance", 1.0, None
     ),
     _cost("rebalance_consumer_change", "the same, one member replaced", "s", "rebalance", 1.0, None),
+    _memory("rss_groups", "resident memory with 100,000 idle groups, after a restart", "groups", 400, None),
 )
 EXPERIMENTS = tuple(dict.fromkeys(row.experiment for row in ROWS))
 
