@@ -12,7 +12,8 @@ from crabka.controller.topics import TopicDefaults, WantedTopic, create_topics
 from crabka.metadata.cluster import Endpoint
 from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.image import MetadataImage
-from crabka.metadata.records import FeatureLevelRecord
+from crabka.metadata.records import ConfigRecord, FeatureLevelRecord, PartitionRecord, TopicRecord
+from crabka.metadata.topics import PartitionImage
 
 
 def applied(image: MetadataImage, records: Iterable[Any]) -> MetadataImage:
@@ -58,3 +59,43 @@ def with_topic(image: MetadataImage, name: str, partition_count: int = 1, replic
     """Return the image with one more topic."""
     outcome = create_topics(image, [WantedTopic(name, partition_count, replication_factor)], defaults(seed=name))
     return applied(image, outcome.records)
+
+
+ELR_ON = {"eligible.leader.replicas.version": 1}
+
+
+def with_partitions(image: MetadataImage, name: str, *partitions: dict[str, Any], **configs: str) -> MetadataImage:
+    """Return the image with a topic of exactly these partitions; what a partition leaves open follows its replicas.
+
+    Settings are given with '_' for '.'.
+    """
+    topic_id = topic_id_of(name)
+    records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]
+    records += [
+        ConfigRecord(resource_type=2, resource_name=name, name=key.replace("_", "."), value=value)
+        for key, value in configs.items()
+    ]
+    for index, given in enumerate(partitions):
+        replicas = given["replicas"]
+        values = {
+            "isr": replicas,
+            "leader": given.get("isr", replicas)[0] if given.get("isr", replicas) else -1,
+            "leader_epoch": 5,
+            "partition_epoch": 10,
+            "directories": tuple(uuid.UUID(int=1000 + node_id) for node_id in replicas),
+            **given,
+        }
+        records.append(PartitionRecord(partition_id=index, topic_id=topic_id, **values))
+    return applied(image, records)
+
+
+def topic_id_of(name: str) -> uuid.UUID:
+    """Return the id that `with_partitions` gives to a topic."""
+    return uuid.UUID(bytes=name.encode().rjust(16, b"\x01")[:16])
+
+
+def partition_of(image: MetadataImage, name: str = "t", index: int = 0) -> PartitionImage:
+    """Return a partition that must exist."""
+    partition = image.topics.partition(name, index)
+    assert partition is not None
+    return partition

@@ -122,7 +122,11 @@ def keep_directories(image: MetadataImage, node_id: int, online: Sequence[Direct
 
 def has_online_replica(broker: BrokerRegistration, partition: PartitionImage) -> bool:
     """Return whether a broker's replica lies in a log dir that works, as far as the metadata knows."""
-    directory = partition.directory_of(broker.broker_id)
+    return is_online_directory(broker, partition.directory_of(broker.broker_id))
+
+
+def is_online_directory(broker: BrokerRegistration, directory: DirectoryId) -> bool:
+    """Return whether a broker can reach this log dir, as far as the metadata knows."""
     if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING):
         return True
     # A broker that registered no directories at all is older than JBOD (KIP-858).

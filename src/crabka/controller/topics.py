@@ -232,8 +232,11 @@ def _manual_replicas(image: MetadataImage, topic: WantedTopic) -> list[list[int]
     return [by_index[index] for index in range(len(by_index))]
 
 
-def check_manual_assignment(image: MetadataImage, replicas: list[int], *, replication_factor: int) -> None:
-    """Raise OperationError (INVALID_REPLICA_ASSIGNMENT) unless a client's choice of replicas can be carried out."""
+def check_manual_assignment(image: MetadataImage, replicas: list[int], *, replication_factor: int | None) -> None:
+    """Raise OperationError (INVALID_REPLICA_ASSIGNMENT) unless a client's choice of replicas can be carried out.
+
+    Without a replication factor any number of replicas is right.
+    """
     fault = None
     unknown = [node_id for node_id in replicas if node_id not in image.cluster.brokers]
     if not replicas:
@@ -242,7 +245,7 @@ def check_manual_assignment(image: MetadataImage, replicas: list[int], *, replic
         fault = f"The manual partition assignment includes the broker {_first_duplicate(replicas)} more than once."
     elif unknown:
         fault = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
-    elif len(replicas) != replication_factor:
+    elif replication_factor is not None and len(replicas) != replication_factor:
         fault = (
             f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
             f"not consistent with previous partitions, which have {replication_factor} replica(s)."

@@ -40,7 +40,7 @@ class PartitionImage:
     def merge(self, record: Any) -> PartitionImage:
         """Return the partition after a PartitionChangeRecord; every such record raises the partition epoch."""
         replicas = self.replicas if record.replicas is None else tuple(record.replicas)
-        directories = self.directories if record.directories is None else tuple(record.directories)
+        directories = self._kept_directories(len(replicas)) if record.directories is None else tuple(record.directories)
         leader_changes = record.leader != NO_LEADER_CHANGE
         state = record.leader_recovery_state
         return PartitionImage(
@@ -56,6 +56,11 @@ class PartitionImage:
             last_known_elr=self.last_known_elr if record.last_known_elr is None else tuple(record.last_known_elr),
             leader_recovery_state=self.leader_recovery_state if state == NO_RECOVERY_STATE_CHANGE else state,
         )
+
+    def _kept_directories(self, replica_count: int) -> tuple[UUID, ...]:
+        # A reassignment in a cluster older than KIP-858 changes the replicas and knows of no directories.
+        is_older = len(self.directories) != replica_count and set(self.directories) == {DIRECTORY_MIGRATING}
+        return () if is_older else self.directories
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,13 @@ def test_replicas_of_an_old_record_have_no_directory_yet() -> None:
     assert delta.apply().by_name["a"].partitions[1].directories == (DIRECTORY_MIGRATING,) * 2
 
 
+def test_a_reassignment_before_directories_changes_replicas_alone() -> None:
+    delta = TopicsDelta(_image())
+    delta.create_partition(at_version(_partition(index=1, directories=()), 0))
+    delta.change_partition(PartitionChangeRecord(partition_id=1, topic_id=A, replicas=(1, 2, 3)))
+    assert delta.apply().by_name["a"].partitions[1].directories == (DIRECTORY_MIGRATING,) * 3
+
+
 def test_the_delta_says_what_changed() -> None:
     delta = TopicsDelta(_image())
     delta.create_topic(TopicRecord(name="b", topic_id=B))
