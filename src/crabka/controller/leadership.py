@@ -40,22 +40,19 @@ def change_partition(
     """
     topic, index, partition = row
     active = view.is_active if is_active is None else is_active
-
-    def can_lead(broker_id: int) -> bool:
-        return (
-            broker_id in partition.replicas
-            and active(broker_id)
-            and view.has_online_directory(broker_id, partition.directory_of(broker_id))
-        )
-
     rules = ChangeRules(
-        can_lead=can_lead,
+        can_lead=lambda broker_id: active(broker_id) and has_reachable_replica(view, partition, broker_id),
         default_directory=view.default_directory,
         metadata_version=view.metadata_version,
         min_isr=view.min_isr(topic),
         elr_enabled=view.elr_enabled,
     )
     return build_partition_change(PartitionPlace(topic.topic_id, index), partition, wish, rules)
+
+
+def has_reachable_replica(view: ControlView, partition: PartitionImage, broker_id: int) -> bool:
+    """Return whether a broker has a replica of a partition in a log dir that works."""
+    return broker_id in partition.replicas and view.has_online_directory(broker_id, partition.directory_of(broker_id))
 
 
 def configured_election(view: ControlView, topic: TopicImage) -> Election:
