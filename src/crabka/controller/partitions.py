@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.controller.outcome import ACCEPTED, ItemVerdict, Outcome
 from crabka.controller.placement import place_partitions
-from crabka.controller.topics import MAX_PARTITIONS_PER_REQUEST, check_manual_assignment, new_partition_record
+from crabka.controller.topics import (
+    MAX_PARTITIONS_PER_REQUEST,
+    check_living_replica,
+    check_manual_assignment,
+    new_partition_record,
+)
 from crabka.errors import OperationError
 from crabka.metadata.records import PartitionChangeRecord
 from crabka.protocol.error_codes import ErrorCode
@@ -107,6 +112,7 @@ def _replicas_of_added(
             "were specified.",
         )
     replicas = [list(assignment) for assignment in request.assignments]
-    for assignment in replicas:
+    for index, assignment in enumerate(replicas, start=len(topic.partitions)):
         check_manual_assignment(image, assignment, replication_factor=replication_factor)
+        check_living_replica(image, index, assignment)
     return replicas

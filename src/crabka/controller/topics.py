@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from crabka.config.topic import TopicConfig
+from crabka.controller.control_view import ControlView
 from crabka.controller.outcome import ItemVerdict, Outcome
 from crabka.controller.placement import initial_directories, place_partitions
 from crabka.controller.topic_names import find_collision, require_legal_topic_name
-from crabka.errors import ConfigError, OperationError
+from crabka.errors import ConfigError, OperationError, require
 from crabka.ids import ZERO_UUID
 from crabka.metadata.records import ClearElrRecord, ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from crabka.protocol.error_codes import ErrorCode
@@ -160,9 +161,10 @@ def _create(
 
 
 def new_partition_record(image: MetadataImage, topic_id: TopicId, index: int, replicas: list[int]) -> PartitionRecord:
-    """Return the record of a partition that starts with its living replicas in sync."""
-    brokers = image.cluster.brokers
-    isr = [node_id for node_id in replicas if node_id in brokers and not brokers[node_id].fenced] or replicas[:1]
+    """Return the record of a partition that starts with its living replicas in sync; there must be one."""
+    view = ControlView(image)
+    isr = [node_id for node_id in replicas if view.is_active(node_id)]
+    require(bool(isr), "a new partition has a living replica")
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
@@ -227,8 +229,9 @@ def _manual_replicas(image: MetadataImage, topic: WantedTopic) -> list[list[int]
             ErrorCode.invalid_replica_assignment, "partitions should be a consecutive 0-based integer sequence"
         )
     replication_factor = len(by_index[0])
-    for replicas in by_index.values():
+    for index, replicas in by_index.items():
         check_manual_assignment(image, replicas, replication_factor=replication_factor)
+        check_living_replica(image, index, replicas)
     return [by_index[index] for index in range(len(by_index))]
 
 
@@ -252,6 +255,17 @@ def check_manual_assignment(image: MetadataImage, replicas: list[int], *, replic
         )
     if fault is not None:
         raise OperationError(ErrorCode.invalid_replica_assignment, fault)
+
+
+def check_living_replica(image: MetadataImage, index: int, replicas: list[int]) -> None:
+    """Raise OperationError (INVALID_REPLICA_ASSIGNMENT) if nobody could lead a partition that a client assigned."""
+    view = ControlView(image)
+    if not any(view.is_active(node_id) for node_id in replicas):
+        raise OperationError(
+            ErrorCode.invalid_replica_assignment,
+            f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+            "controlled shutdown.",
+        )
 
 
 def _first_duplicate(replicas: list[int]) -> int:

@@ -83,3 +83,12 @@ def test_dirs_of_what_is_not_here_are_left_out() -> None:
     strangers = [(uuid.UUID(int=3), 0, DIRECTORY), (topic_id, 9, DIRECTORY)]
     assert assign_directories(IMAGE, 1, strangers).records == []
     assert assign_directories(IMAGE, 2, [(topic_id, 0, DIRECTORY)]).records == []
+
+
+def test_a_manual_assignment_needs_somebody_who_can_lead() -> None:
+    image = with_topic(cluster(1, 2, fenced=[2]), "t", 2)
+    verdict = create_partitions(image, [MorePartitions("t", 4, [[1], [2]])], random.Random(1)).result["t"]
+    assert verdict.error_code is ErrorCode.invalid_replica_assignment
+    assert verdict.message == (
+        "All brokers specified in the manual partition assignment for partition 3 are fenced or in controlled shutdown."
+    )

@@ -250,3 +250,21 @@ def test_deletion_may_be_disabled() -> None:
     outcome = delete_topics(with_topic(cluster(1), "a"), [("a", ZERO_UUID)], enabled=False)
     assert outcome.records == []
     assert outcome.result[0].verdict.error_code is ErrorCode.topic_deletion_disabled
+
+
+def test_a_manual_assignment_needs_somebody_who_can_lead() -> None:
+    image = cluster(1, 2, fenced=[2])
+    assert refused(image, WantedTopic("t", assignments=[(0, [1]), (1, [2])])) == (
+        ErrorCode.invalid_replica_assignment,
+        (
+            "All brokers specified in the manual partition assignment for partition 1 are fenced or in controlled "
+            "shutdown."
+        ),
+    )
+
+
+def test_fenced_replicas_of_a_new_partition_are_not_in_sync() -> None:
+    image = cluster(1, 2, 3, fenced=[1])
+    outcome = create_topics(image, [WantedTopic("t", assignments=[(0, [1, 3, 2])])], defaults())
+    partition = outcome.records[-1]
+    assert (partition.replicas, partition.isr, partition.leader) == ((1, 3, 2), (3, 2), 3)
