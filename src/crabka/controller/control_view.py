@@ -13,7 +13,7 @@ from crabka.controller.brokers import is_online_directory
 from crabka.errors import OperationError
 from crabka.ids import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from crabka.metadata.configs import ConfigResourceType
-from crabka.metadata.features import ELR_VERSION
+from crabka.metadata.features import DIRECTORIES_LEVEL, ELR_VERSION
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
-
-# metadata.version levels from which something holds (Kafka's MetadataVersion): 3.6-IV0, 3.7-IV0, 3.7-IV2 and 4.3-IV0.
-NO_EPOCH_ON_SHRINK_LEVEL = 12
-CONTROLLER_REGISTRATION_LEVEL = 15
-DIRECTORIES_LEVEL = 17
-CORDONED_DIRECTORIES_LEVEL = 30
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,11 @@ from crabka.controller.broker_changes import (
     offline_directory_records,
     unfencing_records,
 )
-from crabka.controller.control_view import CORDONED_DIRECTORIES_LEVEL, ControlView
+from crabka.controller.control_view import ControlView
 from crabka.controller.leadership import led_partition_count
 from crabka.controller.outcome import Outcome
 from crabka.metadata.delta import MetadataDelta
+from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

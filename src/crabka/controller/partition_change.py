@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.controller.brokers import NO_LEADER
-from crabka.controller.control_view import DIRECTORIES_LEVEL, NO_EPOCH_ON_SHRINK_LEVEL
+from crabka.metadata.features import DIRECTORIES_LEVEL, NO_EPOCH_ON_SHRINK_LEVEL
 from crabka.metadata.records import PartitionChangeRecord
 
 if TYPE_CHECKING:

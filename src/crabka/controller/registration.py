@@ -10,15 +10,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from crabka.controller.broker_changes import cleanup_records
-from crabka.controller.control_view import (
-    CONTROLLER_REGISTRATION_LEVEL,
-    DEFAULT_RULES,
-    ControllerRules,
-    ControlView,
-)
+from crabka.controller.control_view import DEFAULT_RULES, ControllerRules, ControlView
 from crabka.controller.outcome import Outcome
 from crabka.errors import OperationError
-from crabka.metadata.features import KRAFT_VERSION, METADATA_VERSION
+from crabka.metadata.features import CONTROLLER_REGISTRATION_LEVEL, KRAFT_VERSION, METADATA_VERSION
 from crabka.metadata.records import (
     BrokerEndpoint,
     BrokerFeature,

@@ -23,6 +23,13 @@ MIN_METADATA_VERSION = 7
 LATEST_METADATA_VERSION = 30
 LATEST_KRAFT_VERSION = 1
 
+# metadata.version levels from which something holds. 3.6-IV0: a shrunk ISR needs no new leader epoch.
+NO_EPOCH_ON_SHRINK_LEVEL = 12
+# 3.7-IV0 (KIP-919), 3.7-IV2 (KIP-858) and 4.3-IV0 (KIP-1066).
+CONTROLLER_REGISTRATION_LEVEL = 15
+DIRECTORIES_LEVEL = 17
+CORDONED_DIRECTORIES_LEVEL = 30
+
 # What this release can read. Records of share and streams groups are kept as they are, their APIs are not served.
 SUPPORTED_FEATURES: Mapping[str, VersionRange] = {
     METADATA_VERSION: VersionRange(MIN_METADATA_VERSION, LATEST_METADATA_VERSION),

@@ -9,7 +9,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.api_table import SERVED
-from crabka.controller.features import KRAFT_VERSION, SUPPORTED_FEATURES
+from crabka.controller.features import SUPPORTED_FEATURES
+from crabka.metadata.features import KRAFT_VERSION
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.controller.features import SAFE_DOWNGRADE, UPGRADE, FeatureUpdate, update_features
+from crabka.controller.features import SAFE_DOWNGRADE, UPGRADE, FeatureScope, FeatureUpdate, update_features
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
@@ -22,8 +22,9 @@ async def handle(context: BrokerContext, request: Request) -> Any:
         FeatureUpdate(update.feature, update.max_version_level, _upgrade_type(update))
         for update in body.feature_updates
     ]
+    scope = FeatureScope(node_id=context.node_id, min_insync_replicas=context.static_config.min_insync_replicas)
     verdicts = await context.metadata_writer.submit(
-        lambda image: update_features(image, updates, validate_only=getattr(body, "validate_only", False))
+        lambda image: update_features(image, updates, scope, validate_only=getattr(body, "validate_only", False))
     )
     failed = {name: verdict for name, verdict in verdicts.items() if verdict.error_code is not ErrorCode.none}
     if failed and request.version >= _FIRST_VERSION_WITHOUT_RESULTS:
