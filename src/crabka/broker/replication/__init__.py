@@ -1,0 +1,1 @@
+"""How the replicas of a partition stay equal: decisions of leaders and followers."""

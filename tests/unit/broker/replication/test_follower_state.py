@@ -1,0 +1,154 @@
+"""What a follower of a partition decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from crabka.broker.replication.follower_state import (
+    AppendFetched,
+    AskLeaderRange,
+    FetchAnswered,
+    FetchFailed,
+    FetchPhase,
+    FetchPosition,
+    FollowerAction,
+    FollowerFetching,
+    LeaderRangeKnown,
+    LogBroken,
+    LogChanged,
+    LogRejected,
+    RestartLog,
+    TakeLeaderOffsets,
+    TruncateLog,
+)
+from crabka.log.leader_epochs import EpochEnd, LeaderEpochCache
+from crabka.protocol.error_codes import ErrorCode
+
+
+@dataclass
+class Log:
+    log_end_offset: int = 8
+    high_watermark: int = 3
+    last_epoch: int = 1
+    epochs: LeaderEpochCache = field(default_factory=lambda: LeaderEpochCache([(0, 0), (1, 5)]))
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+
+LOG = Log()
+
+
+def following() -> FollowerFetching:
+    return FollowerFetching(7, backoff_ms=100)
+
+
+def answer(state: FollowerFetching, log: Log = LOG, now_ms: int = 0, **given: Any) -> list[FollowerAction]:
+    return state.step(FetchAnswered(asked=state.position(log), **given), log, now_ms)
+
+
+def test_a_follower_asks_from_its_end_and_tells_its_last_epoch() -> None:
+    state = following()
+    assert state.is_ready(0)
+    assert state.position(LOG) == FetchPosition(leader_epoch=7, fetch_offset=8, last_fetched_epoch=1)
+
+
+def test_records_are_appended_and_fetching_goes_on() -> None:
+    state = following()
+    assert answer(state, has_records=True, high_watermark=12, log_start_offset=2) == [AppendFetched(12, 2)]
+    assert not state.is_ready(0)
+    assert state.step(LogChanged(), LOG, 0) == []
+    assert state.is_ready(0)
+
+
+def test_an_answer_without_records_still_moves_the_offsets() -> None:
+    state = following()
+    assert answer(state, high_watermark=99, log_start_offset=2) == [TakeLeaderOffsets(8, 2)]
+    assert state.is_ready(0)
+
+
+def test_a_log_that_has_parted_is_cut_by_epochs_and_not_by_the_high_watermark() -> None:
+    state = following()
+    assert answer(state, diverging=EpochEnd(1, 6)) == [TruncateLog(6)]
+    assert state.phase is FetchPhase.CHANGING
+    state.step(LogChanged(), LOG, 0)
+    assert state.is_ready(0)
+
+
+def test_an_answer_to_an_older_question_is_ignored() -> None:
+    state = following()
+    asked = state.position(LOG)
+    late = FetchAnswered(asked=asked, diverging=EpochEnd(0, 5))
+    assert state.step(late, Log(log_end_offset=9), 0) == []
+    assert state.step(FetchAnswered(asked=FetchPosition(6, 8, 1), has_records=True), LOG, 0) == []
+    assert state.is_ready(0)
+    answer(state, has_records=True)
+    assert state.step(late, LOG, 0) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.kafka_storage_error,
+    ],
+)
+def test_errors_that_pass_delay_the_partition(code: ErrorCode) -> None:
+    state = following()
+    assert answer(state, now_ms=50, error_code=code) == []
+    assert (state.phase, state.delayed_until_ms) == (FetchPhase.DELAYED, 150)
+    assert not state.is_ready(149)
+    assert state.is_ready(150)
+    assert state.delayed_until_ms is None
+
+
+@pytest.mark.parametrize("event", [FetchFailed(), LogRejected()])
+def test_failures_delay_the_partition(event: FetchFailed | LogRejected) -> None:
+    state = following()
+    state.step(event, LOG, 0)
+    assert not state.is_ready(99)
+    assert state.is_ready(100)
+
+
+def test_a_fenced_epoch_waits_for_new_metadata() -> None:
+    state = following()
+    answer(state, error_code=ErrorCode.fenced_leader_epoch)
+    assert state.phase is FetchPhase.STOPPED
+    state.step(LogChanged(), LOG, 0)
+    assert not state.is_ready(10_000)
+
+
+def test_a_broken_log_dir_stops_the_partition() -> None:
+    state = following()
+    state.step(LogBroken(), LOG, 0)
+    assert state.phase is FetchPhase.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("start_offset", "end_offset", "action", "phase"),
+    [
+        (0, 5, [TruncateLog(5)], FetchPhase.CHANGING),
+        (20, 30, [RestartLog(20)], FetchPhase.CHANGING),
+        (2, 30, [], FetchPhase.FETCHING),
+        (8, 8, [], FetchPhase.FETCHING),
+    ],
+)
+def test_an_offset_out_of_range(
+    start_offset: int, end_offset: int, action: list[FollowerAction], phase: FetchPhase
+) -> None:
+    state = following()
+    assert answer(state, error_code=ErrorCode.offset_out_of_range) == [AskLeaderRange()]
+    assert not state.is_ready(0)
+    assert state.step(LeaderRangeKnown(start_offset, end_offset), LOG, 0) == action
+    assert state.phase is phase
+
+
+def test_a_range_that_nobody_asked_for_is_ignored() -> None:
+    state = following()
+    assert state.step(LeaderRangeKnown(0, 1), LOG, 0) == []
+    assert state.is_ready(0)
