@@ -232,7 +232,8 @@ def test_kafka_broker_api_versions_finds_every_needed_api_usable(bootstrap: str)
     expected |= {"DescribeConfigs": 4, "AlterConfigs": 2, "DescribeLogDirs": 5, "CreatePartitions": 3}
     expected |= {"IncrementalAlterConfigs": 1, "DescribeClientQuotas": 1, "AlterClientQuotas": 1}
     expected |= {"UpdateFeatures": 2, "DescribeCluster": 2, "DescribeProducers": 0, "ListConfigResources": 1}
-    expected |= {"DescribeTopicPartitions": 0, "DescribeUserScramCredentials": 0}
+    expected |= {"DescribeTopicPartitions": 0, "DescribeUserScramCredentials": 0, "ElectLeaders": 2}
+    expected |= {"AlterPartitionReassignments": 1, "ListPartitionReassignments": 0}
     assert {name: newest.get(name) for name in expected} == expected
 
 
@@ -245,3 +246,40 @@ def test_kafka_features_describe_shows_finalized_levels(bootstrap: str) -> None:
     assert found["transaction.version"] == ["0", "2", "2"]
     assert found["group.version"] == ["0", "1", "1"]
     assert found["eligible.leader.replicas.version"] == ["0", "1", "1"]
+
+
+def test_kafka_leader_election_finds_every_preferred_leader_in_place(bootstrap: str, make_topic: TopicMaker) -> None:
+    topic = make_topic(2)
+    elect = partial(_tool, bootstrap, "org.apache.kafka.tools.LeaderElectionCommand", "--election-type", "preferred")
+    shown = elect("--topic", topic, "--partition", "1")
+    assert shown.lines == [f"Valid replica already elected for partitions {topic}-1"]
+    assert elect("--all-topic-partitions").lines == []
+    missing = elect("--topic", topic, "--partition", "7", check=False)
+    assert missing.code == 1
+    assert "UnknownTopicOrPartitionException" in missing.stdout + missing.stderr
+
+
+def test_kafka_reassign_partitions_executes_verifies_and_lists(
+    bootstrap: str, broker_id: str, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    topic = make_topic(2)
+    reassign = partial(_tool, bootstrap, "org.apache.kafka.tools.reassign.ReassignPartitionsCommand")
+    plan = tmp_path / "plan.json"
+
+    def write(*replicas: int) -> None:
+        rows = [{"topic": topic, "partition": index, "replicas": replicas} for index in range(2)]
+        plan.write_text(json.dumps({"version": 1, "partitions": rows}))
+
+    write(int(broker_id))
+    arguments = ["--reassignment-json-file", str(plan)]
+    done = reassign("--execute", *arguments).stdout
+    assert f"Successfully started partition reassignments for {topic}-0,{topic}-1" in done
+    verified = reassign("--verify", *arguments).stdout
+    assert verified.count("is completed.") == 2
+    assert reassign("--list").lines == ["No partition reassignments found."]
+    cancelled = reassign("--cancel", *arguments).stdout
+    assert "None of the specified partition reassignments are active." in cancelled
+    write(int(broker_id) + 1)
+    refused = reassign("--execute", *arguments, check=False)
+    assert refused.code == 1
+    assert "Unknown broker id" in refused.stdout + refused.stderr

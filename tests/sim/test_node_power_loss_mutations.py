@@ -60,7 +60,8 @@ BUGS: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str]]] = [
     (replace_files_without_fsync, {"the node starts", "files decode", "metadata survives", "log start stays"}),
     (trust_the_tail_of_a_log, {"files decode"}),
     (answer_delete_records_before_its_checkpoint, {"log start stays"}),
-    (never_sync_new_directories, {"fsynced records survive"}),
+    # A segment without a name is missing at the end of a log, or in its midst.
+    (never_sync_new_directories, {"fsynced records survive", "files decode"}),
 ]
 
 

@@ -90,6 +90,11 @@ DIFFERENCES: tuple[Difference, ...] = (
         "metadata.version is never lowered",
     ),
     Difference(
+        "AlterPartitionReassignments while another reassignment is under way",
+        "keeps the replicas to add or to remove of the first one where the second has none of them",
+        "ends with exactly the replicas that were asked for last, and can still be cancelled",
+    ),
+    Difference(
         "The controller listener",
         "serves the quorum and `--bootstrap-controller`",
         "is not opened: the node is its own quorum of one",

@@ -96,7 +96,6 @@ LOG_KEYS = (
         "The default of a topic's `unclean.leader.election.enable`.",
         default=False,
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "log.cleanup.policy",

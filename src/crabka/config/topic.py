@@ -241,7 +241,6 @@ _REPLICATION = (
         "unclean.leader.election.enable",
         "Whether an out-of-sync replica may lead when no other is left; records may be lost.",
         default=False,
-        effect="none",
     ),
     ConfigKey(
         "follower.replication.throttled.replicas",
