@@ -76,3 +76,28 @@ def test_a_resource_named_twice_is_refused_and_others_are_not() -> None:
 def test_validation_alone_makes_no_records() -> None:
     change = ResourceChange(TOPIC, [ConfigOp("retention.ms", 0, "5")])
     assert alter_configs(IMAGE, [change], SERVER, validate_only=True).records == []
+
+
+def test_client_metrics_are_a_resource_that_comes_with_its_first_setting_and_goes_with_its_last() -> None:
+    subscription = ConfigResource(16, "latency")
+    ops = [ConfigOp("interval.ms", 0, "5000"), ConfigOp("match", 0, "client_id=a.*")]
+    image = applied(IMAGE, alter_configs(IMAGE, [ResourceChange(subscription, ops)], SERVER).records)
+    assert image.configs.get(16, "latency") == {"interval.ms": "5000", "match": "client_id=a.*"}
+    gone = [ConfigOp(op.name, 1, None) for op in ops]
+    image = applied(image, alter_configs(image, [ResourceChange(subscription, gone)], SERVER).records)
+    assert subscription not in image.configs.resources
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "code"),
+    [
+        ("", "interval.ms", "5000", ErrorCode.invalid_request),
+        ("x", "interval.ms", "5", ErrorCode.invalid_request),
+        ("x", "nope", "1", ErrorCode.invalid_request),
+        ("x", "match", "nobody=1", ErrorCode.invalid_config),
+    ],
+)
+def test_refused_client_metrics(name: str, key: str, value: str, code: ErrorCode) -> None:
+    change = ResourceChange(ConfigResource(16, name), [ConfigOp(key, 0, value)])
+    outcome = alter_configs(IMAGE, [change], SERVER)
+    assert (outcome.records, outcome.result[0].error_code) == ([], code)
