@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-PURE := src/crabka/records/*,src/crabka/protocol/*,src/crabka/metadata/*,src/crabka/controller/*
+PURE := src/crabka/records/*,src/crabka/protocol/*,src/crabka/metadata/*,src/crabka/kraft/*,src/crabka/controller/*
 CODE := src tests tools $(wildcard bench)
 
 # The stamp is named after the content of what decides the environment: the same content installs nothing twice.

@@ -57,6 +57,8 @@ def test_the_contracts_hold_on_the_empty_skeleton(skeleton: Path) -> None:
         ("records/part.py", "import asyncio", "Pure packages"),
         ("protocol/part.py", "from os import path", "Pure packages"),
         ("controller/part.py", "import time", "Pure packages"),
+        ("kraft/part.py", "import random", "Pure packages"),
+        ("kraft/part.py", "import crabka.metadata.part", "Imports point down only"),
         ("metadata/part.py", "import crabka.vfs.part", "Pure packages"),
         ("records/part.py", "import crabka.log.part", "Imports point down only"),
         ("clients/part.py", "import crabka.quorum.part", "Imports point down only"),

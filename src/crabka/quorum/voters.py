@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
-from uuid import UUID
 
 from kio.schema.types import BrokerId
 from kio.static.primitive import i16, u16
 
 from crabka.ids import ZERO_UUID
-from crabka.metadata.features import LATEST_KRAFT_VERSION
+from crabka.kraft.voters import VoterEndpoint, VoterNode
 from crabka.records.control import Endpoint, KRaftVersionFeature, KRaftVersionRecord, Voter, VotersRecord
 
-
-class VoterEndpoint(NamedTuple):
-    """Where a voter is reached: listener name, host and port."""
-
-    name: str
-    host: str
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class VoterNode:
-    """One voter: node id and directory id together tell it apart from a node that lost its disk."""
-
-    voter_id: int
-    directory_id: UUID
-    endpoints: tuple[VoterEndpoint, ...]
-    min_kraft_version: int = 0
-    max_kraft_version: int = LATEST_KRAFT_VERSION
+__all__ = ["VoterEndpoint", "VoterNode", "kraft_version_record", "voters_from_record", "voters_to_record"]
 
 
 def voters_from_record(record: VotersRecord) -> tuple[VoterNode, ...]:
