@@ -68,8 +68,12 @@ bench: $(STAMP) ## Measure against Apache Kafka 4.3.0 (needs Java 17 and Maven)
 	@$(BIN)/python tools/check_machine.py java
 	$(BIN)/python -m bench $(ARGS)
 
-sim: $(STAMP) ## Run the simulation tests (CRABKA_SEED=... replays one)
+sim: $(STAMP) ## Run the simulation tests (CRABKA_SEED=... replays one); SEEDS=... searches the quorum, SEED=... tells one
+ifneq ($(SEED)$(SEEDS),)
+	$(BIN)/python -m tests.support.kraft_sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(ARGS)
+else
 	$(BIN)/python -m pytest -v tests/sim $(ARGS)
+endif
 
 docs: $(STAMP) ## Regenerate the documents that are made from the code
 	$(BIN)/python tools/generate_docs.py

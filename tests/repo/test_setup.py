@@ -48,3 +48,9 @@ def test_make_alone_explains_every_target() -> None:
 def test_once_is_passed_on_to_the_tour() -> None:
     assert "crabka.cli.story --once" in run_make("--dry-run", "run", "ONCE=1")
     assert "--once" not in run_make("--dry-run", "run")
+
+
+def test_seeds_are_passed_on_to_the_quorum_simulation() -> None:
+    assert "tests.support.kraft_sim --seeds 5" in run_make("--dry-run", "sim", "SEEDS=5")
+    assert "tests.support.kraft_sim --seed 7" in run_make("--dry-run", "sim", "SEED=7")
+    assert "pytest -v tests/sim" in run_make("--dry-run", "sim")
