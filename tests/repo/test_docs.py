@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from crabka.kraft.roles import TRANSITIONS
 from tools import generate_docs
+from tools.pages.consensus import state_diagram
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_generated_pages_are_current() -> None:
@@ -23,3 +27,11 @@ def test_a_changed_or_missing_page_is_noticed(tmp_path: Path) -> None:
 def test_every_page_says_how_it_is_made() -> None:
     for build in generate_docs.PAGES.values():
         assert "`make docs`" in build()
+
+
+def test_the_state_diagram_has_every_legal_change_of_role() -> None:
+    diagram = state_diagram()
+    for before, targets in TRANSITIONS.items():
+        for after in targets:
+            assert f"{before.value} --> {after.value}: " in diagram
+    assert diagram in (ROOT / "docs/internals/consensus.md").read_text()
