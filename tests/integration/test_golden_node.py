@@ -40,6 +40,8 @@ class GoldenProcess(CrabkaProcess):
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
             "log.dirs": f"{self.directory / 'd1'},{self.directory / 'd2'}",
             "remote.log.storage.system.enable": "false",
+            # By today's clock the open transactions of then have timed out long ago.
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
         }
         command = [str(crabka_command()), "serve", "--config", str(SINGLE / "server.properties")]
         command.append("--insecure-ignore-security")

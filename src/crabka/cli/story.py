@@ -46,6 +46,7 @@ PARTITION_COUNT = 4
 DEFAULT_RECORD_COUNT = 200_000
 _BATCH_BYTES = 128 * 1024
 _PROGRESS_STEP = 2_000
+_NAP_S = 0.5
 _STOP_TIMEOUT_S = 30
 _GOODS = ("coffee", "tea", "bread", "honey", "apples", "cheese", "olives", "rice")
 
@@ -88,7 +89,8 @@ def main(arguments: Sequence[str]) -> int:
             with contextlib.suppress(KeyboardInterrupt):
                 console.print(Text("The node serves until Ctrl-C.", style="dim"))
                 while True:
-                    signal.pause()
+                    # A pause without an end could miss a signal that comes right before it begins.
+                    time.sleep(_NAP_S)
             console.print(Text("Stopping.", style="dim"))
     return 0
 
