@@ -88,7 +88,7 @@ class BrokerGone:
 
 
 @dataclass(frozen=True, slots=True)
-class TimePassed:
+class DetectorTick:
     """It is `next_wake_ms`."""
 
 
@@ -100,7 +100,7 @@ DetectorEvent: TypeAlias = (
     | ConnectionBroke
     | DialFinished
     | BrokerGone
-    | TimePassed
+    | DetectorTick
 )
 
 
@@ -150,7 +150,7 @@ class FailureDetector:
 
     @property
     def next_wake_ms(self) -> int | None:
-        """When TimePassed is due; None if nothing is waited for."""
+        """When DetectorTick is due; None if nothing is waited for."""
         times = [each.next_dial_ms for each in self._watched.values() if each.next_dial_ms is not None]
         return min(times, default=None)
 
@@ -176,7 +176,7 @@ class FailureDetector:
             case BrokerGone(broker):
                 if self._find(broker) is not None:
                     del self._watched[broker.broker_id]
-            case TimePassed():
+            case DetectorTick():
                 pass
             case _:
                 assert_never(event)

@@ -8,6 +8,7 @@ from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.broker.replication.follower_state import (
     AppendFetched,
     AskLeaderRange,
+    CutFollowerLog,
     FetchAnswered,
     FetchFailed,
     FollowerAction,
@@ -17,7 +18,6 @@ from crabka.broker.replication.follower_state import (
     LogChanged,
     RestartLog,
     TakeLeaderOffsets,
-    TruncateLog,
 )
 from crabka.broker.replication.isr_state import ProposedIsr
 from crabka.broker.replication.leader_state import LeaderLog, LeaderReplication, ReplicationLimits
@@ -224,7 +224,7 @@ class ModelNode:
             case TakeLeaderOffsets(high_watermark, _):
                 self.log.high_watermark = high_watermark
                 return None
-            case TruncateLog(end_offset):
+            case CutFollowerLog(end_offset):
                 self.log.truncate(end_offset)
                 return LogChanged()
             case RestartLog(_):

@@ -12,6 +12,7 @@ from crabka.controller.failure_detector import (
     ControllerDeactivated,
     DetectorAction,
     DetectorEvent,
+    DetectorTick,
     DialBroker,
     DialFinished,
     DialOutcome,
@@ -19,7 +20,6 @@ from crabka.controller.failure_detector import (
     FenceEarly,
     HeartbeatArrived,
     QuorumLiveness,
-    TimePassed,
 )
 from crabka.controller.sessions import BrokerIncarnation
 
@@ -50,8 +50,8 @@ def test_two_refusals_100_ms_apart_mean_a_dead_process() -> None:
     core = detector(ONE, TWO)
     refused_once(core)
     assert core.next_wake_ms == 1100
-    assert core.step(TimePassed(), 1099) == []
-    assert core.step(TimePassed(), 1100) == [DialBroker(ONE)]
+    assert core.step(DetectorTick(), 1099) == []
+    assert core.step(DetectorTick(), 1100) == [DialBroker(ONE)]
     assert finish(core, 1101, REFUSED, REFUSED) == [FenceEarly(ONE)]
     assert core.next_wake_ms is None
 
@@ -71,7 +71,7 @@ def test_whatever_may_be_the_network_leaves_it_to_the_session(outcomes: list[Dia
     core = detector(ONE)
     if after_refusal:
         refused_once(core)
-        core.step(TimePassed(), 1100)
+        core.step(DetectorTick(), 1100)
     else:
         core.step(ConnectionBroke(1), 1000)
     assert finish(core, 1200, *outcomes) == []
@@ -82,11 +82,11 @@ def test_a_process_that_still_accepts_is_dialled_again_and_needs_two_more_refusa
     core = detector(ONE)
     core.step(ConnectionBroke(1), 1000)
     assert finish(core, 1000, REFUSED) == []
-    core.step(TimePassed(), 1100)
+    core.step(DetectorTick(), 1100)
     assert finish(core, 1100, CONNECTED, REFUSED) == []
-    core.step(TimePassed(), 1200)
+    core.step(DetectorTick(), 1200)
     assert finish(core, 1200, REFUSED) == []
-    core.step(TimePassed(), 1300)
+    core.step(DetectorTick(), 1300)
     assert finish(core, 1300, REFUSED) == [FenceEarly(ONE)]
 
 
@@ -96,15 +96,15 @@ def test_a_process_that_goes_on_accepting_is_alive() -> None:
     for dial in range(MAX_DIALS):
         assert core.next_wake_ms is None
         assert finish(core, dial * 100, CONNECTED) == []
-        core.step(TimePassed(), (dial + 1) * 100)
+        core.step(DetectorTick(), (dial + 1) * 100)
     assert core.next_wake_ms is None
-    assert core.step(TimePassed(), 9999) == []
+    assert core.step(DetectorTick(), 9999) == []
 
 
 def test_a_heartbeat_ends_the_suspicion_and_makes_the_dial_meaningless() -> None:
     core = detector(ONE)
     refused_once(core)
-    core.step(TimePassed(), 1100)
+    core.step(DetectorTick(), 1100)
     core.step(HeartbeatArrived(ONE, "new"), 1150)
     assert finish(core, 1200, REFUSED) == []
     assert core.next_wake_ms is None
@@ -129,7 +129,7 @@ def test_an_older_incarnation_is_nobody() -> None:
     assert core.step(ConnectionBroke("late"), 12) == []
     assert core.step(ConnectionBroke("new"), 13) == [DialBroker(newer)]
     assert finish(core, 14, REFUSED) == []
-    core.step(TimePassed(), 200)
+    core.step(DetectorTick(), 200)
     assert finish(core, 300, REFUSED) == []
 
 
@@ -139,9 +139,9 @@ def test_a_new_controller_dials_whoever_is_silent_for_a_second() -> None:
     core.step(QuorumLiveness(is_live=True), 5000)
     core.step(HeartbeatArrived(TWO, "two"), 5500)
     assert core.next_wake_ms == 6000
-    assert core.step(TimePassed(), 6000) == [DialBroker(ONE)]
+    assert core.step(DetectorTick(), 6000) == [DialBroker(ONE)]
     assert finish(core, 6000, REFUSED) == []
-    assert core.step(TimePassed(), 6100) == [DialBroker(ONE)]
+    assert core.step(DetectorTick(), 6100) == [DialBroker(ONE)]
     assert finish(core, 6100, REFUSED) == [FenceEarly(ONE)]
 
 
@@ -149,10 +149,10 @@ def test_without_a_live_quorum_nobody_is_fenced() -> None:
     core = detector(ONE)
     refused_once(core)
     core.step(QuorumLiveness(is_live=False), 1050)
-    core.step(TimePassed(), 1100)
+    core.step(DetectorTick(), 1100)
     assert finish(core, 1100, REFUSED) == []
     core.step(QuorumLiveness(is_live=True), 1150)
-    core.step(TimePassed(), 1200)
+    core.step(DetectorTick(), 1200)
     assert finish(core, 1200, REFUSED) == [FenceEarly(ONE)]
 
 
@@ -162,7 +162,7 @@ def test_who_is_gone_is_not_dialled(event: DetectorEvent) -> None:
     refused_once(core)
     core.step(event, 1050)
     assert core.next_wake_ms is None
-    assert core.step(TimePassed(), 1100) == []
+    assert core.step(DetectorTick(), 1100) == []
     assert finish(core, 1200, REFUSED) == []
 
 

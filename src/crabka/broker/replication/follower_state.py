@@ -55,7 +55,7 @@ class FetchPhase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class FetchPosition:
+class FollowerPosition:
     """What a follower tells the leader of its log."""
 
     leader_epoch: int
@@ -67,7 +67,7 @@ class FetchPosition:
 class FetchAnswered:
     """The part of a Fetch response for this partition, with the position that was asked for."""
 
-    asked: FetchPosition
+    asked: FollowerPosition
     error_code: ErrorCode = _WITHOUT_ERROR
     diverging: EpochEnd | None = None
     has_records: bool = False
@@ -126,7 +126,7 @@ class TakeLeaderOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class TruncateLog:
+class CutFollowerLog:
     """Cut the log so that it ends at an offset, then tell LogChanged."""
 
     end_offset: int
@@ -144,7 +144,7 @@ class AskLeaderRange:
     """Ask the leader for its start and end offset (ListOffsets), then tell LeaderRangeKnown or FetchFailed."""
 
 
-FollowerAction: TypeAlias = AppendFetched | TakeLeaderOffsets | TruncateLog | RestartLog | AskLeaderRange
+FollowerAction: TypeAlias = AppendFetched | TakeLeaderOffsets | CutFollowerLog | RestartLog | AskLeaderRange
 
 
 class FollowerFetching:
@@ -167,9 +167,9 @@ class FollowerFetching:
         """When to look again; None unless delayed."""
         return self._delayed_until_ms if self.phase is FetchPhase.DELAYED else None
 
-    def position(self, log: FollowerLog) -> FetchPosition:
+    def position(self, log: FollowerLog) -> FollowerPosition:
         """Return what to ask for. The epoch of the last record lets the leader see whether the logs have parted."""
-        return FetchPosition(self._leader_epoch, log.log_end_offset, log.last_epoch)
+        return FollowerPosition(self._leader_epoch, log.log_end_offset, log.last_epoch)
 
     def step(self, event: FollowerEvent, log: FollowerLog, now_ms: int) -> list[FollowerAction]:
         """Take an event and say what to do."""
@@ -217,7 +217,7 @@ class FollowerFetching:
                 log_end_offset=log.log_end_offset,
                 high_watermark=log.high_watermark,
             )
-            return [TruncateLog(end_offset)]
+            return [CutFollowerLog(end_offset)]
         if not answer.has_records:
             return [TakeLeaderOffsets(min(answer.high_watermark, log.log_end_offset), answer.log_start_offset)]
         self.phase = FetchPhase.CHANGING
@@ -230,7 +230,7 @@ class FollowerFetching:
         if end_offset < own_end:
             # The leader was elected uncleanly and has less. It decides what counts.
             self.phase = FetchPhase.CHANGING
-            return [TruncateLog(end_offset)]
+            return [CutFollowerLog(end_offset)]
         if start_offset > own_end:
             self.phase = FetchPhase.CHANGING
             return [RestartLog(start_offset)]

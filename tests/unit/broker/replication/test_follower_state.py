@@ -10,19 +10,19 @@ import pytest
 from crabka.broker.replication.follower_state import (
     AppendFetched,
     AskLeaderRange,
+    CutFollowerLog,
     FetchAnswered,
     FetchFailed,
     FetchPhase,
-    FetchPosition,
     FollowerAction,
     FollowerFetching,
+    FollowerPosition,
     LeaderRangeKnown,
     LogBroken,
     LogChanged,
     LogRejected,
     RestartLog,
     TakeLeaderOffsets,
-    TruncateLog,
 )
 from crabka.log.leader_epochs import EpochEnd, LeaderEpochCache
 from crabka.protocol.error_codes import ErrorCode
@@ -53,7 +53,7 @@ def answer(state: FollowerFetching, log: Log = LOG, now_ms: int = 0, **given: An
 def test_a_follower_asks_from_its_end_and_tells_its_last_epoch() -> None:
     state = following()
     assert state.is_ready(0)
-    assert state.position(LOG) == FetchPosition(leader_epoch=7, fetch_offset=8, last_fetched_epoch=1)
+    assert state.position(LOG) == FollowerPosition(leader_epoch=7, fetch_offset=8, last_fetched_epoch=1)
 
 
 def test_records_are_appended_and_fetching_goes_on() -> None:
@@ -72,7 +72,7 @@ def test_an_answer_without_records_still_moves_the_offsets() -> None:
 
 def test_a_log_that_has_parted_is_cut_by_epochs_and_not_by_the_high_watermark() -> None:
     state = following()
-    assert answer(state, diverging=EpochEnd(1, 6)) == [TruncateLog(6)]
+    assert answer(state, diverging=EpochEnd(1, 6)) == [CutFollowerLog(6)]
     assert state.phase is FetchPhase.CHANGING
     state.step(LogChanged(), LOG, 0)
     assert state.is_ready(0)
@@ -83,7 +83,7 @@ def test_an_answer_to_an_older_question_is_ignored() -> None:
     asked = state.position(LOG)
     late = FetchAnswered(asked=asked, diverging=EpochEnd(0, 5))
     assert state.step(late, Log(log_end_offset=9), 0) == []
-    assert state.step(FetchAnswered(asked=FetchPosition(6, 8, 1), has_records=True), LOG, 0) == []
+    assert state.step(FetchAnswered(asked=FollowerPosition(6, 8, 1), has_records=True), LOG, 0) == []
     assert state.is_ready(0)
     answer(state, has_records=True)
     assert state.step(late, LOG, 0) == []
@@ -132,7 +132,7 @@ def test_a_broken_log_dir_stops_the_partition() -> None:
 @pytest.mark.parametrize(
     ("start_offset", "end_offset", "action", "phase"),
     [
-        (0, 5, [TruncateLog(5)], FetchPhase.CHANGING),
+        (0, 5, [CutFollowerLog(5)], FetchPhase.CHANGING),
         (20, 30, [RestartLog(20)], FetchPhase.CHANGING),
         (2, 30, [], FetchPhase.FETCHING),
         (8, 8, [], FetchPhase.FETCHING),
