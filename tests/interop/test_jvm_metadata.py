@@ -12,6 +12,7 @@ from crabka.quorum.settings import MetadataLogSettings
 from crabka.quorum.standalone import StandaloneQuorum
 from crabka.runtime import real_runtime
 from tests.support.jvm import JvmKafka, require_jvm, run_tool
+from tests.support.node_process import wait_until
 from tests.support.quorum_node import new_topic, topic_config
 
 if TYPE_CHECKING:
@@ -86,5 +87,6 @@ def test_the_metadata_shell_reads_our_snapshots(tmp_path: Path) -> None:
     node = _KafkaOnOurDirectory(tmp_path / "node")
     node.format()
     newest = max(node.data_dir.rglob("*-*.checkpoint"))
-    shown = run_tool("org.apache.kafka.shell.MetadataShell", "--snapshot", str(newest), "ls", "/image/topics/byName")
-    assert "ours-39" in shown.stdout
+    command = ["org.apache.kafka.shell.MetadataShell", "--snapshot", str(newest), "ls", "/image/topics/byName"]
+    # On a busy machine the shell may answer before it has loaded anything.
+    wait_until(lambda: "ours-39" in run_tool(*command).stdout, "the shell shows our topics", timeout_s=120)
