@@ -1,7 +1,8 @@
 """The files of `__cluster_metadata-0`: segments, indexes, leader epochs.
 
-Owns the directory except snapshots and quorum-state. Appended bytes are durable when `append` returns. The class
-blocks on the disk and is not thread-safe: its driver calls it in a thread, one call at a time.
+Owns the directory except snapshots and quorum-state. Appended bytes are durable when `append` returns; `write` leaves
+that to `begin_flush`, whose `run` is the only thing that may go on in a thread beside other calls. Apart from that the
+class blocks on the disk and is not thread-safe: its driver makes one call at a time.
 
 After a power cut the end of the last segment may be torn; `open` cuts it at the first batch that is not intact. What
 was acknowledged lies before that point, since it was synced.
@@ -15,6 +16,7 @@ from uuid import UUID
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError
+from crabka.log.caches import Handle
 from crabka.log.checkpoints import decode_epochs
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.naming import (
@@ -50,6 +52,23 @@ class StoredBatch(NamedTuple):
     data: bytes
 
 
+class LogFlush(NamedTuple):
+    """A sync of the log up to `end_offset`, ready to run in a thread."""
+
+    end_offset: int
+    handle: Handle
+    fs: FileSystem
+    # Set if a new file needs its name synced.
+    directory: str | None
+
+    def run(self) -> int:
+        """Make it durable; return the end offset. Raises OSError."""
+        self.handle.file.fsync()
+        if self.directory is not None:
+            self.fs.fsync_dir(self.directory)
+        return self.end_offset
+
+
 class MetadataLog:
     """The metadata log of a node."""
 
@@ -67,12 +86,23 @@ class MetadataLog:
 
     @classmethod
     def open(
-        cls, fs: FileSystem, directory: str, settings: MetadataLogSettings, *, start_offset: int, now_ms: int
+        cls,
+        fs: FileSystem,
+        directory: str,
+        settings: MetadataLogSettings,
+        *,
+        start_offset: int,
+        start_epoch: int | None = None,
+        now_ms: int,
     ) -> MetadataLog:
-        """Open or create the log; `start_offset` is where the newest snapshot ends, the log's start if it is new."""
+        """Open or create the log; `start_offset` is where the newest snapshot ends, the log's start if it is new.
+
+        `start_epoch` is the epoch of the last record in the snapshot. A log that has another one there was about to be
+        replaced by that snapshot, and is dropped.
+        """
         log = cls(fs, directory, settings)
         log._load(now_ms)
-        if not log._segments or log.end_offset < start_offset:
+        if not log._segments or log.end_offset < start_offset or not log._agrees(start_offset, start_epoch):
             log.restart_at(start_offset, now_ms)
         if log.start_offset > start_offset:
             raise CorruptDataError(
@@ -99,6 +129,11 @@ class MetadataLog:
 
     def append(self, batches: Sequence[bytes], now_ms: int) -> None:
         """Write batches that follow the log end and make them durable. After an OSError the log must not be used."""
+        self.write(batches, now_ms)
+        self._sync()
+
+    def write(self, batches: Sequence[bytes], now_ms: int) -> None:
+        """Write batches that follow the log end; a later flush makes them durable."""
         for batch in batches:
             header = parse_header(batch)
             self._maybe_roll(header, now_ms)
@@ -106,7 +141,12 @@ class MetadataLog:
             active.append([batch], header.size_in_bytes, header.last_offset, header.max_timestamp)
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
             self.end_offset = header.next_offset
-        self._sync()
+
+    def begin_flush(self) -> LogFlush:
+        """Return what makes everything written so far durable."""
+        directory = self._directory if self._names_changed else None
+        self._names_changed = False
+        return LogFlush(self.end_offset, self._segments[-1].handle(), self._fs, directory)
 
     def read(self, start_offset: int) -> Iterator[StoredBatch]:
         """Yield the batches from the one that holds `start_offset` on. Raises CorruptDataError for a bad one."""
@@ -122,6 +162,51 @@ class MetadataLog:
                 yield batch
         if expected not in (None, self.end_offset):
             raise CorruptDataError(self._directory, f"ends at offset {expected} instead of {self.end_offset}")
+
+    def read_slice(self, offset: int, max_bytes: int) -> bytes:
+        """Return whole batches from the one that holds `offset` on, of one segment: at least one, if there is any."""
+        for segment in self._segments_from(offset):
+            found = segment.position_of(offset)
+            if found is None:
+                continue
+            start = end = found[0]
+            for position, header in segment.headers(start):
+                if end > start and position + header.size_in_bytes - start > max_bytes:
+                    break
+                end = position + header.size_in_bytes
+            return segment.handle().file.pread(end - start, start)
+        return b""
+
+    def epoch_at(self, offset: int) -> int | None:
+        """Return the epoch of the record at an offset, None if the log does not hold it."""
+        for segment in self._segments_from(offset):
+            found = segment.position_of(offset)
+            if found is not None:
+                return found[1].partition_leader_epoch if found[1].base_offset <= offset else None
+        return None
+
+    def epoch_end(self, epoch: int) -> tuple[int, int] | None:
+        """Return the largest epoch of the log not above `epoch`, and where it ends; None if there is no such epoch."""
+        end = self.end_offset
+        for known, start in reversed(self._epochs.entries):
+            if known <= epoch:
+                return known, end
+            end = start
+        return None
+
+    def truncate(self, end_offset: int, now_ms: int) -> int:
+        """Cut the log at `end_offset`, durably; return where it ends, lower if that lay inside a batch."""
+        reopen = False
+        while len(self._segments) > 1 and self._segments[-1].base_offset > end_offset:
+            self._drop(self._segments.pop())
+            reopen = True
+        active = self._segments[-1]
+        if reopen:
+            active.activate(active.indexes(), self._config, now_ms)
+        self.end_offset = active.truncate(end_offset)
+        self._epochs.truncate_from_end(self.end_offset)
+        self._sync()
+        return self.end_offset
 
     def delete_before(self, offset: int) -> int:
         """Remove segments that end at or below `offset`, never the active one; return how many."""
@@ -139,10 +224,8 @@ class MetadataLog:
 
     def restart_at(self, offset: int, now_ms: int) -> None:
         """Drop everything and go on at `offset`: a snapshot covers what lies before."""
-        for segment in self._segments:
-            segment.close()
-            self._remove_files(segment)
-        self._segments = []
+        while self._segments:
+            self._drop(self._segments.pop())
         self._epochs.clear()
         self.end_offset = offset
         self._add_segment(offset, now_ms)
@@ -152,6 +235,7 @@ class MetadataLog:
         """Write the indexes and, as Kafka does, an empty producer snapshot at the end offset."""
         if not self._segments:
             return
+        self._sync()
         active = self._segments[-1]
         active.seal()
         self._write_producer_snapshot(self.end_offset)
@@ -192,6 +276,8 @@ class MetadataLog:
             file.fsync()
         finally:
             file.close()
+        # So does its name.
+        self._fs.fsync_dir(self._directory)
         segment.size = good
         segment.activate(builder.finish(), self._config, now_ms)
 
@@ -203,6 +289,9 @@ class MetadataLog:
         too_old = header.max_timestamp > active.roll_timestamp
         if too_large or too_old:
             active.handle().file.fsync()
+            if self._epochs.dirty:
+                # After a crash epochs are found again in the last segment only, and this one no longer is.
+                self._write_epochs()
             active.seal()
             self._write_producer_snapshot(header.base_offset)
             self._add_segment(header.base_offset, now_ms)
@@ -229,6 +318,16 @@ class MetadataLog:
     def _write_producer_snapshot(self, offset: int) -> None:
         path = f"{self._directory}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
         write_atomic(self._fs, path, encode_producer_snapshot([]))
+
+    def _agrees(self, offset: int, epoch: int | None) -> bool:
+        """Whether the last record before `offset` has this epoch, as far as the log still holds it."""
+        return epoch is None or offset <= self.start_offset or self.epoch_at(offset - 1) == epoch
+
+    def _drop(self, segment: Segment) -> None:
+        """Remove the last segment; after a crash in the middle of a series the log just ends later."""
+        segment.close()
+        self._remove_files(segment)
+        self._fs.fsync_dir(self._directory)
 
     def _remove_files(self, segment: Segment) -> None:
         for path in [*segment.existing_paths(), segment.stem + SNAPSHOT_SUFFIX]:

@@ -31,17 +31,25 @@ class MetadataStorage:
     loaded: LoadedMetadata
 
     @classmethod
-    def open(cls, fs: FileSystem, metadata_dir: str, settings: MetadataLogSettings, *, now_ms: int) -> MetadataStorage:
-        """Load snapshot and log. Raises ConfigError for a directory that is not formatted."""
+    def open(
+        cls, fs: FileSystem, metadata_dir: str, settings: MetadataLogSettings, *, now_ms: int, replay: bool = True
+    ) -> MetadataStorage:
+        """Load snapshot and log; without `replay` the log is only opened, since not all of it need be committed.
+
+        Raises ConfigError for a directory that is not formatted.
+        """
         properties = read_meta_properties(fs, metadata_dir)
         directory = f"{metadata_dir}/{DIRECTORY_NAME}"
         fs.makedirs(directory)
         fs.fsync_dir(metadata_dir)
         remove_partial_snapshots(fs, directory)
         loaded = load_snapshot(fs, directory)
-        start_offset = 0 if loaded.snapshot is None else loaded.snapshot.end_offset
-        log = MetadataLog.open(fs, directory, settings, start_offset=start_offset, now_ms=now_ms)
-        replay_log(loaded, log.read(start_offset))
+        start_offset, start_epoch = loaded.snapshot or (0, None)
+        log = MetadataLog.open(
+            fs, directory, settings, start_offset=start_offset, start_epoch=start_epoch, now_ms=now_ms
+        )
+        if replay:
+            replay_log(loaded, log.read(start_offset))
         loaded.replay.publish()
         return cls(fs, metadata_dir, directory, settings, properties, log, loaded)
 

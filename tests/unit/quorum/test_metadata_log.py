@@ -188,3 +188,80 @@ def test_kafkas_logs_are_opened_without_a_change_to_their_batches(source: Path) 
     log.close()
     for path in source.glob("*.log"):
         assert fs.open(f"/m/{path.name}").pread(1 << 20, 0) == path.read_bytes()
+
+
+def _filled(fs: MemoryFileSystem, count: int = 12) -> MetadataLog:
+    log = _open(fs)
+    for number in range(count):
+        log.append([_batch(number, epoch=1 + number // 4)], now_ms=10)
+    return log
+
+
+def test_written_batches_are_lost_in_a_crash_until_they_are_flushed() -> None:
+    fs = _disk()
+    log = _filled(fs, 4)
+    log.write([_batch(4)], now_ms=10)
+    assert log.begin_flush().run() == 5
+    log.write([_batch(5)], now_ms=10)
+    fs.crash()
+    assert _open(fs).end_offset == 5
+
+
+def test_a_flush_of_a_segment_that_was_sealed_meanwhile_still_counts() -> None:
+    fs = _disk()
+    log = _open(fs)
+    log.write([_batch(0)], now_ms=10)
+    flush = log.begin_flush()
+    log.write([_batch(number) for number in range(1, 8)], now_ms=10)
+    assert flush.run() == 1
+    log.begin_flush().run()
+    fs.crash()
+    assert _offsets(_open(fs)) == list(range(8))
+
+
+def test_epochs_of_sealed_segments_survive_a_crash() -> None:
+    fs = _disk()
+    log = _open(fs)
+    for number in range(12):
+        log.write([_batch(number, epoch=1 + number // 4)], now_ms=10)
+    log.begin_flush().run()
+    fs.crash()
+    again = _open(fs)
+    assert [again.epoch_end(epoch) for epoch in range(5)] == [None, (1, 4), (2, 8), (3, 12), (3, 12)]
+
+
+@pytest.mark.parametrize("end_offset", range(13))
+def test_truncation_cuts_across_segments_and_epochs_and_is_durable(end_offset: int) -> None:
+    fs = _disk()
+    log = _filled(fs)
+    assert log.truncate(end_offset, now_ms=10) == end_offset
+    fs.crash()
+    again = _open(fs)
+    for found in (log, again):
+        assert _offsets(found) == list(range(end_offset))
+        assert found.last_epoch == (1 + (end_offset - 1) // 4 if end_offset else -1)
+    again.append([_batch(end_offset, epoch=7)], now_ms=10)
+    assert again.epoch_end(9) == (7, end_offset + 1)
+
+
+def test_a_slice_holds_whole_batches_and_at_least_one() -> None:
+    log = _filled(_disk())
+    size = len(_batch(0))
+    assert log.read_slice(2, 1) == _batch(2)
+    assert log.read_slice(0, 2 * size) == _batch(0) + _batch(1)
+    assert log.read_slice(12, 1000) == b""
+    joined, offset = b"", 0
+    while piece := log.read_slice(offset, 10_000):
+        joined += piece
+        offset = len(joined) // size
+    assert joined == b"".join(_batch(number, epoch=1 + number // 4) for number in range(12))
+
+
+def test_a_log_that_contradicts_the_newest_snapshot_is_dropped() -> None:
+    fs = _disk()
+    _filled(fs)
+    log = MetadataLog.open(fs, "/m", SMALL, start_offset=6, start_epoch=2, now_ms=10)
+    assert _offsets(log) == list(range(12))
+    log = MetadataLog.open(fs, "/m", SMALL, start_offset=6, start_epoch=5, now_ms=10)
+    assert (log.start_offset, log.end_offset) == (6, 6)
+    assert log.epoch_at(5) is None
