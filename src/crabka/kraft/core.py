@@ -56,7 +56,7 @@ from crabka.kraft.messages import (
 from crabka.kraft.polling import next_deadline_ms, poll
 from crabka.kraft.requests import SentRequest
 from crabka.kraft.roles import FollowerRole, ProspectiveRole, ResignedRole, RoleName, UnattachedRole
-from crabka.kraft.settings import Chance, KraftSettings, LocalReplica, random_election_timeout_ms
+from crabka.kraft.settings import Chance, KraftSettings, LocalReplica
 from crabka.kraft.state import CoreState, Role
 from crabka.kraft.transitions import observe, to_resigned
 from crabka.kraft.voter_history import VoterHistory
@@ -177,7 +177,7 @@ class KraftCore:
         state = self._state
         epoch = max(kept.epoch, state.log.last_epoch)
         state.election = kept if epoch == kept.epoch else ElectionState(epoch)
-        deadline = now_ms + random_election_timeout_ms(state.settings, state.chance)
+        deadline = now_ms + state.election_wait_ms()
         state.role = self._first_role(deadline, now_ms)
 
     def _first_role(self, deadline_ms: int, now_ms: int) -> Role:

@@ -23,7 +23,7 @@ from crabka.kraft.log_view import LogView
 from crabka.kraft.messages import LeaderHint, Request, Response
 from crabka.kraft.requests import RequestTracker
 from crabka.kraft.roles import CandidateRole, FollowerRole, ProspectiveRole, ResignedRole, UnattachedRole
-from crabka.kraft.settings import Chance, KraftSettings, LocalReplica
+from crabka.kraft.settings import Chance, KraftSettings, LocalReplica, random_election_timeout_ms
 from crabka.kraft.voter_history import VoterHistory
 from crabka.kraft.voters import Peer, ReplicaKey, VoterEndpoint, VoterSet
 from crabka.protocol.error_codes import ErrorCode
@@ -90,6 +90,12 @@ class CoreState:
             return True
         before = self.history.uncommitted_predecessor(self.high_watermark or 0)
         return before is not None and before.is_voter(self.key)
+
+    def election_wait_ms(self) -> int:
+        """Return how long to wait for a leader before standing; a lone voter has nobody to wait for."""
+        if self.is_voter and len(self.voters) == 1:
+            return 0
+        return random_election_timeout_ms(self.settings, self.chance)
 
     def emit(self, action: Action) -> None:
         """Ask the driver for something."""

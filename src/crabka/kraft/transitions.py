@@ -56,7 +56,7 @@ def check_election(before: ElectionState, after: ElectionState) -> None:
 def to_unattached(state: CoreState, epoch: int, now_ms: int, reason: str, *, voted: ReplicaKey | None = None) -> None:
     """Wait for a leader or an election in `epoch`; a vote given in it starts the waiting time anew."""
     same = epoch == state.epoch
-    deadline = now_ms + random_election_timeout_ms(state.settings, state.chance)
+    deadline = now_ms + state.election_wait_ms()
     if voted is None and not same and isinstance(state.role, UnattachedRole | ProspectiveRole | CandidateRole):
         # Only a vote or a leader may put an election off: a stream of new epochs must not.
         deadline = _remaining_deadline(state.role)

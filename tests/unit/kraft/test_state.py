@@ -61,3 +61,9 @@ def test_a_voter_whose_removal_may_be_lost_can_still_stand() -> None:
     assert state.may_stand
     state.raise_high_watermark(1)
     assert not state.may_stand
+
+
+def test_a_lone_voter_stands_at_once() -> None:
+    lone = CoreBench(voters=(1,))
+    assert lone.core._state.election_wait_ms() == 0
+    assert CoreBench().core._state.election_wait_ms() >= lone.settings.election_timeout_ms
