@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CrabkaError
+from crabka.kraft.log_view import OffsetAndEpoch
+from crabka.kraft.voters import VoterSet
+from crabka.metadata.image import MetadataImage
 from crabka.quorum.snapshots import Snapshot, SnapshotId, list_snapshots, read_snapshot_timestamp, write_snapshot
 
 if TYPE_CHECKING:
-    from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
     from crabka.quorum.settings import MetadataLogSettings
     from crabka.quorum.storage import MetadataStorage
@@ -31,12 +33,30 @@ class KeptSnapshot(NamedTuple):
     timestamp_ms: int
 
 
+class CommittedMetadata(NamedTuple):
+    """Where a snapshot takes its content from if more was replayed than is committed."""
+
+    image: Callable[[], MetadataImage]
+    voters_at: Callable[[OffsetAndEpoch], tuple[VoterSet, int]]
+
+
 class SnapshotKeeper:
     """Writes snapshots of a quorum's image in a thread, one at a time, and prunes behind them."""
 
-    def __init__(self, runtime: Runtime, storage: MetadataStorage, log_in_use: asyncio.Lock) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        storage: MetadataStorage,
+        log_in_use: asyncio.Lock,
+        *,
+        source: CommittedMetadata | None = None,
+        on_change: Callable[[SnapshotId | None], None] | None = None,
+    ) -> None:
+        """Without `source` everything that was replayed is committed; `on_change` is told what was pruned."""
         self._runtime = runtime
         self._storage = storage
+        self._source = source
+        self._on_change = on_change or (lambda _pruned: None)
         # Held by whoever works on the files of the log.
         self._log_in_use = log_in_use
         self._settings = storage.settings
@@ -78,18 +98,23 @@ class SnapshotKeeper:
 
     async def _write(self) -> None:
         loaded = self._storage.loaded
-        image = loaded.replay.image
+        image = loaded.replay.image if self._source is None else self._source.image()
         snapshot_id = SnapshotId(image.offset + 1, image.epoch)
-        if loaded.snapshot is not None and snapshot_id <= loaded.snapshot:
+        if image.offset < 0 or (loaded.snapshot is not None and snapshot_id <= loaded.snapshot):
             return
         self._last_ms = self._runtime.clock.monotonic_ms()
         bytes_covered = loaded.bytes_behind_snapshot
-        head = Snapshot((), loaded.last_timestamp, loaded.kraft_version, loaded.voters)
+        voters, kraft_version = loaded.voters, loaded.kraft_version
+        if self._source is not None:
+            voter_set, kraft_version = self._source.voters_at(OffsetAndEpoch(*snapshot_id))
+            voters = voter_set.nodes
+        head = Snapshot((), loaded.last_timestamp, kraft_version, voters)
         now_ms = self._runtime.clock.now_ms()
         await self._runtime.threads.submit(self._write_blocking, image, head, snapshot_id, now_ms)
         loaded.snapshot = snapshot_id
         loaded.bytes_behind_snapshot -= bytes_covered
         LOGGER.info("Wrote metadata snapshot %s", snapshot_id.file_name)
+        self._on_change(None)
         await self._prune(now_ms)
 
     def _write_blocking(self, image: MetadataImage, head: Snapshot, snapshot_id: SnapshotId, now_ms: int) -> None:
@@ -99,18 +124,23 @@ class SnapshotKeeper:
 
     async def _prune(self, now_ms: int) -> None:
         async with self._log_in_use:
-            await self._runtime.threads.submit(self._prune_blocking, now_ms)
+            pruned = await self._runtime.threads.submit(self._prune_blocking, now_ms)
+            if pruned is not None:
+                self._on_change(pruned)
 
-    def _prune_blocking(self, now_ms: int) -> None:
+    def _prune_blocking(self, now_ms: int) -> SnapshotId | None:
+        """Return the oldest snapshot that is left, None if nothing went."""
         storage = self._storage
         kept = [self._kept(snapshot_id) for snapshot_id in list_snapshots(storage.fs, storage.directory)]
         doomed = snapshots_to_delete(kept, storage.log.size_bytes, self._settings, now_ms=now_ms)
         if not doomed:
-            return
+            return None
         # Snapshots go first: the newest one stays and covers all of the log that goes after them.
         for snapshot_id in doomed:
             storage.fs.unlink(f"{storage.directory}/{snapshot_id.file_name}")
-        storage.log.delete_before(kept[len(doomed)].snapshot_id.end_offset)
+        oldest = kept[len(doomed)].snapshot_id
+        storage.log.delete_before(oldest.end_offset)
+        return oldest
 
     def _kept(self, snapshot_id: SnapshotId) -> KeptSnapshot:
         path = f"{self._storage.directory}/{snapshot_id.file_name}"

@@ -12,6 +12,8 @@ from uuid import UUID
 
 from crabka.errors import CorruptDataError
 from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
+from crabka.kraft.actions import ElectionState
+from crabka.kraft.voters import ReplicaKey
 from crabka.vfs import read_file, write_atomic
 
 if TYPE_CHECKING:
@@ -73,3 +75,24 @@ def read_quorum_state(fs: FileSystem, directory: str) -> QuorumStateFile | None:
 def write_quorum_state(fs: FileSystem, directory: str, state: QuorumStateFile) -> None:
     """Replace the state durably."""
     write_atomic(fs, f"{directory}/{FILE_NAME}", render_quorum_state(state).encode("utf-8"))
+
+
+def read_election(fs: FileSystem, directory: str) -> ElectionState | None:
+    """Return the state as the core knows it, None for a node that never took part."""
+    state = read_quorum_state(fs, directory)
+    if state is None:
+        return None
+    voted = None if state.voted_id == NOBODY else ReplicaKey(state.voted_id, state.voted_directory_id)
+    return ElectionState(state.leader_epoch, None if state.leader_id == NOBODY else state.leader_id, voted)
+
+
+def write_election(fs: FileSystem, directory: str, election: ElectionState) -> None:
+    """Replace the state durably."""
+    voted = election.voted or ReplicaKey(NOBODY)
+    state = QuorumStateFile(
+        leader_id=NOBODY if election.leader_id is None else election.leader_id,
+        leader_epoch=election.epoch,
+        voted_id=voted.node_id,
+        voted_directory_id=voted.directory_id,
+    )
+    write_quorum_state(fs, directory, state)

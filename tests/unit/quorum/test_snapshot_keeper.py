@@ -1,17 +1,30 @@
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 
 import pytest
 
+from crabka.kraft.voters import VoterSet
+from crabka.metadata.image import MetadataImage
 from crabka.ports import Runtime
 from crabka.quorum.loading import load_read_only
 from crabka.quorum.settings import MetadataLogSettings
-from crabka.quorum.snapshot_keeper import KeptSnapshot, snapshots_to_delete
-from crabka.quorum.snapshots import SnapshotId, list_snapshots
+from crabka.quorum.snapshot_keeper import CommittedMetadata, KeptSnapshot, SnapshotKeeper, snapshots_to_delete
+from crabka.quorum.snapshots import SnapshotId, list_snapshots, read_snapshot
+from crabka.quorum.storage import MetadataStorage
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
-from tests.support.quorum_node import LOG_DIRECTORY, formatted_disk, new_topic, open_quorum, run_node, topic_config
+from tests.support.quorum_node import (
+    DIRECTORY,
+    LOG_DIRECTORY,
+    VOTER,
+    formatted_disk,
+    new_topic,
+    open_quorum,
+    run_node,
+    topic_config,
+)
 
 KEPT = [
     KeptSnapshot(SnapshotId(0, 0), 10, 100),
@@ -79,3 +92,31 @@ def test_a_snapshot_that_fails_costs_nothing(caplog: pytest.LogCaptureFixture) -
     assert "Cannot write a snapshot" in caplog.text
     assert len(list_snapshots(fs, LOG_DIRECTORY)) > 1
     assert set(load_read_only(fs, LOG_DIRECTORY).replay.image.topics.by_name) == {"a", "b", "c"}
+
+
+def test_only_what_is_committed_goes_into_a_snapshot() -> None:
+    fs = formatted_disk(())
+
+    async def main(runtime: Runtime) -> None:
+        settings = MetadataLogSettings(retention_bytes=0)
+        storage = MetadataStorage.open(fs, DIRECTORY, settings, now_ms=10, replay=False)
+        images = [MetadataImage(), MetadataImage(4, 2), MetadataImage(9, 2)]
+        told: list[SnapshotId | None] = []
+        keeper = SnapshotKeeper(
+            runtime,
+            storage,
+            asyncio.Lock(),
+            source=CommittedMetadata(lambda: images[0], lambda _snapshot: (VoterSet((VOTER,)), 1)),
+            on_change=told.append,
+        )
+        await keeper.write_now()
+        # Nothing is committed yet.
+        assert list_snapshots(fs, LOG_DIRECTORY) == []
+        for _ in range(2):
+            images.pop(0)
+            await keeper.write_now()
+        assert told == [None, None, SnapshotId(10, 2)]
+        assert list_snapshots(fs, LOG_DIRECTORY) == [SnapshotId(10, 2)]
+        assert read_snapshot(fs, f"{LOG_DIRECTORY}/{SnapshotId(10, 2).file_name}").voters == (VOTER,)
+
+    run_node(fs, main)

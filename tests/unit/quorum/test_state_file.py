@@ -6,11 +6,15 @@ import pytest
 
 from crabka.errors import CorruptDataError
 from crabka.ids import ZERO_UUID, uuid_to_text
+from crabka.kraft.actions import ElectionState
+from crabka.kraft.voters import ReplicaKey
 from crabka.quorum.state_file import (
     QuorumStateFile,
     parse_quorum_state,
+    read_election,
     read_quorum_state,
     render_quorum_state,
+    write_election,
     write_quorum_state,
 )
 from crabka.testing.memory_file_system import MemoryFileSystem
@@ -62,3 +66,17 @@ def test_the_file_survives_a_crash_once_written() -> None:
     write_quorum_state(fs, "/m", state)
     fs.crash()
     assert read_quorum_state(fs, "/m") == state
+
+
+@pytest.mark.parametrize(
+    "election",
+    [ElectionState(), ElectionState(4), ElectionState(4, 2), ElectionState(4, 2, ReplicaKey(1, UUID(int=9)))],
+)
+def test_the_core_finds_what_it_must_not_forget(election: ElectionState) -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/m")
+    fs.fsync_dir("/")
+    assert read_election(fs, "/m") is None
+    write_election(fs, "/m", election)
+    fs.crash()
+    assert read_election(fs, "/m") == election

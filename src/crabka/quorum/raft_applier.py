@@ -1,0 +1,127 @@
+"""From the committed log to images, in order, on leaders, followers and observers alike.
+
+A leader replays what it appends before it writes it, so that a record that contradicts the metadata never reaches the
+log, and holds the outcome back until it is committed. Everybody else reads the log as the high watermark goes on. When
+leadership ends, what was replayed ahead is forgotten and read again from the last image on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from crabka.errors import CrabkaError, InvariantError, require
+from crabka.metadata.delta import MetadataDelta
+from crabka.metadata.difference import ImageDifference
+from crabka.metadata.image import MetadataImage
+from crabka.metadata.replay import MetadataReplay, Published
+from crabka.quorum.metadata_log import StoredBatch
+from crabka.records.header import iter_headers, parse_header
+
+if TYPE_CHECKING:
+    from crabka.quorum.storage import MetadataStorage
+
+Subscriber = Callable[[MetadataDelta, MetadataImage], None]
+_READ_BYTES = 1 << 20
+
+
+class _Ahead(NamedTuple):
+    """What a leader replayed up to an end offset and may publish once that is committed."""
+
+    end_offset: int
+    published: Published | None
+
+
+class MetadataApplier:
+    """Owns the image of a replica and its subscribers."""
+
+    def __init__(self, storage: MetadataStorage) -> None:
+        self._storage = storage
+        self._subscribers: list[Subscriber] = []
+        self._ahead: deque[_Ahead] = deque()
+        self.image = storage.loaded.replay.image
+        snapshot = storage.loaded.snapshot
+        # Everything below was replayed, committed or not.
+        self._replayed_to = 0 if snapshot is None else snapshot.end_offset
+        # Everything below is committed and in `image` (or in the open transaction behind it).
+        self.applied_to = self._replayed_to
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a metadata transaction is open at the end of what was replayed."""
+        return self._storage.loaded.replay.in_transaction
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Call `callback(delta, image)` after every change, in order; return how to unsubscribe."""
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    def replay_ahead(self, batches: list[bytes]) -> None:
+        """Replay what a leader is about to append at the log end. Raises InvariantError if that makes no sense."""
+        try:
+            for batch in batches:
+                self._replay(StoredBatch(parse_header(batch), batch))
+        except CrabkaError as error:
+            raise InvariantError(f"an append contradicts the metadata: {error}") from error
+        self._ahead.append(_Ahead(self._replayed_to, self._storage.loaded.replay.publish()))
+
+    def advance(self, high_watermark: int) -> None:
+        """Apply and publish everything below `high_watermark`."""
+        while self._ahead and self._ahead[0].end_offset <= high_watermark:
+            ahead = self._ahead.popleft()
+            self.applied_to = ahead.end_offset
+            if ahead.published is not None:
+                self._publish(ahead.published.delta, ahead.published.image)
+        if self._ahead or self._replayed_to >= high_watermark:
+            return
+        for batch in self._batches(self._replayed_to, high_watermark):
+            self._replay(batch)
+        self.applied_to = self._replayed_to
+        published = self._storage.loaded.replay.publish()
+        if published is not None:
+            self._publish(published.delta, published.image)
+
+    def forget_ahead(self) -> None:
+        """Drop what was replayed and not committed: another leader may put other records there."""
+        if not self._ahead:
+            return
+        self._ahead.clear()
+        self._storage.loaded.replay = MetadataReplay(self.image)
+        # Records of an open transaction lie behind the image and are read again.
+        self._replayed_to = self.image.offset + 1
+        self.advance(self.applied_to)
+
+    def adopt_snapshot(self) -> None:
+        """Go on from the snapshot that was installed and loaded."""
+        loaded = self._storage.loaded
+        require(loaded.snapshot is not None, "a snapshot was installed")
+        before, after = self.image, loaded.replay.image
+        self._ahead.clear()
+        self._replayed_to = self.applied_to = after.offset + 1
+        self._publish(ImageDifference(before, after), after)
+
+    def _replay(self, batch: StoredBatch) -> None:
+        # The first batch after a snapshot or an image may begin before its end.
+        self._storage.loaded.replay_batch(batch, self._replayed_to)
+        self._replayed_to = batch.header.next_offset
+
+    def _batches(self, start: int, end: int) -> Iterator[StoredBatch]:
+        log = self._storage.log
+        while start < end:
+            data = log.read_slice(start, _READ_BYTES)
+            require(bool(data), f"offset {start} is committed and not in the log")
+            for position, header in iter_headers(data):
+                if header.base_offset >= end:
+                    return
+                yield StoredBatch(header, data[position : position + header.size_in_bytes])
+                start = header.next_offset
+
+    def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self.image = image
+        for subscriber in list(self._subscribers):
+            try:
+                subscriber(delta, image)
+            except Exception as error:
+                # The node's parts no longer agree on the metadata.
+                raise InvariantError(f"a subscriber of the metadata failed: {error!r}") from error

@@ -1,0 +1,227 @@
+"""One replica of the metadata quorum, as a node sees it: `image`, `subscribe`, `append`, and answers to its peers.
+
+The same words as `StandaloneQuorum`. Appends are taken by the active controller only; everybody follows the image.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from crabka.errors import ConfigError, CrabkaError, OperationError, StorageError
+from crabka.kraft.core import KraftCore
+from crabka.kraft.messages import DescribeRequest, DescribeResponse, Request, Response
+from crabka.kraft.settings import LocalReplica
+from crabka.kraft.voters import VoterNode
+from crabka.metadata.image import MetadataImage
+from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
+from crabka.quorum.raft_answers import WireAnswer
+from crabka.quorum.raft_applier import Subscriber
+from crabka.quorum.raft_driver import RaftDriver, RaftReplicaFiles
+from crabka.quorum.raft_log import RaftLog
+from crabka.quorum.raft_messages import decode_request
+from crabka.quorum.raft_options import QuorumOptions
+from crabka.quorum.state_file import read_election
+from crabka.quorum.storage import MetadataStorage
+
+if TYPE_CHECKING:
+    from crabka.ports import Runtime
+
+
+class _RandomChance:
+    def __init__(self, runtime: Runtime) -> None:
+        self._rng = runtime.rng
+
+    def below(self, bound: int) -> int:
+        return self._rng.randrange(bound)
+
+
+class RaftQuorum:
+    """The metadata of a node in a quorum: `image` now, `append` to change it, `subscribe` to follow it."""
+
+    def __init__(self, driver: RaftDriver, options: QuorumOptions) -> None:
+        self._driver = driver
+        self._options = options
+
+    @classmethod
+    async def open(
+        cls, runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOptions | None = None
+    ) -> RaftQuorum:
+        """Load the metadata below a formatted log dir and take part in its quorum.
+
+        Raises ConfigError for a directory that is not formatted or is another node's, CorruptDataError and
+        MetadataVersionError for content that cannot be read, StorageError when the disk fails.
+        """
+        options = options or QuorumOptions()
+        try:
+            files = await runtime.threads.submit(_open, runtime, metadata_dir, node_id, options)
+        except OSError as error:
+            raise StorageError(metadata_dir, f"cannot open the metadata log: {error}") from error
+        driver = RaftDriver(runtime, files, options)
+        driver.start()
+        return cls(driver, options)
+
+    # -- what a node asks ------------------------------------------------------------------------------------
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image; it holds only what is committed."""
+        return self._driver.applier.image
+
+    @property
+    def core(self) -> KraftCore:
+        """The core, for looking at it."""
+        return self._driver.core
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest epoch that this replica knows."""
+        return self._driver.core.epoch
+
+    @property
+    def voters(self) -> tuple[VoterNode, ...]:
+        """The voter set in force."""
+        return self._driver.core.voters.nodes
+
+    @property
+    def kraft_version(self) -> int:
+        """The level of the feature kraft.version."""
+        return self._driver.core.history.kraft_version
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the next record that this leader appends: valid until the caller waits."""
+        return self._driver.leading.next_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed and applied."""
+        return self._driver.applier.applied_to
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this replica leads, has applied all before its epoch, and takes appends."""
+        return (
+            self._driver.leading.active_epoch is not None and not self._driver.closing and self._driver.failure is None
+        )
+
+    @property
+    def failure(self) -> CrabkaError | None:
+        """Why the quorum died, if it did."""
+        return self._driver.failure
+
+    @property
+    def on_failure(self) -> Callable[[CrabkaError], None] | None:
+        """Called once when the replica cannot go on: the node must stop."""
+        return self._driver.on_failure
+
+    @on_failure.setter
+    def on_failure(self, callback: Callable[[CrabkaError], None] | None) -> None:
+        self._driver.on_failure = callback
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Call `callback(delta, image)` after every change, in order, on the loop; return how to unsubscribe."""
+        return self._driver.applier.subscribe(callback)
+
+    def on_leadership(self, active: Callable[[int], None], resigned: Callable[[], None]) -> None:
+        """Call `active(epoch)` when this replica begins to take appends, `resigned()` when it no longer does."""
+        self._driver.leading.listeners.append((active, resigned))
+        if self._driver.leading.active_epoch is not None:
+            active(self._driver.leading.active_epoch)
+
+    async def wait_active(self) -> None:
+        """Return once this replica takes appends. Raises what made the quorum fail."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._driver.leading.waiting_for_active.append(waiter)
+        self._driver.leading.settle_active()
+        if self._driver.failure is not None and not waiter.done():
+            waiter.set_exception(self._driver.failure)
+        await waiter
+
+    def append(self, records: Sequence[Any], timeout_ms: int | None = None) -> asyncio.Future[int]:
+        """Append one atomic batch; the future gives its last offset once it is committed and in `image`.
+
+        Offsets are given at the call, in the order of calls. The future raises OperationError NOT_CONTROLLER if this
+        replica does not lead or stops to lead, REQUEST_TIMED_OUT if a time-out is given and passes; in both cases the
+        records may still be committed. InvariantError and StorageError mean that the quorum is dead.
+        """
+        if self._driver.failure is not None or self._driver.closing:
+            done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            done.set_exception(self._driver.failure or _closed())
+            return done
+        done = self._driver.leading.append(records, timeout_ms)
+        self._driver.wake()
+        return done
+
+    def handle(self, api_key: ApiKey, version: int, body: Any, *, listener: str = "") -> Awaitable[Any]:
+        """Answer a request of one of the quorum's APIs (`raft_messages.API_KEYS`, save ApiVersions).
+
+        The awaitable gives the body of the response. A fetch may wait for news; cancelling it forgets the request.
+        """
+        answer = WireAnswer(api_key, version, listener)
+        try:
+            request = decode_request(api_key, body, timeout_ms=self._options.kraft.request_timeout_ms)
+        except OperationError as error:
+            answer.refuse(error.error_code, error.message)
+            return answer.done
+        if self._driver.is_over:
+            answer.refuse(ErrorCode.broker_not_available)
+            return answer.done
+        self._driver.ask(answer, answer.done, request)
+        return answer.done
+
+    async def ask(self, request: Request) -> Any:
+        """Ask this replica itself: AddVoterRequest, RemoveVoterRequest, UpdateVoterRequest, UpgradeRequest, ..."""
+        if self._driver.is_over:
+            raise self._driver.failure or _closed()
+        done: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._driver.ask(done, done, request)
+        return await done
+
+    async def describe(self) -> DescribeResponse:
+        """Return the state of the quorum if this replica leads it, NOT_LEADER_OR_FOLLOWER otherwise."""
+        response: DescribeResponse = await self.ask(DescribeRequest())
+        return response
+
+    async def snapshot(self) -> None:
+        """Write a snapshot of the current image now, if it holds anything new."""
+        await self._driver.snapshots.write_now()
+
+    async def close(self) -> None:
+        """Hand leadership over, close the files; the quorum takes no more appends."""
+        await self._driver.stop(_closed())
+
+
+def _closed() -> OperationError:
+    return OperationError(ErrorCode.not_controller, "the metadata quorum is closed")
+
+
+def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOptions) -> RaftReplicaFiles:
+    """Open the files and make a core of what they hold. Blocks."""
+    storage = MetadataStorage.open(runtime.fs, metadata_dir, options.log, now_ms=runtime.clock.now_ms(), replay=False)
+    properties = storage.properties
+    if properties.node_id != node_id:
+        raise ConfigError(f"{metadata_dir} belongs to node {properties.node_id}, not to {node_id}")
+    if properties.directory_id is None:
+        raise ConfigError(f"{metadata_dir} has no directory id: format it anew")
+    log = RaftLog(storage)
+    history = log.history(options.voters)
+    known = history.voters.get(node_id)
+    endpoints = options.endpoints or (known.endpoints if known is not None else ())
+    local = LocalReplica(
+        cluster_id=properties.cluster_id,
+        node=VoterNode(node_id, properties.directory_id, endpoints),
+        bootstrap=options.bootstrap,
+    )
+    core = KraftCore(
+        local,
+        options.kraft,
+        log,
+        history=history,
+        chance=_RandomChance(runtime),
+        election=read_election(runtime.fs, storage.directory),
+        now_ms=runtime.clock.monotonic_ms(),
+    )
+    return RaftReplicaFiles(storage, log, core)
