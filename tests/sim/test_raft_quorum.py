@@ -1,0 +1,267 @@
+"""Three replicas of the metadata quorum, real driver and log, over a simulated network and disks."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import ClassVar
+
+import pytest
+
+from crabka.clients.connection import Connection
+from crabka.errors import OperationError
+from crabka.kraft.messages import AddVoterRequest, RemoveVoterRequest
+from crabka.kraft.voters import VoterEndpoint
+from crabka.ports import Network
+from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
+from crabka.quorum.loading import load_read_only
+from crabka.quorum.metadata_log import LogFlush
+from crabka.quorum.raft_options import QuorumOptions
+from crabka.quorum.raft_sender import PlaintextDialer
+from crabka.testing import VirtualTimeLoop
+from tests.support.golden import GOLDEN
+from tests.support.golden_disk import copy_to_memory
+from tests.support.quorum_node import DIRECTORY, new_topic
+from tests.support.raft_cluster import PORT, SETTINGS, RaftCluster, RaftReplica, host_of, run_cluster, voter
+from tests.support.scale import scaled
+
+
+def test_a_quorum_elects_a_leader_and_all_replicas_get_the_same_image(rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        assert await cluster.create_topics(100) == 100
+        await cluster.settle()
+        cluster.check()
+
+    run_cluster(rng, main, observers=1)
+
+
+def test_the_death_of_the_leader_costs_no_acknowledged_change(rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        await cluster.create_topics(30)
+        leader = await cluster.wait_active()
+        died_at = cluster.loop.time()
+        await leader.crash()
+        await cluster.wait_active()
+        # The ports of a dead process refuse: nobody waits for the fetch time-out of two seconds.
+        assert cluster.loop.time() - died_at < 1.5
+        await cluster.create_topics(30)
+        await leader.start()
+        await cluster.settle()
+        cluster.check()
+
+    run_cluster(rng, main)
+
+
+async def cut_all_power(cluster: RaftCluster) -> None:
+    """Create topics, lose all machines at once, start them again and look for the topics."""
+    await cluster.create_topics(30)
+    for replica in cluster.replicas.values():
+        await replica.crash(power=True, harsh=True)
+    for replica in cluster.replicas.values():
+        await replica.start()
+    await cluster.settle()
+    cluster.check()
+
+
+def test_a_power_cut_of_all_machines_loses_no_acknowledged_change(rng: random.Random) -> None:
+    run_cluster(rng, cut_all_power)
+
+
+def test_a_sync_that_is_left_out_is_noticed(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LogFlush, "run", lambda flush: flush.end_offset)
+    with pytest.raises(AssertionError, match="lost"):
+        run_cluster(rng, cut_all_power)
+
+
+def test_a_leader_that_stops_hands_over_at_once(rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        await cluster.create_topics(5)
+        leader = await cluster.wait_active()
+        started_at = cluster.loop.time()
+        await leader.stop()
+        await cluster.wait_active()
+        assert cluster.loop.time() - started_at < 0.5
+        assert leader.active_epochs == [1]
+        await leader.start()
+        await cluster.create_topics(5)
+        await cluster.settle()
+        cluster.check()
+
+    run_cluster(rng, main)
+
+
+def test_a_deposed_leader_fails_those_who_wait(rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        await cluster.create_topics(5)
+        leader = await cluster.wait_active()
+        assert leader.quorum is not None
+        cluster.network.isolate(host_of(leader.node_id))
+        waiting = leader.quorum.append(new_topic("lost", 5000))
+        with pytest.raises(OperationError) as caught:
+            await waiting
+        assert caught.value.error_code is ErrorCode.not_controller
+        await cluster.create_topics(5)
+        cluster.network.heal_all()
+        await cluster.settle()
+        cluster.check()
+        assert "lost" not in leader.quorum.image.topics.by_name
+
+    run_cluster(rng, main)
+
+
+def test_a_replica_that_is_far_behind_fetches_a_snapshot(rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        await cluster.create_topics(10)
+        leader = await cluster.wait_active()
+        behind = next(replica for replica in cluster.running if replica is not leader)
+        await behind.stop()
+        await cluster.create_topics(60)
+        for replica in cluster.running:
+            assert replica.quorum is not None
+            await replica.quorum.snapshot()
+            await cluster.create_topics(20)
+            await replica.quorum.snapshot()
+        await behind.start()
+        await cluster.settle()
+        cluster.check()
+        assert leader.requests[ApiKey.FETCH_SNAPSHOT] > 0
+        await cluster.create_topics(5)
+        await cluster.settle()
+        cluster.check()
+
+    run_cluster(rng, main)
+
+
+def test_an_idle_quorum_fetches_a_few_times_a_second(rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        leader = await cluster.wait_active()
+        await cluster.settle()
+        before = leader.requests.copy()
+        await asyncio.sleep(10)
+        # A fetch waits half a second; followers fetch again at once.
+        assert 30 <= leader.requests[ApiKey.FETCH] - before[ApiKey.FETCH] <= 44
+        assert (leader.requests - before).total() - (leader.requests[ApiKey.FETCH] - before[ApiKey.FETCH]) <= 2
+
+    run_cluster(rng, main)
+
+
+def test_voters_are_added_and_removed(rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        await cluster.create_topics(10)
+        await cluster.settle()
+        leader = await cluster.wait_active()
+        assert leader.quorum is not None
+        new = voter(4)
+        added = await leader.quorum.ask(
+            AddVoterRequest(cluster_id="cluster", voter=new.key, endpoints=new.endpoints, timeout_ms=5000)
+        )
+        assert added.error is ErrorCode.none, added
+        removed = await leader.quorum.ask(
+            RemoveVoterRequest(cluster_id="cluster", voter=voter(leader.node_id).key, timeout_ms=5000)
+        )
+        assert removed.error is ErrorCode.none, removed
+        expected = {1, 2, 3, 4} - {leader.node_id}
+        # A removed leader hands over; the next one leads without it.
+        await cluster.wait(lambda: not (leader.quorum and leader.quorum.is_active))
+        successor = await cluster.wait_active()
+        assert successor is not leader
+        await cluster.create_topics(10)
+        await cluster.settle()
+        assert all(
+            {node.voter_id for node in replica.quorum.voters} == expected
+            for replica in cluster.running
+            if replica.quorum
+        )
+        assert successor.quorum is not None
+        described = await successor.quorum.describe()
+        assert {voter.key.node_id for voter in described.voters} == expected
+        assert [observer.key.node_id for observer in described.observers] == [leader.node_id]
+        cluster.check()
+
+    run_cluster(rng, main, observers=1)
+
+
+class PortDialer:
+    """Finds the golden controllers, which all listen on one host, on their machines."""
+
+    HOSTS: ClassVar = {27193: host_of(1), 27293: host_of(2), 27393: host_of(3)}
+
+    def __init__(self, network: Network) -> None:
+        self._plain = PlaintextDialer(network, "golden")
+
+    async def dial(self, endpoint: VoterEndpoint, timeout_ms: int) -> Connection:
+        return await self._plain.dial(VoterEndpoint("", self.HOSTS[endpoint.port], PORT), timeout_ms)
+
+
+def test_two_of_kafkas_controllers_and_its_broker_go_on_where_they_stopped(rng: random.Random) -> None:
+    golden = GOLDEN / "quorum"
+    expected = load_read_only(copy_to_memory(golden / "c1", "/m"), "/m/__cluster_metadata-0").replay.image
+    loop = VirtualTimeLoop()
+
+    async def main() -> None:
+        cluster = RaftCluster(loop, rng, voters=3)
+        del cluster.replicas[2]
+        cluster.replicas[10] = RaftReplica(cluster, 10, QuorumOptions())
+        for node_id, replica in cluster.replicas.items():
+            replica.fs = copy_to_memory(golden / ("b10" if node_id == 10 else f"c{node_id}"), DIRECTORY)
+            dialer = PortDialer(cluster.network.host(host_of(node_id)))
+            replica.options = QuorumOptions(log=SETTINGS, dialer=dialer)
+        await cluster.start()
+        try:
+            leader = await cluster.wait_active()
+            assert leader.quorum is not None
+            assert leader.quorum.leader_epoch > expected.epoch
+            assert leader.quorum.kraft_version == 1
+            for part in ("features", "cluster", "topics", "configs", "acls", "producer_ids"):
+                assert getattr(leader.quorum.image, part) == getattr(expected, part)
+            await cluster.create_topics(3)
+            await cluster.settle()
+            cluster.check()
+        finally:
+            await cluster.stop()
+
+    loop.run(main())
+
+
+@pytest.mark.parametrize("run", range(scaled(4, 200)))
+def test_changes_survive_kills_partitions_and_power_cuts(run: int, rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        work = asyncio.ensure_future(cluster.create_topics(100, pause_s=0.1))
+        while not work.done():
+            await asyncio.sleep(cluster.rng.uniform(0.02, 0.5))
+            await disturb(cluster)
+        await work
+        cluster.network.heal_all()
+        for replica in cluster.replicas.values():
+            if replica.quorum is None:
+                await replica.start()
+        await cluster.settle()
+        cluster.check()
+
+    run_cluster(rng, main, observers=run % 2)
+
+
+async def disturb(cluster: RaftCluster) -> None:
+    """Do one thing to the cluster; at most one voter is down or cut off at a time."""
+    down = [replica for replica in cluster.replicas.values() if replica.quorum is None]
+    if down:
+        await down[0].start()
+        return
+    if cluster.network.blocked:
+        cluster.network.heal_all()
+        return
+    victim = cluster.replicas[cluster.rng.choice(sorted(cluster.replicas))]
+    if cluster.rng.random() < 0.5:
+        victim = cluster.maybe_active() or victim
+    match cluster.rng.randrange(5):
+        case 0:
+            await victim.crash(power=True)
+        case 1:
+            await victim.crash(power=False)
+        case 2:
+            cluster.network.isolate(host_of(victim.node_id))
+        case 3 if victim.quorum is not None:
+            await victim.quorum.snapshot()
+        case _:
+            await victim.stop()
