@@ -1,11 +1,9 @@
-"""How the metadata log of a node is kept, and the times of its quorum, out of the node's config."""
+"""How the metadata log of a node is kept, out of the node's config."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from crabka.kraft.settings import KraftSettings
 
 if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
@@ -38,15 +36,3 @@ class MetadataLogSettings:
             retention_bytes=config.metadata_max_retention_bytes,
             retention_ms=config.metadata_max_retention_ms,
         )
-
-
-def kraft_settings(config: ServerConfig) -> KraftSettings:
-    """Take the `controller.quorum.*` times and sizes out of a node's config."""
-    return KraftSettings(
-        election_timeout_ms=config.controller_quorum_election_timeout_ms,
-        fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
-        election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
-        request_timeout_ms=config.controller_quorum_request_timeout_ms,
-        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
-        fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
-    )

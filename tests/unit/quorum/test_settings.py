@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from crabka.config.server import ServerConfig
-from crabka.kraft.settings import KraftSettings
-from crabka.quorum.settings import MetadataLogSettings, kraft_settings
+from crabka.quorum.settings import MetadataLogSettings
 
 PROPERTIES = {
     "process.roles": "broker,controller",
@@ -38,24 +37,4 @@ def test_settings_come_from_kafkas_keys() -> None:
         max_idle_interval_ms=700,
         retention_bytes=9000,
         retention_ms=8000,
-    )
-
-
-def test_the_times_of_the_quorum_come_from_kafkas_keys() -> None:
-    keys = {
-        "controller.quorum.election.timeout.ms": "11",
-        "controller.quorum.fetch.timeout.ms": "12",
-        "controller.quorum.election.backoff.max.ms": "13",
-        "controller.quorum.request.timeout.ms": "14",
-        "controller.quorum.retry.backoff.ms": "15",
-        "controller.quorum.fetch.max.bytes": "1600",
-    }
-    config, _ = ServerConfig.from_properties({**PROPERTIES, **keys})
-    assert kraft_settings(config) == KraftSettings(
-        election_timeout_ms=11,
-        fetch_timeout_ms=12,
-        election_backoff_max_ms=13,
-        request_timeout_ms=14,
-        retry_backoff_ms=15,
-        fetch_max_bytes=1600,
     )
