@@ -30,7 +30,8 @@ REBALANCE_MS = 60_000
 def subscription(*topics: str) -> bytes:
     """Return what a consumer says of the topics that it wants."""
     names = b"".join(struct.pack(">h", len(name.encode())) + name.encode() for name in topics)
-    return struct.pack(">hi", 1, len(topics)) + names + struct.pack(">i", -1)
+    no_user_data, no_owned_partitions = -1, 0
+    return struct.pack(">hi", 1, len(topics)) + names + struct.pack(">ii", no_user_data, no_owned_partitions)
 
 
 class CoreDriver:
