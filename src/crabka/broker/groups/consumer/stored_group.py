@@ -167,7 +167,10 @@ class StoredGroup:
         held, self._held = self._held, []
         if error_code is ErrorCode.none:
             self._undo = None
-            self.origin = None
+            if self.origin is not None:
+                # Members that came with the classic group may be dead already: they have to be heard of here, too.
+                self.origin = None
+                self.arm_sessions(now_ms)
             out += held
             return
         out += [failed_answer(each, error_code) for each in held if isinstance(each, Answer)]

@@ -61,6 +61,18 @@ def test_an_upgrade_is_stored_with_the_first_report() -> None:
     assert core.answers[1].assignment == {}
 
 
+def test_members_that_came_along_have_to_be_heard_of() -> None:
+    core = ConsumerCore()
+    old = classic()
+    old.members["old"].session_timeout_ms = 6_000
+    core.group.upgrade(old)
+    core.step(
+        ConsumerHeartbeat(reply=1, member_id="m", member_epoch=0, topic_names=("t",), rebalance_timeout_ms=1, owned={})
+    )
+    core.pass_time(6_001)
+    assert set(core.group.data.members) == {"m"}
+
+
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
 def test_a_policy_may_forbid_the_upgrade(policy: MigrationPolicy) -> None:
     with pytest.raises(OperationError) as refused:
