@@ -81,7 +81,11 @@ class ConfluentTransactions:
         self._producer.produce(
             topic, value, partition=partition, on_delivery=lambda error, sent: reports.append((error, sent.offset()))
         )
-        self._producer.flush(TIMEOUT_S)
+        try:
+            self._producer.flush(TIMEOUT_S)
+        except SystemError as confusion:
+            # The library calls back although it is about to raise, which Python does not take.
+            raise confusion.__cause__ or confusion from None
         ((error, offset),) = reports
         if error is not None:
             raise KafkaException(error)
