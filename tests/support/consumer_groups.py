@@ -23,6 +23,7 @@ from crabka.broker.groups.messages import Answer, Join, Tick
 from crabka.broker.groups.records import Pair, decode_pair
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.groups import subscription
 
 if TYPE_CHECKING:
     from crabka.broker.groups.consumer.records import ConsumerRecord
@@ -136,21 +137,6 @@ def owned(result: ConsumerHeartbeatResult) -> dict[uuid.UUID, frozenset[int]]:
     return {each: frozenset(partitions) for each, partitions in result.assignment.items()}
 
 
-def embedded_subscription(*topics: str, owned: dict[str, list[int]] | None = None) -> bytes:
-    """Return what a cooperative consumer of the classic protocol tells when it joins."""
-
-    def text(value: str) -> bytes:
-        return len(value).to_bytes(2) + value.encode()
-
-    def numbers(values: list[int]) -> bytes:
-        return len(values).to_bytes(4) + b"".join(each.to_bytes(4) for each in values)
-
-    names = len(topics).to_bytes(4) + b"".join(map(text, topics))
-    told = owned or {}
-    partitions = len(told).to_bytes(4) + b"".join(text(name) + numbers(each) for name, each in told.items())
-    return b"\0\1" + names + b"\xff\xff\xff\xff" + partitions
-
-
 def classic_join(reply: Any, member_id: str, **fields: Any) -> Join:
     """Return the join of a classic consumer of the topic `t`."""
     owned_partitions = fields.pop("owned", None)
@@ -160,7 +146,7 @@ def classic_join(reply: Any, member_id: str, **fields: Any) -> Join:
         "session_timeout_ms": 10_000,
         "rebalance_timeout_ms": 60_000,
         "protocol_type": "consumer",
-        "protocols": (("cooperative", embedded_subscription("t", owned=owned_partitions)),),
+        "protocols": (("cooperative", subscription("t", owned=owned_partitions)),),
         "new_member_id": f"new-{reply}",
         "requires_known_member_id": True,
     }

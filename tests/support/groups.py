@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from typing import Any
 
@@ -27,11 +26,21 @@ SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 
 
-def subscription(*topics: str) -> bytes:
-    """Return what a consumer says of the topics that it wants."""
-    names = b"".join(struct.pack(">h", len(name.encode())) + name.encode() for name in topics)
-    no_user_data, no_owned_partitions = -1, 0
-    return struct.pack(">hi", 1, len(topics)) + names + struct.pack(">ii", no_user_data, no_owned_partitions)
+def subscription(*topics: str, owned: dict[str, list[int]] | None = None) -> bytes:
+    """Return what a consumer of the classic protocol says of the topics that it wants, and of what it has."""
+
+    def text(value: str) -> bytes:
+        encoded = value.encode()
+        return len(encoded).to_bytes(2) + encoded
+
+    def numbers(values: list[int]) -> bytes:
+        return len(values).to_bytes(4) + b"".join(each.to_bytes(4) for each in values)
+
+    version, no_user_data = b"\0\1", b"\xff\xff\xff\xff"
+    names = len(topics).to_bytes(4) + b"".join(map(text, topics))
+    told = owned or {}
+    partitions = len(told).to_bytes(4) + b"".join(text(name) + numbers(each) for name, each in told.items())
+    return version + names + no_user_data + partitions
 
 
 class CoreDriver:

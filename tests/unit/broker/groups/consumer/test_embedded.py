@@ -10,7 +10,8 @@ from crabka.broker.groups.consumer.embedded import (
     encode_assignment,
 )
 from crabka.errors import WireError
-from tests.support.consumer_groups import catalog_of, embedded_subscription, topic_id
+from tests.support.consumer_groups import catalog_of, topic_id
+from tests.support.groups import subscription
 
 T = topic_id(0)
 
@@ -25,7 +26,7 @@ def test_assignments_come_back_in_every_version(version: int) -> None:
 
 
 def test_subscriptions_tell_topics_and_what_is_owned() -> None:
-    read = decode_subscription_untrusted(embedded_subscription("t", owned={"t": [1], "gone": [0]}))
+    read = decode_subscription_untrusted(subscription("t", owned={"t": [1], "gone": [0]}))
     assert (read.version, read.topics) == (1, ("t",))
     assert read.owned_in(catalog_of(t=2)) == {T: {1}}
 

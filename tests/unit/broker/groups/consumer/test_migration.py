@@ -17,13 +17,14 @@ from crabka.broker.groups.membership import ClassicSettings, GroupState
 from crabka.broker.groups.records import group_key
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import ConsumerCore, catalog_of, embedded_subscription, topic_id
+from tests.support.consumer_groups import ConsumerCore, catalog_of, topic_id
+from tests.support.groups import subscription
 
 T = topic_id(0)
 ALL = {T: frozenset(range(4))}
 
 
-def classic(metadata: bytes = embedded_subscription("t")) -> ClassicGroup:
+def classic(metadata: bytes = subscription("t")) -> ClassicGroup:
     group = ClassicGroup("g", ClassicSettings(), 0)
     member = ClassicMember("old", None, client_id="c", client_host="/h", protocols=(("range", metadata),))
     member.assignment = encode_assignment(ALL, catalog_of(t=4), 1)

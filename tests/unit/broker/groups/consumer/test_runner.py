@@ -10,8 +10,8 @@ from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import beat, embedded_subscription
-from tests.support.groups import NodeMember, find_coordinator, group_states
+from tests.support.consumer_groups import beat
+from tests.support.groups import NodeMember, find_coordinator, group_states, subscription
 from tests.support.sim_node import SimNode, row
 
 
@@ -23,7 +23,7 @@ def _topic(node: SimNode) -> None:
 
 def _classic_member(node: SimNode) -> NodeMember:
     member = NodeMember(node)
-    protocol = row("JoinGroupRequestProtocol", name="range", metadata=embedded_subscription("t"))
+    protocol = row("JoinGroupRequestProtocol", name="range", metadata=subscription("t"))
     assert member.join(protocols=[protocol]).error_code is ErrorCode.none
     assert member.sync({member.member_id: b""}).error_code is ErrorCode.none
     return member
