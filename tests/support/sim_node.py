@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from crabka.broker.api_table import SERVED
 from crabka.broker.context import BrokerContext
-from crabka.broker.node import Node
+from crabka.node.node import Node
 from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.ports import FileSystem, Runtime

@@ -18,7 +18,7 @@ from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
     # Imported where they are used: `--help` and a bad option must not wait for the broker's modules.
-    from crabka.broker.node import Node
+    from crabka.node.node import Node
     from crabka.ports import Runtime
 
 log = logging.getLogger("crabka.node")
@@ -81,7 +81,7 @@ def run_node(config: ServerConfig, *, format_new: bool) -> int:
 
 
 async def _serve(config: ServerConfig, *, format_new: bool, file_limit: int) -> int:
-    from crabka.broker.node import Node
+    from crabka.node.node import Node
     from crabka.runtime import real_runtime
 
     stop = asyncio.Event()

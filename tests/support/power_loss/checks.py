@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 
-from crabka.broker.node import Node
+from crabka.node.node import Node
 from crabka.broker.partition import Partition
 from crabka.errors import CorruptDataError
 from crabka.ids import TopicPartition

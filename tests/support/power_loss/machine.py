@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-from crabka.broker.node import Node
+from crabka.node.node import Node
 from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.ids import TopicPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from crabka.broker.node import Node
+from crabka.node.node import Node
 from crabka.clients.producer import ProducerSettings
 from crabka.testing import VirtualTimeLoop
 from tests.support.power_loss.checks import NodeCheck

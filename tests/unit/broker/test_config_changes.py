@@ -11,7 +11,7 @@ from crabka.metadata.configs import ConfigResource
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.sim_node import SimNode
 
-LOGGER = "crabka.broker.node"
+LOGGER = "crabka.node.node"
 
 
 def test_verdicts_come_in_the_order_of_the_changes(node: SimNode) -> None:

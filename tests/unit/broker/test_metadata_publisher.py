@@ -131,7 +131,7 @@ def test_a_dir_that_fails_before_it_was_told_loses_no_data(told: bool, monkeypat
 
     with two_dirs() as node:
         if not told:
-            monkeypatch.setattr("crabka.broker.node.tell_directories", say_nothing)
+            monkeypatch.setattr("crabka.node.node.tell_directories", say_nothing)
         node.create_topic("t", 2)
         lost = next(index for index, path in placement(node).items() if path == "/d2")
         node.produce("t", batch(b"kept"), partition=lost)
@@ -150,7 +150,7 @@ def test_no_empty_log_takes_the_place_of_a_lost_one_before_the_metadata_knows(mo
 
     with two_dirs() as node:
         for name in ("tell_directories", "tell_failed_directories"):
-            monkeypatch.setattr(f"crabka.broker.node.{name}", say_nothing)
+            monkeypatch.setattr(f"crabka.node.node.{name}", say_nothing)
         node.create_topic("t", 2)
         lost = next(index for index, path in placement(node).items() if path == "/d2")
         node.fail_dir("/d2")

@@ -63,7 +63,7 @@ def test_run_exits_with_the_code_of_the_command() -> None:
 def test_starting_a_node_loads_neither_typer_nor_rich() -> None:
     program = (
         "import sys; from crabka.cli.main import execute; execute(['up', '--tier', 'x']); "
-        "import crabka.broker.node; print([m for m in ('typer', 'rich', 'click') if m in sys.modules])"
+        "import crabka.node.node; print([m for m in ('typer', 'rich', 'click') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -64,7 +64,7 @@ def test_dynamic_settings_survive_a_restart(node: SimNode) -> None:
 
 
 def test_a_logger_changes_its_level(node: SimNode) -> None:
-    name = "crabka.broker.node"
+    name = "crabka.node.node"
     logger = logging.getLogger(name)
     before = logger.level
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.broker.listeners import NodeListeners
+from crabka.node.listeners import NodeListeners
 from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.node import Node
+from crabka.node.node import Node
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError, InvariantError, StorageError
 from crabka.protocol.apis import ApiKey

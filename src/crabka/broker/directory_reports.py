@@ -1,0 +1,85 @@
+"""Tells the controller in which log dir each replica of this broker lies (AssignReplicasToDirs, KIP-858).
+
+A broker with one log dir need not: the controller knows it from the registration. What is told once is not told again
+unless it changes. A dir that fails is told by the heartbeats; replicas that lay there are told first, because the
+controller may not know yet where they were and must not take them for new ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from crabka.errors import CrabkaError
+from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crabka.broker.controller_channel import ControllerRequests
+    from crabka.broker.identity import BrokerIdentity
+    from crabka.broker.partition import Partition
+    from crabka.ids import DirectoryId, TopicId
+    from crabka.log.log_manager import LogManager
+    from crabka.metadata.image import MetadataImage
+    from crabka.protocol.apis import MessageTypes
+
+    Placement = tuple[TopicId, int]
+
+log = logging.getLogger(__name__)
+
+
+class DirectoryReports:
+    """Compares where replicas lie with what the metadata says, and tells the difference."""
+
+    def __init__(self, controller: ControllerRequests, identity: BrokerIdentity, logs: LogManager) -> None:
+        self._controller = controller
+        self._identity = identity
+        self._logs = logs
+
+    async def report(self, image: MetadataImage, partitions: Iterable[Partition]) -> None:
+        """Tell of the partitions whose log dir the metadata does not know, or knows wrongly."""
+        by_directory: dict[DirectoryId, dict[TopicId, list[int]]] = {}
+        for partition in partitions:
+            directory = self._logs.directory_id(partition.log.log_dir)
+            if directory is not None and self._is_news(image, partition, directory):
+                by_directory.setdefault(directory, {}).setdefault(partition.topic_id, []).append(partition.index)
+        if by_directory:
+            await self._tell(by_directory)
+
+    def _is_news(self, image: MetadataImage, partition: Partition, directory: DirectoryId) -> bool:
+        topic = image.topics.by_id.get(partition.topic_id)
+        known = None if topic is None else topic.partitions.get(partition.index)
+        node_id = self._identity.node_id
+        return known is not None and node_id in known.replicas and known.directory_of(node_id) != directory
+
+    async def _tell(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> None:
+        def build(types: MessageTypes) -> Any:
+            return types.message(
+                broker_id=self._identity.node_id,
+                broker_epoch=self._identity.broker_epoch,
+                directories=[
+                    types.new(
+                        "DirectoryData",
+                        id_=directory,
+                        topics=[
+                            types.new(
+                                "TopicData",
+                                topic_id=topic_id,
+                                partitions=[types.new("PartitionData", partition_index=index) for index in indexes],
+                            )
+                            for topic_id, indexes in topics.items()
+                        ],
+                    )
+                    for directory, topics in by_directory.items()
+                ],
+            )
+
+        try:
+            answer = await self._controller.request(ApiKey.ASSIGN_REPLICAS_TO_DIRS, build)
+        except CrabkaError as error:
+            log.warning("cannot tell the controller of log dirs: %s", error)
+            return
+        if answer.error_code is not ErrorCode.none:
+            log.warning("the controller does not take the log dirs of replicas: %s", answer.error_code.name)

@@ -1,0 +1,276 @@
+"""The broker role of a node: its logs and partitions, what it answers, and its life with the controller.
+
+Start: metadata caught up → local logs opened (recovered) → listeners bound by the node → registration (fenced) →
+partitions opened → unfenced → requests served. Stop: leaderships handed over → no more connections → requests answered →
+followers stopped; the node closes the logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from crabka.broker.api_table import TABLE
+from crabka.broker.config_view import EffectiveConfigs
+from crabka.broker.context import BrokerContext
+from crabka.broker.controller_channel import ControllerChannel
+from crabka.broker.directory_reports import DirectoryReports
+from crabka.broker.duties import duties_of, repeat
+from crabka.broker.fetch_sessions import FetchSessionCache
+from crabka.broker.forwarding import Forwarder
+from crabka.broker.groups.coordinator import GroupCoordinator
+from crabka.broker.identity import BrokerIdentity
+from crabka.broker.leader_append import LeaderAppender
+from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
+from crabka.broker.metadata_publisher import MetadataPublisher
+from crabka.broker.metrics import NodeMetrics
+from crabka.broker.partitions import PartitionRegistry
+from crabka.broker.producer_ids import ProducerIdAllocator
+from crabka.broker.transactions.coordinator import TransactionCoordinator
+from crabka.broker.txn_markers import LocalMarkerWriter
+from crabka.errors import ConfigError, StorageError
+from crabka.log.cleaner import CleanerSettings, LogCleaner
+from crabka.metadata.configs import ConfigResourceType
+from crabka.serving.dispatch import Dispatcher
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from crabka.broker.controller_channel import LocalController
+    from crabka.broker.partition import Partition
+    from crabka.config.server import ServerConfig
+    from crabka.errors import CrabkaError
+    from crabka.ids import TopicPartition
+    from crabka.log.log_manager import LogManager
+    from crabka.metadata.cluster import Endpoint
+    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.image import MetadataImage
+    from crabka.ports import Runtime
+    from crabka.quorum.raft_quorum import RaftQuorum
+
+    Spawn = Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+
+
+class BrokerService:
+    """One broker: `load`, `start` with its endpoints, `retire` and `close`."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        runtime: Runtime,
+        quorum: RaftQuorum,
+        logs: LogManager,
+        *,
+        cluster_id: str,
+        local_controller: LocalController | None,
+        spawn: Spawn,
+        fail: Callable[[CrabkaError], None],
+    ) -> None:
+        self._config = config
+        self._runtime = runtime
+        self._quorum = quorum
+        self._logs = logs
+        self._spawn = spawn
+        self._fail = fail
+        self._configs = EffectiveConfigs(config)
+        self._identity = BrokerIdentity(config.node_id)
+        self._channel = ControllerChannel(
+            runtime,
+            quorum,
+            node_id=config.node_id,
+            timeout_ms=config.controller_socket_timeout_ms,
+            local=local_controller,
+        )
+        self._lifecycle = BrokerLifecycle(
+            config, runtime, self._channel, self._identity, metadata_offset=lambda: quorum.image.offset
+        )
+        self._directories = DirectoryReports(self._channel, self._identity, logs)
+        self.context = self._build_context(cluster_id)
+        self.dispatcher = Dispatcher(self.context, TABLE, forward=Forwarder(self._channel, spawn))
+        self._serving = False
+        # Whether the logs are open, so that a stop may close them cleanly.
+        self.is_loaded = False
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the present registration, -1 before it."""
+        return self._identity.broker_epoch
+
+    async def load(self) -> None:
+        """Catch up with the metadata and open the logs. Raises ConfigError, StorageError, CorruptDataError."""
+        quorum = self._quorum
+        self._logs.subscribe_failures(self._on_dir_failure)
+        await quorum.wait_caught_up()
+        self.context.config = self._configs.server(quorum.image)
+        await self._logs.load(lambda topic: self._configs.topic(quorum.image, topic), self._is_stray)
+        self.is_loaded = True
+        self._require_online_dirs()
+
+    async def start(self, endpoints: Sequence[Endpoint]) -> None:
+        """Register, take over the partitions, and serve. Raises ConfigError."""
+        context, quorum = self.context, self._quorum
+        await self._lifecycle.register(
+            StartingBroker(
+                cluster_id=context.cluster_id,
+                incarnation_id=self._runtime.new_uuid(),
+                endpoints=endpoints,
+                log_dirs=self._logs.online_directory_ids,
+                previous_epoch=self._logs.previous_broker_epoch,
+            )
+        )
+        self._lifecycle.start()
+        # What the registration changed must be known here before anything is led.
+        await self._wait_for(self._is_registered)
+        publisher = MetadataPublisher(
+            self._config.node_id, self._logs, context.partitions, topic_config=self._configs.topic
+        )
+        publisher.publish_all(quorum.image)
+        quorum.subscribe(publisher.on_metadata)
+        quorum.subscribe(self._on_metadata)
+        context.groups.start(quorum.image)
+        quorum.subscribe(context.groups.on_metadata)
+        context.transactions.start(quorum.image)
+        quorum.subscribe(context.transactions.on_metadata)
+        await self._lifecycle.serve()
+        await self._wait_for(lambda image: not image.cluster.brokers[self._config.node_id].fenced)
+        if len(self._config.log_dirs) > 1:
+            await self._directories.report(quorum.image, context.partitions)
+        self._serving = True
+        # A dir may have failed since the registration.
+        self._tell_lost_dirs()
+        for duty in duties_of(context):
+            self._spawn(repeat(context, duty))
+        self.dispatcher.open_gate()
+
+    async def retire(self) -> None:
+        """Hand over what this broker leads while it still serves."""
+        if self._serving and self._config.controlled_shutdown_enable:
+            await self._lifecycle.retire()
+
+    def release_waiters(self) -> None:
+        """Answer long polls with what there is: nobody waits for them any more."""
+        self._serving = False
+        for partition in self.context.partitions:
+            partition.release_waiters()
+        self.context.groups.close()
+        self.context.transactions.close()
+
+    async def close(self) -> None:
+        """Stop talking to other nodes. The logs are left to whoever opened them."""
+        await self._lifecycle.close()
+        await self._channel.close()
+
+    async def _wait_for(self, condition: Callable[[MetadataImage], bool]) -> None:
+        """Wait until the metadata that this node applied fulfils a condition."""
+        if condition(self._quorum.image):
+            return
+        reached = asyncio.get_running_loop().create_future()
+
+        def look(_delta: MetadataDelta, image: MetadataImage) -> None:
+            if not reached.done() and condition(image):
+                reached.set_result(None)
+
+        unsubscribe = self._quorum.subscribe(look)
+        try:
+            await reached
+        finally:
+            unsubscribe()
+
+    def _is_registered(self, image: MetadataImage) -> bool:
+        broker = image.cluster.brokers.get(self._config.node_id)
+        return broker is not None and broker.epoch >= self.epoch
+
+    def _build_context(self, cluster_id: str) -> BrokerContext:
+        config, runtime, quorum, spawn = self._config, self._runtime, self._quorum, self._spawn
+        partitions = PartitionRegistry()
+        producer_ids = ProducerIdAllocator(self._channel, self._identity)
+        groups = GroupCoordinator(
+            runtime, self._logs, partitions, spawn=spawn, config=lambda: self.context.config
+        )
+        appender = LeaderAppender(runtime, self._logs, spawn)
+        markers = LocalMarkerWriter(
+            runtime.clock, partitions, groups, appender, config=lambda: self.context.config
+        )
+        return BrokerContext(
+            static_config=config,
+            config=config,
+            runtime=runtime,
+            cluster_id=cluster_id,
+            identity=self._identity,
+            quorum=quorum,
+            controller=self._channel,
+            logs=self._logs,
+            partitions=partitions,
+            fetch_sessions=FetchSessionCache(
+                max_sessions=config.max_incremental_fetch_session_cache_slots, rng=runtime.rng
+            ),
+            producer_ids=producer_ids,
+            groups=groups,
+            appender=appender,
+            markers=markers,
+            transactions=TransactionCoordinator(
+                runtime,
+                self._logs,
+                partitions,
+                producer_ids=producer_ids,
+                markers=markers,
+                spawn=spawn,
+                config=lambda: self.context.config,
+                image=lambda: quorum.image,
+            ),
+            metrics=NodeMetrics(),
+            cleaner=LogCleaner(runtime, self._logs, self._cleaner_settings),
+            spawn=spawn,
+            on_broken_invariant=self._fail,
+        )
+
+    def _cleaner_settings(self) -> CleanerSettings:
+        config = self.context.config
+        return CleanerSettings(
+            enabled=config.log_cleaner_enable,
+            dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
+            load_factor=config.log_cleaner_io_buffer_load_factor,
+            max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
+        )
+
+    def _on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
+            self.context.config = self._configs.server(image)
+        if len(self._config.log_dirs) > 1 and self._serving and (delta.topics_created or delta.topics_changed):
+            changed = delta.topics_created | delta.topics_changed
+            self._spawn(
+                self._directories.report(image, [each for each in self.context.partitions if each.topic_id in changed])
+            )
+
+    def _on_dir_failure(self, log_dir: str, _lost: list[TopicPartition]) -> None:
+        lost = self.context.partitions.take_offline(log_dir)
+        if log_dir == self._config.metadata_log_dir:
+            self._fail(StorageError(log_dir, "the log dir of the metadata is lost"))
+        elif not self._logs.online_dirs:
+            self._fail(StorageError(log_dir, "the last log dir is lost"))
+        elif self._serving:
+            self._spawn(self._tell_lost(lost))
+
+    async def _tell_lost(self, lost: Sequence[Partition]) -> None:
+        await self._directories.report(self._quorum.image, lost)
+        self._tell_lost_dirs()
+
+    def _tell_lost_dirs(self) -> None:
+        offline = [self._logs.directory_id(path) for path in self._logs.offline_dirs]
+        known = [each for each in offline if each is not None]
+        if known:
+            self._lifecycle.lose_directories(known)
+
+    def _require_online_dirs(self) -> None:
+        offline = self._logs.offline_dirs
+        if not self._logs.online_dirs or self._config.metadata_log_dir in offline:
+            reasons = "; ".join(f"{path}: {self._logs.offline_reason(path)}" for path in offline)
+            raise ConfigError(f"no usable log dir: {reasons}")
+
+    def _is_stray(self, topic_partition: TopicPartition, topic_id: uuid.UUID | None) -> bool:
+        topic = self._quorum.image.topics.by_name.get(topic_partition.topic)
+        partition = topic.partitions.get(topic_partition.partition) if topic is not None else None
+        if topic is None or partition is None or self._config.node_id not in partition.replicas:
+            return True
+        return topic_id is not None and topic_id != topic.topic_id

@@ -1,0 +1,115 @@
+"""The sockets of a node: client listeners, controller listeners and the side port."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.config.listeners import format_address, parse_address
+from crabka.errors import ConfigError
+from crabka.metadata.cluster import Endpoint
+from crabka.net.limits import ConnectionLimits
+from crabka.net.server import Server
+from crabka.runtime.network import own_host_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crabka.broker.side_port import SidePort
+    from crabka.config.listeners import ListenerAddress
+    from crabka.config.server import ServerConfig
+    from crabka.net.connection import Dispatch
+    from crabka.ports import Listener, Network
+
+_PLAINTEXT = 0
+
+
+class NodeListeners:
+    """Binds and closes the sockets of one node."""
+
+    def __init__(self, config: ServerConfig, network: Network) -> None:
+        self._config = config
+        self._network = network
+        self._client_servers: list[Server] = []
+        self._controller_servers: list[Server] = []
+        self._side_port: Listener | None = None
+        self._endpoints: list[Endpoint] = []
+        self._controller_endpoints: list[Endpoint] = []
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return host:port of the first client listener, as clients reach it; empty if there is none."""
+        return _first_address(self._endpoints)
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        """Return host:port of the first controller listener; empty if there is none."""
+        return _first_address(self._controller_endpoints)
+
+    @property
+    def side_port_address(self) -> str | None:
+        """Return host:port of the side port, None if there is none."""
+        return None if self._side_port is None else format_address(self._side_port.host, self._side_port.port)
+
+    async def bind(self, dispatch: Dispatch) -> list[Endpoint]:
+        """Bind every client listener; return the endpoints that clients are told. Raises ConfigError."""
+        self._endpoints = await self._bind(self._config.broker_listeners, dispatch, self._client_servers)
+        return self._endpoints
+
+    async def bind_controller(self, dispatch: Dispatch) -> list[Endpoint]:
+        """Bind every controller listener; return the endpoints that other nodes are told. Raises ConfigError."""
+        self._controller_endpoints = await self._bind(
+            self._config.controller_listeners, dispatch, self._controller_servers
+        )
+        return self._controller_endpoints
+
+    async def bind_side_port(self, side_port: SidePort) -> None:
+        """Bind the side port if the node shall have one. Raises ConfigError."""
+        address = self._config.crabka_http_listener
+        if not address:
+            return
+        try:
+            self._side_port = await side_port.listen(self._network, *parse_address(address))
+        except OSError as error:
+            raise ConfigError(f"crabka.http.listener: cannot listen on {address}: {error.strerror or error}") from error
+
+    async def close_clients(self) -> None:
+        """Stop accepting clients, let requests in progress be answered, close their connections."""
+        if self._side_port is not None:
+            self._side_port.close()
+        for server in self._client_servers:
+            await server.close()
+
+    async def close_controllers(self) -> None:
+        """The same for the controller listeners."""
+        for server in self._controller_servers:
+            await server.close()
+
+    async def _bind(
+        self, listeners: Iterable[ListenerAddress], dispatch: Dispatch, servers: list[Server]
+    ) -> list[Endpoint]:
+        advertised = {endpoint.name: endpoint for endpoint in self._config.advertised_listeners}
+        limits = self._limits()
+        endpoints = []
+        for listener in listeners:
+            server = Server(self._network, dispatch, limits, listener.name)
+            try:
+                bound = await server.listen(listener.host, listener.port)
+            except OSError as error:
+                raise ConfigError(f"cannot listen on {listener}: {error.strerror or error}") from error
+            servers.append(server)
+            told = advertised.get(listener.name, listener)
+            # As Kafka, a node that listens on all addresses and is told nothing else gives its own host name.
+            host = told.host or own_host_name()
+            endpoints.append(Endpoint(listener.name, host, told.port or bound.port, _PLAINTEXT))
+        return endpoints
+
+    def _limits(self) -> ConnectionLimits:
+        return ConnectionLimits(
+            max_frame_bytes=self._config.socket_request_max_bytes,
+            max_idle_ms=self._config.connections_max_idle_ms,
+            max_connections=self._config.max_connections,
+        )
+
+
+def _first_address(endpoints: list[Endpoint]) -> str:
+    return format_address(endpoints[0].host, endpoints[0].port) if endpoints else ""

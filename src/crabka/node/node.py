@@ -1,0 +1,235 @@
+"""A node: its part of the metadata quorum, and on it the roles of a controller, a broker, or both.
+
+Start: lock the log dirs → bind the controller listeners → open the metadata log and take part in the quorum → controller
+→ broker (see `BrokerService`). Stop is the reverse: the broker hands over what it leads and closes its logs while the
+controller of the same node still works, then the quorum is left. What cannot be survived resolves `failed`: the metadata
+log or the last log dir is lost, or an invariant is broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from typing import TYPE_CHECKING
+
+from crabka.broker.metrics import render_metrics
+from crabka.broker.service import BrokerService
+from crabka.broker.side_port import SidePort
+from crabka.control.service import ControllerService
+from crabka.errors import ConfigError, CrabkaError, InvariantError, StorageError
+from crabka.kraft.voters import VoterEndpoint
+from crabka.log.log_dir import LogDir
+from crabka.log.log_manager import LogManager
+from crabka.log.segment import MAX_CACHED_HANDLES
+from crabka.node.held_requests import HeldRequests
+from crabka.node.listeners import NodeListeners
+from crabka.quorum.raft_options import quorum_options
+from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.quorum.storage import read_meta_properties
+from crabka.runtime.task_scope import TaskScope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crabka.broker.context import BrokerContext
+    from crabka.config.server import ServerConfig
+    from crabka.metadata.cluster import Endpoint
+    from crabka.metadata.image import MetadataImage
+    from crabka.ports import Runtime
+
+log = logging.getLogger(__name__)
+
+
+class Node:
+    """One node. `start` once, `stop` once; `failed` resolves if it cannot go on."""
+
+    def __init__(self, config: ServerConfig, runtime: Runtime) -> None:
+        self._config = config
+        self._runtime = runtime
+        # A request's failure is told to its connection, which awaits the task.
+        self._tasks = TaskScope(on_failure=self._on_task_failure)
+        self._logs = LogManager(
+            runtime,
+            list(config.log_dirs),
+            producer_id_expiration_ms=config.producer_id_expiration_ms,
+            slow_append_ms=config.crabka_slow_append_ms,
+        )
+        # Locked by itself only if it is no log dir as well.
+        self._metadata_dir = LogDir(runtime.fs, config.metadata_log_dir)
+        self._listeners = NodeListeners(config, runtime.network)
+        self._quorum: RaftQuorum | None = None
+        self._controller: ControllerService | None = None
+        self._broker: BrokerService | None = None
+        self._serving = False
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def context(self) -> BrokerContext:
+        """Return what the handlers of the broker share. Only a broker that was started has one."""
+        if self._broker is None:
+            raise RuntimeError("the node was not started, or is no broker")
+        return self._broker.context
+
+    @property
+    def quorum(self) -> RaftQuorum:
+        """Return this node's replica of the metadata. Only a node that was started has one."""
+        if self._quorum is None:
+            raise RuntimeError("the node was not started")
+        return self._quorum
+
+    @property
+    def controller(self) -> ControllerService | None:
+        """Return the controller of this node, None if it does not have that role."""
+        return self._controller
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return host:port of the first client listener, empty for a node that is only a controller."""
+        return self._listeners.bootstrap_servers
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        """Return host:port of the first controller listener, empty for a node that is only a broker."""
+        return self._listeners.bootstrap_controllers
+
+    @property
+    def open_file_count(self) -> int:
+        """Return how many files the node keeps open for its partitions, without connections."""
+        return len(self._logs) + MAX_CACHED_HANDLES
+
+    @property
+    def side_port_address(self) -> str | None:
+        """Return host:port of health and metrics, None if they are not served."""
+        return self._listeners.side_port_address
+
+    async def start(self) -> None:
+        """Start to serve. Raises ConfigError, StorageError, CorruptDataError; the node is stopped again then."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        config = self._config
+        _refuse_what_is_not_built(config)
+        # Before the metadata is touched: it must not be written by two processes.
+        self._lock_dirs()
+        cluster_id = read_meta_properties(self._runtime.fs, config.metadata_log_dir).cluster_id
+        held = HeldRequests()
+        endpoints = await self._listeners.bind_controller(held) if config.is_controller else []
+        quorum = self._quorum = await self._open_quorum(endpoints)
+        quorum.on_failure = self._fail
+        if config.is_controller:
+            controller = self._controller = ControllerService(
+                config,
+                self._runtime,
+                quorum,
+                cluster_id=cluster_id,
+                spawn=self._tasks.start,
+                on_broken_invariant=self._fail,
+            )
+            await controller.start(endpoints)
+            held.release(controller.dispatcher)
+        if config.is_broker:
+            await self._start_broker(quorum, cluster_id)
+        await self._bind_side_port()
+        self._warn_of_unenforced(quorum.image)
+        self._serving = True
+
+    async def _open_quorum(self, endpoints: Sequence[Endpoint]) -> RaftQuorum:
+        voter_endpoints = [VoterEndpoint(each.name, each.host, each.port) for each in endpoints]
+        return await RaftQuorum.open(
+            self._runtime,
+            self._config.metadata_log_dir,
+            self._config.node_id,
+            quorum_options(self._config, voter_endpoints),
+        )
+
+    async def _start_broker(self, quorum: RaftQuorum, cluster_id: str) -> None:
+        broker = self._broker = BrokerService(
+            self._config,
+            self._runtime,
+            quorum,
+            self._logs,
+            cluster_id=cluster_id,
+            local_controller=self._controller,
+            spawn=self._tasks.start,
+            fail=self._fail,
+        )
+        await broker.load()
+        await broker.start(await self._listeners.bind(broker.dispatcher))
+
+    async def _bind_side_port(self) -> None:
+        role = self._broker if self._broker is not None else self._controller
+        assert role is not None  # noqa: S101 - a node has a role
+        partitions = self._broker.context.partitions if self._broker is not None else ()
+        stats = self._broker.context.cleaner.stats if self._broker is not None else None
+        await self._listeners.bind_side_port(
+            SidePort(
+                render_metrics=functools.partial(render_metrics, role.context.metrics, partitions, stats),
+                is_ready=lambda: self._serving,
+            )
+        )
+
+    async def stop(self) -> None:
+        """Stop cleanly: after this a start needs no recovery. Stopping twice is allowed."""
+        was_serving, self._serving = self._serving, False
+        broker, controller, quorum = self._broker, self._controller, self._quorum
+        self._quorum = None
+        if broker is not None and was_serving and not self.failed.done():
+            await broker.retire()
+        if broker is not None:
+            broker.release_waiters()
+        await self._listeners.close_clients()
+        if broker is not None:
+            await broker.close()
+        if controller is not None:
+            await controller.close()
+        await self._tasks.close()
+        if broker is not None and broker.is_loaded:
+            await self._logs.shutdown(broker.epoch)
+        else:
+            # Logs that were not opened may need recovery: they must not get the mark of a clean stop.
+            self._logs.unlock()
+        if quorum is not None:
+            await quorum.close()
+        await self._listeners.close_controllers()
+        self._metadata_dir.close()
+
+    def _lock_dirs(self) -> None:
+        self._logs.lock()
+        if self._config.metadata_log_dir not in self._config.log_dirs:
+            try:
+                self._metadata_dir.open()
+            except OSError as error:
+                raise StorageError(self._metadata_dir.path, f"cannot be locked: {error}") from error
+
+    def _on_task_failure(self, failure: BaseException) -> None:
+        # Any other failure belongs to whoever awaits the task: it costs a connection, not the node.
+        if isinstance(failure, InvariantError):
+            self._fail(failure)
+
+    def _fail(self, error: CrabkaError) -> None:
+        if not self.failed.done():
+            self.failed.set_exception(error)
+            # Whoever waits gets it all the same; nobody has to wait.
+            self.failed.exception()
+
+    @staticmethod
+    def _warn_of_unenforced(image: MetadataImage) -> None:
+        stored = {
+            "ACLs": len(image.acls.entries),
+            "SCRAM credentials": len(image.scram.credentials),
+            "client quotas": len(image.client_quotas.entities),
+        }
+        present = [f"{count} {name}" for name, count in stored.items() if count]
+        if present:
+            log.warning("The metadata holds %s: they are kept, but not enforced", ", ".join(present))
+
+
+def _refuse_what_is_not_built(config: ServerConfig) -> None:
+    """Raise ConfigError for settings whose promise could not be kept."""
+    if config.remote_log_storage_system_enable:
+        raise ConfigError("remote.log.storage.system.enable is set, but Crabka has no tiered storage yet: remove it")
