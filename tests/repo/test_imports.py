@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [
-    *("broker", "cli", "clients", "config", "controller", "embedded", "kraft", "log", "metadata", "net"),
-    *("protocol", "quorum", "records", "runtime", "testing", "vfs"),
+    *("broker", "cli", "clients", "config", "control", "controller", "embedded", "kraft", "log", "metadata", "net"),
+    *("node", "protocol", "quorum", "records", "runtime", "serving", "testing", "vfs"),
 ]
 MODULES = ["errors", "ids", "ports"]
 
@@ -62,6 +62,8 @@ def test_the_contracts_hold_on_the_empty_skeleton(skeleton: Path) -> None:
         ("metadata/part.py", "import crabka.vfs.part", "Pure packages"),
         ("records/part.py", "import crabka.log.part", "Imports point down only"),
         ("clients/part.py", "import crabka.quorum.part", "Imports point down only"),
+        ("serving/part.py", "import crabka.control.part", "Imports point down only"),
+        ("control/part.py", "import crabka.broker.part", "Imports point down only"),
         ("cli/part.py", "import crabka.testing.part", "Imports point down only"),
         ("broker/part.py", "import time", "Node code reaches the machine only through ports"),
         ("log/part.py", "def f():\n    import os", "Node code reaches the machine only through ports"),

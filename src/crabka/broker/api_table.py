@@ -1,30 +1,9 @@
-"""Which APIs this node serves, in which versions, and what it says of them in ApiVersions.
-
-The table is the single source: dispatch, ApiVersions and docs/COMPATIBILITY.md are made from it. Handler
-modules are imported on first use, which keeps start-up short.
-"""
+"""Which APIs the broker role serves; versions come from Kafka's specs."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from crabka.protocol.apis import SPECS, ApiKey, ApiSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from crabka.broker.context import BrokerContext, Request
-
-    Handle = Callable[[BrokerContext, Request], Any | Awaitable[Any]]
-
-# Kafka advertises Produce from version 0, so that old librdkafka releases detect message format 2 (KIP-896).
-ADVERTISED_PRODUCE_MIN_VERSION = 0
-
-# InitProducerId v6 (KIP-939) is unstable in Kafka 4.3 and not advertised there.
-STABLE_MAX_VERSIONS = {ApiKey.INIT_PRODUCER_ID: 5}
+from crabka.protocol.apis import ApiKey
+from crabka.serving.api_table import ApiTable
 
 SERVED_KEYS = (
     ApiKey.PRODUCE,
@@ -78,56 +57,6 @@ SERVED_KEYS = (
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class ServedApi:
-    """One served API: the versions that are answered and the lowest one that is advertised."""
-
-    key: ApiKey
-    min_version: int
-    max_version: int
-    advertised_min_version: int
-
-    @property
-    def module_name(self) -> str:
-        """Return the module that answers it."""
-        return f"crabka.broker.handlers.{self.key.name.lower()}"
-
-
-# Their handlers return whole frames, packed by hand.
-_PACKED_BY_HAND = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
-
-
-class Handler:
-    """A loaded handler: how to read its requests, how to answer them, and whether it must be awaited."""
-
-    __slots__ = ("handle", "is_async", "packs_frames", "read")
-
-    def __init__(
-        self, handle: Handle, read: Callable[[int, memoryview, int], Any] | None, *, packs_frames: bool
-    ) -> None:
-        self.handle = handle
-        self.read = read
-        self.is_async = inspect.iscoroutinefunction(handle)
-        self.packs_frames = packs_frames
-
-
-def served_api(key: ApiKey) -> ServedApi:
-    """Return the versions of one API that this node serves."""
-    spec = SPECS[key]
-    advertised = ADVERTISED_PRODUCE_MIN_VERSION if key is ApiKey.PRODUCE else spec.min_version
-    max_version = STABLE_MAX_VERSIONS.get(key, spec.max_version)
-    return ServedApi(key, spec.min_version, max_version, advertised)
-
-
-SERVED: dict[int, ServedApi] = {int(key): served_api(key) for key in SERVED_KEYS}
-# The same as Kafka's own specs, cut to what is served: what the header parser looks up.
-SERVED_SPECS: dict[int, ApiSpec] = {
-    key: SPECS[key]._replace(min_version=api.min_version, max_version=api.max_version) for key, api in SERVED.items()
-}
-
-
-def load_handler(api: ServedApi) -> Handler:
-    """Import the module of an API and return its handler."""
-    module = importlib.import_module(api.module_name)
-    return Handler(module.handle, getattr(module, "read", None), packs_frames=api.key in _PACKED_BY_HAND)
+TABLE = ApiTable(SERVED_KEYS, "crabka.broker.handlers", packed_by_hand=frozenset({ApiKey.PRODUCE, ApiKey.FETCH}))
+SERVED = TABLE.served
+SERVED_SPECS = TABLE.specs

@@ -1,9 +1,9 @@
-"""What a handler may use: the state of the node, and the request it answers."""
+"""What a handler may use: the state of the node."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,21 +23,8 @@ if TYPE_CHECKING:
     from crabka.log.cleaner import LogCleaner
     from crabka.log.log_manager import LogManager
     from crabka.metadata.image import MetadataImage
-    from crabka.net.connection import ConnectionInfo
     from crabka.ports import Runtime
     from crabka.quorum.standalone import StandaloneQuorum
-
-
-class Request(NamedTuple):
-    """One decoded request. Views into the frame (records) are valid only until the handler returns."""
-
-    api_key: int
-    version: int
-    correlation_id: int
-    client_id: str | None
-    # A kio entity of the request's version: its class differs per version, so handlers read it by attribute.
-    body: Any
-    connection: ConnectionInfo
 
 
 @dataclass(slots=True)

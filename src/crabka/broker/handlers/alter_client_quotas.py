@@ -8,7 +8,8 @@ from crabka.controller.quotas import QuotaChange, alter_quotas
 from crabka.protocol.apis import response_types
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
+    from crabka.serving.request import Request
 
 
 async def handle(context: BrokerContext, request: Request) -> Any:

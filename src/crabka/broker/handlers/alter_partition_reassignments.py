@@ -13,7 +13,8 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
+    from crabka.serving.request import Request
 
 
 async def handle(context: BrokerContext, request: Request) -> Any:

@@ -17,9 +17,10 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.broker.groups.consumer.member import ConsumerMember
     from crabka.protocol.apis import MessageTypes
+    from crabka.serving.request import Request
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 

@@ -17,7 +17,8 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.message_types import ms
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
+    from crabka.serving.request import Request
 
 FIRST_VERSION_WITH_MEMBER_ID = 1
 

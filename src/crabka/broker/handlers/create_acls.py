@@ -8,7 +8,8 @@ from crabka.broker.security_disabled import NO_AUTHORIZER, SECURITY_DISABLED
 from crabka.protocol.apis import response_types
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
+    from crabka.serving.request import Request
 
 
 def handle(_context: BrokerContext, request: Request) -> Any:

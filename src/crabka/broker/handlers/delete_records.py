@@ -10,9 +10,10 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.log.partition_log import PartitionLog
     from crabka.protocol.apis import MessageTypes
+    from crabka.serving.request import Request
 
 HIGH_WATERMARK = -1
 INVALID_LOW_WATERMARK = -1

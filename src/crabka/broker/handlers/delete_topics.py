@@ -10,8 +10,9 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.ids import TopicId
+    from crabka.serving.request import Request
 
 _FIRST_VERSION_WITH_IDS = 6
 _FIRST_VERSION_WITH_DELETION_DISABLED = 3

@@ -11,9 +11,10 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.config.resolve import ConfigEntry
     from crabka.protocol.apis import MessageTypes
+    from crabka.serving.request import Request
 
 
 def handle(context: BrokerContext, request: Request) -> Any:

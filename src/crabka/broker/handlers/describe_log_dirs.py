@@ -8,9 +8,10 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.log.partition_log import PartitionLog
     from crabka.protocol.apis import MessageTypes
+    from crabka.serving.request import Request
 
 UNKNOWN_BYTES = -1
 

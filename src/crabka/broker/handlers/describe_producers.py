@@ -9,8 +9,9 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode, error_message
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.protocol.apis import MessageTypes
+    from crabka.serving.request import Request
 
 NONE = -1
 

@@ -11,8 +11,9 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode, error_message
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.controller.elect_leaders import PartitionElection
+    from crabka.serving.request import Request
 
 
 async def handle(context: BrokerContext, request: Request) -> Any:

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.broker.fetch_sessions import FetchPlan
     from crabka.ports import Payload
+    from crabka.serving.request import Request
 
     Frame = Sequence[Payload]
 

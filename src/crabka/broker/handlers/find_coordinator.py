@@ -17,9 +17,10 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode, error_message
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.broker.groups.coordinator import GroupCoordinator
     from crabka.broker.transactions.coordinator import TransactionCoordinator
+    from crabka.serving.request import Request
 
 log = logging.getLogger(__name__)
 

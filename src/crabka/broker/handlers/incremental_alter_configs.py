@@ -11,7 +11,8 @@ from crabka.metadata.configs import ConfigResource
 from crabka.protocol.apis import response_types
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
+    from crabka.serving.request import Request
 
 
 async def handle(context: BrokerContext, request: Request) -> Any:

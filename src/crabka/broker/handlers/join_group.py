@@ -20,9 +20,10 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.message_types import ms
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.broker.groups.shard import AnyGroup
     from crabka.broker.groups.shards import HostedShard
+    from crabka.serving.request import Request
 
 FIRST_VERSION_REQUIRING_MEMBER_ID = 4
 FIRST_VERSION_WITH_NULL_PROTOCOL = 7

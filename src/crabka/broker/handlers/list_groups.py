@@ -12,8 +12,9 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.broker.groups.shard import AnyGroup
+    from crabka.serving.request import Request
 
 CLASSIC = "classic"
 CONSUMER = "consumer"

@@ -14,8 +14,9 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.broker.partition import Partition
+    from crabka.serving.request import Request
 
 LATEST = -1
 EARLIEST = -2

@@ -15,8 +15,9 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.broker.transactions.state import TransactionSnapshot
+    from crabka.serving.request import Request
 
 NO_DURATION_FILTER: Final = -1
 

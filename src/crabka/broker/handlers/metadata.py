@@ -27,9 +27,10 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.metadata.topics import PartitionImage, TopicImage
     from crabka.protocol.apis import MessageTypes
+    from crabka.serving.request import Request
 
 
 _FIRST_VERSION_WITH_IDS = 12

@@ -24,10 +24,11 @@ from crabka.protocol.message_types import ms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.broker.groups.offsets import Place
     from crabka.broker.groups.shards import HostedShard
     from crabka.metadata.topics import TopicImage
+    from crabka.serving.request import Request
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_VERSION_WITH_MEMBER_EPOCH = 9

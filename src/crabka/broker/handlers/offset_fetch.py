@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Iterable
 
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.broker.groups.offsets import OffsetStore
     from crabka.protocol.apis import MessageTypes
+    from crabka.serving.request import Request
 
 FIRST_VERSION_WITH_MANY_GROUPS = 8
 FIRST_VERSION_WITH_TOPIC_IDS = 10

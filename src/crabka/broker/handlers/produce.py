@@ -26,12 +26,13 @@ from crabka.records.header import CODEC_MASK, TRANSACTIONAL_FLAG
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.broker.partition import Partition
     from crabka.log.append import AppendResult
     from crabka.ports import Buffer
     from crabka.protocol.hot import ProducePartition, ProduceTopic
     from crabka.records.header import BatchHeader
+    from crabka.serving.request import Request
 
     Frame = Sequence[Buffer]
 

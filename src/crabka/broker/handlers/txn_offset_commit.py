@@ -35,9 +35,10 @@ from crabka.records.record import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.broker.groups.offsets import Place
     from crabka.broker.groups.shards import HostedShard
+    from crabka.serving.request import Request
 
 FIRST_VERSION_OF_CLIENTS_THAT_KNOW_LOADING = 2
 # Kafka numbers the records of its coordinators, but does not check the numbers.

@@ -12,9 +12,10 @@ from crabka.ids import TopicPartition
 from crabka.protocol.apis import response_types
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.protocol.apis import MessageTypes
     from crabka.protocol.error_codes import ErrorCode
+    from crabka.serving.request import Request
 
 
 async def handle(context: BrokerContext, request: Request) -> Any:

@@ -7,13 +7,15 @@ import struct
 
 import pytest
 
-from crabka.broker.context import Request
-from crabka.broker.dispatch import Dispatcher
+from crabka.broker.api_table import TABLE
 from crabka.errors import WireError
 from crabka.net.connection import ConnectionInfo
-from crabka.protocol.apis import ApiKey, encode_request, read_response
+from crabka.protocol.apis import ApiKey, encode_request, read_response, response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request
+from crabka.serving.api_table import ApiTable
+from crabka.serving.dispatch import Dispatcher
+from crabka.serving.request import Request
 from tests.support.sim_node import SimNode, WireClient, batch, build, produce_body
 
 CONNECTION = ConnectionInfo(1, "PLAINTEXT", "h", 1)
@@ -68,7 +70,7 @@ def test_requests_are_counted(node: SimNode) -> None:
 
 def test_requests_wait_until_the_gate_opens(node: SimNode) -> None:
     async def main() -> None:
-        dispatcher = Dispatcher(node.context)
+        dispatcher = Dispatcher(node.context, TABLE)
         body = encode_request(build(ApiKey.API_VERSIONS, 0))
         answer = dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:])
         assert isinstance(answer, asyncio.Future)
@@ -89,7 +91,7 @@ def test_early_requests_are_answered_in_order_before_later_ones(node: SimNode) -
     frames = [memoryview(frame(ApiKey.PRODUCE, 9, encode_request(produce_body("t", each))))[4:] for each in records]
 
     async def main() -> None:
-        dispatcher = Dispatcher(node.context)
+        dispatcher = Dispatcher(node.context, TABLE)
         early = [dispatcher(CONNECTION, each) for each in frames[:2]]
         dispatcher.open_gate()
         # No turn of the loop lies between: a frame that was read already comes behind those that waited.
@@ -104,7 +106,7 @@ def test_early_requests_are_answered_in_order_before_later_ones(node: SimNode) -
 
 def test_an_early_request_that_fails_costs_its_connection(node: SimNode) -> None:
     async def main() -> None:
-        dispatcher = Dispatcher(node.context)
+        dispatcher = Dispatcher(node.context, TABLE)
         answer = dispatcher(CONNECTION, memoryview(frame(ApiKey.METADATA, 99))[4:])
         lost = dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0))[4:])
         assert isinstance(answer, asyncio.Future)
@@ -130,3 +132,57 @@ def test_a_handler_that_fails_costs_its_connection(node: SimNode, monkeypatch: p
     node.create_topic("t")
     body = produce_body("t", batch(b"a"))
     assert node.ask(ApiKey.PRODUCE, 9, body).responses[0].partition_responses[0].error_code is ErrorCode.none
+
+
+def test_what_is_forwarded_goes_on_as_it_came(node: SimNode) -> None:
+    table = ApiTable([ApiKey.API_VERSIONS], "nowhere", forwarded=frozenset({ApiKey.API_VERSIONS}))
+    taken: list[bytes] = []
+
+    def forward(connection: ConnectionInfo, data: memoryview) -> tuple[bytes]:
+        assert connection is CONNECTION
+        taken.append(bytes(data))
+        return (b"answer",)
+
+    async def main() -> None:
+        dispatcher = Dispatcher(node.context, table, forward=forward)
+        dispatcher.open_gate()
+        before = node.context.metrics.requests[ApiKey.API_VERSIONS]
+        sent = frame(ApiKey.API_VERSIONS, 0)[4:]
+        assert dispatcher(CONNECTION, memoryview(sent)) == (b"answer",)
+        assert taken == [sent]
+        assert node.context.metrics.requests[ApiKey.API_VERSIONS] == before + 1
+
+    node.run(main())
+
+
+def test_a_future_of_a_handler_is_given_up_with_its_connection(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    from crabka.broker.handlers import api_versions
+
+    waiting: list[asyncio.Future[object]] = []
+
+    def wait(_context: object, _request: Request) -> asyncio.Future[object]:
+        waiting.append(asyncio.get_running_loop().create_future())
+        return waiting[-1]
+
+    async def main() -> None:
+        monkeypatch.setattr(api_versions, "handle", wait)
+        dispatcher = Dispatcher(node.context, TABLE)
+        dispatcher.open_gate()
+        body = encode_request(build(ApiKey.API_VERSIONS, 0))
+        lost, failed, answered = (
+            dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:]) for _ in range(3)
+        )
+        assert isinstance(lost, asyncio.Future)
+        assert isinstance(failed, asyncio.Future)
+        assert isinstance(answered, asyncio.Future)
+        lost.cancel()
+        waiting[1].set_exception(ZeroDivisionError())
+        types = response_types(ApiKey.API_VERSIONS, 0)
+        waiting[2].set_result(types.message(error_code=ErrorCode.none, api_keys=()))
+        with pytest.raises(ZeroDivisionError):
+            await failed
+        (data,) = await answered or ()
+        assert data == struct.pack(">iihi", 10, 7, 0, 0)
+        assert waiting[0].cancelled()
+
+    node.run(main())

@@ -1,17 +1,17 @@
 """From a frame to its answer: header, version check, decoding, the handler, encoding.
 
-Synchronous handlers are called directly and their answer leaves in the same turn of the loop. Asynchronous ones
-run as tasks of the node.
+Synchronous handlers are called directly and their answer leaves in the same turn of the loop; one that returns a
+future is forgotten when its connection is lost. Asynchronous ones run as tasks of the node. What the table lists as
+forwarded goes on as the frame that came.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from crabka.broker.api_table import SERVED, SERVED_SPECS, Handler, load_handler
-from crabka.broker.context import Request
-from crabka.errors import InvariantError
+from crabka.errors import InvariantError, require
 from crabka.protocol.apis import encode_response, read_request
 from crabka.protocol.headers import (
     UnsupportedApiError,
@@ -19,15 +19,41 @@ from crabka.protocol.headers import (
     pack_unsupported_api_versions,
     parse_request_header,
 )
+from crabka.serving.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crabka.broker.context import BrokerContext
     from crabka.net.connection import ConnectionInfo
     from crabka.ports import Payload
+    from crabka.serving.api_table import ApiTable, Handler
 
     Frame = Sequence[Payload]
+    Answer = Frame | asyncio.Future[Frame | None] | None
+    Forward = Callable[[ConnectionInfo, memoryview], Answer]
+
+
+class RequestCounts(Protocol):
+    """Counters of a role."""
+
+    # By API key.
+    requests: list[int]
+
+
+class ServingContext(Protocol):
+    """What dispatch needs of the context that it hands to the handlers."""
+
+    @property
+    def metrics(self) -> RequestCounts:
+        """Count requests here."""
+
+    @property
+    def spawn(self) -> Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]:
+        """Run a coroutine as a task of the node."""
+
+    @property
+    def on_broken_invariant(self) -> Callable[[InvariantError], None]:
+        """End the node."""
 
 
 class _EarlyRequest(NamedTuple):
@@ -39,10 +65,13 @@ class _EarlyRequest(NamedTuple):
 
 
 class Dispatcher:
-    """Answers frames of one node."""
+    """Answers the frames of one role of a node."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: ServingContext, table: ApiTable, *, forward: Forward | None = None) -> None:
         self._context = context
+        self._table = table
+        self._specs = table.specs.get
+        self._forward = forward
         self._handlers: dict[int, Handler] = {}
         self._requests = context.metrics.requests
         # Sockets are bound before the node is ready, because its registration tells their ports. Requests that come
@@ -57,14 +86,14 @@ class Dispatcher:
             if not answer.cancelled():
                 self._answer_early(connection, frame, answer)
 
-    def __call__(self, connection: ConnectionInfo, frame: memoryview) -> Frame | asyncio.Future[Frame | None] | None:
+    def __call__(self, connection: ConnectionInfo, frame: memoryview) -> Answer:
         """Answer one frame. Raises WireError if the connection must be closed."""
         if self._early is not None:
             waiting: asyncio.Future[Frame | None] = asyncio.get_running_loop().create_future()
             self._early.append(_EarlyRequest(connection, bytes(frame), waiting))
             return waiting
         try:
-            header = parse_request_header(frame, SERVED_SPECS.get)
+            header = parse_request_header(frame, self._specs)
         except UnsupportedApiError as error:
             if error.is_api_versions:
                 return (pack_unsupported_api_versions(error.correlation_id),)
@@ -72,7 +101,9 @@ class Dispatcher:
         api_key, version = header.api_key, header.api_version
         handler = self._handlers.get(api_key)
         if handler is None:
-            handler = self._handlers[api_key] = load_handler(SERVED[api_key])
+            if api_key in self._table.forwarded:
+                return self._pass_to_controller(api_key, connection, frame)
+            handler = self._handlers[api_key] = self._table.load(api_key)
         self._requests[api_key] += 1
         if handler.read is None:
             body = read_request(api_key, version, frame, header.body_offset)
@@ -88,7 +119,15 @@ class Dispatcher:
             raise
         if handler.packs_frames:
             return answer  # type: ignore[no-any-return] # such handlers return whole frames
+        if isinstance(answer, asyncio.Future):
+            return _frame_later(request, answer)
         return _frame(api_key, version, header.correlation_id, answer)
+
+    def _pass_to_controller(self, api_key: int, connection: ConnectionInfo, frame: memoryview) -> Answer:
+        require(self._forward is not None, f"API {api_key} is forwarded, but nobody takes it")
+        self._requests[api_key] += 1
+        assert self._forward is not None  # noqa: S101 - for the type checker
+        return self._forward(connection, frame)
 
     def _answer_early(self, connection: ConnectionInfo, frame: bytes, waiting: asyncio.Future[Frame | None]) -> None:
         try:
@@ -108,6 +147,25 @@ class Dispatcher:
 
 def _frame(api_key: int, version: int, correlation_id: int, entity: Any) -> Frame:
     return (pack_response(api_key, version, correlation_id, encode_response(entity)),)
+
+
+def _frame_later(request: Request, entity: asyncio.Future[Any]) -> asyncio.Future[Frame | None]:
+    """Return the frame of an entity that comes later; whoever gives the frame up gives the entity up as well."""
+    frame: asyncio.Future[Frame | None] = asyncio.get_running_loop().create_future()
+
+    def answer(done: asyncio.Future[Any]) -> None:
+        if frame.done():
+            return
+        if done.cancelled():
+            frame.cancel()
+        elif (error := done.exception()) is not None:
+            frame.set_exception(error)
+        else:
+            frame.set_result(_frame(request.api_key, request.version, request.correlation_id, done.result()))
+
+    entity.add_done_callback(answer)
+    frame.add_done_callback(lambda done: entity.cancel() if done.cancelled() else None)
+    return frame
 
 
 def _pass_on(done: asyncio.Future[Frame | None], waiting: asyncio.Future[Frame | None]) -> None:

@@ -1,0 +1,89 @@
+"""Which APIs a listener serves, in which versions, and where their handlers are.
+
+Such a table is the single source: dispatch, ApiVersions and docs/COMPATIBILITY.md are made from it. Handler modules
+are imported on first use, which keeps start-up short.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from crabka.protocol.apis import SPECS, ApiKey, ApiSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from crabka.serving.request import Request
+
+    # The context is the one of the role that serves the table.
+    Handle = Callable[[Any, Request], Any | Awaitable[Any]]
+
+# Kafka advertises Produce from version 0, so that old librdkafka releases detect message format 2 (KIP-896).
+ADVERTISED_PRODUCE_MIN_VERSION = 0
+
+# InitProducerId v6 (KIP-939) is unstable in Kafka 4.3 and not advertised there.
+STABLE_MAX_VERSIONS = {ApiKey.INIT_PRODUCER_ID: 5}
+
+
+@dataclass(frozen=True, slots=True)
+class ServedApi:
+    """One served API: the versions that are answered and the lowest one that is advertised."""
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    advertised_min_version: int
+
+
+class Handler:
+    """A loaded handler: how to read its requests, how to answer them, and whether it must be awaited."""
+
+    __slots__ = ("handle", "is_async", "packs_frames", "read")
+
+    def __init__(
+        self, handle: Handle, read: Callable[[int, memoryview, int], Any] | None, *, packs_frames: bool
+    ) -> None:
+        self.handle = handle
+        self.read = read
+        self.is_async = inspect.iscoroutinefunction(handle)
+        self.packs_frames = packs_frames
+
+
+class ApiTable:
+    """The APIs of one role; their handlers are modules of `package`, named as the API."""
+
+    def __init__(
+        self,
+        keys: Iterable[ApiKey],
+        package: str,
+        *,
+        packed_by_hand: frozenset[ApiKey] = frozenset(),
+        forwarded: frozenset[ApiKey] = frozenset(),
+    ) -> None:
+        self.served: dict[int, ServedApi] = {int(key): served_api(key) for key in keys}
+        # The same as Kafka's own specs, cut to what is served: what the header parser looks up.
+        self.specs: dict[int, ApiSpec] = {
+            key: SPECS[key]._replace(min_version=api.min_version, max_version=api.max_version)
+            for key, api in self.served.items()
+        }
+        # Served, but answered by somebody else: they have no module here.
+        self.forwarded: frozenset[int] = frozenset(int(key) for key in forwarded)
+        self._package = package
+        self._packed_by_hand = packed_by_hand
+
+    def load(self, api_key: int) -> Handler:
+        """Import the module of an API and return its handler."""
+        key = self.served[api_key].key
+        module = importlib.import_module(f"{self._package}.{key.name.lower()}")
+        return Handler(module.handle, getattr(module, "read", None), packs_frames=key in self._packed_by_hand)
+
+
+def served_api(key: ApiKey) -> ServedApi:
+    """Return the versions of one API that are served."""
+    spec = SPECS[key]
+    advertised = ADVERTISED_PRODUCE_MIN_VERSION if key is ApiKey.PRODUCE else spec.min_version
+    max_version = STABLE_MAX_VERSIONS.get(key, spec.max_version)
+    return ServedApi(key, spec.min_version, max_version, advertised)

@@ -1,0 +1,20 @@
+"""The request that a handler answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from crabka.net.connection import ConnectionInfo
+
+
+class Request(NamedTuple):
+    """One decoded request. Views into the frame (records) are valid only until the handler returns."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    # A kio entity of the request's version: its class differs per version, so handlers read it by attribute.
+    body: Any
+    connection: ConnectionInfo
