@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
 
+    from crabka.broker.controller_channel import ControllerRequests
     from crabka.broker.fetch_sessions import FetchSessionCache
     from crabka.broker.groups.coordinator import GroupCoordinator
+    from crabka.broker.identity import BrokerIdentity
     from crabka.broker.leader_append import LeaderAppender
-    from crabka.broker.metadata_writer import MetadataWriter
     from crabka.broker.metrics import NodeMetrics
     from crabka.broker.partitions import PartitionRegistry
     from crabka.broker.producer_ids import ProducerIdAllocator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from crabka.log.log_manager import LogManager
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
-    from crabka.quorum.standalone import StandaloneQuorum
+    from crabka.quorum.raft_quorum import RaftQuorum
 
 
 @dataclass(slots=True)
@@ -36,8 +37,9 @@ class BrokerContext:
     config: ServerConfig
     runtime: Runtime
     cluster_id: str
-    quorum: StandaloneQuorum
-    metadata_writer: MetadataWriter
+    identity: BrokerIdentity
+    quorum: RaftQuorum
+    controller: ControllerRequests
     logs: LogManager
     partitions: PartitionRegistry
     fetch_sessions: FetchSessionCache

@@ -93,12 +93,17 @@ async def _serve(config: ServerConfig, *, format_new: bool, file_limit: int) -> 
         if format_new:
             _format_if_new(runtime, config)
         node = Node(config, runtime)
-        await node.start()
+        if not await _start(node, stop):
+            return 0
         # What lives now lives as long as the node: the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        print(f"bootstrap.servers={node.bootstrap_servers}", flush=True)
-        log.info("node %d is ready on %s", config.node_id, node.bootstrap_servers)
+        if config.is_broker:
+            print(f"bootstrap.servers={node.bootstrap_servers}", flush=True)
+        else:
+            print(f"bootstrap.controllers={node.bootstrap_controllers}", flush=True)
+        address = node.bootstrap_servers or node.bootstrap_controllers
+        log.info("node %d is ready on %s", config.node_id, address)
         if node.side_port_address is not None:
             log.info("metrics and health are on http://%s", node.side_port_address)
         warn_of_file_limit(node.open_file_count, file_limit)
@@ -108,6 +113,24 @@ async def _serve(config: ServerConfig, *, format_new: bool, file_limit: int) -> 
             await node.stop()
     finally:
         runtime.threads.close()
+
+
+async def _start(node: Node, stop: asyncio.Event) -> bool:
+    """Start a node; return False if a signal came first, which a node that waits for its quorum must hear."""
+    starting, stopping = asyncio.ensure_future(node.start()), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((starting, stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (starting, stopping):
+            if not task.done():
+                task.cancel()
+        await asyncio.wait((starting, stopping))
+    if starting.cancelled():
+        if node.failed.done():
+            node.failed.result()
+        return False
+    starting.result()
+    return True
 
 
 def warn_of_file_limit(open_files: int, limit: int) -> None:

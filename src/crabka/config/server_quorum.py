@@ -30,7 +30,6 @@ QUORUM_KEYS = (
         REQUIRED,
         "The listeners that controllers use.",
         ListOf(may_be_empty=False),
-        effect="none",
     ),
     ConfigKey(
         "controller.quorum.voters",
@@ -38,7 +37,6 @@ QUORUM_KEYS = (
         (),
         "A fixed quorum as id@host:port, separated by commas; empty for a dynamic quorum.",
         VOTERS,
-        effect="none",
     ),
     ConfigKey(
         "controller.quorum.bootstrap.servers",
@@ -46,7 +44,6 @@ QUORUM_KEYS = (
         (),
         "Where the quorum is found, as host:port, separated by commas.",
         ADDRESSES,
-        effect="none",
     ),
     boolean(
         "controller.quorum.auto.join.enable",
@@ -60,7 +57,6 @@ QUORUM_KEYS = (
         1_000,
         "How long a node waits for votes before the next election.",
         at_least(0),
-        effect="none",
     ),
     ConfigKey(
         "controller.quorum.election.backoff.max.ms",
@@ -68,7 +64,6 @@ QUORUM_KEYS = (
         1_000,
         "The longest pause between two elections.",
         at_least(0),
-        effect="none",
     ),
     ConfigKey(
         "controller.quorum.fetch.timeout.ms",
@@ -76,7 +71,6 @@ QUORUM_KEYS = (
         2_000,
         "How long a leader may be silent before an election starts.",
         at_least(0),
-        effect="none",
     ),
     ConfigKey(
         "controller.quorum.request.timeout.ms",
@@ -84,7 +78,6 @@ QUORUM_KEYS = (
         2_000,
         "How long a request within the quorum may take.",
         at_least(0),
-        effect="none",
     ),
     ConfigKey(
         "controller.quorum.retry.backoff.ms",
@@ -92,7 +85,6 @@ QUORUM_KEYS = (
         20,
         "The pause before a request within the quorum is tried again.",
         at_least(0),
-        effect="none",
     ),
     ConfigKey(
         "controller.quorum.append.linger.ms",
@@ -108,7 +100,6 @@ QUORUM_KEYS = (
         1_048_576,
         "The most bytes of one fetch of the metadata log.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "controller.quorum.fetch.snapshot.max.bytes",
@@ -116,7 +107,6 @@ QUORUM_KEYS = (
         1_048_576,
         "The most bytes of one fetch of a snapshot.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "controller.socket.timeout.ms", INT, 30_000, "How long a request to a controller may take.", effect="none"

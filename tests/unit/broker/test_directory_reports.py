@@ -1,0 +1,77 @@
+"""What a broker tells of its log dirs, and what it keeps to itself."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from types import SimpleNamespace
+from typing import Any
+
+from crabka.broker.directory_reports import DirectoryReports
+from crabka.broker.identity import BrokerIdentity
+from crabka.errors import OperationError
+from crabka.metadata.image import MetadataImage
+from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.controllers import ControllerInProcess
+from tests.support.images import cluster, with_topic
+
+KNOWN, OTHER = uuid.UUID(int=1001), uuid.UUID(int=2001)
+DIRECTORIES = {"/known": KNOWN, "/other": OTHER}
+
+
+def image() -> MetadataImage:
+    return with_topic(cluster(1), "t", 3)
+
+
+def hosted(metadata: MetadataImage, index: int, log_dir: str) -> Any:
+    topic_id = metadata.topics.by_name["t"].topic_id
+    return SimpleNamespace(topic="t", topic_id=topic_id, index=index, log=SimpleNamespace(log_dir=log_dir))
+
+
+def report(metadata: MetadataImage, partitions: list[Any], answer: Any = None) -> ControllerInProcess:
+    controller = ControllerInProcess()
+
+    def accept(types: MessageTypes, _: Any) -> Any:
+        return types.message(throttle_time=0, error_code=ErrorCode.none, directories=[])
+
+    controller.answers[ApiKey.ASSIGN_REPLICAS_TO_DIRS] = answer or accept
+    logs: Any = SimpleNamespace(directory_id=DIRECTORIES.get)
+    asyncio.run(DirectoryReports(controller, BrokerIdentity(1, 7), logs).report(metadata, partitions))
+    return controller
+
+
+def test_only_what_the_metadata_does_not_know_is_told() -> None:
+    metadata = image()
+    places = ["/known", "/other", "/other"]
+    controller = report(metadata, [hosted(metadata, index, place) for index, place in enumerate(places)])
+    ((_, body),) = controller.asked
+    assert (body.broker_id, body.broker_epoch) == (1, 7)
+    ((directory, topics),) = [(each.id_, each.topics) for each in body.directories]
+    assert directory == OTHER
+    assert [each.partition_index for each in topics[0].partitions] == [1, 2]
+
+
+def test_without_news_nothing_is_sent() -> None:
+    metadata = image()
+    assert report(metadata, [hosted(metadata, 0, "/known")]).asked == []
+
+
+def test_replicas_that_are_no_longer_here_are_nobody_s_business() -> None:
+    metadata = image()
+    gone = hosted(metadata, 9, "/other")
+    unknown = SimpleNamespace(topic="u", topic_id=uuid.UUID(int=9), index=0, log=SimpleNamespace(log_dir="/other"))
+    assert report(metadata, [gone, unknown, hosted(metadata, 0, "/unformatted")]).asked == []
+
+
+def test_a_controller_that_refuses_or_is_away_does_no_harm() -> None:
+    metadata = image()
+
+    def refuse(types: MessageTypes, _: Any) -> Any:
+        return types.message(throttle_time=0, error_code=ErrorCode.stale_broker_epoch, directories=[])
+
+    def vanish(_: MessageTypes, __: Any) -> Any:
+        raise OperationError(ErrorCode.request_timed_out, "nobody there")
+
+    for answer in (refuse, vanish):
+        assert len(report(metadata, [hosted(metadata, 0, "/other")], answer).asked) == 1

@@ -1,0 +1,228 @@
+"""A broker's life with the controller, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from crabka.broker.identity import BrokerIdentity
+from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
+from crabka.config.one_node import one_node_properties
+from crabka.config.server import ServerConfig
+from crabka.errors import ConfigError, OperationError
+from crabka.metadata.cluster import Endpoint
+from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
+from crabka.testing import MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop, simulated_runtime
+from tests.support.controllers import ControllerInProcess
+
+DIRECTORY = uuid.UUID(int=1000)
+BROKER = StartingBroker(
+    cluster_id="cluster",
+    incarnation_id=uuid.UUID(int=5),
+    endpoints=[Endpoint("PLAINTEXT", "host", 9092, 0)],
+    log_dirs=[DIRECTORY],
+    previous_epoch=3,
+)
+
+
+class ScriptedController(ControllerInProcess):
+    """Answers registrations with `errors` in turn, then takes them; heartbeats as its flags say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: list[ErrorCode] = []
+        self.heartbeat_error = ErrorCode.none
+        self.is_silent = False
+        self.is_fenced = True
+        self.may_stop = False
+        self.answers[ApiKey.BROKER_REGISTRATION] = self._register
+        self.answers[ApiKey.BROKER_HEARTBEAT] = self._heartbeat
+
+    @property
+    def heartbeats(self) -> list[Any]:
+        return [body for key, body in self.asked if key is ApiKey.BROKER_HEARTBEAT]
+
+    def _register(self, types: MessageTypes, _: Any) -> Any:
+        error_code = self.errors.pop(0) if self.errors else ErrorCode.none
+        return types.message(throttle_time=0, error_code=error_code, broker_epoch=17)
+
+    def _heartbeat(self, types: MessageTypes, body: Any) -> Any:
+        if self.is_silent:
+            raise OperationError(ErrorCode.request_timed_out, "nobody there")
+        if not body.want_fence:
+            self.is_fenced = False
+        return types.message(
+            throttle_time=0,
+            error_code=self.heartbeat_error,
+            is_caught_up=True,
+            is_fenced=self.is_fenced,
+            should_shut_down=self.may_stop and body.want_shut_down,
+        )
+
+
+Test = Callable[[BrokerLifecycle, ScriptedController, BrokerIdentity], Awaitable[None]]
+
+
+def run(test: Test, **settings: str) -> None:
+    loop = VirtualTimeLoop()
+    rng = random.Random(1)
+    network = SimulatedNetwork(loop, rng)
+    runtime = simulated_runtime(loop, rng, network.host("node"), MemoryFileSystem())
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    config, _ = ServerConfig.from_properties({**one_node_properties("/d", "node", 9092, node_id=4), **named})
+
+    async def main() -> None:
+        controller, identity = ScriptedController(), BrokerIdentity(4)
+        lifecycle = BrokerLifecycle(config, runtime, controller, identity, metadata_offset=lambda: 99)
+        try:
+            await test(lifecycle, controller, identity)
+        finally:
+            await lifecycle.close()
+
+    loop.run(main())
+
+
+def test_a_registration_tells_who_the_broker_is() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, identity: BrokerIdentity) -> None:
+        assert await lifecycle.register(BROKER) == identity.broker_epoch == 17
+        ((_, body),) = controller.asked
+        assert (body.broker_id, body.cluster_id, body.previous_broker_epoch) == (4, "cluster", 3)
+        assert body.log_dirs == (DIRECTORY,)
+        assert [(each.name, each.host, each.port) for each in body.listeners] == [("PLAINTEXT", "host", 9092)]
+        assert "metadata.version" in {feature.name for feature in body.features}
+
+    run(test)
+
+
+def test_a_registration_is_repeated_until_the_session_before_is_over() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        controller.errors = [ErrorCode.duplicate_broker_registration] * 3
+        assert await lifecycle.register(BROKER) == 17
+        assert len(controller.asked) == 4
+
+    run(test)
+
+
+def test_a_broker_that_is_refused_for_good_does_not_start() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        controller.errors = [ErrorCode.inconsistent_cluster_id]
+        with pytest.raises(ConfigError, match="inconsistent_cluster_id"):
+            await lifecycle.register(BROKER)
+
+    run(test)
+
+
+def test_a_registration_that_takes_too_long_says_why() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        controller.errors = [ErrorCode.duplicate_broker_registration] * 1_000
+        with pytest.raises(ConfigError, match="within 500 ms: duplicate_broker_registration"):
+            await lifecycle.register(BROKER)
+
+    run(test, initial_broker_registration_timeout_ms="500")
+
+
+def test_heartbeats_come_at_their_interval_and_tell_how_far_the_metadata_is_read() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        await asyncio.sleep(9)
+        assert len(controller.heartbeats) == 5
+        first = controller.heartbeats[0]
+        assert (first.broker_id, first.broker_epoch, first.current_metadata_offset) == (4, 17, 99)
+        assert first.want_fence
+        assert not first.want_shut_down
+
+    run(test)
+
+
+def test_a_broker_that_wants_to_serve_does_not_wait_for_the_interval() -> None:
+    async def test(lifecycle: BrokerLifecycle, _: ScriptedController, __: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(0.1):
+            await lifecycle.serve()
+
+    run(test)
+
+
+def test_a_broker_that_was_fenced_meanwhile_asks_again_at_once() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        await lifecycle.serve()
+        controller.answers[ApiKey.BROKER_HEARTBEAT] = lambda types, _: types.message(
+            throttle_time=0, error_code=ErrorCode.none, is_caught_up=True, is_fenced=True, should_shut_down=False
+        )
+        before = len(controller.heartbeats)
+        await asyncio.sleep(2.1)
+        assert len(controller.heartbeats) > before + 2
+
+    run(test)
+
+
+def test_a_lost_log_dir_is_told_at_once_and_from_then_on() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        await lifecycle.serve()
+        lifecycle.lose_directories([DIRECTORY])
+        await asyncio.sleep(0.1)
+        assert controller.heartbeats[-1].offline_log_dirs == (DIRECTORY,)
+        before = len(controller.heartbeats)
+        await asyncio.sleep(2.1)
+        assert [each.offline_log_dirs for each in controller.heartbeats[before:]] == [(DIRECTORY,)]
+
+    run(test)
+
+
+def test_a_broker_retires_when_the_controller_lets_it_go() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        await lifecycle.serve()
+        retiring = asyncio.ensure_future(lifecycle.retire())
+        await asyncio.sleep(1)
+        assert not retiring.done()
+        assert controller.heartbeats[-1].want_shut_down
+        controller.may_stop = True
+        await retiring
+
+    run(test)
+
+
+def test_a_broker_without_controllers_stops_without_leave_when_its_session_is_over() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        await lifecycle.serve()
+        controller.is_silent = True
+        started = asyncio.get_running_loop().time()
+        await lifecycle.retire()
+        assert 8.9 <= asyncio.get_running_loop().time() - started <= 9.1
+
+    run(test)
+
+
+def test_a_broker_that_never_began_retires_at_once() -> None:
+    async def test(lifecycle: BrokerLifecycle, _: ScriptedController, __: BrokerIdentity) -> None:
+        await lifecycle.retire()
+
+    run(test)
+
+
+def test_refused_heartbeats_go_on_at_their_interval() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        controller.heartbeat_error = ErrorCode.stale_broker_epoch
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        await asyncio.sleep(5)
+        assert len(controller.heartbeats) == 3
+
+    run(test)
