@@ -83,6 +83,7 @@ class CoreBench:
         election: ElectionState | None = None,
         entries: tuple[Entry, ...] = (),
         bootstrap: tuple[VoterEndpoint, ...] = (),
+        auto_join: bool = False,
     ) -> None:
         self.log = SimulatedLog()
         self.log.append(entries)
@@ -92,7 +93,7 @@ class CoreBench:
         self.snapshot_file = SnapshotFile(voter_set(*voters), level, b"")
         first = voter_set(*voters) if level else without_directory_ids(voter_set(*voters))
         self.core = KraftCore(
-            LocalReplica(cluster_id=CLUSTER, node=voter(node_id), bootstrap=bootstrap),
+            LocalReplica(cluster_id=CLUSTER, node=voter(node_id), bootstrap=bootstrap, auto_join=auto_join),
             self.settings,
             self.log,
             history=VoterHistory(first, level),

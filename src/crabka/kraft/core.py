@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from crabka.kraft import election, following, leading, reconfiguration, snapshot_fetch
+from crabka.kraft import election, following, leading, membership, reconfiguration, snapshot_fetch
 from crabka.kraft.actions import Action, ElectionState, KRaftVersionChange, PersistElection, VotersChange
 from crabka.kraft.events import (
     Event,
@@ -58,7 +58,7 @@ from crabka.kraft.requests import SentRequest
 from crabka.kraft.roles import FollowerRole, ProspectiveRole, ResignedRole, RoleName, UnattachedRole
 from crabka.kraft.settings import Chance, KraftSettings, LocalReplica
 from crabka.kraft.state import CoreState, Role
-from crabka.kraft.transitions import observe, to_resigned
+from crabka.kraft.transitions import to_resigned
 from crabka.kraft.voter_history import VoterHistory
 from crabka.kraft.voters import Peer, VoterSet
 from crabka.protocol.error_codes import ErrorCode
@@ -127,6 +127,14 @@ class KraftCore:
     def high_watermark(self) -> int | None:
         """Everything below is committed; None until the replica learned of it."""
         return self._state.high_watermark
+
+    @property
+    def leader_high_watermark(self) -> int | None:
+        """The high watermark of the leader as far as it is told; None while there is no leader that told."""
+        role = self._state.role
+        if isinstance(role, LeaderRole):
+            return role.high_watermark
+        return role.leader_high_watermark if isinstance(role, FollowerRole) else None
 
     @property
     def voters(self) -> VoterSet:
@@ -281,9 +289,7 @@ class KraftCore:
             case VersionsResponse():
                 return reconfiguration.handle_versions_response(state, sent, response, now_ms)
             case VoterChangeResponse():
-                observe(state, response.leader, now_ms, f"update response of {sent.node_id}")
-                if isinstance(state.role, FollowerRole) and response.error is ErrorCode.none:
-                    state.role.told_leader = True
+                membership.handle_voter_change_response(state, sent, response, now_ms)
                 return True
             case _:
                 state.warn(f"an answer that was not asked for: {type(response).__name__}")
@@ -300,6 +306,8 @@ class KraftCore:
         elif isinstance(request, VoteRequest) and request.pre_vote and unsupported:
             if isinstance(state.role, ProspectiveRole):
                 election.count_vote(state, sent.node_id, now_ms, granted=True)
+        elif isinstance(request, EndQuorumEpochRequest) and state.shutting_down:
+            election.give_up_successor(state, sent.node_id)
         else:
             state.requests.pause(sent, now_ms + state.settings.retry_backoff_ms)
 

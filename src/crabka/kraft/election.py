@@ -131,6 +131,12 @@ def handle_end_epoch_response(
     return response.error is ErrorCode.none
 
 
+def give_up_successor(state: CoreState, node_id: int) -> None:
+    """A voter cannot be told that this node goes down: it will find out, and is likely down itself."""
+    if isinstance(state.role, ResignedRole):
+        state.role.acknowledged.add(node_id)
+
+
 def handle_begin_epoch_response(
     state: CoreState, sent: SentRequest, response: BeginQuorumEpochResponse, now_ms: int
 ) -> bool:

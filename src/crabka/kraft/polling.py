@@ -13,12 +13,12 @@ from crabka.kraft.following import build_fetch, may_fetch
 from crabka.kraft.leader_role import LeaderRole
 from crabka.kraft.leading import expire_parked
 from crabka.kraft.log_view import end_of_log
+from crabka.kraft.membership import own_voter_request
 from crabka.kraft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchSnapshotRequest,
     MetadataFetchRequest,
-    UpdateVoterRequest,
     VoteRequest,
 )
 from crabka.kraft.reconfiguration import expire_change
@@ -26,7 +26,7 @@ from crabka.kraft.roles import CandidateRole, FollowerRole, ProspectiveRole, Res
 from crabka.kraft.snapshot_fetch import build_snapshot_fetch
 from crabka.kraft.state import CoreState
 from crabka.kraft.transitions import to_prospective, to_resigned, to_unattached
-from crabka.kraft.voters import DYNAMIC_VOTERS_VERSION, Peer
+from crabka.kraft.voters import Peer
 
 # Roles change at most a few times in one step: time-out, pre-vote, vote, leader.
 _MAX_ROUNDS = 8
@@ -77,14 +77,14 @@ def _deadlines(state: CoreState) -> Iterator[int]:
                 yield role.election_deadline_ms
         case FollowerRole() as role:
             yield role.fetch_deadline_ms
-            if _must_update(state, role):
+            if own_voter_request(state, role) is not None:
                 yield role.update_at_ms
         case ProspectiveRole() as role:
             yield role.deadline_ms
         case CandidateRole() as role:
             yield role.deadline_ms if role.backoff_until_ms is None else role.backoff_until_ms
         case LeaderRole() as role:
-            if _has_followers(state, role):
+            if not state.is_only_voter:
                 yield role.check_quorum_deadline_ms
             if role.pending is not None:
                 yield role.pending.deadline_ms
@@ -111,11 +111,12 @@ def _poll_follower(state: CoreState, role: FollowerRole, now_ms: int) -> None:
             return
         # An observer cannot elect, but any voter may know a newer leader.
         _ask_anybody(state)
-    if role.update_at_ms <= now_ms and _must_update(state, role):
-        role.update_at_ms = now_ms + state.settings.update_voter_period_ms
-        if state.requests.is_ready(role.leader.node_id, UpdateVoterRequest):
-            update = UpdateVoterRequest(cluster_id=state.local.cluster_id, epoch=state.epoch, voter=state.local.node)
-            state.send(role.leader, update)
+    if role.update_at_ms <= now_ms:
+        request = own_voter_request(state, role)
+        if request is not None:
+            role.update_at_ms = now_ms + state.settings.update_voter_period_ms
+            if state.requests.is_ready(role.leader.node_id, type(request)):
+                state.send(role.leader, request)
     _fetch(state, role)
 
 
@@ -143,14 +144,6 @@ def _ask_anybody(state: CoreState) -> None:
     ready = [peer for peer in peers if state.requests.is_ready(peer.node_id, MetadataFetchRequest)]
     if ready:
         state.send(ready[state.chance.below(len(ready))], build_fetch(state))
-
-
-def _must_update(state: CoreState, role: FollowerRole) -> bool:
-    if not state.is_voter:
-        return False
-    if state.history.kraft_version < DYNAMIC_VOTERS_VERSION:
-        return not role.told_leader
-    return state.voters.needs_update(state.local.node)
 
 
 def _ask_for_votes(state: CoreState, role: ProspectiveRole | CandidateRole) -> None:
@@ -183,7 +176,7 @@ def _poll_leader(state: CoreState, role: LeaderRole, now_ms: int) -> None:
     if state.shutting_down:
         to_resigned(state, now_ms, "shutting down")
         return
-    if _has_followers(state, role) and role.check_quorum_deadline_ms <= now_ms:
+    if not state.is_only_voter and role.check_quorum_deadline_ms <= now_ms:
         to_resigned(state, now_ms, "a majority does not fetch")
         return
     expire_change(state, role, now_ms)
@@ -204,13 +197,11 @@ def _poll_leader(state: CoreState, role: LeaderRole, now_ms: int) -> None:
             state.send(peer, request)
 
 
-def _has_followers(state: CoreState, role: LeaderRole) -> bool:
-    """Whether the leader depends on others: a lone voter never loses its majority."""
-    return not (len(role.voters) == 1 and role.is_voter(state.key))
-
-
 def _poll_resigned(state: CoreState, role: ResignedRole, now_ms: int) -> None:
     if role.deadline_ms <= now_ms and not state.shutting_down:
+        if state.is_only_voter:
+            to_prospective(state, now_ms, "the only voter")
+            return
         # The next epoch, so that nobody is told any more that this node leads.
         to_unattached(state, state.epoch + 1, now_ms, "resigned long enough")
         return

@@ -56,6 +56,7 @@ TRANSITIONS: Mapping[RoleName, Mapping[RoleName, str]] = {
     RoleName.RESIGNED: {
         RoleName.UNATTACHED: "election time-out or higher epoch",
         RoleName.FOLLOWER: "leader of a higher epoch",
+        RoleName.PROSPECTIVE: "election time-out of a lone voter",
     },
 }
 

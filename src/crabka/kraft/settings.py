@@ -60,6 +60,8 @@ class LocalReplica:
     cluster_id: str
     node: VoterNode
     bootstrap: tuple[VoterEndpoint, ...] = ()
+    # Whether it asks to become a voter by itself (controller.quorum.auto.join.enable).
+    auto_join: bool = False
 
     @property
     def key(self) -> ReplicaKey:

@@ -91,9 +91,14 @@ class CoreState:
         before = self.history.uncommitted_predecessor(self.high_watermark or 0)
         return before is not None and before.is_voter(self.key)
 
+    @property
+    def is_only_voter(self) -> bool:
+        """Whether this replica is a majority by itself."""
+        return self.is_voter and len(self.voters) == 1
+
     def election_wait_ms(self) -> int:
         """Return how long to wait for a leader before standing; a lone voter has nobody to wait for."""
-        if self.is_voter and len(self.voters) == 1:
+        if self.is_only_voter:
             return 0
         return random_election_timeout_ms(self.settings, self.chance)
 

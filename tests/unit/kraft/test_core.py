@@ -26,6 +26,26 @@ def test_a_restarted_leader_is_resigned_in_its_epoch() -> None:
     assert (bench.role(), bench.core.epoch) == (RoleName.UNATTACHED, 5)
 
 
+def test_a_restarted_leader_that_votes_alone_leads_the_next_epoch_at_once() -> None:
+    bench = CoreBench(voters=(1,), election=ElectionState(4, 1, voter(1).key))
+    assert (bench.role(), bench.core.epoch) == (RoleName.RESIGNED, 4)
+    bench.step(TimePassed())
+    assert (bench.role(), bench.core.epoch) == (RoleName.LEADER, 5)
+    assert [action.state for action in bench.of(PersistElection)] == [ElectionState(5, 1, voter(1).key)]
+
+
+def test_the_high_watermark_of_the_leader_is_what_it_told() -> None:
+    bench = CoreBench()
+    bench.follow(2, 3)
+    bench.respond(bench.sent(MetadataFetchRequest)[0][0], fetched(3, 2, Entry(3, 0), high_watermark=9))
+    assert (bench.core.leader_high_watermark, bench.core.high_watermark) == (9, 1)
+    leader = CoreBench()
+    assert leader.core.leader_high_watermark is None
+    leader.lead()
+    leader.fetch_from(2)
+    assert leader.core.leader_high_watermark == leader.log.end_offset
+
+
 def test_a_restarted_follower_follows_on() -> None:
     bench = CoreBench(election=ElectionState(4, 2))
     assert bench.role() is RoleName.FOLLOWER

@@ -162,3 +162,33 @@ def test_there_is_always_a_next_deadline_for_a_voter_and_it_is_ahead() -> None:
         assert deadline is not None
         assert deadline > bench.now_ms - 1
         bench.pass_time(deadline - bench.now_ms)
+
+
+def test_a_leader_that_goes_down_tells_each_voter_or_finds_it_gone() -> None:
+    bench = CoreBench()
+    bench.lead_and_commit()
+    bench.step(ShutdownRequested())
+    (first, _), (second, _) = bench.sent(EndQuorumEpochRequest)
+    assert not bench.core.may_stop
+    bench.respond(first, EndQuorumEpochResponse(error=OK, leader=LeaderHint(1, 1)))
+    assert not bench.core.may_stop
+    bench.fail(second)
+    assert bench.core.may_stop
+
+
+def test_a_leader_that_only_resigns_asks_a_voter_again_that_could_not_be_told() -> None:
+    bench = CoreBench()
+    bench.lead_and_commit()
+    bench.step(ResignRequested(1))
+    bench.fail(bench.sent(EndQuorumEpochRequest)[0][0])
+    bench.pass_time(bench.settings.retry_backoff_ms)
+    assert len(bench.sent(EndQuorumEpochRequest)) == 1
+
+
+def test_a_lone_voter_that_resigned_leads_the_next_epoch_after_the_time_out() -> None:
+    bench = CoreBench(voters=(1,))
+    bench.pass_time(0)
+    bench.step(ResignRequested(1))
+    assert bench.role() is RoleName.RESIGNED
+    bench.pass_time(2_000)
+    assert (bench.role(), bench.core.epoch) == (RoleName.LEADER, 2)
