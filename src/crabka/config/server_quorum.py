@@ -49,7 +49,6 @@ QUORUM_KEYS = (
         "controller.quorum.auto.join.enable",
         "Whether a new controller asks to join the quorum by itself.",
         default=False,
-        effect="none",
     ),
     ConfigKey(
         "controller.quorum.election.timeout.ms",
@@ -90,7 +89,7 @@ QUORUM_KEYS = (
         "controller.quorum.append.linger.ms",
         INT,
         25,
-        "How long records wait to be written together.",
+        "How long Kafka lets records wait to be written together; Crabka writes together what waits for the disk.",
         at_least(0),
         effect="none",
     ),

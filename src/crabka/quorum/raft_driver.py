@@ -49,6 +49,7 @@ from crabka.quorum.raft_leadership import RaftLeadership
 from crabka.quorum.raft_log import RaftLog
 from crabka.quorum.raft_options import QuorumOptions
 from crabka.quorum.raft_sender import PlaintextDialer, RaftSender
+from crabka.quorum.raft_watch import QuorumWatch
 from crabka.quorum.snapshot_keeper import CommittedMetadata, SnapshotKeeper
 from crabka.quorum.state_file import write_election
 from crabka.quorum.storage import MetadataStorage
@@ -89,6 +90,7 @@ class RaftDriver:
         self._log = log
         self.applier = MetadataApplier(storage)
         self.leading = RaftLeadership(runtime, storage, self.applier, core, options.min_insync_replicas)
+        self.watch = QuorumWatch(core, self.applier, self.leading)
         dialer = options.dialer or PlaintextDialer(runtime.network, f"raft-client-{storage.properties.node_id}")
         self._sender = RaftSender(dialer, options.kraft.request_timeout_ms)
         self._tasks = TaskScope(self._on_task_failure)
@@ -153,14 +155,16 @@ class RaftDriver:
         await self._tasks.close()
         await self._sender.close()
         await self.snapshots.close()
-        self.leading.fail_all(reason)
-        self._refuse_all(reason)
+        self._end_waits(reason)
         if self.failure is None:
             if self._flush is not None:
                 await asyncio.wait([self._flush])
             await self._runtime.threads.submit(self._storage.close)
 
-    def _refuse_all(self, error: CrabkaError) -> None:
+    def _end_waits(self, error: CrabkaError) -> None:
+        """Tell everybody who waits that nothing will happen any more."""
+        self.leading.fail_all(error)
+        self.watch.fail(error)
         for token in list(self._asked):
             if isinstance(token, WireAnswer):
                 token.refuse(ErrorCode.broker_not_available)
@@ -208,6 +212,7 @@ class RaftDriver:
             if event is not None:
                 await self._step(event)
             self.leading.update(self._log.end_offset)
+            self.watch.update()
             self._maybe_flush()
         self.snapshots.maybe_start()
 
@@ -328,7 +333,6 @@ class RaftDriver:
             return
         LOGGER.critical("The metadata quorum cannot go on: %s", error)
         self.failure = error
-        self.leading.fail_all(error)
-        self._refuse_all(error)
+        self._end_waits(error)
         if self.on_failure is not None:
             self.on_failure(error)

@@ -28,6 +28,8 @@ class QuorumOptions(NamedTuple):
     bootstrap: tuple[VoterEndpoint, ...] = ()
     dialer: OutboundDialer | None = None
     min_insync_replicas: int = 1
+    # Whether a controller that is no voter asks to become one (controller.quorum.auto.join.enable).
+    auto_join: bool = False
 
 
 def quorum_options(config: ServerConfig, endpoints: Sequence[VoterEndpoint] = ()) -> QuorumOptions:
@@ -42,6 +44,7 @@ def quorum_options(config: ServerConfig, endpoints: Sequence[VoterEndpoint] = ()
         voters=_static_voters(config),
         bootstrap=_bootstrap(config),
         min_insync_replicas=config.min_insync_replicas,
+        auto_join=config.is_controller and config.controller_quorum_auto_join_enable,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from crabka.errors import ConfigError, CrabkaError, OperationError, StorageError
+from crabka.ids import ZERO_UUID
 from crabka.kraft.core import KraftCore
 from crabka.kraft.messages import DescribeRequest, DescribeResponse, Request, Response
 from crabka.kraft.settings import LocalReplica
@@ -23,6 +24,7 @@ from crabka.quorum.raft_driver import RaftDriver, RaftReplicaFiles
 from crabka.quorum.raft_log import RaftLog
 from crabka.quorum.raft_messages import decode_request
 from crabka.quorum.raft_options import QuorumOptions
+from crabka.quorum.raft_watch import LeaderListener, QuorumLeader
 from crabka.quorum.state_file import read_election
 from crabka.quorum.storage import MetadataStorage
 
@@ -81,6 +83,11 @@ class RaftQuorum:
         return self._driver.core.epoch
 
     @property
+    def leader(self) -> QuorumLeader:
+        """Who leads as far as this replica knows, and where it is reached."""
+        return self._driver.watch.leader
+
+    @property
     def voters(self) -> tuple[VoterNode, ...]:
         """The voter set in force."""
         return self._driver.core.voters.nodes
@@ -130,6 +137,20 @@ class RaftQuorum:
         self._driver.leading.listeners.append((active, resigned))
         if self._driver.leading.active_epoch is not None:
             active(self._driver.leading.active_epoch)
+
+    def on_leader_change(self, callback: LeaderListener) -> Callable[[], None]:
+        """Call `callback(leader)` now and after every change of `leader`; return how to unsubscribe."""
+        return self._driver.watch.subscribe(callback)
+
+    async def wait_caught_up(self) -> None:
+        """Return once `image` holds what the leader had committed when this replica first heard of it.
+
+        Until then the image may be that of an old snapshot. A leader has caught up when it takes appends. Raises what
+        made the quorum fail.
+        """
+        if self._driver.is_over and not self._driver.watch.caught_up:
+            raise self._driver.failure or _closed()
+        await self._driver.watch.when_caught_up()
 
     async def wait_active(self) -> None:
         """Return once this replica takes appends. Raises what made the quorum fail."""
@@ -204,16 +225,16 @@ def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOpti
     properties = storage.properties
     if properties.node_id != node_id:
         raise ConfigError(f"{metadata_dir} belongs to node {properties.node_id}, not to {node_id}")
-    if properties.directory_id is None:
-        raise ConfigError(f"{metadata_dir} has no directory id: format it anew")
     log = RaftLog(storage)
     history = log.history(options.voters)
     known = history.voters.get(node_id)
     endpoints = options.endpoints or (known.endpoints if known is not None else ())
     local = LocalReplica(
         cluster_id=properties.cluster_id,
-        node=VoterNode(node_id, properties.directory_id, endpoints),
+        # Only directories of a static quorum that an old release formatted have no id.
+        node=VoterNode(node_id, properties.directory_id or ZERO_UUID, endpoints),
         bootstrap=options.bootstrap,
+        auto_join=options.auto_join,
     )
     core = KraftCore(
         local,

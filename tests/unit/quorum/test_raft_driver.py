@@ -31,6 +31,7 @@ from crabka.kraft.events import (
     TimePassed,
 )
 from crabka.kraft.messages import DescribeRequest, LeaderHint, VersionsRequest, VersionsResponse
+from crabka.kraft.roles import RoleName
 from crabka.kraft.voter_history import VoterHistory
 from crabka.kraft.voters import Peer, VoterEndpoint
 from crabka.metadata.records import NoOpRecord, encode_record
@@ -56,6 +57,8 @@ class ScriptedCore:
     epoch = 1
     epoch_start_offset = None
     high_watermark = None
+    leader_high_watermark = None
+    role = RoleName.FOLLOWER
     may_stop = True
     next_deadline_ms: int | None = None
     leader = LeaderHint(1)

@@ -89,3 +89,12 @@ def test_the_bound_endpoints_are_taken_over() -> None:
 def test_a_port_out_of_range_is_refused() -> None:
     with pytest.raises(ConfigError, match="99999"):
         options_of(controller_quorum_voters="4@c4:99999")
+
+
+def test_only_a_controller_joins_by_itself() -> None:
+    assert not options_of().auto_join
+    assert options_of(controller_quorum_auto_join_enable="true").auto_join
+    as_broker = options_of(
+        controller_quorum_auto_join_enable="true", process_roles="broker", listeners="PLAINTEXT://:9092"
+    )
+    assert not as_broker.auto_join

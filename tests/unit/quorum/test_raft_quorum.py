@@ -20,6 +20,7 @@ from crabka.quorum.loading import load_read_only
 from crabka.quorum.raft_messages import decode_response, encode_request
 from crabka.quorum.raft_options import QuorumOptions
 from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.quorum.raft_watch import QuorumLeader
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from tests.support.golden import GOLDEN
@@ -33,6 +34,7 @@ from tests.support.quorum_node import (
     new_topic,
     open_quorum,
     run_node,
+    topic_config,
 )
 
 ALONE = QuorumOptions(log=QUIET)
@@ -296,3 +298,76 @@ def test_a_static_quorum_of_one_runs_without_voters_in_the_log() -> None:
     run_alone(fs, main, options)
     image = run_alone(fs, image_of, options)
     assert list(image.topics.by_name) == ["t"]
+
+
+def test_a_restart_has_the_same_metadata_and_the_next_epoch() -> None:
+    fs = formatted_disk()
+
+    async def write(quorum: RaftQuorum) -> tuple[MetadataImage, int]:
+        await quorum.append([*new_topic("a", 1), topic_config("a", "retention.ms", "5")])
+        return quorum.image, quorum.leader_epoch
+
+    async def look(quorum: RaftQuorum) -> tuple[MetadataImage, int]:
+        return quorum.image, quorum.leader_epoch
+
+    before, epoch = run_alone(fs, write)
+    after, next_epoch = run_alone(fs, look)
+    assert next_epoch == epoch + 1
+    assert (after.topics, after.configs) == (before.topics, before.configs)
+    # The leader change of the new epoch is one more record.
+    assert (after.offset, after.epoch) == (before.offset + 1, next_epoch)
+
+
+def test_a_lone_voter_starts_and_stops_in_no_time() -> None:
+    fs = formatted_disk()
+
+    async def main(runtime: Runtime) -> None:
+        quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, ALONE)
+        await quorum.wait_caught_up()
+        assert quorum.is_active
+        await quorum.close()
+        assert asyncio.get_running_loop().time() == 0
+
+    for _ in range(3):
+        run_node(fs, main)
+
+
+def test_the_leader_is_told_with_its_endpoints() -> None:
+    async def main(runtime: Runtime) -> None:
+        told: list[QuorumLeader] = []
+        quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, ALONE)
+        quorum.on_leader_change(told.append)
+        await quorum.wait_active()
+        assert quorum.leader == QuorumLeader(1, 1, VOTER.endpoints)
+        await quorum.close()
+        assert told == [QuorumLeader(None, 0), QuorumLeader(1, 1, VOTER.endpoints), QuorumLeader(None, 1)]
+
+    run_node(formatted_disk(), main)
+
+
+def test_catching_up_ends_with_the_quorum() -> None:
+    other = VoterNode(2, UUID(int=2), (VoterEndpoint("CONTROLLER", "127.0.0.1", 1002),))
+
+    async def main(runtime: Runtime) -> None:
+        quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, ALONE._replace(dialer=Unreachable()))
+        waiting = asyncio.ensure_future(quorum.wait_caught_up())
+        await asyncio.sleep(10)
+        assert not waiting.done()
+        await quorum.close()
+        with pytest.raises(OperationError):
+            await waiting
+        with pytest.raises(OperationError):
+            await quorum.wait_caught_up()
+
+    run_node(formatted_disk((VOTER, other)), main, seed=1)
+
+
+def test_a_lone_voter_on_another_port_writes_its_new_endpoints() -> None:
+    fs = formatted_disk()
+    moved = (VoterEndpoint("CONTROLLER", "127.0.0.1", 40001),)
+
+    async def endpoints(quorum: RaftQuorum) -> tuple[VoterEndpoint, ...]:
+        return quorum.voters[0].endpoints
+
+    assert run_alone(fs, endpoints, ALONE._replace(endpoints=moved)) == moved
+    assert run_alone(fs, endpoints) == moved
