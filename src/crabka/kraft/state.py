@@ -43,6 +43,8 @@ class CoreState:
         chance: Chance,
     ) -> None:
         self.local = local
+        # Asked for many times in a step, and never another.
+        self.key: ReplicaKey = local.key
         self.settings = settings
         self.log = log
         self.history = history
@@ -58,11 +60,6 @@ class CoreState:
         self.actions: list[Action] = []
         # The log is about to change: the driver's word of it comes as the next event.
         self.log_is_changing = False
-
-    @property
-    def key(self) -> ReplicaKey:
-        """The identity of this replica."""
-        return self.local.key
 
     @property
     def epoch(self) -> int:

@@ -193,13 +193,18 @@ class RaftDriver:
         self._wake.clear()
         now_ms = self._runtime.clock.monotonic_ms()
         times = [self.core.next_deadline_ms, self.leading.idle_deadline_ms]
-        known = [time for time in times if time is not None]
+        due_ms = min((time for time in times if time is not None), default=None)
+        if due_ms is None:
+            await self._wake.wait()
+            return
+        timer = asyncio.get_running_loop().call_later(max(0, due_ms - now_ms) / 1000, self._wake.set)
         try:
-            async with asyncio.timeout(max(0, min(known) - now_ms) / 1000 if known else None):
-                await self._wake.wait()
-        except TimeoutError:
-            if not self.leading.maybe_append_idle(self._runtime.clock.monotonic_ms()):
-                self._events.append(TimePassed())
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+        now_ms = self._runtime.clock.monotonic_ms()
+        if now_ms >= due_ms and not self.leading.maybe_append_idle(now_ms):
+            self._events.append(TimePassed())
 
     async def _handle_event(self, event: Event | _FlushDone | None) -> None:
         async with self._log_in_use:
