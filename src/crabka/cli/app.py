@@ -24,6 +24,7 @@ app.add_typer(offsets.app, name="offsets")
 app.add_typer(groups.app, name="groups")
 app.add_typer(configs.app, name="configs")
 app.command("format", help="Prepare the directories of a node, as kafka-storage format does.")(format_command.format_)
+app.command("random-uuid", help="Print a new id for a cluster or a directory.")(format_command.random_uuid)
 
 # Listed for the help text; `main` runs them without this module.
 _PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

@@ -10,11 +10,15 @@ from crabka.cli.node_process import load_config, parse_settings
 from crabka.cli.options import AsJson
 from crabka.cli.output import print_done
 from crabka.cli.serve import read_properties
+from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 from crabka.ids import uuid_from_text
 from crabka.metadata.features import METADATA_VERSION
-from crabka.quorum.formatting import format_storage, parse_release_version
+from crabka.ports import FileSystem
+from crabka.quorum.formatting import format_storage, is_formatted, new_cluster_id, parse_release_version
+from crabka.quorum.initial_controllers import parse_initial_controllers
 from crabka.quorum.storage import read_meta_properties
+from crabka.quorum.voters import VoterNode
 from crabka.runtime import real_runtime
 
 
@@ -23,9 +27,20 @@ def format_(
     config: Annotated[str, typer.Option("--config", metavar="FILE", help="server.properties.", show_default=False)],
     cluster_id: Annotated[
         str | None,
-        typer.Option("--cluster-id", help="22 characters; else that of its other directories, or a new one."),
+        typer.Option("--cluster-id", help="22 characters, the same for all nodes; --standalone may make one up."),
     ] = None,
-    standalone: Annotated[bool, typer.Option("--standalone", help="This node is the only voter (default).")] = False,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="This controller begins a quorum as its only voter.")
+    ] = False,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option(
+            "--initial-controllers",
+            metavar="ID@HOST:PORT:DIRECTORY,…",
+            help="These controllers begin a quorum; the same text for all nodes.",
+            show_default=False,
+        ),
+    ] = None,
     no_initial_controllers: Annotated[
         bool, typer.Option("--no-initial-controllers", help="The node will join a quorum that exists.")
     ] = False,
@@ -43,34 +58,85 @@ def format_(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Format the directories of a node."""
-    if standalone and no_initial_controllers:
-        raise ConfigError("--standalone and --no-initial-controllers exclude each other")
+    """Format the directories of a node; say how its quorum begins, unless it is a broker or the quorum is fixed."""
     server = load_config(read_properties(config), insecure_ignore_security=insecure_ignore_security)
+    modes = {"--standalone": standalone, "--initial-controllers": initial_controllers is not None}
+    chosen = [name for name, used in {**modes, "--no-initial-controllers": no_initial_controllers}.items() if used]
+    _check_mode(server, chosen)
+    voters = () if initial_controllers is None else _voters(server, initial_controllers)
     runtime = real_runtime()
     try:
+        _check_cluster_id(runtime.fs, server, cluster_id, may_be_new=standalone)
         written = format_storage(
             runtime,
             server,
-            _checked_cluster_id(cluster_id),
-            standalone=server.is_controller and not no_initial_controllers,
+            cluster_id,
+            standalone=standalone,
+            initial_controllers=voters,
             features=_features(feature, release_version),
             ignore_formatted=ignore_formatted,
         )
-        chosen = read_meta_properties(runtime.fs, server.metadata_log_dir).cluster_id
+        agreed = read_meta_properties(runtime.fs, server.metadata_log_dir).cluster_id
     finally:
         runtime.threads.close()
-    message = f"formatted {', '.join(written)} for cluster {chosen}" if written else "nothing to format"
-    print_done(message, as_json=as_json, result={"cluster_id": chosen, "formatted": written})
+    message = f"formatted {', '.join(written)} for cluster {agreed}" if written else "nothing to format"
+    print_done(message, as_json=as_json, result={"cluster_id": agreed, "formatted": written})
 
 
-def _checked_cluster_id(text: str | None) -> str | None:
+def random_uuid(*, as_json: AsJson = False) -> None:
+    """Print a new id for a cluster or for the directory of a controller."""
+    runtime = real_runtime()
+    try:
+        made = new_cluster_id(runtime)
+    finally:
+        runtime.threads.close()
+    print_done(made, as_json=as_json, result=made)
+
+
+def _check_mode(server: ServerConfig, chosen: list[str]) -> None:
+    """Refuse ways to begin a quorum that exclude each other or do not fit the node, as kafka-storage does."""
+    if len(chosen) > 1:
+        raise ConfigError(f"{' and '.join(chosen)} exclude each other")
+    if server.controller_quorum_voters:
+        if chosen and chosen != ["--no-initial-controllers"]:
+            raise ConfigError(
+                f"{chosen[0]} does not go with controller.quorum.voters, which fixes the quorum: for a dynamic one "
+                "remove it and set controller.quorum.bootstrap.servers"
+            )
+    elif server.is_controller and not chosen:
+        raise ConfigError(
+            "controller.quorum.voters is not set, so say how the quorum of this controller begins: --standalone, "
+            "--initial-controllers or --no-initial-controllers"
+        )
+    if chosen == ["--standalone"] and not server.is_controller:
+        raise ConfigError("--standalone is for controllers, and process.roles says that this node is none")
+
+
+def _voters(server: ServerConfig, text: str) -> tuple[VoterNode, ...]:
+    try:
+        voters = parse_initial_controllers(text, server.controller_listener_names[0])
+    except ConfigError as error:
+        raise ConfigError(f"--initial-controllers: {error}") from error
+    if server.is_controller and server.node_id not in {voter.voter_id for voter in voters}:
+        raise ConfigError(
+            f"--initial-controllers: this controller, node {server.node_id}, is not among them; "
+            "one that joins later is formatted with --no-initial-controllers"
+        )
+    return voters
+
+
+def _check_cluster_id(fs: FileSystem, server: ServerConfig, text: str | None, *, may_be_new: bool) -> None:
+    """Refuse a bad id, and none where a made-up one would keep the node out of its cluster for ever."""
     try:
         if text is not None:
             uuid_from_text(text)
     except ValueError as error:
         raise ConfigError(f"--cluster-id: {error}") from error
-    return text
+    is_known = any(is_formatted(fs, directory) for directory in (*server.log_dirs, server.metadata_log_dir))
+    if text is None and not may_be_new and not is_known:
+        raise ConfigError(
+            "--cluster-id is missing: all nodes of a cluster have the same; `crabka random-uuid` makes a new one"
+        )
 
 
 def _features(texts: list[str] | None, release_version: str | None) -> dict[str, int]:

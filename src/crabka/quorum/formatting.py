@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from crabka.config.controller_endpoints import controller_endpoints
 from crabka.errors import ConfigError
 from crabka.ids import uuid_to_text
 from crabka.metadata.bootstrap import feature_records
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
     from crabka.ports import FileSystem, Runtime
 
+STATIC_KRAFT = 0
 LATEST_KRAFT = SUPPORTED_FEATURES[KRAFT_VERSION].max_version
 
 
@@ -69,7 +71,7 @@ def format_storage(
     mine = next((voter for voter in voters if voter.voter_id == config.node_id), None)
     if mine is not None:
         ids[config.metadata_log_dir] = mine.directory_id
-    elif standalone:
+    elif standalone and not voters:
         voters = (_own_voter(config, ids[config.metadata_log_dir]),)
     plan = FormatPlan(
         cluster_id=cluster_id,
@@ -78,7 +80,7 @@ def format_storage(
         metadata_dir=config.metadata_log_dir,
         directory_ids=ids,
         voters=voters,
-        feature_levels=resolve_features(features or {}),
+        feature_levels=resolve_features(features or {}, kraft_version=kraft_version_of(config)),
         ignore_formatted=ignore_formatted,
     )
     return write_format(runtime.fs, plan, now_ms=runtime.clock.now_ms())
@@ -103,8 +105,16 @@ def is_formatted(fs: FileSystem, directory: str) -> bool:
     return fs.exists(f"{directory}/{META_PROPERTIES}")
 
 
-def resolve_features(overrides: Mapping[str, int]) -> dict[str, int]:
-    """Return the levels of a new cluster with the operator's changes. Raises ConfigError for unknown ones."""
+def kraft_version_of(config: ServerConfig) -> int:
+    """Return the level of kraft.version that a new quorum has: 0 where the voters are fixed in the config."""
+    return STATIC_KRAFT if config.controller_quorum_voters else LATEST_KRAFT
+
+
+def resolve_features(overrides: Mapping[str, int], *, kraft_version: int = LATEST_KRAFT) -> dict[str, int]:
+    """Return the levels of a new cluster with the operator's changes. Raises ConfigError for unknown ones.
+
+    The level of kraft.version follows from the quorum and is no record here; an operator may only confirm it.
+    """
     levels = dict(DEFAULT_FEATURE_LEVELS)
     for name, level in overrides.items():
         supported = SUPPORTED_FEATURES.get(name)
@@ -113,8 +123,9 @@ def resolve_features(overrides: Mapping[str, int]) -> dict[str, int]:
         if not supported.min_version <= level <= supported.max_version:
             raise ConfigError(f"{name}={level}: supported are {supported.min_version} to {supported.max_version}")
         if name == KRAFT_VERSION:
-            if level != LATEST_KRAFT:
-                raise ConfigError(f"{name}={level}: new directories are formatted with {LATEST_KRAFT}")
+            if level != kraft_version:
+                why = "controller.quorum.voters is set" if kraft_version == STATIC_KRAFT else "the quorum is dynamic"
+                raise ConfigError(f"{name}={level}: new directories are formatted with {kraft_version}, since {why}")
             continue
         levels[name] = level
     return levels
@@ -171,10 +182,9 @@ def _format_directory(fs: FileSystem, directory: str, plan: FormatPlan, now_ms: 
 
 
 def _own_voter(config: ServerConfig, directory_id: UUID) -> VoterNode:
-    if not config.controller_listeners:
+    endpoints = controller_endpoints(config)
+    if not endpoints:
         raise ConfigError("a standalone node needs a controller listener: set controller.listener.names and listeners")
-    endpoints = tuple(
-        VoterEndpoint(listener.name, listener.host or "localhost", listener.port)
-        for listener in config.controller_listeners
-    )
-    return VoterNode(config.node_id, directory_id, endpoints)
+    # As kafka-storage, which names one endpoint; the node itself adds the others once it leads.
+    first = endpoints[0]
+    return VoterNode(config.node_id, directory_id, (VoterEndpoint(first.name, first.host, first.port),))

@@ -18,6 +18,7 @@ from crabka.quorum.formatting import (
     FormatPlan,
     format_storage,
     is_formatted,
+    kraft_version_of,
     new_cluster_id,
     new_directory_id,
     parse_release_version,
@@ -146,6 +147,23 @@ def test_initial_controllers_bring_their_directory_ids() -> None:
     assert content.voters == tuple(voters)
 
 
+def test_a_node_that_is_no_voter_knows_the_voters_too() -> None:
+    runtime = _runtime()
+    voters = [VoterNode(7, UUID(int=907), (VoterEndpoint("CONTROLLER", "h", 7),))]
+    format_storage(runtime, _config(), "cluster", initial_controllers=voters)
+    content = read_snapshot(runtime.fs, f"/d1/__cluster_metadata-0/{SnapshotId(0, 0).file_name}")
+    assert content.voters == tuple(voters)
+    assert read_meta_properties(runtime.fs, "/d1").directory_id != UUID(int=907)
+
+
+def test_a_standalone_voter_is_known_by_what_it_advertises() -> None:
+    runtime = _runtime()
+    config = _config(advertised_listeners="PLAINTEXT://out:9092,CONTROLLER://out:19093")
+    format_storage(runtime, config, "cluster")
+    content = read_snapshot(runtime.fs, f"/d1/__cluster_metadata-0/{SnapshotId(0, 0).file_name}")
+    assert content.voters[0].endpoints == (VoterEndpoint("CONTROLLER", "out", 19093),)
+
+
 def test_without_voters_there_is_no_metadata_log_yet() -> None:
     runtime = _runtime()
     format_storage(runtime, _config(), "cluster", standalone=False)
@@ -186,6 +204,14 @@ def test_features_can_be_chosen() -> None:
 def test_features_that_do_not_exist_are_named(feature: str, level: int, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         resolve_features({feature: level})
+
+
+def test_a_static_quorum_has_the_first_kraft_version() -> None:
+    static = _config(controller_quorum_voters="1@127.0.0.1:9093")
+    assert (kraft_version_of(static), kraft_version_of(_config())) == (0, 1)
+    assert "kraft.version" not in resolve_features({"kraft.version": 0}, kraft_version=0)
+    with pytest.raises(ConfigError, match=r"formatted with 0, since controller\.quorum\.voters is set"):
+        resolve_features({"kraft.version": 1}, kraft_version=0)
 
 
 def test_release_versions() -> None:
