@@ -13,6 +13,7 @@ from crabka.testing import MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop, 
 from tests.support.memory_cluster import MemoryCluster
 
 CLIENT_HOST = "client"
+HASTY = ClusterSettings(ConnectionSettings(request_timeout_ms=2_000, connect_timeout_ms=2_000))
 
 
 @dataclass
@@ -24,11 +25,11 @@ class ClientSimulation:
     runtime: Runtime
     loop: VirtualTimeLoop
     bootstrap: str = ""
+    settings: ClusterSettings = HASTY
 
     def connect(self, settings: ClusterSettings | None = None) -> Cluster:
         """Return a client's cluster object; the test closes it."""
-        settings = settings or ClusterSettings(ConnectionSettings(request_timeout_ms=2_000, connect_timeout_ms=2_000))
-        return Cluster(self.runtime, self.bootstrap, settings)
+        return Cluster(self.runtime, self.bootstrap, settings or self.settings)
 
 
 def simulate(

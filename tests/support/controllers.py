@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 from crabka.kraft.voters import VoterEndpoint
-from crabka.protocol.apis import ApiKey, MessageTypes, request_types, response_types
+from crabka.protocol.apis import SPECS, ApiKey, MessageTypes, request_types, response_types
+from crabka.quorum.raft_watch import QuorumLeader
 
 
 class KnownLeader:
     """Tells who leads; a test moves it."""
 
     def __init__(self) -> None:
-        self.leader: Any = None
-        self._callbacks: list[Callable[[], None]] = []
+        self.leader = QuorumLeader(None, 0)
+        self._callbacks: list[Callable[[QuorumLeader], None]] = []
 
-    def on_leader_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+    def on_leader_change(self, callback: Callable[[QuorumLeader], None]) -> Callable[[], None]:
         self._callbacks.append(callback)
+        callback(self.leader)
         return lambda: self._callbacks.remove(callback)
 
     def lead(self, node_id: int | None, host: str = "", port: int = 0) -> None:
         endpoints = (VoterEndpoint("CONTROLLER", host, port),) if host else ()
-        self.leader = None if node_id is None else SimpleNamespace(node_id=node_id, endpoints=endpoints)
+        self.leader = QuorumLeader(node_id, self.leader.epoch + 1, endpoints)
         for callback in list(self._callbacks):
-            callback()
+            callback(self.leader)
 
 
 class ControllerInProcess:
@@ -43,11 +44,6 @@ class ControllerInProcess:
 
     async def request(self, api_key: ApiKey, build: Callable[[MessageTypes], Any]) -> Any:
         """Ask it as a channel would."""
-        version = 0 if api_key is ApiKey.ENVELOPE else _newest(api_key)
+        version = SPECS[api_key].max_version
         return await self.answer(api_key, version, build(request_types(api_key, version)))
 
-
-def _newest(api_key: ApiKey) -> int:
-    from crabka.protocol.apis import SPECS
-
-    return SPECS[api_key].max_version

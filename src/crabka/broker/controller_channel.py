@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from crabka.net.connection import Dispatch
     from crabka.ports import Runtime
     from crabka.protocol.apis import MessageTypes
-    from crabka.quorum.raft_quorum import QuorumLeader, RaftQuorum
+    from crabka.quorum.raft_quorum import RaftQuorum
+    from crabka.quorum.raft_watch import QuorumLeader
 
     Build = Callable[[MessageTypes], Any]
 
@@ -70,7 +71,7 @@ class ControllerChannel:
         self._timeout_ms = timeout_ms
         self.local = local
         self._connection: Connection | None = None
-        self._connected_to: tuple[int, tuple[VoterEndpoint, ...]] | None = None
+        self._connected_to: tuple[int | None, tuple[VoterEndpoint, ...]] | None = None
         self._dialling = asyncio.Lock()
         self._moved = asyncio.Event()
         self._unsubscribe = quorum.on_leader_change(self._on_leader_change)
@@ -100,9 +101,9 @@ class ControllerChannel:
     async def _try(self, api_key: ApiKey, build: Build) -> Any:
         """Return the answer of whoever leads the quorum, None if nobody answered."""
         leader = self._quorum.leader
-        if leader is None:
+        if leader.leader_id is None:
             return None
-        if leader.node_id == self._node_id:
+        if leader.leader_id == self._node_id:
             if self.local is None or not self.local.is_active:
                 return None
             version = SPECS[api_key].max_version
@@ -117,7 +118,7 @@ class ControllerChannel:
             return None
 
     async def _connect(self, leader: QuorumLeader) -> Connection:
-        wanted = (leader.node_id, leader.endpoints)
+        wanted = (leader.leader_id, leader.endpoints)
         async with self._dialling:
             if self._connection is not None and (self._connected_to != wanted or not self._connection.is_open):
                 self._hang_up()
@@ -153,10 +154,9 @@ class ControllerChannel:
         except TimeoutError:
             return
 
-    def _on_leader_change(self) -> None:
+    def _on_leader_change(self, leader: QuorumLeader) -> None:
         self._moved.set()
-        leader = self._quorum.leader
-        if self._connected_to is not None and (leader is None or leader.node_id != self._connected_to[0]):
+        if self._connected_to is not None and leader.leader_id != self._connected_to[0]:
             # Whatever waits there for an answer asks the next one.
             self._hang_up()
 

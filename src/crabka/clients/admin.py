@@ -1,4 +1,6 @@
-"""Administration of a cluster: topics, configs, offsets, log dirs, producers, features; groups are in `group_admin`.
+"""Administration of a cluster: topics, configs, offsets, log dirs, producers.
+
+Nodes and the quorum are in `cluster_admin`, replicas in `replica_admin`, groups in `group_admin`.
 
 Each call is one Kafka request, sent to some broker (which forwards to the controller), to the partition's leader or
 to the broker it is about. Calls for several things are carried out for all of them; if some fail, the first error is
@@ -7,37 +9,33 @@ raised as OperationError after the rest is done.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from crabka._kio import ErrorCode
 from crabka.clients.admin_types import (
     ActiveProducer,
-    ClusterDescription,
     ConfigChange,
     ConfigOwner,
     ConfigValue,
     CreatedTopic,
-    FeatureRange,
     LogDirDescription,
     NewTopic,
     ReplicaInfo,
-    ResourceType,
 )
-from crabka.clients.connection import BodyBuilder, Connection
+from crabka.clients.cluster_admin import ClusterAdmin
+from crabka.clients.connection import Connection
 from crabka.clients.group_admin import GroupAdmin
 from crabka.clients.leader_requests import Answers, ask_leaders, by_topic, error_or
-from crabka.clients.metadata import BrokerEndpoint, TopicMetadata
+from crabka.clients.metadata import TopicMetadata
 from crabka.clients.offsets import OffsetAndTimestamp, list_offsets
+from crabka.clients.replica_admin import ReplicaAdmin
 from crabka.errors import OperationError
 from crabka.ids import ZERO_UUID, TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
 
-_RETRIED_CODES = frozenset({ErrorCode.not_controller, ErrorCode.coordinator_load_in_progress})
 
-
-class Admin(GroupAdmin):
+class Admin(ClusterAdmin, ReplicaAdmin, GroupAdmin):
     """Administrative calls over a cluster's connections; closing the cluster is the caller's matter."""
 
     async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
@@ -171,20 +169,6 @@ class Admin(GroupAdmin):
         response = await self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, build, resource)
         _raise_first(response.responses, "resource")
 
-    async def describe_cluster(self) -> ClusterDescription:
-        """Return id, controller and brokers. Raises OperationError."""
-
-        def build(types: MessageTypes) -> Any:
-            return types.message(
-                include_cluster_authorized_operations=False, endpoint_type=1, include_fenced_brokers=False
-            )
-
-        response = await self._ask(ApiKey.DESCRIBE_CLUSTER, build)
-        if response.error_code is not ErrorCode.none:
-            raise OperationError(response.error_code, response.error_message or "")
-        brokers = tuple(BrokerEndpoint(b.broker_id, b.host, b.port, b.rack) for b in response.brokers)
-        return ClusterDescription(response.cluster_id, response.controller_id, brokers)
-
     async def describe_log_dirs(self, node_id: int) -> list[LogDirDescription]:
         """Return the log dirs of a broker with the replicas in them. Raises OperationError."""
         connection = await self._cluster.connection(node_id)
@@ -218,60 +202,6 @@ class Admin(GroupAdmin):
             }
 
         return await ask_leaders(self._cluster, partitions, ask, self._timeout_ms)
-
-    async def describe_features(self) -> dict[str, FeatureRange]:
-        """Return supported and finalized features, as a broker told them when the connection was opened."""
-        response = (await self._cluster.any_connection()).api_versions
-        finalized = {entry.name: entry.max_version_level for entry in getattr(response, "finalized_features", ())}
-        return {
-            entry.name: FeatureRange(entry.min_version, entry.max_version, finalized.get(entry.name, -1))
-            for entry in getattr(response, "supported_features", ())
-        }
-
-    async def update_features(
-        self, levels: Mapping[str, int], *, upgrade_type: int = 1, validate_only: bool = False
-    ) -> None:
-        """Finalize feature levels; upgrade type 1 upgrade, 2 safe downgrade, 3 unsafe downgrade (KIP-584)."""
-
-        def build(types: MessageTypes) -> Any:
-            updates = [
-                types.new("FeatureUpdateKey", feature=name, max_version_level=level, upgrade_type=upgrade_type)
-                for name, level in levels.items()
-            ]
-            return types.message(timeout=self._timeout_ms, feature_updates=updates, validate_only=validate_only)
-
-        response = await self._ask(ApiKey.UPDATE_FEATURES, build)
-        if response.error_code is not ErrorCode.none:
-            raise OperationError(response.error_code, response.error_message or "")
-
-    async def _ask(self, api_key: ApiKey, build: BodyBuilder, resource: ConfigOwner | None = None) -> Any:
-        """Ask some broker, or the one that a resource is about; try again while there is no controller."""
-        deadline_ms = self._cluster.runtime.clock.monotonic_ms() + self._timeout_ms
-        backoff = self._cluster.backoff()
-        while True:
-            connection = await self._connection_for(resource)
-            response = await connection.request(api_key, build, self._timeout_ms)
-            pause_ms = backoff.next_ms()
-            late = self._cluster.runtime.clock.monotonic_ms() + pause_ms > deadline_ms
-            if late or not any(code in _RETRIED_CODES for code in _codes(response)):
-                return response
-            await asyncio.sleep(pause_ms / 1000)
-
-    async def _connection_for(self, resource: ConfigOwner | None) -> Connection:
-        about_broker = resource and resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
-        if resource and about_broker and resource.name:
-            return await self._cluster.connection(int(resource.name))
-        return await self._cluster.any_connection()
-
-
-def _codes(response: Any) -> list[ErrorCode]:
-    results = (
-        getattr(response, name)
-        for name in ("topics", "responses", "results")
-        if isinstance(getattr(response, name, 0), tuple)
-    )
-    codes = [result.error_code for group in results for result in group]
-    return [*codes, *([response.error_code] if hasattr(response, "error_code") else [])]
 
 
 def _raise_first(results: Iterable[Any], kind: str) -> None:

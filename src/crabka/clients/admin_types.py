@@ -79,11 +79,13 @@ class CreatedTopic(NamedTuple):
 
 
 class ClusterDescription(NamedTuple):
-    """Brokers and controller of a cluster."""
+    """Brokers and controller of a cluster; or all its controllers, if they were asked."""
 
     cluster_id: str
     controller_id: int
     brokers: tuple[BrokerEndpoint, ...]
+    fenced: frozenset[int] = frozenset()
+    """Those of the brokers that are fenced; told only if asked for."""
 
 
 class ReplicaInfo(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from crabka._kio import ErrorCode
 from crabka.clients.backoff import Backoff
+from crabka.clients.cluster_types import EndpointType
 from crabka.clients.connection import BodyBuilder, Connection, ConnectionSettings
 from crabka.clients.errors import ClientClosedError, ClientNetworkError
 from crabka.clients.metadata import ClusterView, PartitionMetadata, TopicMetadata
@@ -83,6 +84,8 @@ def _parse_address(text: str) -> Address:
 
 class Cluster:
     """Connections and metadata of one Kafka cluster. Use as an async context manager or call `close`."""
+
+    endpoint_type = EndpointType.BROKERS
 
     def __init__(self, runtime: Runtime, bootstrap: Bootstrap, settings: ClusterSettings | None = None) -> None:
         self.runtime = runtime

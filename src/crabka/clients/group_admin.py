@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from crabka._kio import ErrorCode
-from crabka.clients.cluster import Cluster
+from crabka.clients.admin_requests import AdminRequests
 from crabka.clients.connection import Connection
 from crabka.clients.coordinator_requests import ask_coordinator, find_coordinator, retry_passing
 from crabka.clients.group_types import (
@@ -35,12 +35,8 @@ _LAST_VERSION_WITH_NAMES: Final = 9
 _DEAD: Final = "Dead"
 
 
-class GroupAdmin:
-    """Calls about groups over a cluster's connections; closing the cluster is the caller's matter."""
-
-    def __init__(self, cluster: Cluster, timeout_ms: int = 30_000) -> None:
-        self._cluster = cluster
-        self._timeout_ms = timeout_ms
+class GroupAdmin(AdminRequests):
+    """Calls about groups."""
 
     async def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[GroupListing]:
         """Return the groups of all brokers by name, only those of some states and types if given."""

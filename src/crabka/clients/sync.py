@@ -17,21 +17,21 @@ from crabka.clients.accumulator import RecordMetadata
 from crabka.clients.admin import Admin
 from crabka.clients.admin_types import (
     ActiveProducer,
-    ClusterDescription,
     ConfigChange,
     ConfigOwner,
     ConfigValue,
     CreatedTopic,
-    FeatureRange,
     LogDirDescription,
     NewTopic,
 )
 from crabka.clients.cluster import Bootstrap, Cluster, ClusterSettings
+from crabka.clients.controller_cluster import ControllerCluster
 from crabka.clients.fetcher import FetchedRecord, Fetcher, FetcherSettings
 from crabka.clients.group_types import GroupDescription, GroupListing, GroupOffset
 from crabka.clients.metadata import TopicMetadata
 from crabka.clients.offsets import OffsetAndTimestamp
 from crabka.clients.producer import Producer, ProducerSettings
+from crabka.clients.sync_cluster import SyncClusterAdmin
 from crabka.ids import TopicPartition
 from crabka.records.record import Headers
 from crabka.runtime import new_event_loop, real_runtime
@@ -74,14 +74,18 @@ class _SyncClient(Generic[ClientT]):
     """Loop thread, runtime and cluster around one async client."""
 
     def __init__(
-        self, bootstrap: Bootstrap, cluster_settings: ClusterSettings | None, make: Callable[[Cluster], ClientT]
+        self,
+        bootstrap: Bootstrap,
+        cluster_settings: ClusterSettings | None,
+        make: Callable[[Cluster], ClientT],
+        cluster_class: type[Cluster] = Cluster,
     ) -> None:
         self._runtime = real_runtime()
         self._thread = LoopThread("crabka-client")
         self._is_closed = False
 
         async def start() -> tuple[Cluster, ClientT]:
-            cluster = Cluster(self._runtime, bootstrap, cluster_settings)
+            cluster = cluster_class(self._runtime, bootstrap, cluster_settings)
             return cluster, make(cluster)
 
         try:
@@ -119,13 +123,22 @@ class _SyncClient(Generic[ClientT]):
         self.close()
 
 
-class SyncAdmin(_SyncClient[Admin]):
-    """`Admin` with blocking calls; see there for what each does and raises."""
+class SyncAdmin(SyncClusterAdmin, _SyncClient[Admin]):
+    """`Admin` with blocking calls; see there for what each does and raises.
+
+    With `of_controllers` the bootstrap addresses are those of controllers, and only they are talked to (KIP-919).
+    """
 
     def __init__(
-        self, bootstrap: Bootstrap, *, timeout_ms: int = 30_000, cluster_settings: ClusterSettings | None = None
+        self,
+        bootstrap: Bootstrap,
+        *,
+        timeout_ms: int = 30_000,
+        cluster_settings: ClusterSettings | None = None,
+        of_controllers: bool = False,
     ) -> None:
-        super().__init__(bootstrap, cluster_settings, lambda cluster: Admin(cluster, timeout_ms))
+        cluster_class = ControllerCluster if of_controllers else Cluster
+        super().__init__(bootstrap, cluster_settings, lambda cluster: Admin(cluster, timeout_ms), cluster_class)
 
     def __enter__(self) -> SyncAdmin:
         return self
@@ -172,10 +185,6 @@ class SyncAdmin(_SyncClient[Admin]):
         """Change configs of a resource."""
         self._thread.run(self._client.alter_configs(resource, list(changes), validate_only=validate_only))
 
-    def describe_cluster(self) -> ClusterDescription:
-        """Return id, controller and brokers."""
-        return self._thread.run(self._client.describe_cluster())
-
     def describe_log_dirs(self, node_id: int) -> list[LogDirDescription]:
         """Return the log dirs of a broker."""
         return self._thread.run(self._client.describe_log_dirs(node_id))
@@ -183,14 +192,6 @@ class SyncAdmin(_SyncClient[Admin]):
     def describe_producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
         """Return the producers that partitions remember."""
         return self._thread.run(self._client.describe_producers(list(partitions)))
-
-    def describe_features(self) -> dict[str, FeatureRange]:
-        """Return supported and finalized features."""
-        return self._thread.run(self._client.describe_features())
-
-    def update_features(self, levels: Mapping[str, int], *, upgrade_type: int = 1, validate_only: bool = False) -> None:
-        """Finalize feature levels."""
-        self._thread.run(self._client.update_features(levels, upgrade_type=upgrade_type, validate_only=validate_only))
 
     def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[GroupListing]:
         """Return the groups of all brokers."""

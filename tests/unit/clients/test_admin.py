@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from crabka.clients.admin_types import (
     ConfigChange,
     ConfigOperation,
     ConfigOwner,
-    FeatureRange,
     NewTopic,
     ReplicaInfo,
     ResourceType,
@@ -24,24 +22,11 @@ from crabka.clients.offsets import LATEST
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.scripted_broker import Answer, ReceivedRequest
+from tests.support.admin_simulation import with_admin
+from tests.support.client_simulation import ClientSimulation
+from tests.support.scripted_broker import ReceivedRequest
 
 TOPIC = ConfigOwner(ResourceType.TOPIC, "t")
-
-
-def with_admin(
-    test: Callable[[Admin, ClientSimulation], Awaitable[None]], *, node_ids: tuple[int, ...] = (1,), **answers: Answer
-) -> None:
-    """Run a test with an admin client; `answers` are answer functions by the name of the API."""
-
-    async def main(simulation: ClientSimulation) -> None:
-        for broker in simulation.brokers.brokers.values():
-            broker.answers |= {ApiKey[name]: answer for name, answer in answers.items()}
-        async with simulation.connect() as cluster:
-            await test(Admin(cluster, timeout_ms=2_000), simulation)
-
-    simulate(main, node_ids=node_ids)
 
 
 def created(request: ReceivedRequest, *codes: ErrorCode) -> Any:
@@ -238,20 +223,6 @@ def test_alter_configs_sends_operations() -> None:
     with_admin(test, INCREMENTAL_ALTER_CONFIGS=answer)
 
 
-def test_describe_cluster() -> None:
-    def answer(request: ReceivedRequest) -> Any:
-        broker = request.types.new("DescribeClusterBroker", broker_id=3, host="h", port=5, rack="r", is_fenced=False)
-        return request.types.message(
-            throttle_time=0, error_code=ErrorCode.none, cluster_id="c", controller_id=3, brokers=[broker]
-        )
-
-    async def test(admin: Admin, _: ClientSimulation) -> None:
-        cluster = await admin.describe_cluster()
-        assert (cluster.cluster_id, cluster.controller_id, cluster.brokers) == ("c", 3, ((3, "h", 5, "r"),))
-
-    with_admin(test, DESCRIBE_CLUSTER=answer)
-
-
 def test_describe_log_dirs() -> None:
     def answer(request: ReceivedRequest) -> Any:
         new = request.types.new
@@ -292,40 +263,3 @@ def test_describe_producers() -> None:
         assert await admin.describe_producers([partition]) == {partition: [ActiveProducer(4, 1, 7, 8, -1, -1)]}
 
     with_admin(test, DESCRIBE_PRODUCERS=answer)
-
-
-def test_features_are_described_and_updated() -> None:
-    def versions(request: ReceivedRequest) -> Any:
-        new = request.types.new
-        keys = [
-            new("ApiVersion", api_key=key, min_version=0, max_version=2)
-            for key in (ApiKey.UPDATE_FEATURES, ApiKey.METADATA)
-        ]
-        return request.types.message(
-            error_code=ErrorCode.none,
-            api_keys=keys,
-            throttle_time=0,
-            supported_features=[
-                new("SupportedFeatureKey", name="group.version", min_version=0, max_version=1),
-                new("SupportedFeatureKey", name="other", min_version=0, max_version=2),
-            ],
-            finalized_features=[
-                new("FinalizedFeatureKey", name="group.version", max_version_level=1, min_version_level=1)
-            ],
-        )
-
-    def update(request: ReceivedRequest) -> Any:
-        code = ErrorCode.none if request.body.validate_only else ErrorCode.feature_update_failed
-        return request.types.message(throttle_time=0, error_code=code, error_message="no", results=[])
-
-    async def test(admin: Admin, _: ClientSimulation) -> None:
-        assert await admin.describe_features() == {
-            "group.version": FeatureRange(0, 1, 1),
-            "other": FeatureRange(0, 2, -1),
-        }
-        await admin.update_features({"other": 2}, validate_only=True)
-        with pytest.raises(OperationError) as caught:
-            await admin.update_features({"other": 2})
-        assert caught.value.error_code is ErrorCode.feature_update_failed
-
-    with_admin(test, API_VERSIONS=versions, UPDATE_FEATURES=update)
