@@ -1,0 +1,52 @@
+"""What waits to be sent to other brokers: one request is in flight to each, what comes meanwhile shares the next.
+
+Kafka's senders between brokers work like this. What is sent and what an answer means is the owner's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Coroutine, Hashable
+
+E = TypeVar("E")
+
+
+class BrokerOutboxes(Generic[E]):
+    """Entries by broker and key. Owners answer entries themselves, also those that they replace."""
+
+    def __init__(
+        self,
+        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        # Sends a batch and answers every entry of it, whatever happens; must not raise.
+        send: Callable[[int, list[E]], Awaitable[None]],
+        *,
+        max_batch_count: int,
+    ) -> None:
+        self._spawn = spawn
+        self._send = send
+        self._max_batch_count = max_batch_count
+        # A broker is here as long as somebody sends to it.
+        self._waiting: dict[int, dict[Hashable, E]] = {}
+
+    def waiting(self, node_id: int, key: Hashable) -> E | None:
+        """Return the entry of a key that was not sent yet."""
+        return self._waiting.get(node_id, {}).get(key)
+
+    def put(self, node_id: int, key: Hashable, entry: E) -> None:
+        """Send an entry with the next request; it takes the place of one with the same key that still waits."""
+        waiting = self._waiting.get(node_id)
+        if waiting is None:
+            waiting = self._waiting[node_id] = {}
+            self._spawn(self._run(node_id, waiting))
+        waiting[key] = entry
+
+    async def _run(self, node_id: int, waiting: dict[Hashable, E]) -> None:
+        try:
+            while waiting:
+                keys = list(waiting)[: self._max_batch_count]
+                await self._send(node_id, [waiting.pop(key) for key in keys])
+        finally:
+            del self._waiting[node_id]

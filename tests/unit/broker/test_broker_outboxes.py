@@ -1,0 +1,83 @@
+"""What comes while a request is in flight shares the next one."""
+
+from __future__ import annotations
+
+import asyncio
+
+from crabka.broker.broker_outboxes import BrokerOutboxes
+from crabka.runtime.task_scope import TaskScope
+
+
+class Sender:
+    """Sends when a test lets it."""
+
+    def __init__(self, max_batch_count: int = 10) -> None:
+        self.sent: list[tuple[int, list[str]]] = []
+        self.turn = asyncio.Semaphore(0)
+        self.tasks = TaskScope()
+        self.outboxes: BrokerOutboxes[str] = BrokerOutboxes(
+            self.tasks.start, self.send, max_batch_count=max_batch_count
+        )
+
+    async def send(self, node_id: int, batch: list[str]) -> None:
+        self.sent.append((node_id, batch))
+        await self.turn.acquire()
+
+    async def step(self) -> None:
+        self.turn.release()
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+
+def test_one_request_is_in_flight_to_a_broker() -> None:
+    async def main() -> None:
+        sender = Sender()
+        put = sender.outboxes.put
+        put(2, "a", "a1")
+        put(3, "a", "a2")
+        await asyncio.sleep(0)
+        put(2, "b", "b1")
+        put(2, "c", "c1")
+        assert sender.sent == [(2, ["a1"]), (3, ["a2"])]
+        await sender.step()
+        assert sender.sent[2:] == [(2, ["b1", "c1"])]
+        await sender.step()
+        await sender.step()
+        assert len(sender.tasks) == 0
+        put(2, "d", "d1")
+        await asyncio.sleep(0)
+        assert sender.sent[3:] == [(2, ["d1"])]
+        await sender.tasks.close()
+
+    asyncio.run(main())
+
+
+def test_an_entry_takes_the_place_of_one_that_waits() -> None:
+    async def main() -> None:
+        sender = Sender()
+        sender.outboxes.put(2, "a", "first")
+        await asyncio.sleep(0)
+        assert sender.outboxes.waiting(2, "a") is None
+        sender.outboxes.put(2, "a", "second")
+        assert sender.outboxes.waiting(2, "a") == "second"
+        assert sender.outboxes.waiting(3, "a") is None
+        sender.outboxes.put(2, "a", "third")
+        await sender.step()
+        assert sender.sent == [(2, ["first"]), (2, ["third"])]
+        await sender.tasks.close()
+
+    asyncio.run(main())
+
+
+def test_a_request_takes_no_more_than_so_many() -> None:
+    async def main() -> None:
+        sender = Sender(max_batch_count=2)
+        for name in "abcde":
+            sender.outboxes.put(2, name, name)
+        await asyncio.sleep(0)
+        await sender.step()
+        await sender.step()
+        assert [batch for _, batch in sender.sent] == [["a", "b"], ["c", "d"], ["e"]]
+        await sender.tasks.close()
+
+    asyncio.run(main())
