@@ -7,6 +7,7 @@ INVALID_PRODUCER_EPOCH.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.broker.transactions.records import by_topic
@@ -40,23 +41,17 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     if request.version < FIRST_VERSION_FOR_BROKERS:
         results = await _add(context, request.version, _asked_by_client(request.body))
         return types.message(throttle_time=0, results_by_topic_v3_and_below=_topic_rows(types, results))
-    rows = []
-    for transaction in request.body.transactions:
-        asked = _Asked(
-            transaction.transactional_id,
-            transaction.producer_id,
-            transaction.producer_epoch,
-            transaction.verify_only,
-            _places(transaction.topics),
+    questions = [_asked_by_broker(each) for each in request.body.transactions]
+    # All at once: one that waits for replication holds up no other.
+    answers = await asyncio.gather(*(_add(context, request.version, asked) for asked in questions))
+    rows = [
+        types.new(
+            "AddPartitionsToTxnResult",
+            transactional_id=asked.transactional_id,
+            topic_results=_topic_rows(types, results),
         )
-        results = await _add(context, request.version, asked)
-        rows.append(
-            types.new(
-                "AddPartitionsToTxnResult",
-                transactional_id=asked.transactional_id,
-                topic_results=_topic_rows(types, results),
-            )
-        )
+        for asked, results in zip(questions, answers, strict=True)
+    ]
     return types.message(throttle_time=0, error_code=ErrorCode.none, results_by_transaction=rows)
 
 
@@ -67,6 +62,16 @@ def _asked_by_client(body: Any) -> _Asked:
         body.v3_and_below_producer_epoch,
         verify_only=False,
         partitions=_places(body.v3_and_below_topics),
+    )
+
+
+def _asked_by_broker(transaction: Any) -> _Asked:
+    return _Asked(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.verify_only,
+        _places(transaction.topics),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import SimNode, versions_of
+from tests.support.sim_node import SimNode, row, versions_of
 from tests.support.transactions import NodeProducer
 
 CLIENT_VERSIONS = [version for version in versions_of(ApiKey.ADD_PARTITIONS_TO_TXN) if version < 4]
@@ -52,3 +52,29 @@ def test_one_unknown_partition_stops_all(producer: NodeProducer) -> None:
 def test_clients_do_not_write_to_the_topics_of_coordinators(producer: NodeProducer) -> None:
     assert producer.add(topic="__transaction_state") == [ErrorCode.topic_authorization_failed]
     assert producer.add_by_broker(topic="__transaction_state") == [ErrorCode.none]
+
+
+@pytest.mark.parametrize("version", BROKER_VERSIONS)
+def test_one_request_of_a_broker_asks_for_many_transactions(
+    node: SimNode, producer: NodeProducer, version: int
+) -> None:
+    other = NodeProducer(node, "other")
+    assert other.init() is ErrorCode.none
+    rows = [
+        row(
+            "AddPartitionsToTxnTransaction",
+            transactional_id=each.transactional_id,
+            producer_id=each.producer_id,
+            producer_epoch=epoch,
+            verify_only=False,
+            topics=[row("AddPartitionsToTxnTopic", name="t", partitions=(0, 1))],
+        )
+        for each, epoch in ((producer, producer.epoch), (other, other.epoch + 1))
+    ]
+    answer = node.ask(ApiKey.ADD_PARTITIONS_TO_TXN, version, transactions=rows)
+    assert answer.error_code is ErrorCode.none
+    told = {
+        result.transactional_id: [each.partition_error_code for each in result.topic_results[0].results_by_partition]
+        for result in answer.results_by_transaction
+    }
+    assert told == {"id": [ErrorCode.none] * 2, "other": [ErrorCode.producer_fenced] * 2}
