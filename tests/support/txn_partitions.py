@@ -54,8 +54,7 @@ class FakeCoordinator:
 
 def fake_coordinator(node: SimNode) -> FakeCoordinator:
     """Let a fake answer the questions of partitions to the coordinator of a running node."""
-    fake = FakeCoordinator()
-    vars(node.context.transactions)["add_partitions"] = fake.add_partitions
+    fake = node.context.partition_adder = FakeCoordinator()
     return fake
 
 

@@ -9,16 +9,19 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
 
+    from crabka.broker.auto_create import AutoTopicCreation
     from crabka.broker.controller_channel import ControllerRequests
     from crabka.broker.fetch_sessions import FetchSessionCache
     from crabka.broker.groups.coordinator import GroupCoordinator
     from crabka.broker.identity import BrokerIdentity
+    from crabka.broker.inter_broker import BrokerConnections
     from crabka.broker.leader_append import LeaderAppender
     from crabka.broker.metrics import NodeMetrics
     from crabka.broker.partitions import PartitionRegistry
     from crabka.broker.producer_ids import ProducerIdAllocator
     from crabka.broker.transactions.coordinator import TransactionCoordinator
     from crabka.broker.txn_markers import LocalMarkerWriter
+    from crabka.broker.txn_verification import PartitionAdder
     from crabka.config.server import ServerConfig
     from crabka.errors import InvariantError
     from crabka.log.cleaner import LogCleaner
@@ -40,13 +43,18 @@ class BrokerContext:
     identity: BrokerIdentity
     quorum: RaftQuorum
     controller: ControllerRequests
+    brokers: BrokerConnections
     logs: LogManager
     partitions: PartitionRegistry
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIdAllocator
+    auto_creation: AutoTopicCreation
     groups: GroupCoordinator
     transactions: TransactionCoordinator
+    # The way to the coordinator of any transaction, also on other brokers.
+    partition_adder: PartitionAdder
     appender: LeaderAppender
+    # Markers for partitions of this node alone.
     markers: LocalMarkerWriter
     metrics: NodeMetrics
     cleaner: LogCleaner

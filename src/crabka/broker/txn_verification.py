@@ -158,7 +158,7 @@ class ProduceVerification:
             }
             if not asked:
                 return found
-            failures = await ask_coordinator(self._context.transactions, self.producer, asked, self._mode)
+            failures = await ask_coordinator(self._context.partition_adder, self.producer, asked, self._mode)
             is_ending = self._mode is VerificationMode.ADD and ErrorCode.concurrent_transactions in failures.values()
             if not is_ending or clock.monotonic_ms() >= deadline_ms:
                 refused = {asked[place]: produce_error(code, self._mode) for place, code in failures.items()}

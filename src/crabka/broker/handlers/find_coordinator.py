@@ -65,7 +65,9 @@ async def _find(context: BrokerContext, request: Request, key_type: int, key: st
     if topic not in context.image.topics.by_name:
         errors = await create_missing_topics(context, [topic])
         if errors:
-            _tell_once(context, coordinator, errors[topic])
+            if errors[topic] is not ErrorCode.unknown_topic_or_partition:
+                # It will not come by itself.
+                _tell_once(context, coordinator, errors[topic])
             return _Found(ErrorCode.coordinator_not_available)
     image = context.image
     partition = image.topics.by_name[topic].partitions.get(coordinator.partition_of(key))

@@ -139,7 +139,7 @@ async def _verify(
     guard = begin_verification(context, partition, producer, NO_SEQUENCE, mode)
     if guard is not None:
         place = TopicPartition(partition.topic, partition.index)
-        failures = await ask_coordinator(context.transactions, producer, [place], mode)
+        failures = await ask_coordinator(context.partition_adder, producer, [place], mode)
         if place in failures:
             raise OperationError(failures[place])
     return AppendTerms(guard)
