@@ -11,6 +11,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.api_table import TABLE
+from crabka.broker.auto_create import AutoTopicCreation
+from crabka.broker.cluster_markers import ClusterMarkerWriter
+from crabka.broker.cluster_partition_adder import ClusterPartitionAdder
 from crabka.broker.config_view import EffectiveConfigs
 from crabka.broker.context import BrokerContext
 from crabka.broker.controller_channel import ControllerChannel
@@ -20,6 +23,7 @@ from crabka.broker.fetch_sessions import FetchSessionCache
 from crabka.broker.forwarding import Forwarder
 from crabka.broker.groups.coordinator import GroupCoordinator
 from crabka.broker.identity import BrokerIdentity
+from crabka.broker.inter_broker import BrokerConnections
 from crabka.broker.leader_append import LeaderAppender
 from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
 from crabka.broker.metadata_publisher import MetadataPublisher
@@ -127,6 +131,7 @@ class BrokerService:
         )
         publisher.publish_all(quorum.image)
         quorum.subscribe(publisher.on_metadata)
+        quorum.subscribe(context.auto_creation.on_metadata)
         quorum.subscribe(self._on_metadata)
         context.groups.start(quorum.image)
         quorum.subscribe(context.groups.on_metadata)
@@ -160,6 +165,7 @@ class BrokerService:
         """Stop talking to other nodes. The logs are left to whoever opened them."""
         await self._lifecycle.close()
         await self._channel.close()
+        await self.context.brokers.close()
 
     async def _wait_for(self, condition: Callable[[MetadataImage], bool]) -> None:
         """Wait until the metadata that this node applied fulfils a condition."""
@@ -184,13 +190,29 @@ class BrokerService:
     def _build_context(self, cluster_id: str) -> BrokerContext:
         config, runtime, quorum, spawn = self._config, self._runtime, self._quorum, self._spawn
         partitions = PartitionRegistry()
-        producer_ids = ProducerIdAllocator(self._channel, self._identity)
+        brokers = BrokerConnections(runtime, lambda: quorum.image, self._identity, config.inter_broker_listener_name)
+        producer_ids = ProducerIdAllocator(self._channel, self._identity, spawn=spawn)
         groups = GroupCoordinator(
             runtime, self._logs, partitions, spawn=spawn, config=lambda: self.context.config
         )
         appender = LeaderAppender(runtime, self._logs, spawn)
         markers = LocalMarkerWriter(
             runtime.clock, partitions, groups, appender, config=lambda: self.context.config
+        )
+        across: dict[str, Any] = {
+            "image": lambda: quorum.image,
+            "spawn": spawn,
+            "timeout_ms": lambda: self.context.config.request_timeout_ms,
+        }
+        transactions = TransactionCoordinator(
+            runtime,
+            self._logs,
+            partitions,
+            producer_ids=producer_ids,
+            markers=ClusterMarkerWriter(markers, brokers, self._identity, **across),
+            spawn=spawn,
+            config=lambda: self.context.config,
+            image=lambda: quorum.image,
         )
         return BrokerContext(
             static_config=config,
@@ -200,25 +222,21 @@ class BrokerService:
             identity=self._identity,
             quorum=quorum,
             controller=self._channel,
+            brokers=brokers,
             logs=self._logs,
             partitions=partitions,
             fetch_sessions=FetchSessionCache(
                 max_sessions=config.max_incremental_fetch_session_cache_slots, rng=runtime.rng
             ),
             producer_ids=producer_ids,
+            auto_creation=AutoTopicCreation(
+                self._channel, image=lambda: quorum.image, config=lambda: self.context.config, spawn=spawn
+            ),
             groups=groups,
             appender=appender,
             markers=markers,
-            transactions=TransactionCoordinator(
-                runtime,
-                self._logs,
-                partitions,
-                producer_ids=producer_ids,
-                markers=markers,
-                spawn=spawn,
-                config=lambda: self.context.config,
-                image=lambda: quorum.image,
-            ),
+            transactions=transactions,
+            partition_adder=ClusterPartitionAdder(transactions, brokers, self._identity, **across),
             metrics=NodeMetrics(),
             cleaner=LogCleaner(runtime, self._logs, self._cleaner_settings),
             spawn=spawn,
