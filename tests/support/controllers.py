@@ -46,4 +46,3 @@ class ControllerInProcess:
         """Ask it as a channel would."""
         version = SPECS[api_key].max_version
         return await self.answer(api_key, version, build(request_types(api_key, version)))
-

@@ -57,6 +57,27 @@ SERVED_KEYS = (
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
 )
 
-TABLE = ApiTable(SERVED_KEYS, "crabka.broker.handlers", packed_by_hand=frozenset({ApiKey.PRODUCE, ApiKey.FETCH}))
+# Answered by the active controller, wherever that is.
+FORWARDED_KEYS = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.UPDATE_FEATURES,
+    }
+)
+
+TABLE = ApiTable(
+    SERVED_KEYS,
+    "crabka.broker.handlers",
+    packed_by_hand=frozenset({ApiKey.PRODUCE, ApiKey.FETCH}),
+    forwarded=FORWARDED_KEYS,
+)
 SERVED = TABLE.served
 SERVED_SPECS = TABLE.specs

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from crabka.controller.topic_names import is_legal_topic_name
-from crabka.controller.topics import TopicDefaults, WantedTopic
+from crabka.controller.topics import WantedTopic
 from crabka.errors import CrabkaError
 from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.error_codes import ErrorCode
@@ -32,16 +32,6 @@ log = logging.getLogger(__name__)
 # A client that waited for so long is told to ask again.
 MAX_WAIT_MS: Final = 1_000
 _CREATED: Final = (ErrorCode.none, ErrorCode.topic_already_exists)
-
-
-def topic_defaults(context: BrokerContext) -> TopicDefaults:
-    """Return what a topic gets where its creator leaves it open."""
-    return TopicDefaults(
-        partition_count=context.config.num_partitions,
-        replication_factor=context.config.default_replication_factor,
-        rng=context.runtime.rng,
-        new_topic_id=context.runtime.new_uuid,
-    )
 
 
 def wanted_topic(config: ServerConfig, name: str) -> WantedTopic:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from crabka.broker.identity import BrokerIdentity
     from crabka.broker.inter_broker import BrokerConnections
     from crabka.broker.leader_append import LeaderAppender
-    from crabka.broker.metrics import NodeMetrics
     from crabka.broker.partitions import PartitionRegistry
     from crabka.broker.producer_ids import ProducerIdAllocator
     from crabka.broker.transactions.coordinator import TransactionCoordinator
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
     from crabka.quorum.raft_quorum import RaftQuorum
+    from crabka.serving.metrics import NodeMetrics
 
 
 @dataclass(slots=True)

@@ -37,9 +37,7 @@ class Forwarder:
         self._channel = channel
         self._spawn = spawn
 
-    def __call__(
-        self, connection: ConnectionInfo, frame: memoryview
-    ) -> Frame | asyncio.Future[Frame | None] | None:
+    def __call__(self, connection: ConnectionInfo, frame: memoryview) -> Frame | asyncio.Future[Frame | None] | None:
         """Answer a frame. Raises WireError if the connection must be closed."""
         local = self._channel.local
         if local is not None and local.is_active:

@@ -1,7 +1,4 @@
-"""Counters of a node and their Prometheus form.
-
-Counting must not cost: hot paths add to plain integers, and the exposition is built when somebody asks for it.
-"""
+"""The state and the counters of a node in Prometheus form, built when somebody asks for it."""
 
 from __future__ import annotations
 
@@ -16,18 +13,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.partitions import PartitionRegistry
     from crabka.log.cleaner import CleanerStats
-
-_API_KEY_LIMIT = 128
-
-
-class NodeMetrics:
-    """What a node counts."""
-
-    __slots__ = ("requests",)
-
-    def __init__(self) -> None:
-        # By API key: indexing a list is cheaper than a dict on the way of every request.
-        self.requests = [0] * _API_KEY_LIMIT
+    from crabka.serving.metrics import NodeMetrics
 
 
 class NodeCollector:

@@ -14,7 +14,6 @@ from crabka.broker.api_table import TABLE
 from crabka.broker.auto_create import AutoTopicCreation
 from crabka.broker.cluster_markers import ClusterMarkerWriter
 from crabka.broker.cluster_partition_adder import ClusterPartitionAdder
-from crabka.broker.config_view import EffectiveConfigs
 from crabka.broker.context import BrokerContext
 from crabka.broker.controller_channel import ControllerChannel
 from crabka.broker.directory_reports import DirectoryReports
@@ -27,15 +26,16 @@ from crabka.broker.inter_broker import BrokerConnections
 from crabka.broker.leader_append import LeaderAppender
 from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
 from crabka.broker.metadata_publisher import MetadataPublisher
-from crabka.broker.metrics import NodeMetrics
 from crabka.broker.partitions import PartitionRegistry
 from crabka.broker.producer_ids import ProducerIdAllocator
 from crabka.broker.transactions.coordinator import TransactionCoordinator
 from crabka.broker.txn_markers import LocalMarkerWriter
+from crabka.control.config_view import EffectiveConfigs
 from crabka.errors import ConfigError, StorageError
 from crabka.log.cleaner import CleanerSettings, LogCleaner
 from crabka.metadata.configs import ConfigResourceType
 from crabka.serving.dispatch import Dispatcher
+from crabka.serving.metrics import NodeMetrics
 
 if TYPE_CHECKING:
     import uuid
@@ -192,13 +192,9 @@ class BrokerService:
         partitions = PartitionRegistry()
         brokers = BrokerConnections(runtime, lambda: quorum.image, self._identity, config.inter_broker_listener_name)
         producer_ids = ProducerIdAllocator(self._channel, self._identity, spawn=spawn)
-        groups = GroupCoordinator(
-            runtime, self._logs, partitions, spawn=spawn, config=lambda: self.context.config
-        )
+        groups = GroupCoordinator(runtime, self._logs, partitions, spawn=spawn, config=lambda: self.context.config)
         appender = LeaderAppender(runtime, self._logs, spawn)
-        markers = LocalMarkerWriter(
-            runtime.clock, partitions, groups, appender, config=lambda: self.context.config
-        )
+        markers = LocalMarkerWriter(runtime.clock, partitions, groups, appender, config=lambda: self.context.config)
         across: dict[str, Any] = {
             "image": lambda: quorum.image,
             "spawn": spawn,

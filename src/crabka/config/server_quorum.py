@@ -210,7 +210,7 @@ QUORUM_KEYS = (
     ConfigKey(
         "broker.heartbeat.interval.ms", INT, 2_000, "How often a broker reports to the controller.", effect="none"
     ),
-    ConfigKey("broker.session.timeout.ms", INT, 9_000, "How long a silent broker counts as alive.", effect="none"),
+    ConfigKey("broker.session.timeout.ms", INT, 9_000, "How long a silent broker counts as alive."),
     ConfigKey(
         "initial.broker.registration.timeout.ms",
         INT,

@@ -45,9 +45,7 @@ class HeldRequests:
                 _answer(dispatch, connection, frame, waiting)
 
 
-def _answer(
-    dispatch: Dispatch, connection: ConnectionInfo, frame: bytes, waiting: asyncio.Future[Response]
-) -> None:
+def _answer(dispatch: Dispatch, connection: ConnectionInfo, frame: bytes, waiting: asyncio.Future[Response]) -> None:
     try:
         answer = dispatch(connection, memoryview(frame))
     except Exception as error:  # noqa: BLE001 - the connection waits for it as for any other failure

@@ -125,6 +125,11 @@ class StandaloneQuorum:
         return self._storage.log.end_offset
 
     @property
+    def is_active(self) -> bool:
+        """Whether appends are taken: this node always leads."""
+        return self._failure is None and not self._closing
+
+    @property
     def failure(self) -> CrabkaError | None:
         """Why the quorum died, if it did."""
         return self._failure
@@ -133,6 +138,10 @@ class StandaloneQuorum:
         """Call `callback(delta, image)` after every change, in order, on the loop; return how to unsubscribe."""
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
+
+    def on_leadership(self, active: Callable[[int], None], _resigned: Callable[[], None]) -> None:
+        """Call `active(epoch)`: this node leads from the start and to the end."""
+        active(self.leader_epoch)
 
     def append(self, records: Sequence[Any]) -> asyncio.Future[int]:
         """Append one atomic batch; the future gives its last offset once it is durable and in `image`.

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from crabka.errors import InvariantError, require
+from crabka.errors import InvariantError, OperationError, require
 from crabka.protocol.apis import encode_response, read_request
 from crabka.protocol.headers import (
     UnsupportedApiError,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     Frame = Sequence[Payload]
     Answer = Frame | asyncio.Future[Frame | None] | None
     Forward = Callable[[ConnectionInfo, memoryview], Answer]
+    Refuse = Callable[[Request, OperationError], Any]
 
 
 class RequestCounts(Protocol):
@@ -67,11 +68,15 @@ class _EarlyRequest(NamedTuple):
 class Dispatcher:
     """Answers the frames of one role of a node."""
 
-    def __init__(self, context: ServingContext, table: ApiTable, *, forward: Forward | None = None) -> None:
+    def __init__(
+        self, context: ServingContext, table: ApiTable, *, forward: Forward | None = None, refuse: Refuse | None = None
+    ) -> None:
         self._context = context
         self._table = table
         self._specs = table.specs.get
         self._forward = forward
+        # Makes the response of an error that a handler raised for its whole request.
+        self._refuse = refuse
         self._handlers: dict[int, Handler] = {}
         self._requests = context.metrics.requests
         # Sockets are bound before the node is ready, because its registration tells their ports. Requests that come
@@ -117,11 +122,18 @@ class Dispatcher:
         except InvariantError as error:
             self._context.on_broken_invariant(error)
             raise
+        except OperationError as error:
+            answer = self._refusal(request, error)
         if handler.packs_frames:
             return answer  # type: ignore[no-any-return] # such handlers return whole frames
         if isinstance(answer, asyncio.Future):
             return _frame_later(request, answer)
         return _frame(api_key, version, header.correlation_id, answer)
+
+    def _refusal(self, request: Request, error: OperationError) -> Any:
+        if self._refuse is None:
+            raise error
+        return self._refuse(request, error)
 
     def _pass_to_controller(self, api_key: int, connection: ConnectionInfo, frame: memoryview) -> Answer:
         require(self._forward is not None, f"API {api_key} is forwarded, but nobody takes it")
@@ -141,7 +153,10 @@ class Dispatcher:
             waiting.set_result(answer)
 
     async def _finish(self, handler: Handler, request: Request) -> Frame:
-        answer = await handler.handle(self._context, request)
+        try:
+            answer = await handler.handle(self._context, request)
+        except OperationError as error:
+            answer = self._refusal(request, error)
         return _frame(request.api_key, request.version, request.correlation_id, answer)
 
 

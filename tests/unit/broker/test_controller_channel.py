@@ -31,9 +31,7 @@ class Fixture:
         self.local.is_active = False
         self.local.answers[ApiKey.ALLOCATE_PRODUCER_IDS] = lambda types, _: allocated(types, 1)
         quorum: Any = self.quorum
-        self.channel = ControllerChannel(
-            simulation.runtime, quorum, node_id=1, timeout_ms=TIMEOUT_MS, local=self.local
-        )
+        self.channel = ControllerChannel(simulation.runtime, quorum, node_id=1, timeout_ms=TIMEOUT_MS, local=self.local)
 
     async def controller(self, node_id: int, answer: Callable[[ReceivedRequest], Any] | None = None) -> ScriptedBroker:
         broker = ScriptedBroker()
@@ -192,8 +190,14 @@ def test_rows_that_refuse_count_as_a_refusal() -> None:
 
         def create(types: MessageTypes, _: Any) -> Any:
             topic = types.new(
-                "CreatableTopicResult", name="t", topic_id=None, error_code=next(codes), error_message=None,
-                num_partitions=1, replication_factor=1, configs=(),
+                "CreatableTopicResult",
+                name="t",
+                topic_id=None,
+                error_code=next(codes),
+                error_message=None,
+                num_partitions=1,
+                replication_factor=1,
+                configs=(),
             )
             return types.message(throttle_time=0, topics=[topic])
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from crabka.broker.metrics import NodeMetrics, render_metrics
+from crabka.broker.metrics import render_metrics
 from crabka.broker.partitions import PartitionRegistry
 from crabka.log.cleaner import CleanerStats
 from crabka.protocol.apis import ApiKey
+from crabka.serving.metrics import NodeMetrics
 from tests.support.sim_node import SimNode, batch
 
 

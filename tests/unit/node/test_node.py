@@ -173,7 +173,7 @@ def test_a_failure_that_nobody_waits_for_makes_no_noise(caplog: pytest.LogCaptur
 
 
 def test_what_is_kept_but_not_enforced_is_said_at_start(node: SimNode, caplog: pytest.LogCaptureFixture) -> None:
-    from tests.unit.broker.handlers.test_alter_client_quotas import alter
+    from tests.unit.control.handlers.test_alter_client_quotas import alter
 
     alter(node, {"user": "a"}, {"producer_byte_rate": 5.0})
     node.restart()

@@ -1,47 +1,32 @@
-"""AlterConfigs (33): gives a resource exactly these settings; what is not named goes back to its default."""
+"""AlterConfigs (33): gives a resource exactly these settings; the controller decides, loggers are refused here."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.config_changes import change_configs
-from crabka.controller.configs import ResourceChange
+from crabka.broker.config_forwarding import forward_changes, verdict_rows
 from crabka.controller.outcome import ItemVerdict
-from crabka.errors import OperationError
-from crabka.metadata.configs import ConfigResource, ConfigResourceType
-from crabka.protocol.apis import response_types
+from crabka.protocol.apis import ApiKey, response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
+    from crabka.protocol.apis import MessageTypes
     from crabka.serving.request import Request
+
+_NO_LOGGERS = ItemVerdict(
+    ErrorCode.invalid_request, "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER"
+)
 
 
 async def handle(context: BrokerContext, request: Request) -> Any:
     """Replace the settings of every resource; loggers can only be changed incrementally, as in Kafka."""
-    types = response_types(request.api_key, request.version)
-    resources = [ConfigResource(each.resource_type, each.resource_name) for each in request.body.resources]
-    changes = [
-        ResourceChange(resource, replacement={config.name: config.value for config in each.configs})
-        for resource, each in zip(resources, request.body.resources, strict=True)
-        if resource.resource_type != ConfigResourceType.BROKER_LOGGER
-    ]
-    verdicts = iter(await change_configs(context, changes, validate_only=request.body.validate_only))
-    refused = ItemVerdict.of(
-        OperationError(
-            ErrorCode.invalid_request, "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER"
-        )
+    verdicts = await forward_changes(
+        context, ApiKey.ALTER_CONFIGS, request.body, row=_row, loggers=lambda _resource: _NO_LOGGERS
     )
-    rows = []
-    for resource in resources:
-        verdict = refused if resource.resource_type == ConfigResourceType.BROKER_LOGGER else next(verdicts)
-        rows.append(
-            types.new(
-                "AlterConfigsResourceResponse",
-                error_code=verdict.error_code,
-                error_message=verdict.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.name,
-            )
-        )
-    return types.message(throttle_time=0, responses=rows)
+    types = response_types(request.api_key, request.version)
+    return types.message(throttle_time=0, responses=verdict_rows(types, verdicts))
+
+
+def _row(types: MessageTypes, config: Any) -> Any:
+    return types.new("AlterableConfig", name=config.name, value=config.value)

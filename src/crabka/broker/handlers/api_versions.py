@@ -5,57 +5,16 @@ A request of an unknown version never comes here: the dispatcher answers it (KIP
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.api_table import SERVED
-from crabka.controller.features import SUPPORTED_FEATURES
-from crabka.metadata.features import KRAFT_VERSION
-from crabka.protocol.apis import response_types
-from crabka.protocol.error_codes import ErrorCode
+from crabka.control.api_versions_answer import answer_api_versions
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
     from crabka.serving.request import Request
 
-_SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-_FIRST_VERSION_WITH_SOFTWARE_NAME = 3
-
 
 def handle(context: BrokerContext, request: Request) -> Any:
     """Answer with the table of served APIs."""
-    types = response_types(request.api_key, request.version)
-    if request.version >= _FIRST_VERSION_WITH_SOFTWARE_NAME and not _has_legal_software_name(request.body):
-        return types.message(error_code=ErrorCode.invalid_request, api_keys=(), throttle_time=0)
-    if request.version >= _FIRST_VERSION_WITH_SOFTWARE_NAME:
-        request.connection.client_software_name = request.body.client_software_name
-        request.connection.client_software_version = request.body.client_software_version
-    # kraft.version is no record of the metadata: the quorum itself keeps it.
-    levels = {**context.image.features.levels, KRAFT_VERSION: context.quorum.kraft_version}
-    return types.message(
-        error_code=ErrorCode.none,
-        throttle_time=0,
-        api_keys=[
-            types.new("ApiVersion", api_key=key, min_version=api.advertised_min_version, max_version=api.max_version)
-            for key, api in sorted(SERVED.items())
-        ],
-        supported_features=[
-            types.new("SupportedFeatureKey", name=name, min_version=low, max_version=high)
-            for name, (low, high) in sorted(SUPPORTED_FEATURES.items())
-            # Below v4 clients take a minimum of 0 for an error (KIP-584).
-            if request.version > _FIRST_VERSION_WITH_SOFTWARE_NAME or low > 0
-        ],
-        finalized_features_epoch=context.image.offset,
-        finalized_features=[
-            types.new("FinalizedFeatureKey", name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(levels.items())
-            if level > 0
-        ],
-        zk_migration_ready=False,
-    )
-
-
-def _has_legal_software_name(body: Any) -> bool:
-    return all(
-        _SOFTWARE_NAME.fullmatch(text) is not None for text in (body.client_software_name, body.client_software_version)
-    )
+    return answer_api_versions(request, SERVED, context.image, kraft_version=context.quorum.kraft_version)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.security_disabled import NO_AUTHORIZER, SECURITY_DISABLED
+from crabka.control.security_disabled import NO_AUTHORIZER, SECURITY_DISABLED
 from crabka.protocol.apis import response_types
 
 if TYPE_CHECKING:

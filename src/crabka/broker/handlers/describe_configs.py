@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.config_view import describe_resource
+from crabka.control.config_view import describe_resource
 from crabka.controller.outcome import ItemVerdict
 from crabka.errors import OperationError
 from crabka.protocol.apis import response_types

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.broker.security_disabled import NO_AUTHORIZER
+from crabka.control.security_disabled import NO_AUTHORIZER
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.sim_node import SimNode, versions_of

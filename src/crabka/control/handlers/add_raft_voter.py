@@ -1,0 +1,18 @@
+"""AddRaftVoter (80): a controller becomes a voter (KIP-853)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from crabka.control.quorum_requests import ask_quorum
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from crabka.control.context import ControlContext
+    from crabka.serving.request import Request
+
+
+def handle(context: ControlContext, request: Request) -> Awaitable[Any]:
+    """Add the voter once it has caught up; only the leader can."""
+    return ask_quorum(context, request)

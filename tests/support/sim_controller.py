@@ -1,0 +1,180 @@
+"""Controllers on simulated machines: real quorum, real service, real listener; virtual time, network and disk."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+from uuid import UUID
+
+from crabka.config.server import ServerConfig
+from crabka.control.context import ControlContext
+from crabka.control.service import ControllerService
+from crabka.kraft.messages import Request as QuorumRequest
+from crabka.kraft.settings import KraftSettings
+from crabka.metadata.cluster import Endpoint
+from crabka.net import ConnectionLimits, Server
+from crabka.protocol.apis import ApiKey, request_types
+from crabka.quorum.raft_messages import encode_request
+from crabka.quorum.raft_options import QuorumOptions
+from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.runtime.task_scope import TaskScope
+from crabka.testing import MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop
+from crabka.testing.simulated_runtime import simulated_runtime
+from tests.support.quorum_node import DIRECTORY, QUIET
+from tests.support.raft_cluster import PORT, format_replica, host_of, voter
+from tests.support.sim_node import WireClient, build
+
+T = TypeVar("T")
+LISTENER = "CONTROLLER"
+CLUSTER_ID = "cluster"
+BROKER_HOST = "broker"
+
+
+def controller_config(node_id: int, voters: int, settings: dict[str, str]) -> ServerConfig:
+    """Return the config of a node that is a controller only."""
+    bootstrap = ",".join(f"{host_of(each)}:{PORT}" for each in range(1, voters + 1))
+    properties = {
+        "process.roles": "controller",
+        "node.id": str(node_id),
+        "listeners": f"{LISTENER}://{host_of(node_id)}:{PORT}",
+        "controller.listener.names": LISTENER,
+        "controller.quorum.bootstrap.servers": bootstrap,
+        "log.dirs": DIRECTORY,
+    }
+    return ServerConfig.from_properties({**properties, **settings})[0]
+
+
+class SimController:
+    """One machine with a controller."""
+
+    def __init__(self, cluster: SimControllers, node_id: int, settings: dict[str, str]) -> None:
+        self.node_id = node_id
+        self.config = controller_config(node_id, cluster.count, settings)
+        self.fs = MemoryFileSystem()
+        self._cluster = cluster
+        self._tasks = TaskScope()
+        self.quorum: RaftQuorum
+        self.service: ControllerService
+        self.server: Server
+
+    @property
+    def context(self) -> ControlContext:
+        """What the handlers share."""
+        return self.service.context
+
+    async def start(self) -> None:
+        """Start on what the disk holds."""
+        cluster = self._cluster
+        nodes = tuple(voter(each) for each in range(1, cluster.count + 1))
+        runtime = simulated_runtime(cluster.loop, cluster.rng, cluster.network.host(host_of(self.node_id)), self.fs)
+        options = QuorumOptions(
+            log=QUIET,
+            kraft=KraftSettings(),
+            endpoints=voter(self.node_id).endpoints,
+            bootstrap=tuple(each.endpoints[0] for each in nodes),
+        )
+        self.quorum = await RaftQuorum.open(runtime, DIRECTORY, self.node_id, options)
+        self.service = ControllerService(
+            self.config,
+            runtime,
+            self.quorum,
+            cluster_id=CLUSTER_ID,
+            spawn=self._tasks.start,
+            on_broken_invariant=cluster.fail,
+        )
+        limits = ConnectionLimits(max_idle_ms=-1)
+        self.server = Server(runtime.network, self.service.dispatcher, limits, LISTENER)
+        await self.server.listen(host_of(self.node_id), PORT)
+        self.service.dispatcher.open_gate()
+
+    async def stop(self) -> None:
+        """Stop cleanly."""
+        await self.quorum.close()
+        await self.server.close(grace_ms=10)
+        await self._tasks.close()
+
+    async def ask(self, api_key: ApiKey, version: int, body: Any = None, **fields: Any) -> Any:
+        """Ask over a socket; fields that the version lacks are dropped."""
+        client = await self.connect()
+        client.post(api_key, version, body if body is not None else build(api_key, version, **fields))
+        try:
+            return (await client.response(api_key, version))[1]
+        finally:
+            client.transport.close()
+
+    async def ask_quorum(self, api_key: ApiKey, version: int, message: QuorumRequest) -> Any:
+        """Send a message of the quorum over a socket; return the body of the response."""
+        return await self.ask(api_key, version, encode_request(request_types(api_key, version), message))
+
+    async def connect(self) -> WireClient:
+        """Open a connection from the machine of a broker."""
+        host = self._cluster.network.host(BROKER_HOST)
+        _, client = await host.connect(WireClient, host_of(self.node_id), PORT)
+        assert isinstance(client, WireClient)
+        return client
+
+
+class SimControllers:
+    """Some controllers in one simulation."""
+
+    def __init__(self, loop: VirtualTimeLoop, count: int = 1, **settings: str) -> None:
+        self.loop = loop
+        self.count = count
+        self.rng = random.Random(1)
+        self.network = SimulatedNetwork(loop, random.Random(2))
+        self.network.host(BROKER_HOST)
+        properties = {name.replace("_", "."): value for name, value in settings.items()}
+        self.nodes = [SimController(self, node_id, properties) for node_id in range(1, count + 1)]
+        for node in self.nodes:
+            self.network.host(host_of(node.node_id))
+            format_replica(node.fs, node.node_id, tuple(voter(each) for each in range(1, count + 1)))
+
+    def fail(self, error: Exception) -> None:
+        """A node broke its own rules."""
+        raise error
+
+    async def active(self) -> SimController:
+        """Wait for the active controller."""
+        await self.wait(lambda: any(node.service.is_active for node in self.nodes))
+        return next(node for node in self.nodes if node.service.is_active)
+
+    async def passive(self) -> SimController:
+        """Return a controller that is not active, once another one is."""
+        active = await self.active()
+        return next(node for node in self.nodes if node is not active)
+
+    async def wait(self, condition: Callable[[], bool], timeout_s: float = 60) -> None:
+        """Wait until something holds. Raises TimeoutError."""
+        async with asyncio.timeout(timeout_s):
+            while not condition():
+                await asyncio.sleep(0.005)
+
+
+def run_controllers(main: Callable[[SimControllers], Awaitable[T]], count: int = 1, **settings: str) -> T:
+    """Run a test with controllers that are started before and stopped after it; settings have '_' for '.'."""
+    loop = VirtualTimeLoop()
+
+    async def wrapped() -> T:
+        cluster = SimControllers(loop, count, **settings)
+        for node in cluster.nodes:
+            await node.start()
+        try:
+            await cluster.active()
+            return await main(cluster)
+        finally:
+            for node in cluster.nodes:
+                await node.stop()
+
+    return loop.run(wrapped())
+
+
+def broker_endpoint(port: int = 9092) -> Endpoint:
+    """Return where a broker says it is."""
+    return Endpoint("PLAINTEXT", BROKER_HOST, port, 0)
+
+
+def directory(number: int) -> UUID:
+    """Return the id of a log dir that is none of the reserved ones."""
+    return UUID(int=number + 1000)
