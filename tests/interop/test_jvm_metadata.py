@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from crabka.config.properties import parse_properties
 from crabka.config.server import ServerConfig
 from crabka.quorum.formatting import format_storage
+from crabka.quorum.raft_options import QuorumOptions
+from crabka.quorum.raft_quorum import RaftQuorum
 from crabka.quorum.settings import MetadataLogSettings
-from crabka.quorum.standalone import StandaloneQuorum
 from crabka.runtime import real_runtime
 from tests.support.jvm import JvmKafka, require_jvm, run_tool
 from tests.support.node_process import wait_until
@@ -43,7 +44,8 @@ async def _append_topics(directory: str) -> None:
     runtime = real_runtime()
     try:
         settings = MetadataLogSettings(segment_bytes=2_000, max_record_bytes_between_snapshots=3_000)
-        quorum = await StandaloneQuorum.open(runtime, directory, 1, settings=settings)
+        quorum = await RaftQuorum.open(runtime, directory, 1, QuorumOptions(log=settings))
+        await quorum.wait_active()
         for number in range(40):
             await quorum.append(
                 [*new_topic(f"ours-{number}", number), topic_config(f"ours-{number}", "retention.ms", "-1")]
@@ -57,7 +59,8 @@ async def _append_topics(directory: str) -> None:
 async def _load(directory: str) -> MetadataImage:
     runtime = real_runtime()
     try:
-        quorum = await StandaloneQuorum.open(runtime, directory, 1)
+        quorum = await RaftQuorum.open(runtime, directory, 1)
+        await quorum.wait_active()
         await quorum.close()
         return quorum.image
     finally:

@@ -10,8 +10,9 @@ from uuid import UUID
 from crabka.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
 from crabka.ports import FileSystem, Network, Runtime
 from crabka.quorum.formatting import FormatPlan, write_format
+from crabka.quorum.raft_options import QuorumOptions
+from crabka.quorum.raft_quorum import RaftQuorum
 from crabka.quorum.settings import MetadataLogSettings
-from crabka.quorum.standalone import StandaloneQuorum
 from crabka.quorum.voters import VoterEndpoint, VoterNode
 from crabka.testing.inline_threads import InlineThreads
 from crabka.testing.memory_file_system import MemoryFileSystem
@@ -56,9 +57,11 @@ def run_node(fs: FileSystem, main: Callable[[Runtime], Awaitable[T]], *, seed: i
     return loop.run(wrapped())
 
 
-async def open_quorum(runtime: Runtime, settings: MetadataLogSettings = QUIET) -> StandaloneQuorum:
-    """Open the quorum of node 1."""
-    return await StandaloneQuorum.open(runtime, DIRECTORY, 1, settings=settings)
+async def open_quorum(runtime: Runtime, settings: MetadataLogSettings = QUIET) -> RaftQuorum:
+    """Open the quorum of node 1, which votes alone, and wait until it takes appends."""
+    quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, QuorumOptions(log=settings))
+    await quorum.wait_active()
+    return quorum
 
 
 def new_topic(name: str, number: int) -> list[Any]:

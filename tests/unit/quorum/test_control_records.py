@@ -11,6 +11,7 @@ from crabka.records.builder import build_batch
 from crabka.records.control import LeaderChangeMessageV0, parse_control_record
 from crabka.records.header import parse_header
 from crabka.records.record import Record, decode_records
+from tests.support.metadata_logs import SINGLE, segments
 
 VOTERS = VoterSet((VoterNode(1, UUID(int=5), (VoterEndpoint("CONTROLLER", "a", 1),)),))
 RECORDS = (LeaderChange(1, (1, 2, 3), (1, 3)), KRaftVersionChange(1), VotersChange(VOTERS))
@@ -39,3 +40,10 @@ def test_a_leader_change_names_voters_and_who_granted() -> None:
 def test_a_batch_of_metadata_holds_none() -> None:
     batch = build_batch([Record(0, 0, None, encode_record(NoOpRecord()))], base_offset=0, leader_epoch=1)
     assert list(control_records(_stored(batch))) == []
+
+
+def test_the_first_batch_of_a_cluster_is_the_one_that_kafka_writes() -> None:
+    golden = segments(SINGLE)[0].read_bytes()[:174]
+    first = _stored(golden)
+    records = (LeaderChange(1, (1,), (1,)), *(record for _, record in control_records(first)))
+    assert control_batch(records, epoch=1, base_offset=0, now_ms=first.header.max_timestamp) == golden

@@ -23,10 +23,13 @@ from tests.support.quorum_node import (
     VOTER,
     formatted_disk,
     new_topic,
-    open_quorum,
     run_node,
     topic_config,
 )
+
+
+async def open_quorum(runtime: Runtime, settings: MetadataLogSettings = QUIET) -> StandaloneQuorum:
+    return await StandaloneQuorum.open(runtime, DIRECTORY, 1, settings=settings)
 
 
 def _image_after_restart(fs: MemoryFileSystem) -> MetadataImage:
