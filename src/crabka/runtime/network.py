@@ -68,16 +68,19 @@ class AsyncioNetwork:
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        """Connect to the first address of `host` that answers. Raises OSError, the one of the last address."""
+        """Connect to the first address of `host` that answers.
+
+        Raises OSError; ConnectionRefusedError only if every address that this machine can use refused.
+        """
         loop = asyncio.get_running_loop()
-        *others, last = await _resolve(host, port)
+        failures: list[OSError] = []
         # One address at a time: asyncio would hide ConnectionRefusedError in an OSError of several addresses.
-        for _, address in others:
+        for _, address in await _resolve(host, port):
             try:
                 return await loop.create_connection(factory, address, port)
-            except OSError:
-                continue
-        return await loop.create_connection(factory, last[1], port)
+            except OSError as error:
+                failures.append(error)
+        raise _telling_failure(failures)
 
     def direct_writer(self, transport: asyncio.BaseTransport) -> SocketWriter | None:
         """Return a writer to the socket of a transport, None if that encrypts."""
@@ -92,6 +95,12 @@ async def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in infos))
     return [(socket.AF_INET6 if version == 6 else socket.AF_INET, host)]
+
+
+def _telling_failure(failures: list[OSError]) -> OSError:
+    """Return the error that says most: whoever is refused everywhere may conclude that nobody listens."""
+    usable = [error for error in failures if error.errno not in _UNUSABLE_ADDRESS] or failures
+    return next((error for error in usable if not isinstance(error, ConnectionRefusedError)), usable[-1])
 
 
 def _wildcard_socket(port: int) -> socket.socket:

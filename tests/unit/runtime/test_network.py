@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from crabka.runtime import AsyncioNetwork, new_event_loop
+from crabka.runtime import AsyncioNetwork, network, new_event_loop
 from crabka.runtime.network import own_host_name
 
 if TYPE_CHECKING:
@@ -173,3 +174,39 @@ def test_connections_outlive_their_listener(run: Callable[[Coroutine[Any, Any, N
 
 def test_the_machine_has_a_name() -> None:
     assert own_host_name()
+
+
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+TIMED_OUT = TimeoutError(errno.ETIMEDOUT, "timed out")
+UNREACHABLE = OSError(errno.ENETUNREACH, "unreachable")
+UNUSABLE = OSError(errno.EADDRNOTAVAIL, "no such address here")
+
+
+@pytest.mark.parametrize(
+    ("failures", "told"),
+    [
+        ([REFUSED, REFUSED], REFUSED),
+        ([REFUSED, TIMED_OUT], TIMED_OUT),
+        ([TIMED_OUT, REFUSED], TIMED_OUT),
+        ([REFUSED, UNREACHABLE, REFUSED], UNREACHABLE),
+        ([UNUSABLE, REFUSED], REFUSED),
+        ([UNUSABLE, UNUSABLE], UNUSABLE),
+    ],
+)
+def test_a_host_refuses_only_if_all_its_usable_addresses_do(
+    failures: list[OSError], told: OSError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def resolve(_host: str, _port: int) -> list[tuple[socket.AddressFamily, str]]:
+        return [(socket.AF_INET, str(number)) for number in range(len(failures))]
+
+    async def main() -> None:
+        async def fail(_factory: object, address: str, _port: int) -> None:
+            raise failures[int(address)]
+
+        monkeypatch.setattr(network, "_resolve", resolve)
+        monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", fail)
+        with pytest.raises(OSError, match=str(told.strerror)) as caught:
+            await connected("somewhere", 1)
+        assert caught.value is told
+
+    asyncio.run(main())
