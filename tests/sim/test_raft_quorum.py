@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from typing import ClassVar
+from uuid import UUID
 
 import pytest
 
@@ -180,6 +181,89 @@ def test_voters_are_added_and_removed(rng: random.Random) -> None:
         cluster.check()
 
     run_cluster(rng, main, observers=1)
+
+
+def test_controllers_join_by_themselves(rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        await cluster.create_topics(5)
+        await cluster.wait(lambda: cluster.everybody_knows(voter(1), voter(2), voter(3)))
+        # Whoever joined counts: the quorum lives on without the first of them.
+        await cluster.replicas[1].crash()
+        await cluster.create_topics(5)
+        await cluster.replicas[1].start()
+        await cluster.settle()
+        cluster.check()
+
+    run_cluster(rng, main, voters=1, observers=2, auto_join=True)
+
+
+def test_a_controller_with_a_new_disk_takes_its_old_place(rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        await cluster.create_topics(5)
+        leader = await cluster.wait_active()
+        victim = next(replica for replica in cluster.running if replica is not leader)
+        await victim.crash()
+        victim.replace_disk(UUID(int=77))
+        await victim.start()
+        reborn = voter(victim.node_id, directory_id=UUID(int=77))
+        expected = [reborn if node_id == victim.node_id else voter(node_id) for node_id in (1, 2, 3)]
+        await cluster.wait(lambda: cluster.everybody_knows(*expected))
+        await leader.stop()
+        await cluster.create_topics(5)
+        await cluster.settle()
+        cluster.check()
+
+    run_cluster(rng, main, auto_join=True)
+
+
+def test_voters_that_come_back_on_other_ports_tell_so(rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        await cluster.create_topics(5)
+        moved = {node_id: voter(node_id) for node_id in cluster.replicas}
+        for node_id, replica in cluster.replicas.items():
+            await replica.stop()
+            await cluster.create_topics(3)
+            replica.move(PORT + node_id)
+            moved[node_id] = voter(node_id, port=PORT + node_id)
+            await replica.start()
+            await cluster.wait(lambda: cluster.everybody_knows(*moved.values()))
+        await cluster.stop()
+        for replica in cluster.replicas.values():
+            replica.options = replica.options._replace(bootstrap=())
+        await cluster.start()
+        await cluster.create_topics(5)
+        await cluster.settle()
+        cluster.check()
+
+    run_cluster(rng, main)
+
+
+def test_a_broker_has_caught_up_when_it_has_what_was_committed_before_it_came(rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        broker = cluster.replicas[4]
+        await cluster.create_topics(5)
+        await broker.stop()
+        await cluster.create_topics(50)
+        quorum = await broker.start()
+        assert len(quorum.image.topics.by_name) < 55
+        await quorum.wait_caught_up()
+        assert len(quorum.image.topics.by_name) == 55
+        leader = await cluster.wait_active()
+        assert leader.quorum is not None
+        assert quorum.leader == leader.quorum.leader
+        assert quorum.leader.endpoints == voter(leader.node_id).endpoints
+
+    run_cluster(rng, main, observers=1)
+
+
+def test_a_cluster_that_stops_as_a_whole_takes_no_time(rng: random.Random) -> None:
+    async def main(cluster: RaftCluster) -> None:
+        await cluster.create_topics(5)
+        started_at = cluster.loop.time()
+        await asyncio.gather(*(replica.stop() for replica in cluster.replicas.values()))
+        assert cluster.loop.time() - started_at < 0.5
+
+    run_cluster(rng, main)
 
 
 class PortDialer:

@@ -39,12 +39,14 @@ def host_of(node_id: int) -> str:
     return f"c{node_id}"
 
 
-def voter(node_id: int) -> VoterNode:
-    """One of the voters that the directories are formatted with."""
-    return VoterNode(node_id, UUID(int=node_id), (VoterEndpoint("CONTROLLER", host_of(node_id), PORT),))
+def voter(node_id: int, *, port: int = PORT, directory_id: UUID | None = None) -> VoterNode:
+    """One of the voters; the directories are formatted with what it is by default."""
+    return VoterNode(node_id, directory_id or UUID(int=node_id), (VoterEndpoint("CONTROLLER", host_of(node_id), port),))
 
 
-def format_replica(fs: MemoryFileSystem, node_id: int, voters: tuple[VoterNode, ...]) -> None:
+def format_replica(
+    fs: MemoryFileSystem, node_id: int, voters: tuple[VoterNode, ...], directory_id: UUID | None = None
+) -> None:
     """Format the directory of a replica."""
     fs.makedirs(DIRECTORY)
     fs.fsync_dir("/")
@@ -53,7 +55,7 @@ def format_replica(fs: MemoryFileSystem, node_id: int, voters: tuple[VoterNode, 
         node_id=node_id,
         log_dirs=[DIRECTORY],
         metadata_dir=DIRECTORY,
-        directory_ids={DIRECTORY: UUID(int=node_id)},
+        directory_ids={DIRECTORY: directory_id or UUID(int=node_id)},
         voters=voters,
     )
     write_format(fs, plan, now_ms=EPOCH_MS)
@@ -73,6 +75,7 @@ class RaftReplica:
         self.requests: Counter[ApiKey] = Counter()
         self.options = options
         self._cluster = cluster
+        self._port = PORT
         self._server: Server | None = None
         self._threads: InlineThreads | None = None
 
@@ -87,8 +90,18 @@ class RaftReplica:
         quorum.subscribe(lambda _delta, image: self.published.append(image))
         quorum.on_leadership(self.active_epochs.append, lambda: None)
         self._server = Server(runtime.network, self._dispatch, ConnectionLimits(max_idle_ms=-1), "CONTROLLER")
-        await self._server.listen(host_of(self.node_id), PORT)
+        await self._server.listen(host_of(self.node_id), self._port)
         return quorum
+
+    def move(self, port: int) -> None:
+        """Listen elsewhere from the next start on."""
+        self._port = port
+        self.options = self.options._replace(endpoints=voter(self.node_id, port=port).endpoints)
+
+    def replace_disk(self, directory_id: UUID) -> None:
+        """Put in an empty disk, formatted for a node that joins a quorum."""
+        self.fs = MemoryFileSystem()
+        format_replica(self.fs, self.node_id, (), directory_id)
 
     async def stop(self) -> None:
         """Stop cleanly."""
@@ -134,6 +147,7 @@ class RaftCluster:
         observers: int = 0,
         settings: MetadataLogSettings = SETTINGS,
         kraft: KraftSettings | None = None,
+        auto_join: bool = False,
     ) -> None:
         self.loop = loop
         self.rng = rng
@@ -145,7 +159,11 @@ class RaftCluster:
             self.network.host(host_of(node_id))
             endpoints = voter(node_id).endpoints
             options = QuorumOptions(
-                log=settings, kraft=kraft or KraftSettings(), endpoints=endpoints, bootstrap=bootstrap
+                log=settings,
+                kraft=kraft or KraftSettings(),
+                endpoints=endpoints,
+                bootstrap=bootstrap,
+                auto_join=auto_join,
             )
             replica = self.replicas[node_id] = RaftReplica(self, node_id, options)
             format_replica(replica.fs, node_id, nodes if node_id <= voters else ())
@@ -220,6 +238,10 @@ class RaftCluster:
             return all(image == active.quorum.image for image in images)
 
         await self.wait(level)
+
+    def everybody_knows(self, *voters: VoterNode) -> bool:
+        """Whether exactly these are the voters, for all who run."""
+        return all(replica.quorum.voters == voters for replica in self.running if replica.quorum)
 
     def check(self) -> None:
         """No acknowledged append is lost, and every replica published the same images in the same order."""

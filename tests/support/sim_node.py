@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from crabka.broker.api_table import SERVED
 from crabka.broker.context import BrokerContext
-from crabka.node.node import Node
 from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
+from crabka.control.metadata_writer import MetadataWriter
+from crabka.node.node import Node
 from crabka.ports import FileSystem, Runtime
 from crabka.protocol.apis import ApiKey, encode_request, read_response, request_types
 from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header
@@ -203,6 +204,13 @@ class SimNode:
         """What the handlers of the running node see."""
         assert self.node is not None
         return self.node.context
+
+    @property
+    def metadata_writer(self) -> MetadataWriter:
+        """What changes the metadata of the running node."""
+        assert self.node is not None
+        assert self.node.controller is not None
+        return self.node.controller.context.metadata_writer
 
     def _new_runtime(self) -> Runtime:
         seed = getattr(self, "_seed", 0)

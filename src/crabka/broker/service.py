@@ -1,8 +1,8 @@
 """The broker role of a node: its logs and partitions, what it answers, and its life with the controller.
 
 Start: metadata caught up → local logs opened (recovered) → listeners bound by the node → registration (fenced) →
-partitions opened → unfenced → requests served. Stop: leaderships handed over → no more connections → requests answered →
-followers stopped; the node closes the logs.
+partitions opened → unfenced → requests served. Stop: leaderships handed over → no more connections → requests
+answered → fetchers stopped; the node closes the logs.
 """
 
 from __future__ import annotations
@@ -11,31 +11,18 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.api_table import TABLE
-from crabka.broker.auto_create import AutoTopicCreation
-from crabka.broker.cluster_markers import ClusterMarkerWriter
-from crabka.broker.cluster_partition_adder import ClusterPartitionAdder
-from crabka.broker.context import BrokerContext
+from crabka.broker.assembly import BrokerParts, build_context
 from crabka.broker.controller_channel import ControllerChannel
 from crabka.broker.directory_reports import DirectoryReports
 from crabka.broker.duties import duties_of, repeat
-from crabka.broker.fetch_sessions import FetchSessionCache
 from crabka.broker.forwarding import Forwarder
-from crabka.broker.groups.coordinator import GroupCoordinator
 from crabka.broker.identity import BrokerIdentity
-from crabka.broker.inter_broker import BrokerConnections
-from crabka.broker.leader_append import LeaderAppender
 from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
 from crabka.broker.metadata_publisher import MetadataPublisher
-from crabka.broker.partitions import PartitionRegistry
-from crabka.broker.producer_ids import ProducerIdAllocator
-from crabka.broker.transactions.coordinator import TransactionCoordinator
-from crabka.broker.txn_markers import LocalMarkerWriter
 from crabka.control.config_view import EffectiveConfigs
 from crabka.errors import ConfigError, StorageError
-from crabka.log.cleaner import CleanerSettings, LogCleaner
 from crabka.metadata.configs import ConfigResourceType
 from crabka.serving.dispatch import Dispatcher
-from crabka.serving.metrics import NodeMetrics
 
 if TYPE_CHECKING:
     import uuid
@@ -90,7 +77,19 @@ class BrokerService:
             config, runtime, self._channel, self._identity, metadata_offset=lambda: quorum.image.offset
         )
         self._directories = DirectoryReports(self._channel, self._identity, logs)
-        self.context = self._build_context(cluster_id)
+        self.context = build_context(
+            BrokerParts(
+                config=config,
+                runtime=runtime,
+                cluster_id=cluster_id,
+                identity=self._identity,
+                quorum=quorum,
+                controller=self._channel,
+                logs=logs,
+                spawn=spawn,
+                fail=fail,
+            )
+        )
         self.dispatcher = Dispatcher(self.context, TABLE, forward=Forwarder(self._channel, spawn))
         self._serving = False
         # Whether the logs are open, so that a stop may close them cleanly.
@@ -186,67 +185,6 @@ class BrokerService:
     def _is_registered(self, image: MetadataImage) -> bool:
         broker = image.cluster.brokers.get(self._config.node_id)
         return broker is not None and broker.epoch >= self.epoch
-
-    def _build_context(self, cluster_id: str) -> BrokerContext:
-        config, runtime, quorum, spawn = self._config, self._runtime, self._quorum, self._spawn
-        partitions = PartitionRegistry()
-        brokers = BrokerConnections(runtime, lambda: quorum.image, self._identity, config.inter_broker_listener_name)
-        producer_ids = ProducerIdAllocator(self._channel, self._identity, spawn=spawn)
-        groups = GroupCoordinator(runtime, self._logs, partitions, spawn=spawn, config=lambda: self.context.config)
-        appender = LeaderAppender(runtime, self._logs, spawn)
-        markers = LocalMarkerWriter(runtime.clock, partitions, groups, appender, config=lambda: self.context.config)
-        across: dict[str, Any] = {
-            "image": lambda: quorum.image,
-            "spawn": spawn,
-            "timeout_ms": lambda: self.context.config.request_timeout_ms,
-        }
-        transactions = TransactionCoordinator(
-            runtime,
-            self._logs,
-            partitions,
-            producer_ids=producer_ids,
-            markers=ClusterMarkerWriter(markers, brokers, self._identity, **across),
-            spawn=spawn,
-            config=lambda: self.context.config,
-            image=lambda: quorum.image,
-        )
-        return BrokerContext(
-            static_config=config,
-            config=config,
-            runtime=runtime,
-            cluster_id=cluster_id,
-            identity=self._identity,
-            quorum=quorum,
-            controller=self._channel,
-            brokers=brokers,
-            logs=self._logs,
-            partitions=partitions,
-            fetch_sessions=FetchSessionCache(
-                max_sessions=config.max_incremental_fetch_session_cache_slots, rng=runtime.rng
-            ),
-            producer_ids=producer_ids,
-            auto_creation=AutoTopicCreation(
-                self._channel, image=lambda: quorum.image, config=lambda: self.context.config, spawn=spawn
-            ),
-            groups=groups,
-            appender=appender,
-            markers=markers,
-            transactions=transactions,
-            partition_adder=ClusterPartitionAdder(transactions, brokers, self._identity, **across),
-            metrics=NodeMetrics(),
-            cleaner=LogCleaner(runtime, self._logs, self._cleaner_settings),
-            spawn=spawn,
-            on_broken_invariant=self._fail,
-        )
-
-    def _cleaner_settings(self) -> CleanerSettings:
-        config = self.context.config
-        return CleanerSettings(
-            enabled=config.log_cleaner_enable,
-            dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
-            load_factor=config.log_cleaner_io_buffer_load_factor,
-            max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
-        )
 
     def _on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):

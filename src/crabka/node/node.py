@@ -1,9 +1,9 @@
 """A node: its part of the metadata quorum, and on it the roles of a controller, a broker, or both.
 
-Start: lock the log dirs → bind the controller listeners → open the metadata log and take part in the quorum → controller
-→ broker (see `BrokerService`). Stop is the reverse: the broker hands over what it leads and closes its logs while the
-controller of the same node still works, then the quorum is left. What cannot be survived resolves `failed`: the metadata
-log or the last log dir is lost, or an invariant is broken.
+Start: lock the log dirs → bind the controller listeners → open the metadata log and take part in the quorum →
+controller → broker (see `BrokerService`). Stop is the reverse: the broker hands over what it leads and closes its logs
+while the controller of the same node still works, then the quorum is left. What cannot be survived resolves `failed`:
+the metadata log or the last log dir is lost, or an invariant is broken.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from crabka.broker.metrics import render_metrics
+from crabka.broker.partitions import PartitionRegistry
 from crabka.broker.service import BrokerService
 from crabka.broker.side_port import SidePort
 from crabka.control.service import ControllerService
 from crabka.errors import ConfigError, CrabkaError, InvariantError, StorageError
 from crabka.kraft.voters import VoterEndpoint
+from crabka.log.cleaner import CleanerStats
 from crabka.log.log_dir import LogDir
 from crabka.log.log_manager import LogManager
 from crabka.log.segment import MAX_CACHED_HANDLES
@@ -30,7 +32,7 @@ from crabka.quorum.storage import read_meta_properties
 from crabka.runtime.task_scope import TaskScope
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from crabka.broker.context import BrokerContext
     from crabka.config.server import ServerConfig
@@ -62,6 +64,7 @@ class Node:
         self._controller: ControllerService | None = None
         self._broker: BrokerService | None = None
         self._serving = False
+        self._is_stopped = False
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -162,19 +165,20 @@ class Node:
         await broker.start(await self._listeners.bind(broker.dispatcher))
 
     async def _bind_side_port(self) -> None:
-        role = self._broker if self._broker is not None else self._controller
-        assert role is not None  # noqa: S101 - a node has a role
-        partitions = self._broker.context.partitions if self._broker is not None else ()
-        stats = self._broker.context.cleaner.stats if self._broker is not None else None
-        await self._listeners.bind_side_port(
-            SidePort(
-                render_metrics=functools.partial(render_metrics, role.context.metrics, partitions, stats),
-                is_ready=lambda: self._serving,
-            )
-        )
+        await self._listeners.bind_side_port(SidePort(render_metrics=self._metrics(), is_ready=lambda: self._serving))
+
+    def _metrics(self) -> Callable[[], bytes]:
+        if self._broker is not None:
+            context = self._broker.context
+            return functools.partial(render_metrics, context.metrics, context.partitions, context.cleaner.stats)
+        assert self._controller is not None  # noqa: S101 - a node has a role
+        return functools.partial(render_metrics, self._controller.context.metrics, PartitionRegistry(), CleanerStats())
 
     async def stop(self) -> None:
         """Stop cleanly: after this a start needs no recovery. Stopping twice is allowed."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
         was_serving, self._serving = self._serving, False
         broker, controller, quorum = self._broker, self._controller, self._quorum
         self._quorum = None

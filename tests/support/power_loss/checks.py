@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import uuid
 
-from crabka.node.node import Node
 from crabka.broker.partition import Partition
 from crabka.errors import CorruptDataError
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import read_offset_checkpoint
 from crabka.log.naming import RECOVERY_POINT_CHECKPOINT
 from crabka.metadata.configs import ConfigResourceType
+from crabka.node.node import Node
 from crabka.ports import FileSystem
 from tests.support.power_loss.machine import LOG_DIR, Machine
 from tests.support.power_loss.model import NEVER_ROLLED, SYNCED, Model, PartitionModel, TopicState

@@ -12,10 +12,10 @@ import random
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-from crabka.node.node import Node
 from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.ids import TopicPartition
+from crabka.node.node import Node
 from crabka.ports import Runtime
 from crabka.quorum.formatting import format_storage
 from crabka.testing import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 
-from crabka.node.node import Node
 from crabka.clients.producer import ProducerSettings
+from crabka.node.node import Node
 from crabka.testing import VirtualTimeLoop
 from tests.support.power_loss.checks import NodeCheck
 from tests.support.power_loss.clients import (

@@ -21,14 +21,14 @@ def next_block(image: MetadataImage) -> Outcome[int]:
 
 def test_each_decision_sees_the_one_before(node: SimNode) -> None:
     async def main() -> list[int]:
-        writer = node.context.metadata_writer
+        writer = node.metadata_writer
         return list(await asyncio.gather(*(writer.submit(next_block) for _ in range(5))))
 
     assert node.run(main()) == [0, 10, 20, 30, 40]
 
 
 def test_the_result_comes_when_the_records_are_durable(node: SimNode) -> None:
-    node.run(node.context.metadata_writer.submit(next_block))
+    node.run(node.metadata_writer.submit(next_block))
     node.crash()
     node.start()
     assert node.context.image.producer_ids.next_producer_id == 10
@@ -36,7 +36,7 @@ def test_the_result_comes_when_the_records_are_durable(node: SimNode) -> None:
 
 def test_a_decision_without_records_writes_nothing(node: SimNode) -> None:
     before = node.context.quorum.next_offset
-    assert node.run(node.context.metadata_writer.submit(lambda _image: Outcome("seen"))) == "seen"
+    assert node.run(node.metadata_writer.submit(lambda _image: Outcome("seen"))) == "seen"
     assert node.context.quorum.next_offset == before
 
 
@@ -45,5 +45,5 @@ def test_a_refusal_leaves_the_writer_usable(node: SimNode) -> None:
         raise OperationError(ErrorCode.invalid_request)
 
     with pytest.raises(OperationError):
-        node.run(node.context.metadata_writer.submit(refuse))
-    assert node.run(node.context.metadata_writer.submit(next_block)) == 0
+        node.run(node.metadata_writer.submit(refuse))
+    assert node.run(node.metadata_writer.submit(next_block)) == 0

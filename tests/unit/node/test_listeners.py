@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.node.listeners import NodeListeners
 from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
+from crabka.node.listeners import NodeListeners
 from tests.support.sim_node import NODE_HOST, SimNode
 
 
@@ -33,7 +33,7 @@ def test_a_free_port_is_told(idle: SimNode) -> None:
         assert endpoint.port > 0
         assert listeners.bootstrap_servers == f"{NODE_HOST}:{endpoint.port}"
         assert listeners.side_port_address is None
-        await listeners.close()
+        await listeners.close_clients()
 
     idle.loop.run(main())
 
@@ -44,7 +44,7 @@ def test_clients_are_told_the_advertised_address(idle: SimNode) -> None:
         listeners = NodeListeners(told, idle.network.host(NODE_HOST))
         (endpoint,) = await listeners.bind(nobody)
         assert (endpoint.host, endpoint.port) == ("public", 1234)
-        await listeners.close()
+        await listeners.close_clients()
 
     idle.loop.run(main())
 
@@ -57,6 +57,22 @@ def test_a_port_in_use_is_the_operators_problem(idle: SimNode) -> None:
         taken = config(listeners=f"PLAINTEXT://{NODE_HOST}:{endpoint.port},CONTROLLER://127.0.0.1:0")
         with pytest.raises(ConfigError, match="cannot listen on"):
             await NodeListeners(taken, network).bind(nobody)
-        await first.close()
+        await first.close_clients()
+
+    idle.loop.run(main())
+
+
+def test_controller_listeners_are_bound_and_closed_on_their_own(idle: SimNode) -> None:
+    async def main() -> None:
+        network = idle.network.host(NODE_HOST)
+        listeners = NodeListeners(config(), network)
+        (endpoint,) = await listeners.bind_controller(nobody)
+        assert endpoint.name == "CONTROLLER"
+        assert (listeners.bootstrap_servers, listeners.bootstrap_controllers) == ("", f"127.0.0.1:{endpoint.port}")
+        await listeners.close_clients()
+        taken = config(listeners=f"PLAINTEXT://{NODE_HOST}:0,CONTROLLER://127.0.0.1:{endpoint.port}")
+        with pytest.raises(ConfigError, match="cannot listen on"):
+            await NodeListeners(taken, network).bind_controller(nobody)
+        await listeners.close_controllers()
 
     idle.loop.run(main())

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from crabka.node.node import Node
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError, InvariantError, StorageError
+from crabka.node.node import Node
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request

@@ -34,7 +34,7 @@ def without_leader(node: SimNode, topic: str) -> None:
     """Take the leader of partition 0 away, as a failure would."""
     topic_id = node.context.image.topics.by_name[topic].topic_id
     change = PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=NO_LEADER)
-    node.run(node.context.metadata_writer.submit(lambda _image: Outcome(None, [change])))
+    node.run(node.metadata_writer.submit(lambda _image: Outcome(None, [change])))
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.ELECT_LEADERS))

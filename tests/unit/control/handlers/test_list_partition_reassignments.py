@@ -41,7 +41,7 @@ def begin(node: SimNode) -> None:
         )
         return Outcome(None, [*other, change])
 
-    node.run(node.context.metadata_writer.submit(decide))
+    node.run(node.metadata_writer.submit(decide))
 
 
 def test_nothing_is_under_way_on_a_node_alone(node: SimNode) -> None:

@@ -1,0 +1,114 @@
+"""Puts the parts of a broker together: which of them know which others is said here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from crabka.broker.auto_create import AutoTopicCreation
+from crabka.broker.cluster_markers import ClusterMarkerWriter
+from crabka.broker.cluster_partition_adder import ClusterPartitionAdder
+from crabka.broker.context import BrokerContext
+from crabka.broker.fetch_sessions import FetchSessionCache
+from crabka.broker.groups.coordinator import GroupCoordinator
+from crabka.broker.inter_broker import BrokerConnections
+from crabka.broker.leader_append import LeaderAppender
+from crabka.broker.partitions import PartitionRegistry
+from crabka.broker.producer_ids import ProducerIdAllocator
+from crabka.broker.transactions.coordinator import TransactionCoordinator
+from crabka.broker.txn_markers import LocalMarkerWriter
+from crabka.log.cleaner import CleanerSettings, LogCleaner
+from crabka.serving.metrics import NodeMetrics
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+
+    from crabka.broker.controller_channel import ControllerRequests
+    from crabka.broker.identity import BrokerIdentity
+    from crabka.config.server import ServerConfig
+    from crabka.errors import CrabkaError
+    from crabka.log.log_manager import LogManager
+    from crabka.metadata.image import MetadataImage
+    from crabka.ports import Runtime
+    from crabka.quorum.raft_quorum import RaftQuorum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerParts:
+    """What a broker is given by its node."""
+
+    config: ServerConfig
+    runtime: Runtime
+    cluster_id: str
+    identity: BrokerIdentity
+    quorum: RaftQuorum
+    controller: ControllerRequests
+    logs: LogManager
+    spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+    fail: Callable[[CrabkaError], None]
+
+
+def build_context(parts: BrokerParts) -> BrokerContext:
+    """Make everything that the handlers share."""
+    runtime, logs, spawn = parts.runtime, parts.logs, parts.spawn
+
+    def config() -> ServerConfig:
+        return context.config
+
+    def image() -> MetadataImage:
+        return parts.quorum.image
+
+    partitions = PartitionRegistry()
+    brokers = BrokerConnections(runtime, image, parts.identity, parts.config.inter_broker_listener_name)
+    groups = GroupCoordinator(runtime, logs, partitions, spawn=spawn, config=config)
+    appender = LeaderAppender(runtime, logs, spawn)
+    markers = LocalMarkerWriter(runtime.clock, partitions, groups, appender, config=config)
+    producer_ids = ProducerIdAllocator(parts.controller, parts.identity, spawn=spawn)
+    across: dict[str, Any] = {"image": image, "spawn": spawn, "timeout_ms": lambda: config().request_timeout_ms}
+    transactions = TransactionCoordinator(
+        runtime,
+        logs,
+        partitions,
+        producer_ids=producer_ids,
+        markers=ClusterMarkerWriter(markers, brokers, parts.identity, **across),
+        spawn=spawn,
+        config=config,
+        image=image,
+    )
+    context = BrokerContext(
+        static_config=parts.config,
+        config=parts.config,
+        runtime=runtime,
+        cluster_id=parts.cluster_id,
+        identity=parts.identity,
+        quorum=parts.quorum,
+        controller=parts.controller,
+        brokers=brokers,
+        logs=logs,
+        partitions=partitions,
+        fetch_sessions=FetchSessionCache(
+            max_sessions=parts.config.max_incremental_fetch_session_cache_slots, rng=runtime.rng
+        ),
+        producer_ids=producer_ids,
+        auto_creation=AutoTopicCreation(parts.controller, image=image, config=config, spawn=spawn),
+        groups=groups,
+        appender=appender,
+        markers=markers,
+        transactions=transactions,
+        partition_adder=ClusterPartitionAdder(transactions, brokers, parts.identity, **across),
+        metrics=NodeMetrics(),
+        cleaner=LogCleaner(runtime, logs, lambda: _cleaner_settings(config())),
+        spawn=spawn,
+        on_broken_invariant=parts.fail,
+    )
+    return context
+
+
+def _cleaner_settings(config: ServerConfig) -> CleanerSettings:
+    return CleanerSettings(
+        enabled=config.log_cleaner_enable,
+        dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
+        load_factor=config.log_cleaner_io_buffer_load_factor,
+        max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
+    )
