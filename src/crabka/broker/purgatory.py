@@ -1,4 +1,4 @@
-"""Requests that wait: fetches for bytes, produces for replication.
+"""Requests that wait: fetches for bytes, produces for replication, deletions of records for all replicas.
 
 A waiting request is an object that partitions know and poke; it completes exactly once, by progress or by its
 timer. Completion never runs inside the poke: it is scheduled on the loop, so that the produce that made the
@@ -8,13 +8,14 @@ progress is answered before the fetch that it woke is read from the log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.broker.partition import Partition
+    from crabka.broker.partition_followers import PartitionFollowers
+    from crabka.broker.partition_replicas import PartitionReplicas
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ class Delayed(Generic[T]):
 
     __slots__ = ("_complete", "_done", "_partitions", "_timer", "future")
 
-    def __init__(self, complete: Completion[T], partitions: Iterable[Partition]) -> None:
+    def __init__(self, complete: Completion[T], partitions: Iterable[PartitionReplicas]) -> None:
         self._complete = complete
         self._partitions = tuple(partitions)
         self._done = False
@@ -43,12 +44,24 @@ class Delayed(Generic[T]):
         loop = self.future.get_loop()
         self._timer = loop.call_later(timeout_ms / 1000, self._finish)
         for partition in self._partitions:
-            partition.add_waiter(self)
+            self._enter(partition)
         return self.future
 
-    def progressed(self, partition: Partition, appended_bytes: int) -> None:
-        """Called by a partition when its log or its high watermark moved; subclasses decide what that means."""
+    def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:
+        """Called by a partition when its high watermark moved; subclasses decide what that means.
+
+        A partition that is no longer led here tells a negative count.
+        """
         raise NotImplementedError
+
+    def low_watermark_rose(self, partition: PartitionFollowers) -> None:
+        """Called by a partition when a follower's log start rose; most do not mind."""
+
+    def _enter(self, partition: PartitionReplicas) -> None:
+        partition.add_waiter(self)
+
+    def _leave(self, partition: PartitionReplicas) -> None:
+        partition.remove_waiter(self)
 
     def trigger(self) -> None:
         """Schedule the completion; a second trigger does nothing."""
@@ -62,7 +75,7 @@ class Delayed(Generic[T]):
             self._timer.cancel()
             self._timer = None
         for partition in self._partitions:
-            partition.remove_waiter(self)
+            self._leave(partition)
 
     def _finish(self) -> None:
         self._done = True
@@ -95,75 +108,134 @@ class DelayedFetch(Delayed[T]):
 
     __slots__ = ("_missing_bytes",)
 
-    def __init__(self, complete: Completion[T], partitions: Iterable[Partition], missing_bytes: int) -> None:
+    def __init__(self, complete: Completion[T], partitions: Iterable[PartitionReplicas], missing_bytes: int) -> None:
         super().__init__(complete, partitions)
         self._missing_bytes = missing_bytes
 
-    def progressed(self, partition: Partition, appended_bytes: int) -> None:  # noqa: ARG002 - any partition counts
-        """Count readable bytes; a partition that stopped being led here (negative count) ends the wait."""
-        self._missing_bytes -= appended_bytes
-        if appended_bytes < 0 or self._missing_bytes <= 0:
+    def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:  # noqa: ARG002 - any counts
+        """Count readable bytes; a partition that stopped being led here ends the wait."""
+        self._missing_bytes -= readable_bytes
+        if readable_bytes < 0 or self._missing_bytes <= 0:
             self.trigger()
+
+
+class DelayedReplicaFetch(DelayedFetch[T]):
+    """A fetch of a follower: every appended byte is readable to it.
+
+    If consumers may read from followers (KIP-392) it completes as well when a high watermark rose that the follower has
+    not been told of, so that they need not wait for the next append.
+    """
+
+    __slots__ = ("_wants_high_watermarks",)
+
+    def __init__(
+        self,
+        complete: Completion[T],
+        partitions: Iterable[PartitionReplicas],
+        missing_bytes: int,
+        *,
+        wants_high_watermarks: bool = False,
+    ) -> None:
+        super().__init__(complete, partitions, missing_bytes)
+        self._wants_high_watermarks = wants_high_watermarks
+
+    def watermark_rose(self) -> None:
+        """Called by a partition when its high watermark rose."""
+        if self._wants_high_watermarks:
+            self.trigger()
+
+    def _enter(self, partition: PartitionReplicas) -> None:
+        partition.add_replica_waiter(self)
+
+    def _leave(self, partition: PartitionReplicas) -> None:
+        partition.remove_replica_waiter(self)
 
 
 class DelayedCommittedFetch(DelayedFetch[T]):
     """A fetch under read_committed: bytes are readable once the last stable offset passed them.
 
-    What was appended to a partition since its last stable offset moved counts as soon as it moves again. How much was
+    What came below the high watermark since the last stable offset moved counts as soon as it moves again. How much was
     undecided before the wait is not known: it is taken for enough.
     """
 
-    __slots__ = ("_appended", "_stable")
+    __slots__ = ("_stable", "_undecided")
 
-    def __init__(self, complete: Completion[T], partitions: Iterable[Partition], missing_bytes: int) -> None:
+    def __init__(self, complete: Completion[T], partitions: Iterable[PartitionReplicas], missing_bytes: int) -> None:
         partitions = tuple(partitions)
         super().__init__(complete, partitions, missing_bytes)
         self._stable = {partition: partition.log.last_stable_offset for partition in partitions}
-        self._appended = {
+        self._undecided = {
             partition: 0 if stable == partition.log.high_watermark else missing_bytes
             for partition, stable in self._stable.items()
         }
 
-    def progressed(self, partition: Partition, appended_bytes: int) -> None:
+    def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:
         """Count bytes once they are stable."""
-        if appended_bytes < 0:
+        if readable_bytes < 0:
             self.trigger()
             return
-        self._appended[partition] += appended_bytes
+        self._undecided[partition] += readable_bytes
         stable = partition.log.last_stable_offset
         if stable > self._stable[partition]:
             self._stable[partition] = stable
-            readable, self._appended[partition] = self._appended[partition], 0
-            super().progressed(partition, readable)
+            stable_bytes, self._undecided[partition] = self._undecided[partition], 0
+            super().progressed(partition, stable_bytes)
 
 
-class DelayedProduce(Delayed[T]):
-    """A produce with acks=all: it completes once every partition's high watermark passed its records.
+class _DelayedByReplicas(Delayed[T]):
+    """A request that completes once the replicas of every partition have reached an offset.
 
     After completion `failures` tells of the partitions where that did not happen, and why.
     """
 
-    __slots__ = ("_abandoned", "_required")
+    __slots__ = ("_failures", "_required")
 
-    def __init__(self, complete: Completion[T], required: dict[Partition, int]) -> None:
+    def __init__(self, complete: Completion[T], required: Mapping[Any, int]) -> None:
         super().__init__(complete, required)
-        self._required = required
-        self._abandoned: set[Partition] = set()
+        self._required: dict[PartitionReplicas, int] = dict(required)
+        self._failures: dict[PartitionReplicas, ErrorCode] = {}
 
     @property
-    def failures(self) -> dict[Partition, ErrorCode]:
-        """Return the partitions whose records are not known to be replicated."""
-        return {
-            **dict.fromkeys(self._required, ErrorCode.request_timed_out),
-            **dict.fromkeys(self._abandoned, ErrorCode.not_leader_or_follower),
-        }
+    def failures(self) -> dict[PartitionReplicas, ErrorCode]:
+        """Return the partitions whose replicas are not known to have reached the offset."""
+        return {**dict.fromkeys(self._required, ErrorCode.request_timed_out), **self._failures}
 
-    def progressed(self, partition: Partition, appended_bytes: int) -> None:
-        """Forget the partition once its records are replicated, or at once if it is no longer led here."""
-        required = self._required.get(partition)
-        if required is not None and (appended_bytes < 0 or partition.log.high_watermark >= required):
-            del self._required[partition]
-            if appended_bytes < 0:
-                self._abandoned.add(partition)
+    def _is_done_with(self, partition: PartitionReplicas, outcome: ErrorCode) -> None:
+        del self._required[partition]
+        if outcome is not ErrorCode.none:
+            self._failures[partition] = outcome
         if not self._required:
             self.trigger()
+
+
+class DelayedProduce(_DelayedByReplicas[T]):
+    """A produce with acks=all: it completes once every partition's high watermark passed its records."""
+
+    __slots__ = ()
+
+    def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:
+        """Forget the partition once its records are replicated, or at once if it is no longer led here."""
+        required = self._required.get(partition)
+        if required is None:
+            return
+        lost = readable_bytes < 0
+        outcome = ErrorCode.not_leader_or_follower if lost else partition.acknowledgement(required)
+        if outcome is not None:
+            self._is_done_with(partition, outcome)
+
+
+class DelayedDeletion(_DelayedByReplicas[T]):
+    """A DeleteRecords: it completes once no living replica holds the deleted records any more."""
+
+    __slots__ = ()
+
+    def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:
+        """Forget a partition that is no longer led here."""
+        if readable_bytes < 0 and partition in self._required:
+            self._is_done_with(partition, ErrorCode.not_leader_or_follower)
+
+    def low_watermark_rose(self, partition: PartitionFollowers) -> None:
+        """Forget the partition once its low watermark reached what was asked for."""
+        required = self._required.get(partition)
+        if required is not None and partition.low_watermark() >= required:
+            self._is_done_with(partition, ErrorCode.none)

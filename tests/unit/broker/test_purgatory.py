@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from crabka.broker.partition import LEADERSHIP_LOST
-from crabka.broker.purgatory import Delayed, DelayedCommittedFetch, DelayedFetch, DelayedProduce
+from crabka.broker.purgatory import (
+    Delayed,
+    DelayedCommittedFetch,
+    DelayedDeletion,
+    DelayedFetch,
+    DelayedProduce,
+    DelayedReplicaFetch,
+)
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
 
@@ -22,17 +29,34 @@ class LogStub:
 
 
 class PartitionStub:
-    """A partition that only knows who waits."""
+    """A partition that only knows who waits, and its numbers."""
 
     def __init__(self) -> None:
         self.log = LogStub()
+        self.log_start_of_followers = 0
+        self.is_safe = True
         self.waiters: set[Delayed[Any]] = set()
+        self.replica_waiters: set[Delayed[Any]] = set()
 
     def add_waiter(self, waiter: Delayed[Any]) -> None:
         self.waiters.add(waiter)
 
     def remove_waiter(self, waiter: Delayed[Any]) -> None:
         self.waiters.discard(waiter)
+
+    def add_replica_waiter(self, waiter: Delayed[Any]) -> None:
+        self.replica_waiters.add(waiter)
+
+    def remove_replica_waiter(self, waiter: Delayed[Any]) -> None:
+        self.replica_waiters.discard(waiter)
+
+    def low_watermark(self) -> int:
+        return self.log_start_of_followers
+
+    def acknowledgement(self, end_offset: int) -> ErrorCode | None:
+        if self.log.high_watermark < end_offset:
+            return None
+        return ErrorCode.none if self.is_safe else ErrorCode.not_enough_replicas_after_append
 
 
 def in_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -185,6 +209,92 @@ def test_a_produce_that_waited_in_vain_tells_where() -> None:
         produce.progressed(second, 100)
         assert await future == "late"
         assert produce.failures == {first: ErrorCode.request_timed_out}
+
+    in_loop(main)
+
+
+def test_a_produce_that_is_not_safe_enough_in_the_end_fails() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        partition.is_safe = False
+        produce = DelayedProduce(lambda: "told", {partition: 5})
+        future = produce.start(60_000)
+        partition.log.high_watermark = 5
+        produce.progressed(partition, 1)
+        assert await future == "told"
+        assert produce.failures == {partition: ErrorCode.not_enough_replicas_after_append}
+
+    in_loop(main)
+
+
+def test_a_follower_waits_for_appends_and_not_for_the_high_watermark() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        fetch = DelayedReplicaFetch(lambda: "read", [partition], 10)
+        future = fetch.start(60_000)
+        assert (partition.waiters, partition.replica_waiters) == (set(), {fetch})
+        fetch.watermark_rose()
+        fetch.progressed(partition, 9)
+        await asyncio.sleep(1)
+        assert not future.done()
+        fetch.progressed(partition, 1)
+        assert await future == "read"
+        assert not partition.replica_waiters
+
+    in_loop(main)
+
+
+def test_a_follower_that_consumers_read_from_hears_of_the_high_watermark() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        fetch = DelayedReplicaFetch(lambda: "read", [partition], 10, wants_high_watermarks=True)
+        future = fetch.start(60_000)
+        fetch.watermark_rose()
+        assert await future == "read"
+        assert asyncio.get_running_loop().time() == 0
+
+    in_loop(main)
+
+
+def test_a_deletion_waits_for_every_low_watermark() -> None:
+    async def main() -> None:
+        first, second = partitions(2)
+        deletion = DelayedDeletion(lambda: "gone", {first: 5, second: 3})
+        future = deletion.start(60_000)
+        first.log_start_of_followers = 4
+        deletion.low_watermark_rose(first)
+        deletion.progressed(first, 100)
+        await asyncio.sleep(1)
+        assert deletion.failures == dict.fromkeys((first, second), ErrorCode.request_timed_out)
+        first.log_start_of_followers = second.log_start_of_followers = 5
+        deletion.low_watermark_rose(first)
+        deletion.low_watermark_rose(second)
+        assert await future == "gone"
+        assert deletion.failures == {}
+
+    in_loop(main)
+
+
+def test_a_deletion_does_not_wait_for_a_partition_that_is_gone() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        deletion = DelayedDeletion(lambda: "told", {partition: 5})
+        future = deletion.start(60_000)
+        deletion.progressed(partition, LEADERSHIP_LOST)
+        assert await future == "told"
+        assert deletion.failures == {partition: ErrorCode.not_leader_or_follower}
+
+    in_loop(main)
+
+
+def test_only_deletions_mind_the_low_watermark() -> None:
+    async def main() -> None:
+        (partition,) = partitions()
+        fetch = DelayedFetch(lambda: "late", [partition], 10)
+        future = fetch.start(100)
+        fetch.low_watermark_rose(partition)
+        assert await future == "late"
+        assert asyncio.get_running_loop().time() == 0.1
 
     in_loop(main)
 

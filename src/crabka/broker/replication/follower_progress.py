@@ -35,6 +35,8 @@ class FollowerProgress:
     # Of its last fetch: when it came, and where the log of the leader ended.
     last_fetch_ms: int = NEVER_MS
     last_fetch_leader_end_offset: int = UNKNOWN_OFFSET
+    # The high watermark of the last answer.
+    told_high_watermark: int = UNKNOWN_OFFSET
 
     def fetched(self, fetch: FollowerFetch, *, leader_end_offset: int, now_ms: int) -> None:
         """Take note of a fetch.

@@ -6,8 +6,7 @@ for one leader epoch. PURE.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.broker.replication.follower_progress import (
     NEVER_MS,
@@ -27,16 +26,14 @@ if TYPE_CHECKING:
     from crabka.metadata.topics import PartitionImage
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderLog:
+class LeaderLog(NamedTuple):
     """The log of the leader at this moment."""
 
     end_offset: int
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicationLimits:
+class ReplicationLimits(NamedTuple):
     """Settings that replication goes by."""
 
     min_insync_replicas: int = 1
@@ -52,7 +49,8 @@ class LeaderReplication:
     ) -> None:
         self._node_id = node_id
         self._broker_epoch = broker_epoch
-        self._epoch_start_offset = end_offset
+        # Where the leader's epoch began: what lies before it may not be committed yet.
+        self.epoch_start_offset = end_offset
         self._replica_count = len(partition.replicas)
         self.isr_state = IsrState(partition)
         self._followers: dict[int, FollowerProgress] = {}
@@ -62,6 +60,12 @@ class LeaderReplication:
     def followers(self) -> Mapping[int, FollowerProgress]:
         """All replicas but this one."""
         return self._followers
+
+    @property
+    def stands_alone(self) -> bool:
+        """Return whether nobody else is or may be in the ISR, so that an append alone may move the high watermark."""
+        state = self.isr_state
+        return len(state.isr) == 1 and state.pending is None
 
     def published(self, partition: PartitionImage, now_ms: int) -> None:
         """Take over metadata of the same leader epoch: another ISR, or replicas that come or go."""
@@ -113,7 +117,7 @@ class LeaderReplication:
         follower = self._followers.get(follower_id)
         if state.pending is not None or follower is None or follower_id in state.isr:
             return None
-        is_in_sync = follower.log_end_offset >= max(log.high_watermark, self._epoch_start_offset)
+        is_in_sync = follower.log_end_offset >= max(log.high_watermark, self.epoch_start_offset)
         if not is_in_sync or not self._is_eligible(follower_id, brokers):
             return None
         return state.propose((*state.isr, follower_id))
@@ -125,6 +129,15 @@ class LeaderReplication:
             return None
         remaining = tuple(each for each in state.isr if not self._is_out_of_sync(each, log, limits, now_ms))
         return None if remaining == state.isr else state.propose(remaining)
+
+    def low_watermark(self, log_start_offset: int, brokers: Mapping[int, BrokerRegistration]) -> int:
+        """Return the lowest log start of all replicas whose broker lives: below it, records are gone everywhere."""
+        low_watermark = log_start_offset
+        for follower_id, follower in self._followers.items():
+            broker = brokers.get(follower_id)
+            if broker is not None and not broker.fenced:
+                low_watermark = min(low_watermark, follower.log_start_offset)
+        return low_watermark
 
     def broker_epochs(self, proposal: ProposedIsr) -> list[tuple[int, int]]:
         """Return the members of a proposal with the epochs under which they fetched, for AlterPartition (KIP-903)."""

@@ -1,0 +1,48 @@
+"""What a partition with other replicas must know of its node: the time, the brokers, the limits, and who is told of it.
+
+One object per node, shared by all its partitions. A partition that has no other replica never looks at it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from crabka.broker.replication.throttle import ReplicationThrottle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from crabka.broker.partition_followers import PartitionFollowers
+    from crabka.broker.replication.isr_state import ProposedIsr
+    from crabka.metadata.cluster import BrokerRegistration
+
+DEFAULT_MAX_LAG_MS = 30_000
+
+
+def _nobody() -> Mapping[int, BrokerRegistration]:
+    return {}
+
+
+def _send_nothing(_partition: PartitionFollowers, _proposal: ProposedIsr) -> None:
+    """Leave a proposal where it is: there is no controller to ask."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplicaHost:
+    """The node of a replicated partition, seen from the partition."""
+
+    # The clock that all times of replication are of, those that `Partition.become` is told included.
+    now_ms: Callable[[], int]
+    # The registered brokers of the newest metadata.
+    brokers: Callable[[], Mapping[int, BrokerRegistration]] = _nobody
+    # `replica.lag.time.max.ms`, which is looked up each time.
+    max_lag_ms: Callable[[], int] = lambda: DEFAULT_MAX_LAG_MS
+    # Sends a change of the ISR to the controller: `IsrChanges.propose`.
+    propose: Callable[[PartitionFollowers, ProposedIsr], None] = _send_nothing
+    # What followers of throttled replicas may be sent (KIP-73).
+    throttle: ReplicationThrottle = field(default_factory=ReplicationThrottle)
+
+
+# For partitions that were made without a node: time stands still and nobody is there.
+NO_HOST = ReplicaHost(now_ms=lambda: 0)
