@@ -1,4 +1,4 @@
-"""What a node does again and again: retention, flushing, checkpoints, deletions, cleaning.
+"""What a node does again and again: retention, flushing, checkpoints, deletions, cleaning, looking after replicas.
 
 Each duty runs on the loop at its own interval and hands the waiting for disks to the pool. A duty that fails is
 logged and runs again at its next turn; a log dir that fails goes offline, the others go on.
@@ -35,6 +35,7 @@ def duties_of(context: BrokerContext) -> list[Duty]:
         ("checkpoints", config.log_flush_offset_checkpoint_interval_ms, _write_checkpoints),
         ("deletions", DELETION_INTERVAL_MS, _delete),
         ("cleaning", lambda context: max(context.config.log_cleaner_backoff_ms, 1), _clean),
+        ("in-sync replicas", max(config.replica_lag_time_max_ms // 2, 1), _shrink_isr),
         ("offset expiry", config.offsets_retention_check_interval_ms, _expire_offsets),
         (
             "transaction timeouts",
@@ -92,6 +93,12 @@ async def _delete(context: BrokerContext) -> None:
 
 async def _clean(context: BrokerContext) -> None:
     await context.cleaner.run()
+
+
+async def _shrink_isr(context: BrokerContext) -> None:
+    for partition in context.partitions:
+        if partition.replication is not None:
+            partition.shrink_isr()
 
 
 async def _expire_offsets(context: BrokerContext) -> None:

@@ -12,6 +12,7 @@ from crabka.log.checkpoints import read_offset_checkpoint
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.testing import FaultRule, FaultyFileSystem
+from tests.support.replicas import give_followers
 from tests.support.sim_node import SimNode, batch
 
 HOUR_MS = 3_600_000
@@ -139,3 +140,14 @@ def test_compact_and_delete_work_together(node: SimNode) -> None:
     assert node.values("t") == [b"3", b"4", b"5", b"6", b"7"]
     node.advance(HOUR_MS + 300_000)
     assert len(node.values("t")) < 3
+
+
+def test_followers_that_lag_are_proposed_to_leave_the_isr() -> None:
+    with SimNode({"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "500"}) as node:
+        node.create_topic("t")
+        world = give_followers(node, "t")
+        node.advance(600)
+        assert world.proposals == []
+        world.now_ms = 1001
+        node.advance(600)
+        assert [proposal.isr for proposal in world.proposals] == [(1,)]
