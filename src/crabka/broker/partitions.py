@@ -8,16 +8,19 @@ from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from crabka.broker.partition import Partition
     from crabka.ids import TopicId
+    from crabka.metadata.image import MetadataImage
 
 
 class PartitionRegistry:
     """Hosted partitions. Changed only by the metadata publisher, read by every request."""
 
-    def __init__(self) -> None:
+    def __init__(self, image: Callable[[], MetadataImage] | None = None) -> None:
+        # The newest metadata, which tells whether a partition that is not hosted here is elsewhere.
+        self.image = image
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[TopicId, dict[int, Partition]] = {}
         # Replicas whose log dir failed: they exist, but cannot be read or written.
@@ -58,7 +61,8 @@ class PartitionRegistry:
     def by_name(self, topic: str, index: int) -> Partition:
         """Return a hosted partition by topic name.
 
-        Raises OperationError: UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR if its disk failed.
+        Raises OperationError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER if other brokers host it, or
+        KAFKA_STORAGE_ERROR if its disk failed.
         """
         partitions = self._by_name.get(topic)
         partition = partitions.get(index) if partitions is not None else None
@@ -69,8 +73,8 @@ class PartitionRegistry:
     def by_id(self, topic_id: TopicId | None, index: int) -> Partition:
         """Return a hosted partition by topic id.
 
-        Raises OperationError: UNKNOWN_TOPIC_ID if no such topic is here, UNKNOWN_TOPIC_OR_PARTITION for the index,
-        KAFKA_STORAGE_ERROR if its disk failed.
+        Raises OperationError: UNKNOWN_TOPIC_ID if there is no such topic, UNKNOWN_TOPIC_OR_PARTITION for the index,
+        NOT_LEADER_OR_FOLLOWER if other brokers host it, KAFKA_STORAGE_ERROR if its disk failed.
         """
         partitions = self._by_id.get(topic_id) if topic_id is not None else None
         partition = partitions.get(index) if partitions is not None else None
@@ -105,4 +109,11 @@ class PartitionRegistry:
     def _absent(self, topic: TopicId | str | None, index: int, unknown: ErrorCode) -> OperationError:
         if topic is not None and (topic, index) in self._offline:
             return OperationError(ErrorCode.kafka_storage_error)
-        return OperationError(unknown)
+        topics = None if self.image is None else self.image().topics
+        if topics is None or topic is None:
+            return OperationError(unknown)
+        known = topics.by_name.get(topic) if isinstance(topic, str) else topics.by_id.get(topic)
+        if known is None:
+            return OperationError(unknown)
+        exists = index in known.partitions
+        return OperationError(ErrorCode.not_leader_or_follower if exists else ErrorCode.unknown_topic_or_partition)

@@ -11,6 +11,7 @@ from crabka.broker.partition import Partition
 from crabka.broker.partitions import PartitionRegistry
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.images import cluster, with_topic
 
 TOPIC_ID = uuid.UUID(int=7)
 
@@ -88,3 +89,16 @@ def test_a_failed_dir_takes_its_partitions_offline() -> None:
     assert found.by_name("t", 1) is kept
     found.forget_offline("t", TOPIC_ID)
     assert code(found.by_name, "t", 0) is ErrorCode.unknown_topic_or_partition
+
+
+def test_a_partition_that_other_brokers_host_is_not_unknown() -> None:
+    image = with_topic(cluster(2), "elsewhere", 2)
+    found = PartitionRegistry(lambda: image)
+    topic_id = image.topics.by_name["elsewhere"].topic_id
+    assert code(found.by_name, "elsewhere", 1) is ErrorCode.not_leader_or_follower
+    assert code(found.by_id, topic_id, 1) is ErrorCode.not_leader_or_follower
+    assert code(found.by_name, "elsewhere", 2) is ErrorCode.unknown_topic_or_partition
+    assert code(found.by_id, topic_id, 2) is ErrorCode.unknown_topic_or_partition
+    assert code(found.by_name, "nowhere", 0) is ErrorCode.unknown_topic_or_partition
+    assert code(found.by_id, TOPIC_ID, 0) is ErrorCode.unknown_topic_id
+    assert code(found.by_id, None, 0) is ErrorCode.unknown_topic_id
