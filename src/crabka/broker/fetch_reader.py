@@ -1,27 +1,30 @@
 """Reads what a fetch asks for: plans slices, takes what is in memory at once and the rest in a thread.
 
 The loop never waits for a disk: a slice whose bytes are not in the page cache is read by the pool, and the
-response is packed when it came.
+response is packed when it came. Consumers read up to the high watermark, from followers as well; followers read from
+the leader, up to the log end, and tell by it how far they are.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.errors import OperationError, StorageError
 from crabka.ids import ZERO_UUID
+from crabka.log.reader import empty_slice
 from crabka.protocol.error_codes import ErrorCode
-from crabka.protocol.hot import FetchPartitionResult
+from crabka.protocol.hot import NO_AFFINITY, FetchPartitionResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.broker.context import BrokerContext
+    from crabka.broker.fetch_client import FetchClient
     from crabka.broker.fetch_sessions import SessionTarget
     from crabka.broker.partition import Partition
     from crabka.log.reader import ReadSlice
 
-READ_COMMITTED = 1
 UNKNOWN = -1
 
 
@@ -39,7 +42,8 @@ class FetchRead(NamedTuple):
 
     reads: list[TargetRead]
     planned_bytes: int
-    has_error: bool
+    # An error, a place to truncate to or a replica to go to: the client must hear of it now.
+    is_urgent: bool
 
     @property
     def cold_slices(self) -> list[ReadSlice]:
@@ -48,27 +52,42 @@ class FetchRead(NamedTuple):
 
 
 def read_targets(
-    context: BrokerContext, targets: Sequence[SessionTarget], *, max_bytes: int, isolation_level: int
+    context: BrokerContext,
+    targets: Sequence[SessionTarget],
+    client: FetchClient,
+    *,
+    max_bytes: int,
+    is_first_look: bool = True,
 ) -> FetchRead:
-    """Plan and read all targets in order until `max_bytes` are planned; the first batch may be larger."""
+    """Plan and read all targets in order until `max_bytes` are planned; the first batch may be larger.
+
+    The first look at a follower's fetch takes note of the follower's progress, a second one does not.
+    """
     reads: list[TargetRead] = []
     planned_bytes = 0
-    has_error = False
+    is_urgent = False
     for target in targets:
+        # Progress is possible even with a batch larger than every limit (KIP-74), but only for the first data.
+        budget, one_batch = max_bytes - planned_bytes, planned_bytes == 0 < max_bytes
         try:
-            read, length = _read_target(
-                context, target, budget=max_bytes - planned_bytes, isolation=isolation_level, first=planned_bytes == 0
-            )
+            if client.replica_id < 0:
+                read, length = _read_for_consumer(context, target, client, budget=budget, one_batch=one_batch)
+            else:
+                read, length = _read_for_follower(
+                    context, target, client, budget=budget, one_batch=one_batch, is_first_look=is_first_look
+                )
         except OperationError as error:
             read, length = _failed(target, error.error_code), 0
         except StorageError as error:
             context.logs.on_dir_failure(error.log_dir, error)
             read, length = _failed(target, ErrorCode.kafka_storage_error), 0
-        # A client that must truncate hears so at once, as of an error.
-        has_error = has_error or read.row.error_code != 0 or read.row.diverging_epoch is not None
+        row = read.row
+        is_urgent = is_urgent or (
+            row.error_code != 0 or row.diverging_epoch is not None or row.preferred_read_replica != NO_AFFINITY
+        )
         reads.append(read)
         planned_bytes += length
-    return FetchRead(reads, planned_bytes, has_error)
+    return FetchRead(reads, planned_bytes, is_urgent)
 
 
 def with_cold_bytes(
@@ -99,38 +118,95 @@ def _read_slice(piece: ReadSlice) -> bytes | OSError:
         return error
 
 
-def _read_target(
-    context: BrokerContext, target: SessionTarget, *, budget: int, isolation: int, first: bool
+def _read_for_consumer(
+    context: BrokerContext, target: SessionTarget, client: FetchClient, *, budget: int, one_batch: bool
 ) -> tuple[TargetRead, int]:
     partition = _find(context, target)
-    partition.require_leader(target.leader_epoch)
+    if client.reads_followers and not partition.is_leader:
+        partition.require_epoch(target.leader_epoch)
+    else:
+        partition.require_leader(target.leader_epoch)
     log = partition.log
+    if client.rack and (replica := partition.closest_replica(client.rack, target.fetch_offset)) is not None:
+        # It reads there, so nothing is read here.
+        row = FetchPartitionResult(
+            target.index,
+            0,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            preferred_read_replica=replica,
+        )
+        return TargetRead(target, partition, row, None), 0
     if target.last_fetched_epoch >= 0:
         diverging = _divergence(partition, target)
         if diverging is not None:
             return TargetRead(target, partition, diverging, None), 0
-    stable = log.last_stable_offset
-    high_watermark = log.high_watermark
-    upper = stable if isolation == READ_COMMITTED else high_watermark
+    upper = log.last_stable_offset if client.is_committed_only else log.high_watermark
     piece = log.read(
         target.fetch_offset,
         max_bytes=max(0, min(target.max_bytes, budget)),
         upper_offset=upper,
-        # Progress is possible even with a batch larger than every limit (KIP-74), but only for the first data.
-        min_one_batch=first and budget > 0,
+        min_one_batch=one_batch,
     )
+    aborted: Sequence[tuple[int, int]] | None = None
+    if client.is_committed_only:
+        aborted = [each[:2] for each in log.aborted_transactions(target.fetch_offset, upper)] if piece.length else ()
+    return _take(target, partition, piece, aborted)
+
+
+def _read_for_follower(
+    context: BrokerContext,
+    target: SessionTarget,
+    client: FetchClient,
+    *,
+    budget: int,
+    one_batch: bool,
+    is_first_look: bool,
+) -> tuple[TargetRead, int]:
+    partition = _find(context, target)
+    partition.require_leader(target.leader_epoch)
+    partition.require_follower(client.replica_id, target.leader_epoch)
+    if target.last_fetched_epoch >= 0:
+        diverging = _divergence(partition, target)
+        if diverging is not None:
+            return TargetRead(target, partition, diverging, None), 0
+    max_bytes = max(0, min(target.max_bytes, budget))
+    piece = partition.log.read(target.fetch_offset, max_bytes=max_bytes, min_one_batch=one_batch)
+    if is_first_look:
+        # It is on our branch of history and within our log. The answer has the high watermark that this lets rise.
+        fetch = FollowerFetch(target.fetch_offset, target.log_start_offset, client.broker_epoch)
+        partition.follower_fetched(client.replica_id, fetch)
+    if not partition.may_send_to(client.replica_id):
+        # There is no partition to wait for: an append would not change that.
+        read, _ = _take(target, partition, empty_slice(target.fetch_offset), None)
+        return read._replace(partition=None), 0
+    read, length = _take(target, partition, piece, None)
+    if length and partition.is_throttled:
+        partition.host.throttle.record(length, partition.host.now_ms())
+    return read, length
+
+
+def _take(
+    target: SessionTarget, partition: Partition, piece: ReadSlice, aborted: Sequence[tuple[int, int]] | None
+) -> tuple[TargetRead, int]:
+    """Return a row with the bytes of a slice if they are in memory, else the row that waits for them."""
+    log = partition.log
     try:
         records = piece.take_nowait() if piece.length else b""
     except OSError as error:
         raise StorageError(log.log_dir, f"cannot read {log.topic_partition}: {error}") from error
-    aborted: Sequence[tuple[int, int]] | None = None
-    if isolation == READ_COMMITTED:
-        aborted = [each[:2] for each in log.aborted_transactions(target.fetch_offset, upper)] if piece.length else ()
-    start = log.log_start_offset
+    row = FetchPartitionResult(
+        target.index,
+        0,
+        log.high_watermark,
+        log.last_stable_offset,
+        log.log_start_offset,
+        b"" if records is None else records,
+        aborted,
+    )
     if records is None:
-        row = FetchPartitionResult(target.index, 0, high_watermark, stable, start, b"", aborted)
         return TargetRead(target, partition, row, piece), piece.length
-    row = FetchPartitionResult(target.index, 0, high_watermark, stable, start, records, aborted)
     return TargetRead(target, partition, row, None), len(records)
 
 
@@ -144,6 +220,9 @@ def _divergence(partition: Partition, target: SessionTarget) -> FetchPartitionRe
     # KIP-595/KIP-320: the client's last record is not on our branch of history, so it has to truncate.
     epoch, end_offset = partition.log.end_offset_for_epoch(target.last_fetched_epoch)
     if epoch == UNKNOWN or end_offset == UNKNOWN:
+        raise OperationError(ErrorCode.offset_out_of_range)
+    if target.fetch_offset < partition.log.log_start_offset:
+        # What it lacks is gone, on whatever branch it is.
         raise OperationError(ErrorCode.offset_out_of_range)
     if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
         return FetchPartitionResult(target.index, 0, UNKNOWN, diverging_epoch=(epoch, end_offset))

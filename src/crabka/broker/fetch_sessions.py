@@ -2,13 +2,15 @@
 
 A session remembers which partitions a client reads and what it was last told of each, so that request and
 response carry only what changed. The cache is bounded: when it is full, a session that was idle for
-`MIN_EVICTION_AGE_MS` makes room, else the new client is served without a session.
+`MIN_EVICTION_AGE_MS` makes room, else the new client is served without a session. Followers are privileged: for one of
+them a consumer's session makes room at any time, as a cluster must not replicate slowly because it has many consumers.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crabka.broker.fetch_client import replica_of
 from crabka.errors import OperationError
 from crabka.ids import ZERO_UUID
 from crabka.protocol.error_codes import ErrorCode
@@ -39,6 +41,7 @@ class SessionTarget:
         "known_log_start",
         "last_fetched_epoch",
         "leader_epoch",
+        "log_start_offset",
         "max_bytes",
         "topic",
         "topic_id",
@@ -49,6 +52,8 @@ class SessionTarget:
         self.topic_id = topic_id
         self.index = index
         self.fetch_offset = 0
+        # Where the log of a follower begins; consumers have none.
+        self.log_start_offset = -1
         self.max_bytes = 0
         self.leader_epoch = -1
         self.last_fetched_epoch = -1
@@ -58,6 +63,7 @@ class SessionTarget:
     def update(self, wanted: Any) -> None:
         """Take over what the request says."""
         self.fetch_offset = wanted.fetch_offset
+        self.log_start_offset = getattr(wanted, "log_start_offset", -1)
         self.max_bytes = wanted.partition_max_bytes
         self.leader_epoch = getattr(wanted, "current_leader_epoch", -1)
         self.last_fetched_epoch = getattr(wanted, "last_fetched_epoch", -1)
@@ -66,12 +72,14 @@ class SessionTarget:
 class FetchSession:
     """What the node remembers of one client's session."""
 
-    __slots__ = ("created_ms", "epoch", "last_used_ms", "session_id", "targets", "uses_topic_ids")
+    __slots__ = ("created_ms", "epoch", "is_privileged", "last_used_ms", "session_id", "targets", "uses_topic_ids")
 
-    def __init__(self, session_id: int, *, uses_topic_ids: bool, now_ms: int) -> None:
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, is_privileged: bool, now_ms: int) -> None:
         self.session_id = session_id
         self.epoch = 1
         self.uses_topic_ids = uses_topic_ids
+        # Of a follower.
+        self.is_privileged = is_privileged
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.targets: dict[TargetKey, SessionTarget] = {}
@@ -113,7 +121,10 @@ class FetchSessionCache:
             if session_id != NO_SESSION:
                 self._sessions.pop(session_id, None)
             targets = _full_targets(request, version)
-            session = self._create(targets, version, now_ms) if epoch == INITIAL_EPOCH else None
+            session = None
+            if epoch == INITIAL_EPOCH:
+                is_privileged = replica_of(request, version)[0] >= 0
+                session = self._create(targets, version, is_privileged=is_privileged, now_ms=now_ms)
             return FetchPlan(list(targets.values()), session, incremental=False)
         return self._continue(request, session_id, epoch, version=version, now_ms=now_ms)
 
@@ -145,27 +156,33 @@ class FetchSessionCache:
         self._sessions[session_id] = session
         return FetchPlan(list(session.targets.values()), session, incremental=True)
 
-    def _create(self, targets: dict[TargetKey, SessionTarget], version: int, now_ms: int) -> FetchSession | None:
-        if not targets or not self._make_room(now_ms):
+    def _create(
+        self, targets: dict[TargetKey, SessionTarget], version: int, *, is_privileged: bool, now_ms: int
+    ) -> FetchSession | None:
+        if not targets or not self._make_room(is_privileged=is_privileged, now_ms=now_ms):
             return None
         session_id = self._rng.randint(1, MAX_EPOCH)
         while session_id in self._sessions:
             session_id = self._rng.randint(1, MAX_EPOCH)
-        session = FetchSession(session_id, uses_topic_ids=version >= FIRST_VERSION_WITH_TOPIC_IDS, now_ms=now_ms)
+        uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, is_privileged=is_privileged, now_ms=now_ms)
         session.targets = targets
         self._sessions[session_id] = session
         return session
 
-    def _make_room(self, now_ms: int) -> bool:
+    def _make_room(self, *, is_privileged: bool, now_ms: int) -> bool:
         if len(self._sessions) < self._max_sessions:
             return True
-        if not self._sessions:
-            return False
-        oldest = next(iter(self._sessions.values()))
-        if now_ms - oldest.last_used_ms < MIN_EVICTION_AGE_MS:
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is not None and now_ms - oldest.last_used_ms < MIN_EVICTION_AGE_MS:
+            oldest = self._oldest_consumer() if is_privileged else None
+        if oldest is None:
             return False
         del self._sessions[oldest.session_id]
         return True
+
+    def _oldest_consumer(self) -> FetchSession | None:
+        return next((each for each in self._sessions.values() if not each.is_privileged), None)
 
 
 def remember_sent(session: FetchSession, sent_with_data: Iterable[SessionTarget]) -> None:

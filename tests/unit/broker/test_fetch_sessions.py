@@ -97,3 +97,27 @@ def test_partitions_are_added_changed_and_forgotten() -> None:
     changed = fetch_body([("t", 1, 9), ("u", 0, 3)], session_id=plan.session_id, session_epoch=1, forgotten=[("t", 0)])
     following = sessions.resolve(changed, 12, 0)
     assert [(each.topic, each.index, each.fetch_offset) for each in following.targets] == [("t", 1, 9), ("u", 0, 3)]
+
+
+def test_a_follower_takes_the_place_of_a_consumer() -> None:
+    sessions = cache(max_sessions=2)
+    consumer = sessions.resolve(request(0), 12, 0)
+    follower = sessions.resolve(request(0, replica_id=2), 12, 1)
+    second = sessions.resolve(request(0, replica_id=3), 12, 2)
+    assert second.session is not None
+    with pytest.raises(OperationError):
+        sessions.resolve(request(session_id=consumer.session_id, epoch=1), 12, 3)
+    # Nobody makes room for a consumer, and no follower for another one.
+    assert sessions.resolve(request(0), 12, 4).session is None
+    assert sessions.resolve(request(0, replica_id=4), 12, 4).session is None
+    # A follower that is gone makes room for everybody.
+    sessions.resolve(request(session_id=second.session_id, epoch=1), 12, MIN_EVICTION_AGE_MS)
+    assert sessions.resolve(request(0), 12, MIN_EVICTION_AGE_MS + 1).session is not None
+    with pytest.raises(OperationError):
+        sessions.resolve(request(session_id=follower.session_id, epoch=1), 12, MIN_EVICTION_AGE_MS + 1)
+
+
+def test_a_session_remembers_where_the_log_of_a_follower_begins() -> None:
+    sessions = cache()
+    plan = sessions.resolve(request(0, replica_id=2), 12, 0)
+    assert [target.log_start_offset for target in plan.targets] == [-1]

@@ -3,14 +3,19 @@
 An idle fetch waits until `min_bytes` are readable or `max_wait` is over; under read_committed readable means below the
 last stable offset, and the response names the aborted transactions. Nothing is decoded: a response is made
 of slices of segment files. Idle partitions are answered with empty records, never with null.
+
+A follower names itself: `replica_id`, from version 15 on `replica_state` with its broker epoch (KIP-903). Its fetch
+tells the leader how far it is, reads up to the log end and waits for appends. From version 11 on consumers may be sent
+to a follower (KIP-392); from 16 on an answer that sends them to another leader tells where that is (KIP-951).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crabka.broker.current_leaders import MISDIRECTED_FETCH, CurrentLeaders
+from crabka.broker.fetch_client import fetch_client, selects_by_rack
 from crabka.broker.fetch_reader import (
-    READ_COMMITTED,
     FetchRead,
     TargetRead,
     read_slices,
@@ -18,10 +23,10 @@ from crabka.broker.fetch_reader import (
     with_cold_bytes,
 )
 from crabka.broker.fetch_sessions import remember_sent
-from crabka.broker.purgatory import DelayedCommittedFetch, DelayedFetch
+from crabka.broker.purgatory import DelayedCommittedFetch, DelayedFetch, DelayedReplicaFetch
 from crabka.errors import OperationError
 from crabka.protocol.apis import ms
-from crabka.protocol.hot import FetchTopicResult, pack_fetch_response
+from crabka.protocol.hot import NO_AFFINITY, FetchTopicResult, pack_fetch_response
 
 if TYPE_CHECKING:
     import asyncio
@@ -29,10 +34,15 @@ if TYPE_CHECKING:
 
     from crabka.broker.context import BrokerContext
     from crabka.broker.fetch_sessions import FetchPlan
+    from crabka.broker.partition import Partition
+    from crabka.broker.replication.follower_progress import FollowerProgress
     from crabka.ports import Payload
+    from crabka.protocol.hot import NodeEndpoint
     from crabka.serving.request import Request
 
     Frame = Sequence[Payload]
+
+FIRST_VERSION_WITH_ENDPOINTS = 16
 
 
 def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[Frame]:
@@ -47,46 +57,70 @@ def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[F
 class _Fetch:
     """One fetch on its way: first look, maybe a wait and a second look, maybe cold reads, then the frame."""
 
-    __slots__ = ("_context", "_plan", "_request")
+    __slots__ = ("_client", "_context", "_plan", "_request")
 
     def __init__(self, context: BrokerContext, request: Request, plan: FetchPlan) -> None:
         self._context = context
         self._request = request
         self._plan = plan
+        self._client = fetch_client(request.body, request.version, context.config)
 
     def start(self) -> Frame | asyncio.Future[Frame]:
         """Read what is there; wait if that is less than the client wants."""
         found = self._read()
         body = self._request.body
         wait_ms = ms(body.max_wait)
-        if wait_ms > 0 and found.planned_bytes < body.min_bytes and not found.has_error and found.reads:
+        if wait_ms > 0 and found.planned_bytes < body.min_bytes and not found.is_urgent and found.reads:
             partitions = [read.partition for read in found.reads if read.partition is not None]
-            delayed = DelayedCommittedFetch if body.isolation_level == READ_COMMITTED else DelayedFetch
+            missing_bytes = body.min_bytes - found.planned_bytes
+            if self._client.is_follower:
+                return self._wait_for_appends(found, partitions, missing_bytes, wait_ms)
+            delayed = DelayedCommittedFetch if self._client.is_committed_only else DelayedFetch
             # A plain future, no task: a lost connection cancels it and so ends the wait.
-            return delayed(self._read_again, partitions, body.min_bytes - found.planned_bytes).start(wait_ms)
+            return delayed(self._read_again, partitions, missing_bytes).start(wait_ms)
         return self._finish(found)
 
+    def _wait_for_appends(
+        self, found: FetchRead, partitions: Sequence[Partition], missing_bytes: int, wait_ms: int
+    ) -> Frame | asyncio.Future[Frame]:
+        wants_high_watermarks = selects_by_rack(self._context.config)
+        if wants_high_watermarks and any(self._is_told_less(read) for read in found.reads):
+            return self._finish(found)
+        return DelayedReplicaFetch(
+            self._read_again, partitions, missing_bytes, wants_high_watermarks=wants_high_watermarks
+        ).start(wait_ms)
+
+    def _is_told_less(self, read: TargetRead) -> bool:
+        follower = self._follower(read)
+        return follower is not None and follower.told_high_watermark < read.row.high_watermark
+
+    def _follower(self, read: TargetRead) -> FollowerProgress | None:
+        replication = None if read.partition is None else read.partition.replication
+        return None if replication is None else replication.followers.get(self._client.replica_id)
+
     def _read_again(self) -> Frame | asyncio.Future[Frame]:
-        return self._finish(self._read())
+        return self._finish(self._read(is_first_look=False))
 
     def _finish(self, found: FetchRead) -> Frame | asyncio.Future[Frame]:
-        return self._context.spawn(self._finish_cold(found)) if found.cold_slices else self._pack(found.reads)
+        return self._context.spawn(self._finish_cold(found)) if found.cold_slices else self._pack(found)
 
-    def _read(self) -> FetchRead:
-        body = self._request.body
+    def _read(self, *, is_first_look: bool = True) -> FetchRead:
+        max_bytes = min(self._request.body.max_bytes, self._context.config.fetch_max_bytes)
         return read_targets(
-            self._context,
-            self._plan.targets,
-            max_bytes=min(body.max_bytes, self._context.config.fetch_max_bytes),
-            isolation_level=body.isolation_level,
+            self._context, self._plan.targets, self._client, max_bytes=max_bytes, is_first_look=is_first_look
         )
 
     async def _finish_cold(self, found: FetchRead) -> Frame:
         chunks = await self._context.runtime.threads.submit(read_slices, found.cold_slices)
-        return self._pack(with_cold_bytes(self._context, found.reads, chunks))
+        return self._pack(found._replace(reads=with_cold_bytes(self._context, found.reads, chunks)))
 
-    def _pack(self, reads: Sequence[TargetRead]) -> Frame:
-        plan = self._plan
+    def _pack(self, found: FetchRead) -> Frame:
+        plan, request, reads = self._plan, self._request, found.reads
+        endpoints: Sequence[NodeEndpoint] = ()
+        if found.is_urgent and request.version >= FIRST_VERSION_WITH_ENDPOINTS:
+            reads, endpoints = self._with_leaders(reads)
+        if self._client.is_follower:
+            self._note_told(reads)
         if plan.session is not None:
             reads = [read for read in reads if _has_news(read) or not plan.incremental]
             remember_sent(plan.session, [read.target for read in reads if read.row.records])
@@ -99,8 +133,26 @@ class _Fetch:
                 topics.append(FetchTopicResult(target.topic, target.topic_id, []))
                 previous = key
             topics[-1].partitions.append(read.row)  # type: ignore[attr-defined] # the list made above
-        request = self._request
-        return pack_fetch_response(request.version, request.correlation_id, topics, session_id=plan.session_id)
+        return pack_fetch_response(
+            request.version, request.correlation_id, topics, session_id=plan.session_id, node_endpoints=endpoints
+        )
+
+    def _with_leaders(self, reads: Sequence[TargetRead]) -> tuple[list[TargetRead], Sequence[NodeEndpoint]]:
+        """Return the rows with the leaders that the client should go to, and where those are (KIP-951)."""
+        leaders = CurrentLeaders(self._context, self._request.connection.listener)
+        told = []
+        for read in reads:
+            row, target = read.row, read.target
+            if row.error_code in MISDIRECTED_FETCH:
+                row = row._replace(current_leader=leaders.of(target.topic, target.topic_id, target.index))
+            told.append(read._replace(row=row))
+        return told, leaders.endpoints
+
+    def _note_told(self, reads: Sequence[TargetRead]) -> None:
+        for read in reads:
+            follower = self._follower(read)
+            if follower is not None:
+                follower.told_high_watermark = read.row.high_watermark
 
 
 def _has_news(read: TargetRead) -> bool:
@@ -112,6 +164,7 @@ def _has_news(read: TargetRead) -> bool:
         or len(row.records) > 0
         or row.error_code != 0
         or row.diverging_epoch is not None
+        or row.preferred_read_replica != NO_AFFINITY
     )
     # After an error the next success is news even if the numbers are the same as before the error.
     target.known_high_watermark = row.high_watermark if row.error_code == 0 else -1

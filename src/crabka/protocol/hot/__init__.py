@@ -1,6 +1,7 @@
 """Produce and Fetch by hand: the two APIs whose cost per request decides what a node can do."""
 
 from crabka.protocol.hot.fetch_response import (
+    NO_AFFINITY,
     FetchPartitionResult,
     FetchTopicResult,
     pack_fetch_response,
@@ -19,6 +20,7 @@ from crabka.protocol.hot.produce_response import (
 )
 
 __all__ = [
+    "NO_AFFINITY",
     "FetchPartitionResult",
     "FetchTopicResult",
     "NodeEndpoint",

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from crabka.config.java_classes import RACK_AWARE_SELECTOR
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.testing import FaultRule, FaultyFileSystem
+from tests.support.replicas import fetch_as, give_followers
 from tests.support.sim_node import (
     SimNode,
     WireClient,
@@ -326,9 +329,10 @@ def test_a_session_that_forgot_everything_is_gone(node: SimNode, topic: str) -> 
 
 def test_an_error_goes_away_in_a_session(node: SimNode, topic: str) -> None:
     session = Session(node, (topic, 0, 0))
-    node.context.partitions.by_name(topic, 0).is_leader = False
+    partition = node.context.partitions.by_name(topic, 0)
+    node.context.partitions.remove(partition)
     assert len(session.news()) == 1
-    node.context.partitions.by_name(topic, 0).is_leader = True
+    node.context.partitions.add(partition)
     assert session.news() == [(topic, 0, 0)]
     assert session.news() == []
 
@@ -413,3 +417,195 @@ def test_many_bytes_are_answered_with_ranges_of_the_segment(node: SimNode, topic
     assert [record.value for record in read_records(found.records)] == values
     found = node.fetch(topic, 3)
     assert [record.value for record in read_records(found.records)] == values[3:]
+
+
+# -- followers and other leaders ---------------------------------------------------------------------------------
+
+
+def replicate(node: SimNode, follower: int, topic: Any, offset: int, *, version: int = 12, **options: Any) -> Any:
+    """Fetch as a follower and return the row."""
+    body = fetch_as(follower, topic, offset, version=version, **options)
+    return node.ask(ApiKey.FETCH, version, body).responses[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.FETCH))
+def test_a_follower_reads_to_the_log_end_in_every_version(node: SimNode, version: int) -> None:
+    topic_id = node.create_topic("t").topic_id
+    give_followers(node, "t")
+    node.produce("t", batch(b"a", b"b"), acks=1)
+    name = topic_id if version >= 13 else "t"
+    found = replicate(node, 2, name, 0, version=version)
+    assert (found.error_code, found.high_watermark, found.last_stable_offset) == (ErrorCode.none, 0, 0)
+    assert [record.value for record in read_records(found.records)] == [b"a", b"b"]
+    assert node.fetch(name, 0, version=version).records == b""
+    replicate(node, 2, name, 2, version=version)
+    # The answer to the last one tells what its own fetch made of the high watermark.
+    assert replicate(node, 3, name, 2, version=version).high_watermark == 2
+    assert [record.value for record in read_records(node.fetch(name, 0, version=version).records)] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("follower", "options", "code"),
+    [
+        (9, {"current_leader_epoch": 1}, ErrorCode.unknown_leader_epoch),
+        (9, {}, ErrorCode.not_leader_or_follower),
+        (2, {"current_leader_epoch": 0}, ErrorCode.fenced_leader_epoch),
+        (2, {"broker_epoch": 1}, ErrorCode.not_leader_or_follower),
+        (2, {"offset": 7}, ErrorCode.offset_out_of_range),
+    ],
+)
+def test_what_is_refused_to_a_follower_is_no_progress(
+    node: SimNode, topic: str, follower: int, options: dict[str, int], code: ErrorCode
+) -> None:
+    give_followers(node, topic)
+    partition = node.context.partitions.by_name(topic, 0)
+    topic_id, offset = partition.topic_id, options.pop("offset", 0)
+    found = replicate(node, follower, topic_id, offset, version=15, max_wait=60_000, **options)
+    assert found.error_code is code
+    assert partition.replication is not None
+    assert partition.replication.followers[2].log_end_offset == -1
+
+
+def test_a_follower_on_another_branch_is_no_progress(node: SimNode, topic: str) -> None:
+    node.produce(topic, batch(b"a"))
+    give_followers(node, topic)
+    node.produce(topic, batch(b"b"), acks=1)
+    found = replicate(node, 2, topic, 2, last_fetched_epoch=0, max_wait=60_000)
+    assert (found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == (0, 1)
+    replication = node.context.partitions.by_name(topic, 0).replication
+    assert replication is not None
+    assert replication.followers[2].log_end_offset == -1
+
+
+def waiting_follower(node: SimNode, topic: str, offset: int = 0, **options: Any) -> WireClient:
+    """Let follower 2 wait for up to ten seconds."""
+    client = node.connect()
+    client.post(ApiKey.FETCH, 12, fetch_as(2, topic, offset, max_wait=10_000, **options))
+    node.advance(1)
+    return client
+
+
+def test_a_follower_waits_for_appends(node: SimNode, topic: str) -> None:
+    give_followers(node, topic)
+    client = waiting_follower(node, topic)
+    started = node.loop.time()
+    node.produce(topic, batch(b"a"), acks=1)
+    _, answer = node.run(client.response(ApiKey.FETCH, 12))
+    assert node.loop.time() - started < 1
+    assert len(answer.responses[0].partitions[0].records) == len(batch(b"a"))
+    assert node.context.partitions.by_name(topic, 0).waiter_count == 0
+
+
+@pytest.mark.parametrize("prompt", [True, False])
+def test_high_watermarks_are_told_at_once_where_consumers_read_from_followers(prompt: bool) -> None:
+    settings = {"replica.selector.class": RACK_AWARE_SELECTOR} if prompt else {}
+    with SimNode(settings) as node:
+        node.create_topic("t")
+        give_followers(node, "t")
+        node.produce("t", batch(b"a"), acks=1)
+        first = waiting_follower(node, "t", 1)
+        if prompt:
+            # It has not been told any high watermark yet.
+            node.run(first.response(ApiKey.FETCH, 12))
+            first = waiting_follower(node, "t", 1)
+        started = node.loop.time()
+        replicate(node, 3, "t", 1)
+        _, answer = node.run(first.response(ApiKey.FETCH, 12))
+        assert answer.responses[0].partitions[0].high_watermark == 1
+        assert (node.loop.time() - started < 1) is prompt
+
+
+def test_a_consumer_waits_for_the_high_watermark(node: SimNode, topic: str) -> None:
+    give_followers(node, topic)
+    client = node.connect()
+    client.post(ApiKey.FETCH, 12, fetch_body([(topic, 0, 0)], max_wait=10_000))
+    node.advance(1)
+    node.produce(topic, batch(b"a"), acks=1)
+    node.advance(1000)
+    replicate(node, 2, topic, 1)
+    started = node.loop.time()
+    replicate(node, 3, topic, 1)
+    _, answer = node.run(client.response(ApiKey.FETCH, 12))
+    assert len(answer.responses[0].partitions[0].records) == len(batch(b"a"))
+    assert node.loop.time() - started < 1
+
+
+def test_lost_leadership_ends_the_wait_of_a_follower(node: SimNode, topic: str) -> None:
+    give_followers(node, topic)
+    client = waiting_follower(node, topic)
+    give_followers(node, topic, leader=2)
+    _, answer = node.run(client.response(ApiKey.FETCH, 12))
+    assert answer.responses[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
+
+
+@pytest.mark.parametrize("version", [10, 11, 12])
+def test_consumers_since_version_11_may_read_from_a_follower(node: SimNode, topic: str, version: int) -> None:
+    node.produce(topic, batch(b"a"))
+    give_followers(node, topic, leader=2)
+    found = node.fetch(topic, 0, version=version)
+    if version < 11:
+        assert found.error_code is ErrorCode.not_leader_or_follower
+        return
+    assert len(found.records) == len(batch(b"a"))
+    assert node.fetch(topic, 0, version=version, current_leader_epoch=0).error_code is ErrorCode.fenced_leader_epoch
+    assert node.fetch(topic, 5, version=version).error_code is ErrorCode.offset_out_of_range
+
+
+@pytest.mark.parametrize("version", [10, 11, 18])
+def test_consumers_are_sent_to_the_replica_of_their_rack(version: int) -> None:
+    with SimNode({"replica.selector.class": RACK_AWARE_SELECTOR}) as node:
+        topic_id = node.create_topic("t").topic_id
+        world = give_followers(node, "t")
+        world.brokers[2] = replace(world.brokers[2], rack="b")
+        node.produce("t", batch(b"a"), acks=1)
+        name = topic_id if version >= 13 else "t"
+        replicate(node, 2, "t", 1)
+        replicate(node, 3, "t", 1)
+        found = node.fetch(name, 0, version=version, rack_id="b", max_wait=60_000)
+        assert (found.high_watermark, len(found.records) == 0) == (1, version >= 11)
+        assert getattr(found, "preferred_read_replica", -1) == (2 if version >= 11 else -1)
+        elsewhere = node.fetch(name, 0, version=version, rack_id="c")
+        assert len(elsewhere.records) == len(batch(b"a"))
+
+
+def test_a_session_is_told_of_a_preferred_replica_each_time() -> None:
+    with SimNode({"replica.selector.class": RACK_AWARE_SELECTOR}) as node:
+        node.create_topic("t")
+        world = give_followers(node, "t")
+        world.brokers[2] = replace(world.brokers[2], rack="b")
+        replicate(node, 2, "t", 0)
+        body = fetch_body([("t", 0, 0)], rack_id="b", session_epoch=0)
+        session_id = node.ask(ApiKey.FETCH, 12, body).session_id
+        for epoch in (1, 2):
+            again = fetch_body([], rack_id="b", session_id=session_id, session_epoch=epoch, max_wait=60_000)
+            assert node.ask(ApiKey.FETCH, 12, again).responses[0].partitions[0].preferred_read_replica == 2
+
+
+@pytest.mark.parametrize("version", [15, 16, 18])
+def test_an_old_epoch_is_told_who_leads_now(node: SimNode, topic: str, version: int) -> None:
+    node.restart()
+    partition = node.context.partitions.by_name(topic, 0)
+    body = fetch_body([(partition.topic_id, 0, 0)], version=version, current_leader_epoch=0)
+    answer = node.ask(ApiKey.FETCH, version, body)
+    found = answer.responses[0].partitions[0]
+    assert found.error_code is ErrorCode.fenced_leader_epoch
+    leader = (found.current_leader.leader_id, found.current_leader.leader_epoch)
+    assert leader == ((1, partition.leader_epoch) if version >= 16 else (-1, -1))
+    if version >= 16:
+        assert [(each.node_id, each.host, each.port) for each in answer.node_endpoints] == [(1, "node", 9092)]
+
+
+def test_a_throttled_follower_gets_nothing_for_now(node: SimNode, topic: str) -> None:
+    world = give_followers(node, topic, 1)
+    node.produce(topic, batch(b"a"), acks=1)
+    partition = node.context.partitions.by_name(topic, 0)
+    partition.log.update_config(replace(partition.log.config, leader_replication_throttled_replicas=("*",)))
+    world.host.throttle.bytes_per_second = 10
+    size = len(batch(b"a"))
+    assert len(replicate(node, 2, topic, 0).records) == size
+    started = node.loop.time()
+    found = replicate(node, 2, topic, 0, max_wait=300)
+    assert (found.error_code, found.records) == (ErrorCode.none, b"")
+    assert node.loop.time() - started >= 0.3
+    world.now_ms += 60_000
+    assert len(replicate(node, 2, topic, 0).records) == size
