@@ -1,8 +1,9 @@
 """Produce (0): appends one batch per partition and answers when it is as safe as `acks` asks.
 
 acks=1 and acks=all are answered after the write reached the page cache, as in Kafka; acks=all waits in
-addition for the high watermark. acks=0 gets no answer: an error closes the connection, which is all that such a
-client can notice. Versions 3 to 13 are served; from version 13 topics are named by id.
+addition for the high watermark, which the replicas in sync let rise. acks=0 gets no answer: an error closes the
+connection, which is all that such a client can notice. Versions 3 to 13 are served; from version 10 on an answer tells
+where a partition is led if not here (KIP-951), from version 13 on topics are named by id.
 
 The first batch of a transaction in a partition waits for the coordinator (KIP-890): up to version 11 it confirms that
 the client added the partition, from version 12 on the partition is added by the write itself.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from crabka.broker.current_leaders import MISDIRECTED_PRODUCE, CurrentLeaders
 from crabka.broker.purgatory import DelayedProduce
 from crabka.broker.transactional_produce import TransactionalProduce
 from crabka.broker.txn_verification import TransactionalProducer
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.context import BrokerContext
     from crabka.broker.partition import Partition
+    from crabka.broker.partition_replicas import PartitionReplicas
     from crabka.log.append import AppendResult
     from crabka.ports import Buffer
     from crabka.protocol.hot import ProducePartition, ProduceTopic
@@ -40,6 +43,7 @@ ACKS_ALL = -1
 ACKS_NONE = 0
 ACKS_LEADER = 1
 FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_ENDPOINTS = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ZSTD = 4
 _NONE = int(ErrorCode.none)
@@ -69,7 +73,17 @@ def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[A
 class _Produce:
     """One produce request on its way: what it asks for, and what its answer has to wait for."""
 
-    __slots__ = ("_acks", "_clock", "_context", "_now_ms", "_request", "_waiting", "queued", "transaction")
+    __slots__ = (
+        "_acks",
+        "_clock",
+        "_context",
+        "_is_misdirected",
+        "_now_ms",
+        "_request",
+        "_waiting",
+        "queued",
+        "transaction",
+    )
 
     def __init__(self, context: BrokerContext, request: Request) -> None:
         self._context = context
@@ -80,6 +94,8 @@ class _Produce:
         # High watermarks to reach, and batches that wait for a thread in the order of their rows.
         self._waiting: dict[Partition, int] = {}
         self.queued: list[asyncio.Future[ProducePartitionResult]] = []
+        # Whether a partition is led elsewhere.
+        self._is_misdirected = False
         # Batches that wait for the transaction coordinator.
         self.transaction: TransactionalProduce | None = None
 
@@ -183,14 +199,30 @@ class _Produce:
             _require_success(topics)
             return None
         if not self._waiting:
+            if self._is_misdirected:
+                return self._pack_with_leaders(topics)
             return (pack_produce_response(request.version, request.correlation_id, topics),)
 
         def answer() -> Frame:
-            told = _with_failures(topics, delayed.failures) if delayed.failures else topics
-            return (pack_produce_response(request.version, request.correlation_id, told),)
+            return self._pack_with_leaders(_with_failures(topics, delayed.failures) if delayed.failures else topics)
 
         delayed = DelayedProduce(answer, self._waiting)
         return delayed.start(request.body.timeout_ms)
+
+    def _pack_with_leaders(self, topics: list[ProduceTopicResult]) -> Frame:
+        """Pack the answer; rows of partitions that are led elsewhere tell where (KIP-951)."""
+        request = self._request
+        leaders = CurrentLeaders(self._context, request.connection.listener)
+
+        def told(topic: ProduceTopicResult, row: ProducePartitionResult) -> ProducePartitionResult:
+            if row.error_code not in MISDIRECTED_PRODUCE:
+                return row
+            return row._replace(current_leader=leaders.of(topic.name, topic.topic_id, row.partition))
+
+        if request.version >= FIRST_VERSION_WITH_ENDPOINTS:
+            topics = [topic._replace(partitions=[told(topic, row) for row in topic.partitions]) for topic in topics]
+        endpoints = leaders.endpoints
+        return (pack_produce_response(request.version, request.correlation_id, topics, node_endpoints=endpoints),)
 
     async def finish_later(self, topics: list[ProduceTopicResult]) -> Frame | None:
         """Wait for the threads, then finish."""
@@ -240,6 +272,7 @@ class _Produce:
             self._context.logs.on_dir_failure(error.log_dir, error)
             code = ErrorCode.kafka_storage_error
             return ProducePartitionResult(index, int(code), -1, error_message=error_message(code))
+        self._is_misdirected |= error.error_code is ErrorCode.not_leader_or_follower
         return ProducePartitionResult(
             index,
             int(error.error_code),
@@ -249,7 +282,9 @@ class _Produce:
         )
 
 
-def _with_failures(topics: list[ProduceTopicResult], failures: dict[Partition, ErrorCode]) -> list[ProduceTopicResult]:
+def _with_failures(
+    topics: list[ProduceTopicResult], failures: dict[PartitionReplicas, ErrorCode]
+) -> list[ProduceTopicResult]:
     """Return the results with the errors of partitions whose records are not known to be replicated."""
     codes = {(name, partition.index): code for partition, code in failures.items() for name in _names_of(partition)}
 
@@ -262,7 +297,7 @@ def _with_failures(topics: list[ProduceTopicResult], failures: dict[Partition, E
     return [topic._replace(partitions=[told(topic, row) for row in topic.partitions]) for topic in topics]
 
 
-def _names_of(partition: Partition) -> tuple[object, object]:
+def _names_of(partition: PartitionReplicas) -> tuple[object, object]:
     return partition.topic, partition.topic_id
 
 

@@ -14,7 +14,8 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from crabka.records.record import decode_records
 from crabka.testing import FaultyFileSystem, disk_failure
-from tests.support.sim_node import SimNode, batch, build, produce_body, row, versions_of
+from tests.support.replicas import fetch_as, give_followers, replicated_image
+from tests.support.sim_node import SimNode, WireClient, batch, build, produce_body, row, versions_of
 
 
 @pytest.fixture
@@ -130,16 +131,83 @@ def test_too_few_replicas_refuse_only_acks_all(node: SimNode, topic: str) -> Non
 
 
 @pytest.mark.parametrize("version", [9, 13])
-def test_records_that_are_not_replicated_in_time_are_told(
-    node: SimNode, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_that_are_not_replicated_in_time_are_told(node: SimNode, topic: str, version: int) -> None:
     partition = node.context.partitions.by_name(topic, 0)
-    monkeypatch.setattr(partition.log, "set_high_watermark", lambda _offset: None)  # a follower lags
+    give_followers(node, topic)
     started = node.loop.time()
     told = node.produce(topic, batch(b"a"), version=version, topic_id=partition.topic_id, timeout=300)
     assert told[:2] == (ErrorCode.request_timed_out, -1)
     assert 0.3 <= node.loop.time() - started < 0.4
     assert node.produce(topic, batch(b"a"), acks=1)[:2] == (ErrorCode.none, 1)
+
+
+def produce_and_wait(node: SimNode, topic: str, version: int = 9) -> WireClient:
+    """Let a produce with acks=all wait for its replicas."""
+    client = node.connect()
+    topic_id = node.context.partitions.by_name(topic, 0).topic_id
+    client.post(
+        ApiKey.PRODUCE, version, produce_body(topic, batch(b"a"), version=version, topic_id=topic_id, timeout=60_000)
+    )
+    node.advance(1)
+    return client
+
+
+def row_of(node: SimNode, client: WireClient, version: int = 9) -> Any:
+    _, answer = node.run(client.response(ApiKey.PRODUCE, version))
+    return answer.responses[0].partition_responses[0]
+
+
+def replicate(node: SimNode, topic: str, offset: int, *followers: int) -> None:
+    for follower in followers:
+        node.ask(ApiKey.FETCH, 12, fetch_as(follower, topic, offset))
+
+
+def test_acks_all_waits_for_the_replicas_in_sync(node: SimNode, topic: str) -> None:
+    give_followers(node, topic, 1, 2)
+    started = node.loop.time()
+    client = produce_and_wait(node, topic)
+    assert node.context.partitions.by_name(topic, 0).waiter_count == 1
+    replicate(node, topic, 1, 2)
+    row = row_of(node, client)
+    assert (row.error_code, row.base_offset) == (ErrorCode.none, 0)
+    assert node.loop.time() - started < 1
+
+
+def test_an_isr_that_shrank_too_far_after_the_append_is_told(node: SimNode, topic: str) -> None:
+    assert node.set_configs(2, topic, min_insync_replicas="2") == 0
+    give_followers(node, topic, 1, 2)
+    partition = node.context.partitions.by_name(topic, 0)
+    client = produce_and_wait(node, topic)
+    # It has the records, but not all that the topic demands have them any more when they are committed.
+    image = replicated_image(1, leader_epoch=partition.leader_epoch, partition_epoch=11)
+    partition.become(image, node_id=1)
+    partition.log.set_high_watermark(1)
+    partition.note_progress(0)
+    assert row_of(node, client).error_code is ErrorCode.not_enough_replicas_after_append
+
+
+@pytest.mark.parametrize("version", [9, 10, 13])
+def test_lost_leadership_is_told_with_the_leader(node: SimNode, topic: str, version: int) -> None:
+    give_followers(node, topic)
+    client = produce_and_wait(node, topic, version)
+    give_followers(node, topic, leader=2)
+    found = row_of(node, client, version)
+    assert found.error_code is ErrorCode.not_leader_or_follower
+    if version >= 10:
+        epoch = node.context.partitions.by_name(topic, 0).leader_epoch
+        assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (2, epoch)
+
+
+@pytest.mark.parametrize("version", [9, 10, 13])
+def test_a_producer_at_the_wrong_node_is_told_where_to_go(node: SimNode, topic: str, version: int) -> None:
+    partition = node.context.partitions.by_name(topic, 0)
+    partition.is_leader = False
+    body = produce_body(topic, batch(b"a"), version=version, topic_id=partition.topic_id)
+    answer = node.ask(ApiKey.PRODUCE, version, body)
+    assert answer.responses[0].partition_responses[0].error_code is ErrorCode.not_leader_or_follower
+    if version >= 10:
+        assert answer.responses[0].partition_responses[0].current_leader.leader_id == 1
+        assert [(each.node_id, each.host, each.port) for each in answer.node_endpoints] == [(1, "node", 9092)]
 
 
 def test_one_bad_partition_does_not_spoil_the_others(node: SimNode) -> None:
