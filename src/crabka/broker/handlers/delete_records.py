@@ -1,15 +1,23 @@
-"""DeleteRecords (21): moves the log start offset up; -1 stands for the high watermark (KIP-107)."""
+"""DeleteRecords (21): moves the log start offset up; -1 stands for the high watermark (KIP-107).
+
+The followers hear of it with their next fetch, and the answer waits until the records are gone from all living
+replicas, or tells REQUEST_TIMED_OUT.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.broker.cluster_view import INTERNAL_TOPICS
+from crabka.broker.purgatory import DelayedDeletion
 from crabka.errors import OperationError, StorageError
-from crabka.protocol.apis import response_types
+from crabka.protocol.apis import ms, response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.partition import Partition
+    from crabka.broker.partition_replicas import PartitionReplicas
     from crabka.broker.context import BrokerContext
     from crabka.log.partition_log import PartitionLog
     from crabka.protocol.apis import MessageTypes
@@ -22,61 +30,83 @@ INVALID_LOW_WATERMARK = -1
 async def handle(context: BrokerContext, request: Request) -> Any:
     """Trim every partition. The new start is checkpointed before the answer: trimmed records never come back."""
     types = response_types(request.api_key, request.version)
-    wanted = [
+    topics = [
         (
             topic.name,
             [_trim_safely(context, topic.name, each.partition_index, each.offset) for each in topic.partitions],
         )
         for topic in request.body.topics
     ]
-    trimmed_dirs = {trimmed.log_dir for _, rows in wanted for trimmed in rows if trimmed.log_dir is not None}
+    rows = [row for _, trimmed in topics for row in trimmed]
+    trimmed_dirs = {row.partition.log.log_dir for row in rows if row.partition is not None}
     if trimmed_dirs:
         await context.logs.save_log_starts(trimmed_dirs)
+    failures = await _wait_for_replicas(rows, ms(request.body.timeout))
     offline = context.logs.offline_dirs
-    topics = [
-        types.new(
-            "DeleteRecordsTopicResult",
-            name=name,
-            partitions=[
-                _row(types, _Trimmed(row.partition, ErrorCode.kafka_storage_error) if row.log_dir in offline else row)
-                for row in rows
-            ],
-        )
-        for name, rows in wanted
-    ]
-    return types.message(throttle_time=0, topics=topics)
+
+    def told(row: _Trimmed) -> Any:
+        partition = row.partition
+        if partition is None:
+            return _row(types, row.partition_index, row.error_code)
+        if partition.log.log_dir in offline:
+            return _row(types, row.partition_index, ErrorCode.kafka_storage_error)
+        return _row(types, row.partition_index, failures.get(partition, ErrorCode.none), partition.low_watermark())
+
+    return types.message(
+        throttle_time=0,
+        topics=[
+            types.new("DeleteRecordsTopicResult", name=name, partitions=[told(row) for row in trimmed])
+            for name, trimmed in topics
+        ],
+    )
+
+
+async def _wait_for_replicas(rows: list[_Trimmed], timeout_ms: int) -> dict[PartitionReplicas, ErrorCode]:
+    """Wait until no living replica has the records any more; return the partitions where that did not happen."""
+    required = {
+        row.partition: row.offset
+        for row in rows
+        if row.partition is not None and row.partition.low_watermark() < row.offset
+    }
+    if not required:
+        return {}
+    delayed: DelayedDeletion[None] = DelayedDeletion(lambda: None, required)
+    await delayed.start(timeout_ms)
+    return delayed.failures
 
 
 class _Trimmed(NamedTuple):
-    """What came of one partition; `log_dir` is where its new start has to be written down."""
+    """What came of one row: the partition and where it begins now, or the error."""
 
-    partition: int
+    partition_index: int
     error_code: ErrorCode
-    low_watermark: int = INVALID_LOW_WATERMARK
-    log_dir: str | None = None
+    partition: Partition | None = None
+    offset: int = INVALID_LOW_WATERMARK
 
 
-def _row(types: MessageTypes, trimmed: _Trimmed) -> Any:
+def _row(types: MessageTypes, index: int, error_code: ErrorCode, low_watermark: int = INVALID_LOW_WATERMARK) -> Any:
+    is_known = error_code is ErrorCode.none
     return types.new(
         "DeleteRecordsPartitionResult",
-        partition_index=trimmed.partition,
-        low_watermark=trimmed.low_watermark,
-        error_code=trimmed.error_code,
+        partition_index=index,
+        low_watermark=low_watermark if is_known else INVALID_LOW_WATERMARK,
+        error_code=error_code,
     )
 
 
 def _trim_safely(context: BrokerContext, topic: str, index: int, offset: int) -> _Trimmed:
     try:
-        log = _trim(context, topic, index, offset)
+        partition = _trim(context, topic, index, offset)
     except OperationError as error:
         return _Trimmed(index, error.error_code)
     except StorageError as error:
         context.logs.on_dir_failure(error.log_dir, error)
         return _Trimmed(index, ErrorCode.kafka_storage_error)
-    return _Trimmed(index, ErrorCode.none, log.log_start_offset, log.log_dir)
+    wanted = partition.log.log_start_offset if offset == HIGH_WATERMARK else offset
+    return _Trimmed(index, ErrorCode.none, partition, wanted)
 
 
-def _trim(context: BrokerContext, topic: str, index: int, offset: int) -> PartitionLog:
+def _trim(context: BrokerContext, topic: str, index: int, offset: int) -> Partition:
     if topic in INTERNAL_TOPICS:
         raise OperationError(ErrorCode.invalid_topic_exception)
     partition = context.partitions.by_name(topic, index)
@@ -89,4 +119,4 @@ def _trim(context: BrokerContext, topic: str, index: int, offset: int) -> Partit
     if target < 0 or target > log.high_watermark:
         raise OperationError(ErrorCode.offset_out_of_range)
     log.delete_records_before(target)
-    return log
+    return partition

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultyFileSystem, disk_failure
-from tests.support.sim_node import SimNode, batch, row, versions_of
+from tests.support.replicas import give_followers
+from tests.support.sim_node import SimNode, batch, build, row, versions_of
 
 
 def trim(
@@ -77,3 +81,45 @@ def test_a_disk_that_fails_is_reported() -> None:
         # The new start cannot be made durable: the dir is lost, and the client must not be told that it was.
         assert trim(node, 1, partition=partition.index) == (ErrorCode.kafka_storage_error, -1)
         assert node.context.logs.offline_dirs == ["/d2"]
+
+
+def test_the_answer_waits_for_all_living_replicas(node: SimNode) -> None:
+    node.create_topic("t")
+    for value in (b"a", b"b", b"c"):
+        node.produce("t", batch(value))
+    world = give_followers(node, "t")
+    partition = node.context.partitions.by_name("t", 0)
+    client = node.connect()
+    rows = [row("DeleteRecordsPartition", partition_index=0, offset=2)]
+    body = build(
+        ApiKey.DELETE_RECORDS, 2, topics=[row("DeleteRecordsTopic", name="t", partitions=rows)], timeout=60_000
+    )
+    client.post(ApiKey.DELETE_RECORDS, 2, body)
+    node.advance(100)
+    started = node.loop.time()
+    # One is fenced: it is not waited for.
+    world.brokers[3] = replace(world.brokers[3], fenced=True)
+    for log_start in (1, 2):
+        assert partition.waiter_count == 1
+        partition.follower_fetched(2, FollowerFetch(3, log_start))
+    _, answer = node.run(client.response(ApiKey.DELETE_RECORDS, 2))
+    found = answer.topics[0].partitions[0]
+    assert (found.error_code, found.low_watermark) == (ErrorCode.none, 2)
+    assert node.loop.time() - started < 1
+
+
+def test_replicas_that_do_not_follow_in_time_are_told(node: SimNode) -> None:
+    node.create_topic("t")
+    node.produce("t", batch(b"a"))
+    give_followers(node, "t")
+    started = node.loop.time()
+    assert trim(node, 1) == (ErrorCode.request_timed_out, -1)
+    assert 1 <= node.loop.time() - started < 1.1
+
+
+def test_lost_leadership_ends_the_wait(node: SimNode) -> None:
+    node.create_topic("t")
+    node.produce("t", batch(b"a"))
+    give_followers(node, "t")
+    node.loop.call_later(0.2, lambda: give_followers(node, "t", leader=2))
+    assert trim(node, 1) == (ErrorCode.not_leader_or_follower, -1)

@@ -10,6 +10,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.message_types import ms
 from crabka.testing import FaultRule, FaultyFileSystem
+from tests.support.replicas import fetch_as, give_followers
 from tests.support.sim_node import SimNode, batch, row, versions_of
 from tests.support.txn_partitions import end, fake_coordinator, produce, transactional_batch
 
@@ -112,3 +113,48 @@ def test_read_committed_ends_at_the_last_stable_offset(node: SimNode) -> None:
     assert [find(node, T0 + 1, isolation_level=level)[1] for level in (0, 1)] == [-1, -1]
     end(node, [("t", 0)], commit=True)
     assert find(node, -1, isolation_level=1)[1] == 3
+
+
+def find_as(node: SimNode, replica_id: int, timestamp: int, *, version: int = 9) -> tuple[ErrorCode, int]:
+    """Ask as a replica (or -1, a consumer, or -2, a tool) in the epoch that is now."""
+    wanted = row("ListOffsetsPartition", partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
+    topics = [row("ListOffsetsTopic", name="t", partitions=[wanted])]
+    answer = node.ask(
+        ApiKey.LIST_OFFSETS, version, replica_id=replica_id, isolation_level=0, topics=topics, timeout=1000
+    )
+    found = answer.topics[0].partitions[0]
+    return found.error_code, found.offset
+
+
+def test_replicas_see_the_log_end(filled: SimNode) -> None:
+    give_followers(filled, "t")
+    filled.produce("t", batch(b"x", timestamp=T0 + 50), acks=1)
+    assert find_as(filled, 2, -1) == (ErrorCode.none, 4)
+    assert find_as(filled, 2, T0 + 40) == (ErrorCode.none, 3)
+    assert find_as(filled, -1, -1) == (ErrorCode.none, 3)
+    assert find_as(filled, -1, T0 + 40) == (ErrorCode.none, -1)
+
+
+def test_only_a_tool_may_ask_a_follower(filled: SimNode) -> None:
+    give_followers(filled, "t", leader=2)
+    assert find_as(filled, -2, -1) == (ErrorCode.none, 3)
+    assert find_as(filled, 3, -1) == (ErrorCode.not_leader_or_follower, -1)
+    assert find_as(filled, -1, -1) == (ErrorCode.not_leader_or_follower, -1)
+
+
+@pytest.mark.parametrize("version", [4, 5, 9])
+def test_a_new_leader_does_not_guess_how_far_consumers_may_read(filled: SimNode, version: int) -> None:
+    log = filled.context.partitions.by_name("t", 0).log
+    give_followers(filled, "t", leader=2)
+    log.set_high_watermark(1)
+    give_followers(filled, "t")
+    refusal = ErrorCode.offset_not_available if version >= 5 else ErrorCode.leader_not_available
+    # What is committed for sure is told.
+    assert find_as(filled, -1, T0 + 5, version=version) == (ErrorCode.none, 0)
+    assert find_as(filled, -1, -2, version=version) == (ErrorCode.none, 0)
+    for timestamp in (-1, T0 + 15, T0 + 100):
+        assert find_as(filled, -1, timestamp, version=version) == (refusal, -1)
+    assert find_as(filled, 2, -1, version=version) == (ErrorCode.none, 3)
+    for follower in (2, 3):
+        filled.ask(ApiKey.FETCH, 12, fetch_as(follower, "t", 3))
+    assert find_as(filled, -1, -1, version=version) == (ErrorCode.none, 3)
