@@ -59,6 +59,11 @@ class PendingAppend(NamedTuple):
     result: AppendResult
     marker: EndTransactionMarker | None
 
+    @property
+    def next_offset(self) -> int:
+        """Where the log will end."""
+        return self.result.last_offset + 1
+
     def write(self) -> None:
         """Write the batch into the page cache. May run in any thread; raises OSError."""
         # The handle is the append's own, so the file stays open when its log is closed or deleted meanwhile.

@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -21,10 +21,13 @@ from crabka.errors import CrabkaError, OperationError, StorageError
 if TYPE_CHECKING:
     from crabka.log.append import AppendResult, PendingAppend
     from crabka.log.flushing import FlushPlan
+    from crabka.log.log_copying import PendingCopy
     from crabka.log.partition_log import PartitionLog
     from crabka.ports import Runtime
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 DEFAULT_SLOW_APPEND_MS: Final = 500
 # A dir is fast again after this many writes in a row, each below a tenth of the limit.
@@ -79,18 +82,25 @@ class DirWriter:
 
         Raises StorageError when the disk fails, OperationError if the log was closed meanwhile.
         """
+        return await self._write(log, pending.write, lambda: log.finish_append(pending))
+
+    async def copy(self, log: PartitionLog, pending: PendingCopy) -> None:
+        """Write and finish batches of a leader, as `append` does with one of a client."""
+        await self._write(log, pending.write, lambda: log.finish_copy(pending))
+
+    async def _write(self, log: PartitionLog, write: Callable[[], None], finish: Callable[[], T]) -> T:
         if self.is_slow:
-            result: asyncio.Future[AppendResult] = asyncio.get_running_loop().create_future()
-            self._enqueue(_Job(pending.write, lambda error: self._settle_append(log, pending, result, error)))
+            result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+            self._enqueue(_Job(write, lambda error: self._settle_append(log, finish, result, error)))
             return await result
         started_ms = self._clock.monotonic_ms()
         try:
-            pending.write()
+            write()
         except OSError as error:
             log.abandon_append()
             raise StorageError(self.path, f"{log.topic_partition}: {error}") from error
         self.note_append(self._clock.monotonic_ms() - started_ms)
-        return log.finish_append(pending)
+        return finish()
 
     async def flush(self, log: PartitionLog, plan: FlushPlan) -> None:
         """Flush a log in the thread. Raises StorageError when the disk fails."""
@@ -119,18 +129,14 @@ class DirWriter:
             await self._idle.wait()
 
     def _settle_append(
-        self,
-        log: PartitionLog,
-        pending: PendingAppend,
-        result: asyncio.Future[AppendResult],
-        error: BaseException | None,
+        self, log: PartitionLog, finish: Callable[[], T], result: asyncio.Future[T], error: BaseException | None
     ) -> None:
         if error is not None:
             log.abandon_append()
             _settle(result, None, self._failure(error))
             return
         try:
-            _settle(result, log.finish_append(pending), None)
+            _settle(result, finish(), None)
         except CrabkaError as refusal:
             _settle(result, None, refusal)
 
@@ -185,12 +191,10 @@ class DirWriter:
             logger.info("log dir %s is fast again", self.path)
 
 
-def _settle(
-    future: asyncio.Future[AppendResult] | asyncio.Future[None], value: AppendResult | None, error: BaseException | None
-) -> None:
+def _settle(future: asyncio.Future[T], value: T | None, error: BaseException | None) -> None:
     if future.done():  # whoever waited was cancelled
         return
     if error is None:
-        future.set_result(value)  # type: ignore[arg-type]
+        future.set_result(value)  # type: ignore[arg-type] # None comes with an error, or is the value
     else:
         future.set_exception(error)

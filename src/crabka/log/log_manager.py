@@ -274,7 +274,8 @@ class LogManager:
         moved = set()
         for log in self:
             try:
-                if log.expire_by_retention(now_ms):
+                # The log start of a follower moves with its leader's, and nobody has checkpointed it.
+                if log.expire_by_retention(now_ms) or log.has_segments_below_start():
                     moved.add(log.log_dir)
             except StorageError as error:
                 self.on_dir_failure(error.log_dir, error)

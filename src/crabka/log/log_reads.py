@@ -103,6 +103,11 @@ class LogReads(LogState):
         with self._storage_errors():
             return find_max_timestamp(self._segments)
 
+    @property
+    def last_epoch(self) -> int:
+        """The newest leader epoch that the log knows, -1 without one: that of the last record, or of no record yet."""
+        return self.leader_epochs.latest
+
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """Return the largest epoch not above the given one and where it ends (OffsetForLeaderEpoch)."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)

@@ -37,14 +37,27 @@ class LogShrinking(LogState):
             if self.recovery_point < offset:
                 self.recovery_point = offset
 
+    def announce_truncation(self, offset: int) -> None:
+        """Lower the recovery point to where the log is about to be cut.
+
+        The owner checkpoints it before it cuts: a crash in the middle may bring back any of the dropped segments, and
+        recovery finds the hole only if it looks there.
+        """
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            # A flush on its way must not raise it again.
+            self._truncations += 1
+
     def truncate_to(self, offset: int, *, now_ms: int = 0) -> bool:
         """Drop everything from `offset` on; return whether anything went. Durable on return.
 
-        A batch that holds the offset goes as a whole, so the log may end lower.
+        A batch that holds the offset goes as a whole, so the log may end lower. Epochs from `offset` on go even if no
+        record does: a leader that appended nothing has noted its epoch, of which the next leader may know nothing.
 
         The owner must checkpoint the lowered recovery point before it appends again.
         """
         if offset >= self.log_end_offset:
+            self.leader_epochs.truncate_from_end(offset)
             return False
         if offset <= self._segments.first.base_offset:
             self.truncate_fully(offset, now_ms=now_ms)
@@ -132,6 +145,10 @@ class LogShrinking(LogState):
             for segment in dropped:
                 self._snapshots.remove(segment.base_offset)
         return dropped
+
+    def has_segments_below_start(self) -> bool:
+        """Return whether `delete_below_log_start` has something to do."""
+        return len(self._segments) > 1 and self._segments[1].base_offset <= self.log_start_offset
 
     def _expire(self, expired: retention.Expired) -> None:
         with self._storage_errors():

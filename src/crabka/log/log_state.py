@@ -22,6 +22,7 @@ from crabka.log.segment import Segment
 if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig
     from crabka.log.append import PendingAppend
+    from crabka.log.log_copying import PendingCopy
     from crabka.log.recovery import LoadedLog
     from crabka.log.segment import SegmentContext
 
@@ -56,7 +57,7 @@ class LogState:
         # How often segments were deleted, and how many of these deletions a crash can no longer undo.
         self._deletions = self._durable_deletions = 0
         # A batch on its way to the disk, behind the log end. Nobody else changes the active segment until it is there.
-        self._pending: PendingAppend | None = None
+        self._pending: PendingAppend | PendingCopy | None = None
         self._apply_settings(config)
 
     def _apply_settings(self, config: TopicConfig) -> None:
@@ -81,7 +82,7 @@ class LogState:
     @property
     def next_append_offset(self) -> int:
         """Where the next append will begin: behind the log end while a batch is on its way to the disk."""
-        return self.log_end_offset if self._pending is None else self._pending.result.last_offset + 1
+        return self.log_end_offset if self._pending is None else self._pending.next_offset
 
     def flush_due(self, appended: int = 0) -> bool:
         """Return whether `flush.messages` demands a flush once so many more records are appended."""

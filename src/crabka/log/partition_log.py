@@ -14,23 +14,20 @@ from kio.schema.errors import ErrorCode
 from crabka.errors import OperationError, require
 from crabka.log.append import NO_APPEND_TIME, AppendResult, PendingAppend, PreparedBatch, prepare_batch
 from crabka.log.log_cleaning import LogCleaning
+from crabka.log.log_copying import LogCopying
 from crabka.log.log_durability import LogDurability
 from crabka.log.log_reads import LogReads
 from crabka.log.log_shrinking import LogShrinking
 from crabka.log.offset_index import MAX_RELATIVE_OFFSET
-from crabka.log.producer_state import AppendOrigin, CompletedTransaction
+from crabka.log.producer_state import AppendOrigin
 from crabka.log.reader import ReadSlice
-from crabka.log.replay import end_marker, replay_batch
-from crabka.log.segment import Segment
-from crabka.log.txn_index import AbortedTransaction
+from crabka.log.replay import end_marker
 from crabka.log.verification import ANY_TERMS, AppendTerms
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import (
     CONTROL_FLAG,
     PATCHED_PREFIX_SIZE,
     BatchHeader,
-    crc_valid,
-    iter_headers,
     parse_header,
     patched_prefix,
 )
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "ReadSlice"]
 
 
-class PartitionLog(LogReads, LogShrinking, LogDurability, LogCleaning):
+class PartitionLog(LogReads, LogCopying, LogShrinking, LogDurability, LogCleaning):
     """A log that is open. Made by `recovery.open_log`."""
 
     @overload
@@ -170,10 +167,6 @@ class PartitionLog(LogReads, LogShrinking, LogDurability, LogCleaning):
         self._note_appended(header, pending.leader_epoch, first_offset, last_offset, pending.marker)
         return AppendResult(first_offset, last_offset, append_time_ms, self.log_start_offset)
 
-    def abandon_append(self) -> None:
-        """Forget the append that was deferred."""
-        self._pending = None
-
     def _note_appended(
         self,
         header: BatchHeader,
@@ -190,38 +183,6 @@ class PartitionLog(LogReads, LogShrinking, LogDurability, LogCleaning):
         elif header.producer_id >= 0:
             self.producer_state.apply(header, first_offset)
 
-    def append_as_follower(self, batches: Buffer, *, now_ms: int = 0) -> None:
-        """Append whole batches with the offsets and epochs that they have (replication, metadata log).
-
-        Raises OperationError (CORRUPT_MESSAGE) when a checksum is wrong or offsets go back, StorageError.
-        """
-        require(self._pending is None, f"{self.topic}-{self.partition}: an append overtakes another")
-        view = memoryview(batches)
-        for position, header in iter_headers(view):
-            if header.base_offset < self.log_end_offset or not crc_valid(view, position, header):
-                raise OperationError(
-                    ErrorCode.corrupt_message,
-                    f"batch at offset {header.base_offset} does not fit {self.topic}-{self.partition}, "
-                    f"which ends at {self.log_end_offset}",
-                )
-            self._append_given(view[position : position + header.size_in_bytes], header, now_ms)
-        if self.flush_due():
-            self.flush()
-
-    def _append_given(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
-        segment, size = self._active, len(batch)
-        if segment.size and self._must_roll(segment, size, header.last_offset, header.max_timestamp, now_ms):
-            segment = self._roll(now_ms, header.base_offset)
-        try:
-            segment.append([batch], size, header.last_offset, header.max_timestamp)
-        except OSError as error:
-            raise self._storage_error(error) from error
-        if header.partition_leader_epoch > self.leader_epochs.latest:
-            self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
-        self.log_end_offset = header.next_offset
-        if header.producer_id >= 0:
-            self._complete(replay_batch(self.producer_state, batch, header))
-
     def _check_control(
         self, batch: Buffer, header: BatchHeader, transaction_version: int
     ) -> EndTransactionMarker | None:
@@ -229,25 +190,6 @@ class PartitionLog(LogReads, LogShrinking, LogDurability, LogCleaning):
         if marker is not None:
             self.producer_state.check_marker(header.producer_id, header.producer_epoch, marker, transaction_version)
         return marker
-
-    def _complete(self, completed: CompletedTransaction | None) -> None:
-        """Record an aborted transaction for read_committed consumers."""
-        if completed is None or not completed.aborted:
-            return
-        stable = self.producer_state.last_stable_offset_after(completed)
-        entry = AbortedTransaction(completed.producer_id, completed.first_offset, completed.last_offset, stable)
-        with self._storage_errors():
-            self._active.append_aborted(entry)
-            self._names_dirty = True
-
-    def _must_roll(self, segment: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        return (
-            segment.size + size > self._segment_bytes
-            or max_timestamp > segment.roll_timestamp
-            or now_ms > segment.roll_at_ms
-            or segment.full
-            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-        )
 
     def _check_fits_segment(self, size: int) -> None:
         if size > self._segment_bytes:

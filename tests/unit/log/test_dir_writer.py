@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from crabka.errors import OperationError, StorageError
 from crabka.log.append import PendingAppend
 from crabka.log.dir_writer import MAX_HELD_BYTES, RECOVERY_WRITE_COUNT, DirWriter
+from crabka.log.log_copying import PendingCopy
 from crabka.log.partition_log import PartitionLog
 from crabka.ports import Runtime
 from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
@@ -204,3 +205,34 @@ def test_only_a_slow_dir_refuses_what_is_too_much() -> None:
 
     disk.run(main)
     assert writer.held_bytes == 2 * MAX_HELD_BYTES
+
+
+def copied(log: PartitionLog) -> PendingCopy:
+    return next(iter(log.copies(make_batch(base_offset=log.log_end_offset))))
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_batches_of_a_leader_go_the_same_way(is_slow: bool) -> None:
+    disk = Disk()
+    disk.writer.is_slow = is_slow
+
+    async def main() -> None:
+        await disk.writer.copy(disk.log, copied(disk.log))
+        await disk.writer.copy(disk.log, copied(disk.log))
+
+    disk.run(main)
+    assert len(read_headers(disk.log)) == 2
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_copy_that_fails_is_abandoned(is_slow: bool) -> None:
+    disk = Disk()
+    disk.writer.is_slow = is_slow
+    disk.fs.add(FaultRule(operation="pwritev", error=errno.EIO, times=1))
+
+    async def main() -> None:
+        with pytest.raises(StorageError):
+            await disk.writer.copy(disk.log, copied(disk.log))
+        assert disk.log.next_append_offset == 0
+
+    disk.run(main)

@@ -190,6 +190,21 @@ def test_retention_checkpoints_log_starts_before_it_deletes() -> None:
     simulate(fs, scenario)
 
 
+def test_a_log_start_that_nobody_checkpointed_is_written_before_segments_go() -> None:
+    fs = MemoryFileSystem()
+
+    async def scenario(manager: LogManager) -> None:
+        await filled(manager, 1)
+        log = manager.get(partition(0))
+        assert log is not None
+        log.delete_records_before(6)
+        assert await manager.run_retention(NOW_MS) > 0
+        starts = read_offset_checkpoint(fs, f"{log.log_dir}/log-start-offset-checkpoint")
+        assert starts == {partition(0): 6}
+
+    simulate(fs, scenario)
+
+
 def test_a_failed_dir_takes_only_its_own_logs() -> None:
     inner = MemoryFileSystem()
     fs = FaultyFileSystem(inner)

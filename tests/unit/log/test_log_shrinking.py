@@ -195,3 +195,35 @@ def test_the_active_segment_stays_while_a_batch_is_on_its_way() -> None:
     pending.write()
     log.finish_append(pending)
     assert [header.base_offset for header in read_headers(log, 11)] == [11]
+
+
+def test_a_truncation_beyond_the_end_takes_epochs_without_records() -> None:
+    log = filled()
+    log.leader_epochs.assign(9, 10)
+    assert not log.truncate_to(10)
+    assert log.leader_epochs.entries == [(0, 0), (1, 4), (2, 8)]
+    assert log.leader_epochs.dirty
+
+
+def test_an_announced_truncation_lowers_the_recovery_point_whatever_a_flush_says() -> None:
+    log = filled()
+    plan = log.begin_flush()
+    assert plan is not None
+    log.recovery_point = 6
+    log.announce_truncation(8)
+    assert log.recovery_point == 6
+    log.announce_truncation(3)
+    plan.run()
+    log.finish_flush(plan)
+    assert (log.recovery_point, log.log_end_offset) == (3, 10)
+
+
+def test_segments_below_the_log_start_are_told() -> None:
+    log = filled()
+    assert not log.has_segments_below_start()
+    log.delete_records_before(1)
+    assert not log.has_segments_below_start()
+    log.delete_records_before(2)
+    assert log.has_segments_below_start()
+    log.delete_below_log_start(NOW_MS)
+    assert not log.has_segments_below_start()
