@@ -103,7 +103,7 @@ class ServerSide(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for frame in self._buffer.feed(data):
             if not self.transport.is_closing():
-                self._answer(frame)
+                self._answer(bytes(frame))
 
     def _answer(self, frame: bytes) -> None:
         key, version, correlation_id, client_size = struct.unpack_from(">hhih", frame)

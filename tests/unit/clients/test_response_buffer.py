@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from crabka.clients.response_buffer import ResponseBuffer
+from crabka.clients.response_buffer import CHUNK_BYTES, MAX_FIRST_BYTES, ResponseBuffer
 from crabka.errors import WireError
 
 
@@ -35,3 +35,35 @@ def test_tail_is_kept_for_the_next_piece() -> None:
 def test_impossible_length_is_refused(length: int) -> None:
     with pytest.raises(WireError):
         ResponseBuffer(100).feed(struct.pack(">i", length))
+
+
+@pytest.mark.parametrize("size", [CHUNK_BYTES - 4, CHUNK_BYTES - 3, CHUNK_BYTES, 3 * CHUNK_BYTES])
+@pytest.mark.parametrize("piece", [1000, 65_536, 1 << 20])
+def test_large_responses_between_small_ones(size: int, piece: int) -> None:
+    buffer = ResponseBuffer(1 << 20)
+    frames = [b"first", bytes(range(256)) * (size // 256) + b"x" * (size % 256), b"", b"last"]
+    data = framed(*frames) * 2
+    received = [frame for start in range(0, len(data), piece) for frame in buffer.feed(data[start : start + piece])]
+    assert received == frames * 2
+
+
+def test_the_memory_of_a_huge_response_grows_with_what_comes() -> None:
+    buffer = ResponseBuffer(1 << 30)
+    assert buffer.feed(struct.pack(">i", 1 << 30) + b"x") == []
+    assert len(buffer.get_buffer()) == MAX_FIRST_BYTES - 1
+    assert buffer.feed(bytes(MAX_FIRST_BYTES - 1)) == []
+    assert len(buffer.get_buffer()) == MAX_FIRST_BYTES
+
+
+def test_a_response_that_grew_is_whole() -> None:
+    buffer = ResponseBuffer(1 << 30)
+    frame = bytes(range(256)) * (MAX_FIRST_BYTES // 256) + b"the end"
+    received = buffer.feed(framed(frame, b"next"))
+    assert received == [frame, b"next"]
+
+
+def test_large_responses_stay_as_they_are_while_others_come() -> None:
+    buffer = ResponseBuffer(1 << 20)
+    (first,) = buffer.feed(framed(b"1" * CHUNK_BYTES))
+    buffer.feed(framed(b"2" * CHUNK_BYTES, b"3"))
+    assert bytes(first) == b"1" * CHUNK_BYTES
