@@ -7,6 +7,7 @@ knows nothing of requests or wire formats.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,7 @@ from crabka.log.producer_state import AppendOrigin
 from crabka.log.verification import ANY_TERMS, AppendTerms
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
     from crabka.log.append import PreparedBatch
     from crabka.ports import Buffer, Threads
@@ -137,6 +138,18 @@ class Partition(PartitionFollowers):
         self.require_leader()
         self._advance_high_watermark(pending.size)
         return result
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Change the log, as a follower, behind all appends that wait for a thread; later ones wait for the end."""
+        if self._turn is None:
+            self._turn = asyncio.Lock()
+        self.queued += 1
+        try:
+            async with self._turn:
+                yield
+        finally:
+            self.queued -= 1
 
     def append(self, batch: Buffer, header: BatchHeader, now_ms: int) -> AppendResult:
         """Append one checked client batch as leader and let the high watermark follow.
