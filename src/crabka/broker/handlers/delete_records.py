@@ -15,11 +15,9 @@ from crabka.protocol.apis import ms, response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.broker.context import BrokerContext, Request
+    from crabka.broker.context import BrokerContext
     from crabka.broker.partition import Partition
     from crabka.broker.partition_replicas import PartitionReplicas
-    from crabka.broker.context import BrokerContext
-    from crabka.log.partition_log import PartitionLog
     from crabka.protocol.apis import MessageTypes
     from crabka.serving.request import Request
 
