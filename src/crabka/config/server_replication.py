@@ -103,6 +103,7 @@ class ReplicationSettings:
     """Fields of ServerConfig, which alone is built: values of the keys above that Crabka acts on."""
 
     default_replication_factor: int
+    num_replica_fetchers: int
     replica_lag_time_max_ms: int
     replica_fetch_max_bytes: int
     replica_fetch_min_bytes: int

@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from crabka.log.leader_epochs import EpochEnd
 
 _WITHOUT_ERROR = ErrorCode.none
+# The leader has not heard yet what this follower knows, which is a matter of milliseconds.
+_METADATA_ON_ITS_WAY = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.inconsistent_topic_id,
+    }
+)
+_FIRST_DELAY_MS = 20
 
 
 class FollowerLog(Protocol):
@@ -154,6 +165,8 @@ class FollowerFetching:
         self._leader_epoch = leader_epoch
         self._backoff_ms = backoff_ms
         self._delayed_until_ms = 0
+        # Of the next answer that says that the leader knows less than this follower; doubles in a row of them.
+        self._brief_delay_ms = _FIRST_DELAY_MS
         self.phase = FetchPhase.FETCHING
 
     def is_ready(self, now_ms: int) -> bool:
@@ -181,7 +194,7 @@ class FollowerFetching:
             case LogChanged():
                 self.phase = FetchPhase.FETCHING
             case FetchFailed() | LogRejected():
-                self._delay(now_ms)
+                self._delay(now_ms, self._backoff_ms)
             case LogBroken():
                 self.phase = FetchPhase.STOPPED
             case LeaderRangeKnown(start_offset, end_offset):
@@ -204,11 +217,16 @@ class FollowerFetching:
                 # A newer leader epoch exists. Metadata will tell it and make a new follower of this replica.
                 self.phase = FetchPhase.STOPPED
                 return []
+            case error_code if error_code in _METADATA_ON_ITS_WAY:
+                self._delay(now_ms, min(self._brief_delay_ms, self._backoff_ms))
+                self._brief_delay_ms = min(2 * self._brief_delay_ms, self._backoff_ms)
+                return []
             case _:
-                self._delay(now_ms)
+                self._delay(now_ms, self._backoff_ms)
                 return []
 
     def _fetched(self, answer: FetchAnswered, log: FollowerLog) -> list[FollowerAction]:
+        self._brief_delay_ms = _FIRST_DELAY_MS
         if answer.diverging is not None:
             self.phase = FetchPhase.CHANGING
             end_offset = truncation_offset(
@@ -238,6 +256,6 @@ class FollowerFetching:
         self.phase = FetchPhase.FETCHING
         return []
 
-    def _delay(self, now_ms: int) -> None:
+    def _delay(self, now_ms: int, delay_ms: int) -> None:
         self.phase = FetchPhase.DELAYED
-        self._delayed_until_ms = now_ms + self._backoff_ms
+        self._delayed_until_ms = now_ms + delay_ms

@@ -92,9 +92,8 @@ def test_an_answer_to_an_older_question_is_ignored() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.unknown_leader_epoch,
-        ErrorCode.unknown_topic_id,
+        ErrorCode.replica_not_available,
+        ErrorCode.unknown_server_error,
         ErrorCode.kafka_storage_error,
     ],
 )
@@ -105,6 +104,24 @@ def test_errors_that_pass_delay_the_partition(code: ErrorCode) -> None:
     assert not state.is_ready(149)
     assert state.is_ready(150)
     assert state.delayed_until_ms is None
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.not_leader_or_follower, ErrorCode.unknown_leader_epoch, ErrorCode.unknown_topic_id]
+)
+def test_a_leader_that_has_not_heard_of_it_yet_is_asked_again_soon(code: ErrorCode) -> None:
+    state = following()
+    now_ms, delays = 0, []
+    for _ in range(5):
+        answer(state, now_ms=now_ms, error_code=code)
+        assert state.delayed_until_ms is not None
+        delays.append(state.delayed_until_ms - now_ms)
+        now_ms = state.delayed_until_ms
+        assert state.is_ready(now_ms)
+    assert delays == [20, 40, 80, 100, 100]
+    answer(state, now_ms=now_ms, high_watermark=0, log_start_offset=0)
+    answer(state, now_ms=now_ms, error_code=code)
+    assert state.delayed_until_ms == now_ms + 20
 
 
 @pytest.mark.parametrize("event", [FetchFailed(), LogRejected()])

@@ -1,0 +1,129 @@
+"""Which fetcher follows which partition (Kafka's ReplicaFetcherManager).
+
+A leader has one fetcher, or `num.replica.fetchers` of them among which its partitions are spread. A fetcher that has
+nothing left to follow ends.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from crabka.broker.replication.followed import FollowedPartition
+from crabka.broker.replication.follower_changes import FollowerChanges
+from crabka.broker.replication.leader_fetcher import BrokerAddress, FetcherTools, LeaderFetcher
+from crabka.broker.replication.throttle import ReplicationThrottle
+from crabka.metadata.configs import ConfigResourceType
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+
+    from crabka.broker.identity import BrokerIdentity
+    from crabka.broker.partition import Partition
+    from crabka.broker.partitions import PartitionRegistry
+    from crabka.config.server import ServerConfig
+    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.image import MetadataImage
+    from crabka.ports import Runtime
+
+_CLUSTER_DEFAULT = ""
+_THROTTLED_RATE = "follower.replication.throttled.rate"
+
+
+class ReplicaFetchers:
+    """The fetchers of a node. All methods run on the loop."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        partitions: PartitionRegistry,
+        identity: BrokerIdentity,
+        *,
+        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        config: Callable[[], ServerConfig],
+        image: Callable[[], MetadataImage],
+        on_dir_failure: Callable[[str, Exception], None],
+        save_recovery_points: Callable[[Iterable[str]], Awaitable[None]],
+    ) -> None:
+        self._identity = identity
+        self._config = config
+        self._image = image
+        self._throttle = ReplicationThrottle()
+        changes = FollowerChanges(
+            runtime.clock, partitions, on_dir_failure=on_dir_failure, save_recovery_points=save_recovery_points
+        )
+        self._tools = FetcherTools(
+            runtime, identity, changes, self._throttle, config=config, address_of=self._address_of, spawn=spawn
+        )
+        self._fetchers: dict[tuple[int, int], LeaderFetcher] = {}
+        self._followed: dict[Partition, tuple[FollowedPartition, tuple[int, int]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._fetchers)
+
+    @property
+    def followed_count(self) -> int:
+        """Return how many partitions are fetched."""
+        return len(self._followed)
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch a partition from its leader in its leader epoch; nothing changes if that is done already."""
+        present = self._followed.get(partition)
+        if present is not None:
+            followed = present[0]
+            if (followed.leader_id, followed.leader_epoch) == (partition.leader_id, partition.leader_epoch):
+                return
+            self.unfollow(partition)
+        place = (partition.leader_id, self._fetcher_of(partition))
+        fetcher = self._fetchers.get(place)
+        if fetcher is None:
+            fetcher = self._fetchers[place] = LeaderFetcher(self._tools, *place)
+        followed = FollowedPartition(partition, backoff_ms=self._config().replica_fetch_backoff_ms)
+        self._followed[partition] = (followed, place)
+        fetcher.add(followed)
+
+    def unfollow(self, partition: Partition) -> None:
+        """Fetch a partition no longer; one that is not fetched is fine."""
+        present = self._followed.pop(partition, None)
+        if present is None:
+            return
+        followed, place = present
+        fetcher = self._fetchers[place]
+        fetcher.remove(followed)
+        if not len(fetcher):
+            del self._fetchers[place]
+            fetcher.stop()
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Take over addresses of leaders and the throttle; partitions are told by `follow` and `unfollow`."""
+        for (leader_id, _), fetcher in self._fetchers.items():
+            if leader_id in delta.brokers_changed:
+                fetcher.leader_changed()
+        if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
+            self.read_throttle(image)
+
+    def read_throttle(self, image: MetadataImage) -> None:
+        """Take over the rate of throttled followers, which only the metadata knows (KIP-73)."""
+        for name in (str(self._identity.node_id), _CLUSTER_DEFAULT):
+            rate = image.configs.get(ConfigResourceType.BROKER, name).get(_THROTTLED_RATE)
+            if rate is not None:
+                self._throttle.bytes_per_second = int(rate)
+                return
+        self._throttle.bytes_per_second = None
+
+    def close(self) -> None:
+        """Follow nobody any more."""
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
+        self._fetchers.clear()
+        self._followed.clear()
+
+    def _fetcher_of(self, partition: Partition) -> int:
+        count = self._config().num_replica_fetchers
+        return 0 if count == 1 else (zlib.crc32(partition.topic.encode()) + partition.index) % count
+
+    def _address_of(self, broker_id: int) -> BrokerAddress | None:
+        broker = self._image().cluster.brokers.get(broker_id)
+        endpoint = None if broker is None else broker.endpoint(self._config().inter_broker_listener_name)
+        return None if broker is None or endpoint is None else BrokerAddress(endpoint, broker.epoch)

@@ -1,0 +1,192 @@
+"""Carries out on the logs what followers decide: appends, cuts, new beginnings, the leader's offsets.
+
+An append goes into the page cache on the loop, as that of a leader does. Where somebody else is at the log, or its dir
+is slow or must be flushed, it waits in a task, and so does every cut. What was decided for one leader epoch is not done
+in another: whoever waited looks whether it still counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from crabka.broker.replication.follower_state import LogBroken, LogChanged, LogRejected
+from crabka.errors import CorruptDataError, CrabkaError, OperationError, StorageError
+from crabka.records.header import HEADER_SIZE, parse_header
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from crabka.broker.partition import Partition
+    from crabka.broker.partitions import PartitionRegistry
+    from crabka.broker.replication.followed import FollowedPartition
+    from crabka.broker.replication.follower_state import AppendFetched, CutFollowerLog, FollowerEvent, RestartLog
+    from crabka.ports import Clock
+
+logger = logging.getLogger(__name__)
+
+
+class FollowerChanges:
+    """What the fetchers of a node do to its logs."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        partitions: PartitionRegistry,
+        *,
+        on_dir_failure: Callable[[str, Exception], None],
+        save_recovery_points: Callable[[Iterable[str]], Awaitable[None]],
+    ) -> None:
+        self._clock = clock
+        self._partitions = partitions
+        self._on_dir_failure = on_dir_failure
+        self._save_recovery_points = save_recovery_points
+
+    def counts(self, followed: FollowedPartition) -> bool:
+        """Return whether a fetcher still decides on a log: nobody else does, and its dir has not failed."""
+        partition = followed.partition
+        return followed.is_current and self._partitions.get(partition.topic, partition.index) is partition
+
+    # -- appending -----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def must_wait(partition: Partition) -> bool:
+        """Return whether an append has to be done by `append_in_turn`."""
+        return partition.queued > 0 or partition.writer.is_slow or partition.log.flushes_by_count
+
+    def append(self, followed: FollowedPartition, records: memoryview, action: AppendFetched) -> FollowerEvent:
+        """Append what was fetched and take over the offsets of the leader, at once."""
+        partition = followed.partition
+        log, clock = partition.log, self._clock
+        started_ms = clock.monotonic_ms()
+        try:
+            self._make_room(followed, records)
+            size = log.append_as_follower(records, now_ms=clock.now_ms(), max_epoch=followed.leader_epoch)
+            self.take_offsets(partition, action.high_watermark, action.log_start_offset, size)
+        except (OperationError, StorageError, CorruptDataError) as error:
+            return self._failed(followed, error)
+        partition.writer.note_append(clock.monotonic_ms() - started_ms)
+        return LogChanged()
+
+    async def append_in_turn(
+        self, followed: FollowedPartition, records: memoryview, action: AppendFetched
+    ) -> FollowerEvent | None:
+        """Append when it is this follower's turn, in a thread if the dir is slow. None if it no longer counts."""
+        partition = followed.partition
+        log, writer = partition.log, partition.writer
+        size = 0
+        try:
+            async with partition.turn():
+                if not self.counts(followed):
+                    return None
+                self._make_room(followed, records)
+                now_ms = self._clock.now_ms()
+                for pending in log.copies(records, now_ms=now_ms, max_epoch=followed.leader_epoch):
+                    await writer.copy(log, pending)
+                    size += len(pending.data)
+                    if not self.counts(followed):
+                        return None
+                plan = log.begin_flush() if log.flushes_by_count and log.flush_due() else None
+                if plan is not None:
+                    await writer.flush(log, plan)
+            if self.counts(followed):
+                self.take_offsets(partition, action.high_watermark, action.log_start_offset, size)
+        except (OperationError, StorageError, CorruptDataError) as error:
+            return self._failed(followed, error)
+        return LogChanged()
+
+    @staticmethod
+    def take_offsets(partition: Partition, high_watermark: int, log_start_offset: int, appended_bytes: int) -> None:
+        """Take over the offsets of the leader, as far as the log has them, and wake who waits for the partition."""
+        log = partition.log
+        before = log.high_watermark
+        if high_watermark != before and high_watermark >= 0:
+            log.set_high_watermark(high_watermark)
+        if log_start_offset > log.log_start_offset:
+            log.delete_records_before(min(log_start_offset, log.high_watermark))
+        if appended_bytes or log.high_watermark != before:
+            partition.note_progress(appended_bytes)
+
+    def _make_room(self, followed: FollowedPartition, records: memoryview) -> None:
+        """Let an empty log begin with the first batch, if the leader's log start lies inside of that."""
+        log = followed.partition.log
+        if log.log_start_offset != log.log_end_offset or len(records) < HEADER_SIZE:
+            return
+        header = parse_header(records)
+        if header.base_offset < log.log_end_offset <= header.last_offset:
+            log.truncate_fully(header.base_offset, now_ms=self._clock.now_ms())
+
+    # -- cutting -------------------------------------------------------------------------------------------------
+
+    async def restart(self, followed: FollowedPartition, action: RestartLog) -> FollowerEvent | None:
+        """Drop a whole log and let it begin anew. None if that no longer counts."""
+        partition = followed.partition
+        try:
+            async with partition.turn():
+                if not self.counts(followed):
+                    return None
+                logger.warning(
+                    "%s-%d begins anew at %d: the leader has nothing older and this log ends at %d",
+                    partition.topic,
+                    partition.index,
+                    action.start_offset,
+                    partition.log.log_end_offset,
+                )
+                partition.log.truncate_fully(action.start_offset, now_ms=self._clock.now_ms())
+                await self._save_recovery_points([partition.log.log_dir])
+        except (StorageError, CorruptDataError) as error:
+            return self._failed(followed, error)
+        return LogChanged()
+
+    async def cut(
+        self, cuts: Sequence[tuple[FollowedPartition, CutFollowerLog]]
+    ) -> list[tuple[FollowedPartition, FollowerEvent]]:
+        """Cut logs where they part from those of their leader; return what came of those that still count.
+
+        Recovery points are lowered on disk before, lest a crash in the middle leaves a hole that nobody looks for, and
+        again before anything is appended, for a flush may have raised them meanwhile. Many logs share these writes.
+        """
+        dirs = {followed.partition.log.log_dir for followed, _ in cuts}
+        async with AsyncExitStack() as turns:
+            # All take turns in one order, so that two who want many never wait for each other.
+            for followed, _ in sorted(cuts, key=lambda each: each[0].key):
+                await turns.enter_async_context(followed.partition.turn())
+            for followed, action in cuts:
+                if self.counts(followed):
+                    followed.partition.log.announce_truncation(action.end_offset)
+            await self._save_recovery_points(dirs)
+            done = [(followed, self._cut(followed, action)) for followed, action in cuts if self.counts(followed)]
+            await self._save_recovery_points(dirs)
+        return done
+
+    def _cut(self, followed: FollowedPartition, action: CutFollowerLog) -> FollowerEvent:
+        partition = followed.partition
+        log = partition.log
+        if action.end_offset < log.high_watermark:
+            logger.warning(
+                "%s-%d is cut to %d, below its high watermark %d",
+                partition.topic,
+                partition.index,
+                action.end_offset,
+                log.high_watermark,
+            )
+        try:
+            log.truncate_to(action.end_offset, now_ms=self._clock.now_ms())
+        except (StorageError, CorruptDataError) as error:
+            return self._failed(followed, error)
+        return LogChanged()
+
+    def _failed(self, followed: FollowedPartition, error: CrabkaError) -> FollowerEvent:
+        if isinstance(error, StorageError):
+            self._on_dir_failure(error.log_dir, error)
+            return LogBroken()
+        partition = followed.partition
+        logger.error(
+            "Cannot append what broker %d sent for %s-%d: %s",
+            followed.leader_id,
+            partition.topic,
+            partition.index,
+            error,
+        )
+        return LogRejected()
