@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,13 @@ from crabka.broker.fetch_sessions import FetchSessionCache
 from crabka.broker.groups.coordinator import GroupCoordinator
 from crabka.broker.inter_broker import BrokerConnections
 from crabka.broker.leader_append import LeaderAppender
+from crabka.broker.metadata_publisher import MetadataPublisher
+from crabka.broker.partition import Partition
 from crabka.broker.partitions import PartitionRegistry
 from crabka.broker.producer_ids import ProducerIdAllocator
+from crabka.broker.replication.fetchers import ReplicaFetchers
+from crabka.broker.replication.host import ReplicaHost
+from crabka.broker.replication.isr_changes import IsrChanges
 from crabka.broker.transactions.coordinator import TransactionCoordinator
 from crabka.broker.txn_markers import LocalMarkerWriter
 from crabka.log.cleaner import CleanerSettings, LogCleaner
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
     from crabka.broker.controller_channel import ControllerRequests
     from crabka.broker.identity import BrokerIdentity
     from crabka.config.server import ServerConfig
+    from crabka.config.topic import TopicConfig
     from crabka.errors import CrabkaError
     from crabka.log.log_manager import LogManager
     from crabka.metadata.image import MetadataImage
@@ -98,11 +105,44 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         transactions=transactions,
         partition_adder=ClusterPartitionAdder(transactions, brokers, parts.identity, **across),
         metrics=NodeMetrics(),
+        fetchers=ReplicaFetchers(
+            runtime,
+            partitions,
+            parts.identity,
+            spawn=spawn,
+            config=config,
+            image=image,
+            on_dir_failure=logs.on_dir_failure,
+            save_recovery_points=logs.save_recovery_points,
+        ),
         cleaner=LogCleaner(runtime, logs, lambda: _cleaner_settings(config())),
         spawn=spawn,
         on_broken_invariant=parts.fail,
     )
     return context
+
+
+def build_publisher(
+    parts: BrokerParts, context: BrokerContext, topic_config: Callable[[MetadataImage, str], TopicConfig]
+) -> MetadataPublisher:
+    """Make what lets the broker lead and follow as the metadata says."""
+    clock, identity = parts.runtime.clock, parts.identity
+    host = ReplicaHost(
+        now_ms=clock.monotonic_ms,
+        brokers=lambda: parts.quorum.image.cluster.brokers,
+        max_lag_ms=lambda: context.config.replica_lag_time_max_ms,
+        propose=IsrChanges(parts.controller, identity, spawn=parts.spawn).propose,
+    )
+    return MetadataPublisher(
+        identity.node_id,
+        parts.logs,
+        context.partitions,
+        topic_config=topic_config,
+        fetchers=context.fetchers,
+        broker_epoch=lambda: identity.broker_epoch,
+        now_ms=clock.monotonic_ms,
+        make_partition=functools.partial(Partition, host=host),
+    )
 
 
 def _cleaner_settings(config: ServerConfig) -> CleanerSettings:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from crabka.broker.leader_append import LeaderAppender
     from crabka.broker.partitions import PartitionRegistry
     from crabka.broker.producer_ids import ProducerIdAllocator
+    from crabka.broker.replication.fetchers import ReplicaFetchers
     from crabka.broker.transactions.coordinator import TransactionCoordinator
     from crabka.broker.txn_markers import LocalMarkerWriter
     from crabka.broker.txn_verification import PartitionAdder
@@ -57,6 +58,7 @@ class BrokerContext:
     # Markers for partitions of this node alone.
     markers: LocalMarkerWriter
     metrics: NodeMetrics
+    fetchers: ReplicaFetchers
     cleaner: LogCleaner
     # Runs a coroutine as a task of the node, so that no task outlives it.
     spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]

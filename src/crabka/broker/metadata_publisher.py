@@ -1,7 +1,8 @@
-"""Makes the node do what the metadata says: opens, creates, reconfigures and deletes logs, takes leadership.
+"""Makes the node do what the metadata says: opens, creates, reconfigures and deletes logs, leads, follows.
 
-It is called with every change in order, on the node's loop, before whoever caused the change is answered. A
-topic is therefore usable when CreateTopics returns.
+Of a change it looks only at the topics that the delta names, and of these at partitions that are not the same object as
+before: a node with ten thousand partitions hears of one at a time. It is called with every change in order, on the
+node's loop, before whoever caused the change is answered. A topic is therefore usable when CreateTopics returns.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from crabka.ids import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, TopicPartition
 from crabka.metadata.configs import ConfigResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from crabka.broker.partitions import PartitionRegistry
+    from crabka.broker.replication.fetchers import ReplicaFetchers
     from crabka.config.topic import TopicConfig
     from crabka.ids import TopicId
+    from crabka.log.dir_writer import DirWriter
     from crabka.log.log_manager import LogManager
+    from crabka.log.partition_log import PartitionLog
     from crabka.metadata.delta import MetadataDelta
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.topics import PartitionImage, TopicImage
@@ -29,10 +33,11 @@ log = logging.getLogger(__name__)
 
 # LOST is no such state: it says that the replica was in a dir that is gone.
 _NOT_A_DIRECTORY = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
+_NO_LEADER = -1
 
 
 class MetadataPublisher:
-    """Applies metadata to the logs and partitions of one node."""
+    """Applies metadata to the logs, partitions and fetchers of one node."""
 
     def __init__(
         self,
@@ -41,43 +46,97 @@ class MetadataPublisher:
         partitions: PartitionRegistry,
         *,
         topic_config: Callable[[MetadataImage, str], TopicConfig],
+        fetchers: ReplicaFetchers | None = None,
+        broker_epoch: Callable[[], int] = lambda: -1,
+        now_ms: Callable[[], int] = lambda: 0,
+        make_partition: Callable[[str, int, TopicId, PartitionLog, DirWriter], Partition] = Partition,
     ) -> None:
+        """Without fetchers the node follows nobody. `now_ms` is the clock that replication goes by."""
         self._node_id = node_id
         self._logs = logs
         self._partitions = partitions
         self._topic_config = topic_config
+        self._fetchers = fetchers
+        self._broker_epoch = broker_epoch
+        self._now_ms = now_ms
+        self._make_partition = make_partition
 
     def publish_all(self, image: MetadataImage) -> None:
-        """Take over a whole image, at start."""
+        """Take over a whole image, at start. Logs that it does not place here are set aside."""
         for topic in image.topics.by_id.values():
-            self._host_topic(image, topic)
+            self._host_topic(image, topic, {})
+        for each in self._logs:
+            if self._partitions.get(each.topic, each.partition) is None:
+                self._logs.mark_stray(each.topic_partition)
+        if self._fetchers is not None:
+            self._fetchers.read_throttle(image)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Take over a change."""
+        before = delta.image.topics.by_id
         for topic_id in delta.topics_deleted:
-            self._delete_topic(delta.image.topics.by_id[topic_id])
+            self._delete_topic(before[topic_id])
         for topic_id in self._present(delta.topics_created | delta.topics_changed, image):
-            self._host_topic(image, image.topics.by_id[topic_id])
+            known = before.get(topic_id)
+            self._host_topic(image, image.topics.by_id[topic_id], {} if known is None else known.partitions)
         self._reconfigure(delta, image)
+        if self._fetchers is not None:
+            self._fetchers.on_metadata(delta, image)
 
     @staticmethod
     def _present(topic_ids: Iterable[TopicId], image: MetadataImage) -> list[TopicId]:
         return [topic_id for topic_id in topic_ids if topic_id in image.topics.by_id]
 
-    def _host_topic(self, image: MetadataImage, topic: TopicImage) -> None:
-        hosted = self._partitions.of_topic(topic.name)
+    def _host_topic(self, image: MetadataImage, topic: TopicImage, known: Mapping[int, PartitionImage]) -> None:
+        """Take over the partitions of a topic that are not as they were known."""
+        node_id = self._node_id
         for index, partition_image in topic.partitions.items():
-            if self._node_id not in partition_image.replicas:
+            previous = known.get(index)
+            if partition_image is previous:
                 continue
-            partition = hosted.get(index) or self._open(image, topic, index, partition_image)
-            if partition is not None:
-                partition.become(partition_image, node_id=self._node_id)
+            if node_id in partition_image.replicas:
+                self._host(image, topic, index, partition_image)
+            elif previous is not None and node_id in previous.replicas:
+                self._leave(topic, index)
+
+    def _host(self, image: MetadataImage, topic: TopicImage, index: int, partition_image: PartitionImage) -> None:
+        partition = self._partitions.get(topic.name, index) or self._open(image, topic, index, partition_image)
+        if partition is None:
+            return
+        fetchers = self._fetchers
+        follows = partition_image.leader not in (self._node_id, _NO_LEADER)
+        if fetchers is not None and not follows:
+            # Nothing that was fetched counts any more from here on.
+            fetchers.unfollow(partition)
+        partition.become(
+            partition_image, node_id=self._node_id, broker_epoch=self._broker_epoch(), now_ms=self._now_ms()
+        )
+        if fetchers is not None and follows:
+            fetchers.follow(partition)
+
+    def _leave(self, topic: TopicImage, index: int) -> None:
+        """Give up a replica that was moved elsewhere: its data is on others, and Kafka deletes it here, too."""
+        partition = self._partitions.get(topic.name, index)
+        if partition is not None:
+            self._drop(partition)
+        self._partitions.forget_offline(topic.name, topic.topic_id, index)
+
+    def _drop(self, partition: Partition) -> None:
+        if self._fetchers is not None:
+            self._fetchers.unfollow(partition)
+        self._partitions.remove(partition)
+        partition.retire()
+        self._logs.delete(TopicPartition(partition.topic, partition.index))
 
     def _open(
         self, image: MetadataImage, topic: TopicImage, index: int, partition_image: PartitionImage
     ) -> Partition | None:
         topic_partition = TopicPartition(topic.name, index)
         opened = self._logs.get(topic_partition)
+        if opened is not None and opened.topic_id not in (None, topic.topic_id):
+            # It belongs to an older topic of that name.
+            self._logs.mark_stray(topic_partition)
+            opened = None
         if opened is None:
             if self._partitions.is_offline(topic.topic_id, index) or self._is_lost(partition_image):
                 # The replica lies in a dir that is not there: an empty new log would pass for its data.
@@ -91,7 +150,8 @@ class MetadataPublisher:
                 self._logs.on_dir_failure(error.log_dir, error)
                 self._partitions.add_offline(topic.name, topic.topic_id, index)
                 return None
-        partition = Partition(topic.name, index, topic.topic_id, opened, self._logs.writer(opened.log_dir))
+        writer = self._logs.writer(opened.log_dir)
+        partition = self._make_partition(topic.name, index, topic.topic_id, opened, writer)
         self._partitions.add(partition)
         return partition
 
@@ -105,9 +165,7 @@ class MetadataPublisher:
 
     def _delete_topic(self, topic: TopicImage) -> None:
         for partition in list(self._partitions.of_topic(topic.name).values()):
-            self._partitions.remove(partition)
-            partition.retire()
-            self._logs.delete(TopicPartition(partition.topic, partition.index))
+            self._drop(partition)
         self._partitions.forget_offline(topic.name, topic.topic_id)
 
     def _reconfigure(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -119,5 +177,8 @@ class MetadataPublisher:
                 topics.update((partition.topic, None) for partition in self._partitions)
         for topic in topics:
             config = self._topic_config(image, topic)
-            for partition in self._partitions.of_topic(topic).values():
-                partition.log.update_config(config)
+            for partition in list(self._partitions.of_topic(topic).values()):
+                try:
+                    partition.log.update_config(config)
+                except StorageError as error:
+                    self._logs.on_dir_failure(error.log_dir, error)

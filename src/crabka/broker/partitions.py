@@ -92,10 +92,11 @@ class PartitionRegistry:
         """Return whether a replica is known to lie on a failed disk."""
         return (topic_id, index) in self._offline
 
-    def forget_offline(self, topic: str, topic_id: TopicId) -> None:
-        """Forget all failed replicas of a topic that was deleted."""
-        for key in [key for key in self._offline if key[0] in (topic, topic_id)]:
-            del self._offline[key]
+    def forget_offline(self, topic: str, topic_id: TopicId, index: int | None = None) -> None:
+        """Forget all failed replicas of a topic that was deleted, or one that is no longer to be here."""
+        if self._offline:
+            for key in [key for key in self._offline if key[0] in (topic, topic_id) and index in (None, key[1])]:
+                del self._offline[key]
 
     def take_offline(self, log_dir: str) -> list[Partition]:
         """Make all partitions of a failed log dir unreachable; return them."""

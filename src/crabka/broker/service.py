@@ -11,21 +11,19 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.api_table import TABLE
-from crabka.broker.assembly import BrokerParts, build_context
+from crabka.broker.assembly import BrokerParts, build_context, build_publisher
 from crabka.broker.controller_channel import ControllerChannel
 from crabka.broker.directory_reports import DirectoryReports
 from crabka.broker.duties import duties_of, repeat
 from crabka.broker.forwarding import Forwarder
 from crabka.broker.identity import BrokerIdentity
 from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
-from crabka.broker.metadata_publisher import MetadataPublisher
 from crabka.control.config_view import EffectiveConfigs
 from crabka.errors import ConfigError, StorageError
 from crabka.metadata.configs import ConfigResourceType
 from crabka.serving.dispatch import Dispatcher
 
 if TYPE_CHECKING:
-    import uuid
     from collections.abc import Callable, Coroutine, Sequence
 
     from crabka.broker.controller_channel import LocalController
@@ -77,19 +75,18 @@ class BrokerService:
             config, runtime, self._channel, self._identity, metadata_offset=lambda: quorum.image.offset
         )
         self._directories = DirectoryReports(self._channel, self._identity, logs)
-        self.context = build_context(
-            BrokerParts(
-                config=config,
-                runtime=runtime,
-                cluster_id=cluster_id,
-                identity=self._identity,
-                quorum=quorum,
-                controller=self._channel,
-                logs=logs,
-                spawn=spawn,
-                fail=fail,
-            )
+        self._parts = BrokerParts(
+            config=config,
+            runtime=runtime,
+            cluster_id=cluster_id,
+            identity=self._identity,
+            quorum=quorum,
+            controller=self._channel,
+            logs=logs,
+            spawn=spawn,
+            fail=fail,
         )
+        self.context = build_context(self._parts)
         self.dispatcher = Dispatcher(self.context, TABLE, forward=Forwarder(self._channel, spawn))
         self._serving = False
         # Whether the logs are open, so that a stop may close them cleanly.
@@ -106,7 +103,7 @@ class BrokerService:
         self._logs.subscribe_failures(self._on_dir_failure)
         await quorum.wait_caught_up()
         self.context.config = self._configs.server(quorum.image)
-        await self._logs.load(lambda topic: self._configs.topic(quorum.image, topic), self._is_stray)
+        await self._logs.load(lambda topic: self._configs.topic(quorum.image, topic))
         self.is_loaded = True
         self._require_online_dirs()
 
@@ -125,9 +122,7 @@ class BrokerService:
         self._lifecycle.start()
         # What the registration changed must be known here before anything is led.
         await self._wait_for(self._is_registered)
-        publisher = MetadataPublisher(
-            self._config.node_id, self._logs, context.partitions, topic_config=self._configs.topic
-        )
+        publisher = build_publisher(self._parts, context, self._configs.topic)
         publisher.publish_all(quorum.image)
         quorum.subscribe(publisher.on_metadata)
         quorum.subscribe(context.auto_creation.on_metadata)
@@ -162,6 +157,7 @@ class BrokerService:
 
     async def close(self) -> None:
         """Stop talking to other nodes. The logs are left to whoever opened them."""
+        self.context.fetchers.close()
         await self._lifecycle.close()
         await self._channel.close()
         await self.context.brokers.close()
@@ -219,10 +215,3 @@ class BrokerService:
         if not self._logs.online_dirs or self._config.metadata_log_dir in offline:
             reasons = "; ".join(f"{path}: {self._logs.offline_reason(path)}" for path in offline)
             raise ConfigError(f"no usable log dir: {reasons}")
-
-    def _is_stray(self, topic_partition: TopicPartition, topic_id: uuid.UUID | None) -> bool:
-        topic = self._quorum.image.topics.by_name.get(topic_partition.topic)
-        partition = topic.partitions.get(topic_partition.partition) if topic is not None else None
-        if topic is None or partition is None or self._config.node_id not in partition.replicas:
-            return True
-        return topic_id is not None and topic_id != topic.topic_id
