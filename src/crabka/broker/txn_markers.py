@@ -10,6 +10,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
+from crabka.broker.coordinators.appender import is_stored
 from crabka.broker.groups.shards import OFFSETS_TOPIC
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
@@ -86,7 +87,7 @@ class LocalMarkerWriter:
         offsets = self._groups.shards.get(index).shard.offsets
 
         def complete(error_code: ErrorCode) -> None:
-            if error_code is ErrorCode.none:
+            if is_stored(error_code):
                 offsets.complete(marker.producer_id, commit=marker.commit)
             done(error_code)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from crabka.broker.transactions.ports import TxnMarker
 from crabka.ids import TopicPartition
+from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, parse_control_record
 from tests.support.groups import find_coordinator
-from tests.support.sim_node import SimNode, read_records
+from tests.support.moving_partitions import HeldWatermark, Posted
+from tests.support.sim_node import SimNode, read_records, row
 from tests.support.txn_partitions import fake_coordinator, produce, transactional_batch
 
 PLACE = TopicPartition("t", 0)
@@ -66,3 +68,21 @@ def test_a_marker_goes_through_a_slow_log_dir_in_its_turn(node: SimNode) -> None
     assert produce(node, "t", transactional_batch(b"v")).error_code == ErrorCode.none
     assert write(node, PLACE) == [ErrorCode.none]
     assert node.fetch("t").last_stable_offset == 2
+
+
+def test_a_marker_is_answered_when_it_is_replicated(node: SimNode) -> None:
+    node.create_topic("t")
+    held = HeldWatermark(node, node.context.partitions.by_name(*PLACE))
+    marker = row(
+        "WritableTxnMarker",
+        producer_id=7,
+        producer_epoch=1,
+        transaction_result=True,
+        topics=[row("WritableTxnMarkerTopic", name="t", partition_indexes=(0,))],
+        coordinator_epoch=4,
+        transaction_version=2,
+    )
+    writing = Posted(node, ApiKey.WRITE_TXN_MARKERS, 2, markers=[marker])
+    assert not writing.is_answered
+    held.advance()
+    assert writing.answer().markers[0].topics[0].partitions[0].error_code is ErrorCode.none

@@ -1,8 +1,13 @@
-"""Appends records of a coordinator to the partition that keeps them, as its leader and with acks=all."""
+"""Appends records of a coordinator to the partition that keeps them, as its leader and with acks=all.
+
+What is in the log of the leader counts as soon as the others have it, however late: a coordinator that changes its
+state by a record waits for its outcome without a limit, and only whoever asked for it is told in time. Nothing is
+left in doubt, because a coordinator that stops leading drops all of its state.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crabka.broker.leader_append import LeaderAppender
 from crabka.log.verification import ANY_TERMS
@@ -22,6 +27,9 @@ if TYPE_CHECKING:
     Done = Callable[[ErrorCode], None]
     Pair = tuple[bytes, bytes | None]
 
+# Longer than any node runs.
+WITHOUT_LIMIT_MS: Final = 1 << 40
+
 _AS_SEEN_BY_CLIENTS = {
     ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
     ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
@@ -37,6 +45,11 @@ _AS_SEEN_BY_CLIENTS = {
 def coordinator_error(error_code: ErrorCode) -> ErrorCode:
     """Return what a client is told when an append failed."""
     return _AS_SEEN_BY_CLIENTS.get(error_code, error_code)
+
+
+def is_stored(error_code: ErrorCode) -> bool:
+    """Return whether records are in the log for good, be it on fewer replicas than the topic asks for by now."""
+    return error_code in (ErrorCode.none, ErrorCode.not_enough_replicas_after_append)
 
 
 class AppendSettings(NamedTuple):
@@ -62,7 +75,21 @@ class Appender:
         self._settings = settings
 
     def append(self, partition: Partition, pairs: Sequence[Pair], done: Done) -> None:
-        """Append the records as one batch; `done` hears how it went, at once if nothing has to be waited for."""
+        """Append the records as one batch; `done` hears how it went, at once if nothing has to be waited for.
+
+        It hears of records that were appended when they are replicated or when this node leads the partition no more.
+        """
+
+        def outcome(error_code: ErrorCode) -> None:
+            done(ErrorCode.none if is_stored(error_code) else error_code)
+
+        self._append(partition, pairs, outcome, WITHOUT_LIMIT_MS)
+
+    def append_in_time(self, partition: Partition, pairs: Sequence[Pair], done: Done) -> None:
+        """As `append`, but `done` hears REQUEST_TIMED_OUT when it takes too long, though the records may stay."""
+        self._append(partition, pairs, done, self._settings().timeout_ms)
+
+    def _append(self, partition: Partition, pairs: Sequence[Pair], done: Done, timeout_ms: int) -> None:
         now_ms = self._clock.now_ms()
         settings = self._settings()
         batch = build_batch(
@@ -70,4 +97,4 @@ class Appender:
             codec=settings.codec,
             base_sequence=settings.base_sequence,
         )
-        self._leader.append(partition, batch, ANY_TERMS, done, timeout_ms=settings.timeout_ms)
+        self._leader.append(partition, batch, ANY_TERMS, done, timeout_ms=timeout_ms)

@@ -21,14 +21,16 @@ RECORDS_PER_TURN: Final = 500
 
 
 async def replay_log(source: PartitionLog, threads: Threads, replay: ReplayBatch, *, buffer_bytes: int) -> int:
-    """Hand all batches below the high watermark to `replay`, which returns how many records it met; return the sum.
+    """Hand all batches to `replay`, which returns how many records it met; return the sum.
 
+    As in Kafka these are also the batches above the high watermark: a new leader keeps what it holds, and will have it
+    replicated.
     Raises OperationError if the log is cut under the reader, CorruptBatchError, OSError.
     """
     offset, count = source.log_start_offset, 0
     turn = 0
-    while offset < source.high_watermark:
-        plan = source.read(offset, max_bytes=buffer_bytes, upper_offset=source.high_watermark)
+    while offset < source.log_end_offset:
+        plan = source.read(offset, max_bytes=buffer_bytes)
         data = plan.read_nowait()
         if data is None:
             data = await threads.submit(plan.read)

@@ -27,3 +27,13 @@ class PendingReply:
             self._future = asyncio.get_running_loop().create_future()
             return await self._future
         return self.result
+
+    async def wait_in_time(self, timeout_ms: int, late: Any) -> Any:
+        """Wait for the answer; return `late` if it does not come in time."""
+        if self.result is None:
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    return await self.wait()
+            except TimeoutError:
+                return late
+        return self.result

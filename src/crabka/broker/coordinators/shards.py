@@ -1,11 +1,17 @@
-"""The shards that this node runs: loaded when it leads their partition, dropped when it does not any more."""
+"""The shards that this node runs: loaded when it leads their partition, dropped when it does not any more.
+
+A shard is made of all that the log of the new leader holds, and serves nobody before all of that is replicated: until
+then it may be lost again.
+"""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from crabka.broker.coordinators.appender import WITHOUT_LIMIT_MS
 from crabka.broker.coordinators.loader import replay_log
+from crabka.broker.purgatory import DelayedProduce
 from crabka.errors import CrabkaError, OperationError
 from crabka.protocol.error_codes import ErrorCode
 
@@ -40,15 +46,18 @@ def partition_for(key: str, partition_count: int) -> int:
 
 
 class HostedShard(Generic[S]):
-    """A shard with the partition that it lives in."""
+    """A shard with the partition that it lives in, and the leader epoch that it was made in."""
 
-    __slots__ = ("is_active", "loading", "partition", "shard")
+    __slots__ = ("has_failed", "is_active", "leader_epoch", "loading", "partition", "shard")
 
     def __init__(self, partition: Partition, shard: S) -> None:
         self.partition = partition
         self.shard = shard
         self.loading: asyncio.Future[Any] | None = None
+        self.leader_epoch = partition.leader_epoch
         self.is_active = False
+        # It could not be loaded. The next epoch is the next try.
+        self.has_failed = False
 
     def cancel(self) -> None:
         """Stop loading; nothing of the shard counts any more."""
@@ -70,6 +79,8 @@ class ShardRegistry(Generic[S]):
         # Takes over one batch at a time and returns how many records it met.
         replay: Callable[[S, memoryview, BatchHeader, int], int],
         load_buffer_bytes: Callable[[], int],
+        # Whether a leader that is elected again begins anew. If not, it goes on with the state of its own log.
+        reloads_in_new_epoch: bool = False,
     ) -> None:
         self._topic = topic
         self._runtime = runtime
@@ -77,10 +88,12 @@ class ShardRegistry(Generic[S]):
         self._spawn = spawn
         self._replay = replay
         self._load_buffer_bytes = load_buffer_bytes
+        self._reloads_in_new_epoch = reloads_in_new_epoch
         self._shards: dict[int, HostedShard[S]] = {}
 
     def __iter__(self) -> Iterator[HostedShard[S]]:
-        return iter(list(self._shards.values()))
+        """Iterate over the shards that are led here now, also those that are still loaded."""
+        return iter([hosted for hosted in self._shards.values() if hosted.partition.is_leader])
 
     def get(self, index: int) -> HostedShard[S]:
         """Return the shard of a partition.
@@ -99,7 +112,7 @@ class ShardRegistry(Generic[S]):
     ) -> list[HostedShard[S]]:
         """Begin to load shards whose partitions are led here now; return those that are not any more."""
         led = {index: each for index, each in self._partitions.of_topic(self._topic).items() if each.is_leader}
-        lost = [hosted for index, hosted in self._shards.items() if led.get(index) is not hosted.partition]
+        lost = [hosted for hosted in self._shards.values() if not self._goes_on(hosted, led)]
         for hosted in lost:
             del self._shards[hosted.partition.index]
             hosted.cancel()
@@ -108,6 +121,13 @@ class ShardRegistry(Generic[S]):
                 hosted = self._shards[index] = HostedShard(partition, make())
                 self._begin(hosted, now_ms, on_loaded)
         return lost
+
+    def _goes_on(self, hosted: HostedShard[S], led: dict[int, Partition]) -> bool:
+        if led.get(hosted.partition.index) is not hosted.partition:
+            return False
+        if hosted.partition.leader_epoch == hosted.leader_epoch:
+            return True
+        return not (self._reloads_in_new_epoch or hosted.has_failed)
 
     def close(self) -> list[HostedShard[S]]:
         """Drop all shards; return them."""
@@ -140,8 +160,20 @@ class ShardRegistry(Generic[S]):
         except (CrabkaError, OSError):
             # The partition stays in the state of loading: what it keeps is refused, all others go on.
             log.exception("Cannot load %s-%d", partition.topic, partition.index)
+            hosted.has_failed = True
+            return
+        if not await _wait_until_replicated(partition):
+            # Whoever leads it now loads it.
             return
         hosted.loading = None
         hosted.is_active = True
         log.info("Loaded %d records of %s-%d", count, partition.topic, partition.index)
         on_loaded(hosted)
+
+
+async def _wait_until_replicated(partition: Partition) -> bool:
+    """Wait for all that the log holds; return whether this node leads the partition still."""
+    end_offset = partition.log.log_end_offset
+    while partition.is_leader and partition.log.high_watermark < end_offset:
+        await DelayedProduce(lambda: None, {partition: end_offset}).start(WITHOUT_LIMIT_MS)
+    return partition.is_leader

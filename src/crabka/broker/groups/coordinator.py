@@ -23,13 +23,16 @@ from crabka.broker.groups.consumer.runner import ConsumerRunner
 from crabka.broker.groups.member import NEVER
 from crabka.broker.groups.membership import ClassicSettings, GroupState
 from crabka.broker.groups.messages import (
+    UNKNOWN_MEMBER,
     Action,
     Answer,
     Event,
     Heartbeat,
     Join,
+    JoinResult,
     Leave,
     Persist,
+    StaticMemberStored,
     Sync,
     Tick,
     Transitioned,
@@ -142,6 +145,7 @@ class GroupCoordinator:
     def _on_loaded(self, hosted: HostedShard) -> None:
         for group in hosted.shard.groups.values():
             if isinstance(group, ClassicGroup):
+                group.loaded(self.now_ms())
                 self.arm_classic(hosted, group)
             elif isinstance(group, ConsumerGroup):
                 self.consumers.start(hosted, group)
@@ -221,8 +225,8 @@ class GroupCoordinator:
         event = make(reply)
         if isinstance(group, ConsumerGroup):
             self.consumers.step(hosted, group, event)
-        else:
-            self.step(hosted, group, event)
+            return await self.consumers.wait(group, event)
+        self.step(hosted, group, event)
         return await reply.wait()
 
     def ask(self, hosted: HostedShard, group: ClassicGroup, make: Callable[[PendingReply], Event]) -> Any:
@@ -231,15 +235,31 @@ class GroupCoordinator:
         self.step(hosted, group, make(reply))
         return reply.result
 
+    @property
+    def store_timeout_ms(self) -> int:
+        """Return how long somebody waits for records that he asked for; they are stored or not all the same."""
+        return self._config().offsets_commit_timeout_ms
+
     def append(self, hosted: HostedShard, pairs: Sequence[Pair], done: Callable[[ErrorCode], None]) -> None:
-        """Append records to the partition of a shard; `done` hears how it went."""
-        self._appender.append(hosted.partition, pairs, done)
+        """Append records to the partition of a shard; `done` hears how it went, in the order of the log.
+
+        That may be late: who waits for it waits with `wait_stored`.
+        """
+        if hosted.is_active:
+            self._appender.append(hosted.partition, pairs, done)
+        else:
+            done(ErrorCode.not_leader_or_follower)
+
+    async def wait_stored(self, reply: PendingReply) -> ErrorCode:
+        """Return how an append went; REQUEST_TIMED_OUT if nobody knows in time."""
+        late = ErrorCode.request_timed_out
+        return cast("ErrorCode", await reply.wait_in_time(self.store_timeout_ms, late))
 
     async def append_and_wait(self, hosted: HostedShard, pairs: Sequence[Pair]) -> ErrorCode:
         """Append records and return how it went."""
         reply = PendingReply()
         self.append(hosted, pairs, reply.resolve)
-        return cast("ErrorCode", await reply.wait())
+        return await self.wait_stored(reply)
 
     def _carry_out(self, hosted: HostedShard, group: ClassicGroup, actions: list[Action]) -> None:
         for action in actions:
@@ -263,8 +283,17 @@ class GroupCoordinator:
                 event = failed(event, coordinator_error(error_code))
             if group.state is not GroupState.DEAD:
                 self.step(hosted, group, event)
+            elif isinstance(event, StaticMemberStored):
+                # Nobody else knows who waits for it.
+                gone = ErrorCode.coordinator_not_available if hosted.is_active else ErrorCode.not_coordinator
+                event.reply.resolve(JoinResult(gone, UNKNOWN_MEMBER))
 
-        self.append(hosted, [group_pair(group.group_id, action.snapshot)], done)
+        # A generation that is not stored in time is given up: the next one takes the place of its record.
+        pairs = [group_pair(group.group_id, action.snapshot)]
+        if hosted.is_active:
+            self._appender.append_in_time(hosted.partition, pairs, done)
+        else:
+            done(ErrorCode.not_leader_or_follower)
 
     def arm_classic(self, hosted: HostedShard, group: ClassicGroup) -> None:
         """Look at a group again when something is due."""

@@ -133,6 +133,11 @@ class Membership:
             self.set_member_deadline(member, now_ms + member.session_timeout_ms)
         self.subscribed = self._compute_subscribed()
 
+    def loaded(self, now_ms: int) -> None:
+        """Begin to run what was restored: every member has a whole session to be heard of from now on."""
+        for member in self.members.values():
+            self.set_member_deadline(member, now_ms + member.session_timeout_ms)
+
     # -- state ---------------------------------------------------------------------------------------------------
 
     def enter(self, new: GroupState, now_ms: int) -> None:

@@ -55,7 +55,7 @@ def _row(context: BrokerContext, types: MessageTypes, group_id: str, operations:
             members=(),
             authorized_operations=UNASKED_OPERATIONS,
         )
-    data = group.data
+    data = group.committed
     return types.new(
         "DescribedGroup",
         error_code=ErrorCode.none,
@@ -83,7 +83,7 @@ def _member(types: MessageTypes, group: ConsumerGroup, member: ConsumerMember) -
         subscribed_topic_names=metadata.topic_names,
         subscribed_topic_regex=metadata.topic_regex,
         assignment=_assignment(types, group, member.current.assigned),
-        target_assignment=_assignment(types, group, group.data.target_of(member.member_id)),
+        target_assignment=_assignment(types, group, group.committed.target_of(member.member_id)),
         member_type=CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
     )
 

@@ -29,8 +29,7 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     try:
         check_protocol(context)
         _check(context, request)
-        context.groups.consumers.heartbeat(request.body.group_id, _event(context, request, reply))
-        result: ConsumerHeartbeatResult = await reply.wait()
+        result = await context.groups.consumers.heartbeat(request.body.group_id, _event(context, request, reply))
     except OperationError as error:
         result = ConsumerHeartbeatResult(error.error_code, str(error))
     return _response(request, result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crabka.broker.coordinators.appender import coordinator_error
 from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.group import ConsumerGroup
@@ -39,5 +40,4 @@ async def _delete(context: BrokerContext, group_id: str) -> ErrorCode:
         return ErrorCode.non_empty_group
     reply = PendingReply()
     context.groups.remove_group(hosted, group_id, reply.resolve)
-    error_code: ErrorCode = await reply.wait()
-    return error_code
+    return coordinator_error(await context.groups.wait_stored(reply))

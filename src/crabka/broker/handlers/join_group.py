@@ -32,11 +32,9 @@ FIRST_VERSION_WITH_SKIPPING = 9
 
 async def handle(context: BrokerContext, request: Request) -> Any:
     """Step the group and wait until it answers."""
-    reply = PendingReply()
     try:
         _check(context, request)
-        await _join(context, request, reply)
-        result: JoinResult = await reply.wait()
+        result = await _join(context, request)
     except OperationError as error:
         result = JoinResult(error.error_code, request.body.member_id)
     return _response(request, result)
@@ -51,15 +49,15 @@ def _check(context: BrokerContext, request: Request) -> None:
         raise OperationError(ErrorCode.invalid_session_timeout)
 
 
-async def _join(context: BrokerContext, request: Request, reply: PendingReply) -> None:
+async def _join(context: BrokerContext, request: Request) -> JoinResult:
     groups, body = context.groups, request.body
     hosted, group = groups.group(body.group_id)
     if isinstance(group, ConsumerGroup) and not group.is_empty:
-        groups.consumers.step(hosted, group, _event(context, request, reply, is_new=False))
-        return
+        return await _ask(context, request, hosted, group, is_new=False)
     if group is not None and not isinstance(group, ClassicGroup):
         await _make_room(context, hosted, group)
-        group = hosted.shard.groups.get(body.group_id)
+        # The shard may have gone meanwhile.
+        hosted, group = groups.group(body.group_id)
         if not isinstance(group, ClassicGroup | None):
             raise OperationError(ErrorCode.inconsistent_group_protocol)
     is_new = group is None
@@ -67,21 +65,34 @@ async def _join(context: BrokerContext, request: Request, reply: PendingReply) -
         if body.member_id != UNKNOWN_MEMBER:
             raise OperationError(ErrorCode.unknown_member_id)
         group = groups.create_group(hosted, body.group_id)
-    event = _event(context, request, reply, is_new=is_new)
-    if is_new and group.supports(event.protocol_type, tuple(name for name, _ in event.protocols)):
-        hosted.shard.groups[body.group_id] = group
-    groups.step(hosted, group, event)
+        if group.supports(body.protocol_type, tuple(each.name for each in body.protocols)):
+            hosted.shard.groups[body.group_id] = group
+    return await _ask(context, request, hosted, group, is_new=is_new)
+
+
+async def _ask(
+    context: BrokerContext, request: Request, hosted: HostedShard, group: ClassicGroup | ConsumerGroup, *, is_new: bool
+) -> JoinResult:
+    result: JoinResult = await context.groups.request(
+        hosted, group, lambda reply: _event(context, request, reply, is_new=is_new)
+    )
+    return result
 
 
 async def _make_room(context: BrokerContext, hosted: HostedShard, group: AnyGroup) -> None:
     """A consumer group without members becomes a classic one; groups of other kinds stay what they are."""
     if not isinstance(group, ConsumerGroup):
         raise OperationError(ErrorCode.inconsistent_group_protocol)
-    pairs = [encode_consumer_record(record) for record in group.tombstones()]
+    reply = PendingReply()
+
+    def stored(error_code: ErrorCode) -> None:
+        if error_code is not ErrorCode.none:
+            hosted.shard.groups.setdefault(group.group_id, group)
+        reply.resolve(error_code)
+
     del hosted.shard.groups[group.group_id]
-    error_code = await context.groups.append_and_wait(hosted, pairs)
-    if error_code is not ErrorCode.none:
-        hosted.shard.groups.setdefault(group.group_id, group)
+    context.groups.append(hosted, [encode_consumer_record(record) for record in group.tombstones()], stored)
+    if await context.groups.wait_stored(reply) is not ErrorCode.none:
         raise OperationError(ErrorCode.coordinator_not_available)
 
 

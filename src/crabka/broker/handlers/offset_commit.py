@@ -123,7 +123,7 @@ async def _commit(
         reply.resolve(error_code)
 
     context.groups.append(hosted, [offset_pair(group_id, place, committed) for place, committed in commits], stored)
-    error_code: ErrorCode = await reply.wait()
+    error_code = await context.groups.wait_stored(reply)
     return ErrorCode.invalid_commit_offset_size if error_code in _TOO_LARGE else coordinator_error(error_code)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crabka.broker.coordinators.appender import coordinator_error
 from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.group import ConsumerGroup
@@ -73,7 +74,7 @@ async def _delete(
     if places:
         reply = PendingReply()
         context.groups.remove_offsets(hosted, places, reply.resolve)
-        error_code = await reply.wait()
+        error_code = coordinator_error(await context.groups.wait_stored(reply))
         if error_code is not ErrorCode.none:
             raise OperationError(error_code)
     return topics

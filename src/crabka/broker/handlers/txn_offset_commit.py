@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crabka.broker.coordinators.appender import coordinator_error
+from crabka.broker.coordinators.appender import WITHOUT_LIMIT_MS, coordinator_error, is_stored
 from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.group import ConsumerGroup
@@ -117,16 +117,16 @@ async def _commit(
     reply = PendingReply()
 
     def stored(error_code: ErrorCode) -> None:
-        if error_code is ErrorCode.none:
+        if is_stored(error_code):
+            error_code = ErrorCode.none
             hosted.shard.simple_group(body.group_id, context.groups.now_ms())
             for place, committed in commits:
                 hosted.shard.offsets.put_pending(producer.producer_id, body.group_id, place, committed)
         reply.resolve(error_code)
 
     batch = _batch(context, body.group_id, producer, commits)
-    timeout_ms = context.config.offsets_commit_timeout_ms
-    context.appender.append(hosted.partition, batch, terms, stored, timeout_ms=timeout_ms)
-    return _for_client(await reply.wait(), request.version)
+    context.appender.append(hosted.partition, batch, terms, stored, timeout_ms=WITHOUT_LIMIT_MS)
+    return _for_client(await context.groups.wait_stored(reply), request.version)
 
 
 async def _verify(

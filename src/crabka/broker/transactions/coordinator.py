@@ -101,6 +101,8 @@ class TransactionCoordinator:
             spawn,
             replay=replay_transactions,
             load_buffer_bytes=lambda: config().transaction_state_log_load_buffer_size,
+            # The epoch is in the markers: those of the last one are not sent any more.
+            reloads_in_new_epoch=True,
         )
         self._partition_count: int | None = None
         # The reason why there is no topic of transactions is logged once.
@@ -302,8 +304,12 @@ class TransactionCoordinator:
                     event = failed(event, coordinator_error(error_code))
                 self._step(hosted, transaction, event)
 
+        if not hosted.is_active:
+            done(ErrorCode.not_coordinator)
+            return
         pairs = [transaction_pair(each.transactional_id, action.snapshot, version) for each, action in changes]
-        self._appender.append(hosted.partition, pairs, done)
+        # As Kafka: what is not stored in time is given up, and the next record of the id takes its place.
+        self._appender.append_in_time(hosted.partition, pairs, done)
 
     async def _with_producer_id(self, hosted: Hosted, transaction: Transaction, event: NeedsId) -> None:
         try:
@@ -319,7 +325,7 @@ class TransactionCoordinator:
         marker = TxnMarker(
             snapshot.producer_id,
             snapshot.producer_epoch,
-            hosted.partition.leader_epoch,
+            hosted.leader_epoch,
             snapshot.state is TransactionState.PREPARE_COMMIT,
             snapshot.partitions,
             snapshot.client_transaction_version,

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from crabka.broker.coordinators.appender import coordinator_error
+from crabka.broker.coordinators.appender import coordinator_error, is_stored
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem
 from tests.support.groups import NodeMember, find_coordinator
+from tests.support.moving_partitions import HeldWatermark
 from tests.support.sim_node import SimNode, read_records
 
 
@@ -89,3 +90,28 @@ def test_too_few_replicas_refuse_a_commit(node: SimNode) -> None:
     find_coordinator(node)
     node.context.groups.shard_of("g").partition.in_sync_count = 0
     assert NodeMember(node).commit() is ErrorCode.coordinator_not_available
+
+
+@pytest.mark.parametrize("method", ["append", "append_in_time"])
+def test_only_some_appends_are_given_up(node: SimNode, method: str) -> None:
+    find_coordinator(node)
+    held = HeldWatermark(node, node.context.groups.shard_of("g").partition)
+    told: list[ErrorCode] = []
+
+    async def run() -> None:
+        getattr(node.context.groups._appender, method)(held.partition, [(b"k", b"v")], told.append)
+
+    node.run(run())
+    node.advance(4_900)
+    assert told == []
+    node.advance(200)
+    assert told == ([ErrorCode.request_timed_out] if method == "append_in_time" else [])
+    node.advance(3_600_000)
+    held.advance()
+    assert told == [ErrorCode.request_timed_out if method == "append_in_time" else ErrorCode.none]
+
+
+def test_records_on_too_few_replicas_are_stored_all_the_same() -> None:
+    assert is_stored(ErrorCode.none)
+    assert is_stored(ErrorCode.not_enough_replicas_after_append)
+    assert not is_stored(ErrorCode.not_enough_replicas)

@@ -9,7 +9,7 @@ import pytest
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.member import ClassicMember
 from crabka.broker.groups.membership import LEGAL_TRANSITIONS, ClassicSettings, GroupState, InvalidTransitionError
-from tests.support.groups import CoreDriver, subscription
+from tests.support.groups import SESSION_MS, CoreDriver, subscription
 
 
 def group() -> ClassicGroup:
@@ -61,3 +61,14 @@ def test_a_stored_group_comes_back_stable() -> None:
     assert again.snapshot(again.assignments()) == core.stored[-1].snapshot
     assert again.static_members == core.group.static_members
     assert again.deadline_ms == again.earliest_deadline_ms() == 10_100
+
+
+def test_members_that_were_loaded_have_a_whole_session_from_then_on() -> None:
+    core = CoreDriver()
+    core.stable("a")
+    loaded = group()
+    loaded.restore(core.group.snapshot(core.group.assignments()), 100)
+    loaded.loaded(50_000)
+    (member,) = loaded.members.values()
+    assert member.deadline_ms == 50_000 + SESSION_MS
+    assert loaded.earliest_deadline_ms() == 50_000 + SESSION_MS

@@ -13,6 +13,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
+from tests.support.moving_partitions import HeldWatermark
 from tests.support.sim_node import SimNode, row, versions_of
 from tests.support.txn_partitions import PRODUCER_ID, TRANSACTIONAL_ID, FakeCoordinator, end, fake_coordinator
 
@@ -230,3 +231,29 @@ def test_offsets_do_not_expire_while_a_transaction_may_change_them() -> None:
         node.run(node.context.groups.expire_offsets())
         node.advance(100)
         assert group_states(node) == {}
+
+
+def test_offsets_that_take_too_long_are_pending_later(node: SimNode, coordinator: FakeCoordinator) -> None:
+    held = HeldWatermark(node, node.context.groups.shard_of("g").partition)
+    assert commit(node, 7) is ErrorCode.coordinator_not_available
+    offsets = node.context.groups.shard_of("g").shard.offsets
+    assert not offsets.has_pending("g")
+    held.let_go()
+    assert offsets.has_pending("g")
+    end_here(node, commit=True)
+    assert fetch_offset(node) == 7
+    assert len(coordinator.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        (ErrorCode.network_exception, ErrorCode.coordinator_load_in_progress),
+        (ErrorCode.coordinator_not_available, ErrorCode.coordinator_not_available),
+    ],
+)
+def test_a_transaction_coordinator_that_is_away(
+    node: SimNode, coordinator: FakeCoordinator, told: ErrorCode, code: ErrorCode
+) -> None:
+    coordinator.answers = [told]
+    assert commit(node) is code

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from crabka.broker.transactions.ports import TxnMarker
@@ -10,6 +12,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from tests.support.batches import batches_in
+from tests.support.moving_partitions import NOBODY, HeldWatermark, Posted, lead
 from tests.support.sim_node import SimNode
 from tests.support.transactions import T0, T1, NodeProducer, control_markers
 
@@ -174,3 +177,162 @@ def test_nothing_is_known_of_ids_that_never_began(node: SimNode) -> None:
     assert producer.add_by_broker() == [ErrorCode.invalid_producer_id_mapping]
     assert producer.add_by_broker(verify_only=True) == [ErrorCode.invalid_producer_id_mapping]
     assert producer.end() is ErrorCode.invalid_producer_id_mapping
+
+
+# -- replication that takes its time -----------------------------------------------------------------------------
+
+
+def hold(node: SimNode) -> HeldWatermark:
+    return HeldWatermark(node, node.context.transactions.find("id")[0].partition)
+
+
+def post_end(node: SimNode, producer: NodeProducer, *, commit: bool = True) -> Posted:
+    return Posted(
+        node,
+        ApiKey.END_TXN,
+        5,
+        transactional_id="id",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        committed=commit,
+    )
+
+
+def test_an_outcome_is_told_and_sent_when_it_is_replicated(node: SimNode, producer: NodeProducer) -> None:
+    markers = control_markers(node)
+    producer.add_by_broker()
+    held = hold(node)
+    ending = post_end(node, producer)
+    assert not ending.is_answered
+    assert producer.state == "Ongoing"
+    # One change at a time.
+    assert producer.add_by_broker(partitions=(1,)) == [ErrorCode.concurrent_transactions]
+    assert producer.end(commit=False) is ErrorCode.concurrent_transactions
+    assert markers.written == []
+    held.advance()
+    assert ending.answer().error_code is ErrorCode.none
+    assert [marker.commit for marker in markers.written] == [True]
+    assert producer.state == "PrepareCommit"
+    held.advance()
+    assert producer.state == "CompleteCommit"
+
+
+def test_an_outcome_that_takes_too_long_may_be_asked_for_again(node: SimNode, producer: NodeProducer) -> None:
+    markers = control_markers(node)
+    producer.add_by_broker()
+    held = hold(node)
+    ending = post_end(node, producer)
+    node.advance(30_000)
+    assert ending.answer().error_code is ErrorCode.coordinator_not_available
+    assert producer.state == "Ongoing"
+    assert markers.written == []
+    held.let_go()
+    assert producer.end() is ErrorCode.none
+    assert [marker.commit for marker in markers.written] == [True]
+
+
+def test_who_waits_hears_that_the_coordinator_moved(node: SimNode, producer: NodeProducer) -> None:
+    markers = control_markers(node)
+    producer.add_by_broker()
+    held = hold(node)
+    ending = post_end(node, producer)
+    lead(node, held.partition, NOBODY)
+    assert ending.answer().error_code is ErrorCode.not_coordinator
+    assert producer.init() is ErrorCode.not_coordinator
+    node.advance(1_000)
+    assert markers.written == []
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_coordinator_that_comes_back_knows_what_its_log_says(
+    node: SimNode, producer: NodeProducer, is_lost: bool
+) -> None:
+    markers = control_markers(node)
+    producer.add_by_broker()
+    held = hold(node)
+    post_end(node, producer)
+    lead(node, held.partition, NOBODY)
+    if is_lost:
+        held.partition.log.truncate_to(held.partition.log.high_watermark)
+    lead(node, held.partition, 1)
+    node.advance(1_000)
+    # Of an outcome that may still be lost nobody hears.
+    assert markers.written == []
+    held.let_go()
+    node.advance(10)
+    if is_lost:
+        assert producer.state == "Ongoing"
+        assert producer.end() is ErrorCode.none
+    assert producer.state == "CompleteCommit"
+    (marker,) = markers.written
+    assert marker.coordinator_epoch == held.partition.leader_epoch
+
+
+def test_an_election_of_the_same_leader_ends_what_waits(node: SimNode, producer: NodeProducer) -> None:
+    markers = control_markers(node)
+    producer.add_by_broker()
+    held = hold(node)
+    ending = post_end(node, producer)
+    lead(node, held.partition, 1)
+    node.advance(1_000)
+    assert not ending.is_answered
+    assert producer.add_by_broker() == [ErrorCode.coordinator_load_in_progress]
+    held.let_go()
+    # It is in the log, but this coordinator has gone.
+    assert ending.answer().error_code is ErrorCode.not_coordinator
+    node.advance(10)
+    assert producer.state == "CompleteCommit"
+    assert [each.coordinator_epoch for each in markers.written] == [held.partition.leader_epoch]
+
+
+def test_markers_are_sent_by_the_new_coordinator_alone(node: SimNode, producer: NodeProducer) -> None:
+    markers = control_markers(node)
+    markers.answers = {T0: ErrorCode.not_leader_or_follower}
+    producer.add_by_broker()
+    assert producer.end() is ErrorCode.none
+    partition = node.context.transactions.find("id")[0].partition
+    old_epoch = partition.leader_epoch
+    node.advance(300)
+    lead(node, partition, 1)
+    node.advance(10)
+    markers.written.clear()
+    node.advance(1_000)
+    assert {marker.coordinator_epoch for marker in markers.written} == {old_epoch + 1}
+    lead(node, partition, NOBODY)
+    node.advance(200)
+    markers.written.clear()
+    node.advance(1_000)
+    assert markers.written == []
+
+
+def test_an_id_that_arrives_late_is_not_used_by_a_coordinator_that_has_gone(
+    node: SimNode, producer: NodeProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control_markers(node)
+    hosted, transaction = node.context.transactions.find("id")
+    assert transaction is not None
+    transaction.current = transaction.current.follow(transaction.current.state, producer_epoch=32766)
+    producer.epoch = 32766
+    producer.add_by_broker()
+    gate = asyncio.Event()
+
+    async def allocate() -> int:
+        await gate.wait()
+        return 99
+
+    monkeypatch.setattr(node.context.producer_ids, "allocate", allocate)
+    ending = post_end(node, producer)
+    lead(node, hosted.partition, 1)
+    end_offset = hosted.partition.log.log_end_offset
+    gate.set()
+    assert ending.answer().error_code is ErrorCode.not_coordinator
+    assert hosted.partition.log.log_end_offset == end_offset
+
+
+def test_duties_leave_ids_of_others_alone(node: SimNode, producer: NodeProducer) -> None:
+    markers = control_markers(node)
+    producer.add_by_broker()
+    lead(node, node.context.transactions.find("id")[0].partition, NOBODY)
+    node.advance(200_000)
+    assert markers.written == []
+    assert list(node.context.transactions.transactions()) == []

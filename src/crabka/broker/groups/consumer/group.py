@@ -6,6 +6,7 @@ refused event is answered with Kafka's error code and changes nothing.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, assert_never
 
 from crabka.broker.groups.consumer.classic_members import ClassicMembers
@@ -18,6 +19,7 @@ from crabka.broker.groups.consumer.messages import (
     RecordsStored,
 )
 from crabka.broker.groups.consumer.migration import upgrade_records
+from crabka.broker.groups.consumer.stored_group import DeadlineKind
 from crabka.broker.groups.member import NEVER
 from crabka.broker.groups.messages import (
     UNKNOWN_MEMBER,
@@ -60,9 +62,22 @@ class ConsumerGroup(ClassicMembers):
             self.is_dead = self.is_dead or any(isinstance(each, Downgraded) for each in out)
         else:
             self._deferred.append(event)
+            if self.is_storing:
+                self._heard_of(event, now_ms)
         while self._deferred and not self.is_storing and not self.is_dead:
             self._take(self._deferred.popleft(), now_ms, out)
         return out
+
+    def _heard_of(self, event: ConsumerEvent, now_ms: int) -> None:
+        """Let the session of a member go on though its request has to wait."""
+        member = self.data.members.get(getattr(event, "member_id", UNKNOWN_MEMBER))
+        if member is not None and (DeadlineKind.SESSION, member.member_id) in self.deadlines:
+            self.extend_session(member, now_ms)
+
+    def withdraw(self, event: Request) -> None:
+        """Forget a request that still waits: its sender has been told to come back."""
+        with suppress(ValueError):
+            self._deferred.remove(event)
 
     def _take(self, event: ConsumerEvent, now_ms: int, out: list[ConsumerAction]) -> None:
         before = self.state
@@ -187,7 +202,7 @@ class ConsumerGroup(ClassicMembers):
         """Raise OperationError if a member that is not up to date asks for offsets."""
         if member_id is None and epoch < 0:
             return
-        member = self.data.members.get(member_id or UNKNOWN_MEMBER)
+        member = self.committed.members.get(member_id or UNKNOWN_MEMBER)
         if member is None:
             raise self.unknown_member(member_id or UNKNOWN_MEMBER)
         if epoch != member.current.epoch:

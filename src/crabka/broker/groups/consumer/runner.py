@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from crabka.broker.coordinators.appender import coordinator_error
 from crabka.broker.groups.classic_group import ClassicGroup
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crabka.broker.coordinators.timers import DeadlineQueue
     from crabka.broker.groups.consumer.messages import ConsumerAction, ConsumerEvent
     from crabka.broker.groups.coordinator import GroupCoordinator
+    from crabka.broker.groups.messages import Heartbeat, Join, Leave, Sync
     from crabka.broker.groups.shards import HostedShard
 
 log = logging.getLogger(__name__)
@@ -43,15 +44,22 @@ class ConsumerRunner:
         self._coordinator = coordinator
         self._deadlines = deadlines
 
-    def heartbeat(self, group_id: str, event: ConsumerHeartbeat) -> None:
-        """Step a group with a report; a member that joins makes the group, also out of a classic one.
+    async def heartbeat(self, group_id: str, event: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
+        """Step a group with a report and return its answer.
+
+        Raises OperationError: GROUP_ID_NOT_FOUND, or that the group is not here.
+        """
+        return cast("ConsumerHeartbeatResult", await self.wait(self._report(group_id, event), event))
+
+    def _report(self, group_id: str, event: ConsumerHeartbeat) -> ConsumerGroup:
+        """Step a group; a member that joins makes the group, also out of a classic one.
 
         Raises OperationError: GROUP_ID_NOT_FOUND, or that the group is not here.
         """
         hosted, group = self._coordinator.group(group_id)
         if isinstance(group, ConsumerGroup):
             self.step(hosted, group, event)
-            return
+            return group
         if event.member_epoch != JOINING_EPOCH or not isinstance(group, ClassicGroup | None):
             known = "is not a consumer group" if group is not None else "not found"
             raise OperationError(ErrorCode.group_id_not_found, f"Group {group_id} {known}.")
@@ -67,11 +75,24 @@ class ConsumerRunner:
             hosted.shard.groups[group_id] = created
         self._carry_out(hosted, created, actions)
         self.arm(hosted, created)
+        return created
 
     def step(self, hosted: HostedShard, group: ConsumerGroup, event: ConsumerEvent) -> None:
         """Step a group and carry out what follows."""
         self._carry_out(hosted, group, group.step(event, self._coordinator.now_ms()))
         self.arm(hosted, group)
+
+    async def wait(self, group: ConsumerGroup, event: ConsumerHeartbeat | Join | Sync | Heartbeat | Leave) -> Any:
+        """Return the answer to a request; the sender is told to come back if it is not there in time.
+
+        Records that are on their way stay on it. A request that waits for them is taken back.
+        """
+        timeout_ms = self._coordinator.store_timeout_ms
+        result = await event.reply.wait_in_time(timeout_ms, None)
+        if result is not None:
+            return result
+        group.withdraw(event)
+        return group.refuse(event, ErrorCode.coordinator_not_available)
 
     def start(self, hosted: HostedShard, group: ConsumerGroup) -> None:
         """Begin to run a group that was loaded."""
@@ -84,8 +105,8 @@ class ConsumerRunner:
         self._deadlines.disarm(group)
 
     def arm(self, hosted: HostedShard, group: ConsumerGroup) -> None:
-        """Look at a group again when something is due."""
-        if group.deadline_ms != NEVER and hosted.is_active and not group.is_dead:
+        """Look at a group again when something is due; while it stores it can do nothing, and is armed after that."""
+        if group.deadline_ms != NEVER and hosted.is_active and not (group.is_dead or group.is_storing):
             self._deadlines.arm(group, group.deadline_ms, partial(self._on_deadline, hosted, group))
 
     def _on_deadline(self, hosted: HostedShard, group: ConsumerGroup) -> None:

@@ -111,6 +111,11 @@ class StoredGroup:
         return ConsumerGroupState.RECONCILING
 
     @property
+    def committed(self) -> ConsumerGroupData:
+        """Return the state that is stored: what is on its way may still be lost."""
+        return self.data if self._batch_is_stored or self._undo is None else self._undo
+
+    @property
     def is_empty(self) -> bool:
         """Return whether the group has no members."""
         return not self.data.members

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.broker.groups.consumer.messages import ConsumerHeartbeatResult
+from crabka.broker.groups.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatResult
 from crabka.broker.groups.messages import Answer
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
@@ -107,3 +107,46 @@ def test_a_refused_report_changes_nothing() -> None:
     assert not core.log
     assert core.group.is_empty
     assert owned(core.beat("a", 0)) == {T: frozenset(range(4))}
+
+
+def test_a_member_whose_report_has_to_wait_lives_on() -> None:
+    core = ConsumerCore()
+    epoch = core.beat("a", 0).member_epoch
+    core.holds_stores = True
+    assert core.post("b", 0) is None
+    core.now_ms += 9_000
+    assert core.post("a", epoch) is None
+    core.now_ms += 9_000
+    core.holds_stores = False
+    core.finish_stores()
+    core.pass_time(0)
+    assert "a" in core.group.data.members
+
+
+def test_a_request_can_be_taken_back_while_it_waits() -> None:
+    core = ConsumerCore()
+    epoch = core.beat("a", 0).member_epoch
+    core.holds_stores = True
+    core.post("b", 0)
+    event = ConsumerHeartbeat(reply="late", member_id="a", member_epoch=epoch)
+    core.step(event)
+    core.group.withdraw(event)
+    # A second time there is nothing to take back.
+    core.group.withdraw(event)
+    core.holds_stores = False
+    core.finish_stores()
+    assert "late" not in core.answers
+
+
+def test_what_is_on_its_way_is_not_committed() -> None:
+    core = ConsumerCore()
+    epoch = core.beat("a", 0).member_epoch
+    core.holds_stores = True
+    core.post("b", 0)
+    assert set(core.group.committed.members) == {"a"}
+    # The member has not heard of a later epoch yet.
+    core.group.check_fetch("a", epoch)
+    core.holds_stores = False
+    core.finish_stores()
+    assert core.group.committed is core.group.data
+    assert set(core.group.committed.members) == {"a", "b"}

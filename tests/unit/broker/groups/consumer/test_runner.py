@@ -12,6 +12,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.consumer_groups import beat
 from tests.support.groups import NodeMember, find_coordinator, group_states, subscription
+from tests.support.moving_partitions import NOBODY, HeldWatermark, Posted, lead
 from tests.support.sim_node import SimNode, row
 
 
@@ -83,3 +84,120 @@ def test_a_group_that_cannot_be_stored_never_was(
 def test_a_group_of_another_kind_or_none_takes_no_reports(node: SimNode) -> None:
     assert beat(node, "m", 3).error_code is ErrorCode.group_id_not_found
     assert node.ask(ApiKey.LIST_GROUPS, 5, states_filter=(), types_filter=()).groups == ()
+
+
+# -- replication that takes its time -----------------------------------------------------------------------------
+
+
+def hold(node: SimNode) -> HeldWatermark:
+    return HeldWatermark(node, node.context.groups.shard_of("g").partition)
+
+
+def post_beat(node: SimNode, member_id: str, epoch: int) -> Posted:
+    joining = {"rebalance_timeout": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    silent = {"rebalance_timeout": -1, "subscribed_topic_names": None, "topic_partitions": None}
+    return Posted(
+        node,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        1,
+        group_id="g",
+        member_id=member_id,
+        member_epoch=epoch,
+        instance_id=None,
+        rack_id=None,
+        server_assignor=None,
+        subscribed_topic_regex=None,
+        **(joining if epoch == 0 else silent),
+    )
+
+
+def described(node: SimNode) -> tuple[int, list[str]]:
+    answer = node.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, group_ids=["g"], include_authorized_operations=False).groups[0]
+    return answer.group_epoch, [member.member_id for member in answer.members]
+
+
+def test_reports_that_come_while_records_are_on_their_way_are_answered_in_turn(node: SimNode) -> None:
+    epoch = beat(node, "a", 0).member_epoch
+    held = hold(node)
+    joins = [post_beat(node, name, 0) for name in ("b", "c")]
+    report = post_beat(node, "a", epoch)
+    assert not any(each.is_answered for each in (*joins, report))
+    assert described(node) == (epoch, ["a"])
+    for _ in range(5):
+        held.advance()
+    assert [each.answer().error_code for each in (*joins, report)] == [ErrorCode.none] * 3
+    held.let_go()
+    assert sorted(described(node)[1]) == ["a", "b", "c"]
+
+
+def test_a_join_that_takes_too_long_is_still_on_its_way(node: SimNode) -> None:
+    epoch = beat(node, "a", 0).member_epoch
+    held = hold(node)
+    join = post_beat(node, "b", 0)
+    waiting = post_beat(node, "a", epoch)
+    node.advance(5_000)
+    assert join.answer().error_code is ErrorCode.coordinator_not_available
+    assert waiting.answer().error_code is ErrorCode.coordinator_not_available
+    group = node.context.groups.group("g")[1]
+    assert isinstance(group, ConsumerGroup)
+    assert not group._deferred
+    held.let_go()
+    assert described(node) == (epoch + 1, ["a", "b"])
+    # Who asks again is known.
+    assert beat(node, "b", 0).error_code is ErrorCode.none
+    assert described(node)[1] == ["a", "b"]
+
+
+def test_members_that_report_live_on_however_long_it_takes(node: SimNode) -> None:
+    epoch = beat(node, "a", 0).member_epoch
+    held = hold(node)
+    post_beat(node, "b", 0)
+    for _ in range(20):
+        post_beat(node, "a", epoch)
+        node.advance(5_000)
+    held.let_go()
+    node.advance(100)
+    assert "a" in described(node)[1]
+    node.advance(46_000)
+    assert described(node)[1] == []
+
+
+def test_a_move_is_told_to_all_who_wait(node: SimNode) -> None:
+    epoch = beat(node, "a", 0).member_epoch
+    held = hold(node)
+    join, report = post_beat(node, "b", 0), post_beat(node, "a", epoch)
+    lead(node, held.partition, NOBODY)
+    assert join.answer().error_code is ErrorCode.not_coordinator
+    assert report.answer().error_code is ErrorCode.not_coordinator
+    # What was not replicated is lost with the leader.
+    held.partition.log.truncate_to(held.partition.log.high_watermark)
+    held.let_go()
+    lead(node, held.partition, 1)
+    node.advance(10)
+    assert described(node) == (epoch, ["a"])
+    assert beat(node, "a", epoch).error_code is ErrorCode.none
+
+
+def test_an_empty_consumer_group_gives_way_when_that_is_replicated(node: SimNode) -> None:
+    beat(node, "a", 0)
+    beat(node, "a", -1)
+    held = hold(node)
+    late = NodeMember(node)
+    late.post_join()
+    node.advance(5_100)
+    assert late.joined().error_code is ErrorCode.coordinator_not_available
+    moved = NodeMember(node)
+    held.let_go()
+    moved.stable()
+    assert group_states(node) == {"g": ("Stable", "classic")}
+
+
+def test_who_waits_for_a_group_to_give_way_hears_of_a_move(node: SimNode) -> None:
+    beat(node, "a", 0)
+    beat(node, "a", -1)
+    held = hold(node)
+    member = NodeMember(node)
+    member.post_join()
+    node.advance(20)
+    lead(node, held.partition, NOBODY)
+    assert member.joined().error_code in (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
