@@ -39,6 +39,17 @@ def test_the_storm_is_one() -> None:
     assert any(world.snapshots for world in worlds)
 
 
+def test_controllers_join_by_themselves_in_some_worlds() -> None:
+    joined = 0
+    for seed in (9, 19, 29, 39):
+        world = run_world(seed)
+        assert world.auto_join
+        first = world.first_voters.ids
+        changes = [entry.payload.voters for entry in world.checks.committed if isinstance(entry.payload, VotersChange)]
+        joined += any(voters.ids - first for voters in changes)
+    assert joined > 0
+
+
 def test_a_seed_tells_its_story(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seed", "1"]) == 0
     story = capsys.readouterr().out

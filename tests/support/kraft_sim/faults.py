@@ -42,7 +42,8 @@ class Faults:
             (self._snapshot, rng.choice([0, 1, 3, 6])),
             (self._change_voters, rng.choice([0, 2, 4])),
             (self._resign, rng.choice([0, 0.3])),
-            (self._replace_disk, rng.choice([0, 0.5])),
+            # Where controllers join by themselves any of them may be about to be a voter.
+            (self._replace_disk, rng.choice([0, 0.5]) * (not world.auto_join)),
             (self._ask_upgrade, 2 if world.level == 0 else 0),
         ]
 

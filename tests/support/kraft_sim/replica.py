@@ -125,7 +125,7 @@ class SimulatedReplica:
         log.synced_offset = log.end_offset
         bootstrap = tuple(self.world.endpoint(node_id) for node_id in self.world.bootstrap_ids)
         self.core = KraftCore(
-            LocalReplica(cluster_id=CLUSTER_ID, node=self.node, bootstrap=bootstrap),
+            LocalReplica(cluster_id=CLUSTER_ID, node=self.node, bootstrap=bootstrap, auto_join=self.world.auto_join),
             self.world.settings,
             log,
             history=self.disk.history(),

@@ -53,6 +53,8 @@ class KraftWorld:
         # How many entries a fetch brings: one by one, commits happen at every place in the log.
         self.fetched_entries = self.rng.choice([1, 6])
         self.hosts_move = self.rng.random() < 0.3
+        # In every tenth world controllers join by themselves, also after somebody removed them.
+        self.auto_join = seed % 10 == 9
         self.network = SimulatedLinks(self)
         voter_count = self.rng.choice([3, 3, 3, 5])
         self.level = self.rng.choice([1, 1, 1, 0])
