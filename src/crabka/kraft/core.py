@@ -320,7 +320,11 @@ class KraftCore:
                 state.history.add_kraft_version(offset, record.level)
         role = state.role
         if isinstance(role, LeaderRole):
+            was_alone = set(role.voters) == {state.key.node_id}
             role.sync_voters(state.voters, now_ms)
+            if was_alone:
+                # Until now there was nobody to hear from.
+                role.check_quorum_deadline_ms = now_ms + state.settings.check_quorum_timeout_ms
             leading.answer_parked(state, role)
         else:
             following.follow_high_watermark(state)

@@ -82,6 +82,16 @@ def test_a_caught_up_observer_becomes_a_voter_when_its_record_is_appended() -> N
     assert bench.core.high_watermark == bench.log.end_offset
 
 
+def test_a_leader_that_was_alone_for_long_gives_the_second_voter_time_to_fetch() -> None:
+    bench = ready(voters=(1,))
+    bench.pass_time(3_600_000)
+    bench.respond(begin_add(bench), VERSIONS)
+    bench.pass_time(bench.settings.check_quorum_timeout_ms - 1)
+    assert bench.role() is RoleName.LEADER
+    bench.pass_time(1)
+    assert bench.role() is RoleName.RESIGNED
+
+
 def test_an_addition_can_be_answered_before_it_is_committed() -> None:
     bench = ready()
     bench.respond(begin_add(bench, add(ack_when_committed=False)), VERSIONS)
