@@ -28,19 +28,26 @@ class FetchClient(NamedTuple):
     # Consumers since version 11 may read from followers.
     reads_followers: bool = False
 
-    @property
-    def is_follower(self) -> bool:
-        """Return whether a broker fetches to replicate."""
-        return self.replica_id >= 0
+
+# The usual ones: consumers whose rack nobody minds, by what they may see and whether they read from followers.
+_CONSUMERS = {
+    (committed_only, reads_followers): FetchClient(is_committed_only=committed_only, reads_followers=reads_followers)
+    for committed_only in (False, True)
+    for reads_followers in (False, True)
+}
 
 
 def fetch_client(body: Any, version: int, config: ServerConfig) -> FetchClient:
     """Return the sender of a Fetch request."""
     replica_id, broker_epoch = replica_of(body, version)
     reads_followers = version >= FIRST_VERSION_WITH_RACK
-    rack = body.rack_id if reads_followers and selects_by_rack(config) else ""
-    is_committed_only = body.isolation_level == READ_COMMITTED and replica_id < 0
-    return FetchClient(replica_id, broker_epoch, is_committed_only, rack, reads_followers)
+    is_committed_only = body.isolation_level == READ_COMMITTED
+    if replica_id >= 0:
+        return FetchClient(replica_id, broker_epoch)
+    if config.replica_selector_class is None or not reads_followers:
+        return _CONSUMERS[is_committed_only, reads_followers]
+    rack = body.rack_id if selects_by_rack(config) else ""
+    return FetchClient(CONSUMER_ID, -1, is_committed_only, rack, reads_followers)
 
 
 def replica_of(body: Any, version: int) -> tuple[int, int]:

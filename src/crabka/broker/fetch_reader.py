@@ -165,6 +165,11 @@ def _read_for_follower(
     is_first_look: bool,
 ) -> tuple[TargetRead, int]:
     partition = _find(context, target)
+    fetch = FollowerFetch(target.fetch_offset, target.log_start_offset, client.broker_epoch)
+    log = partition.log
+    if target.leader_epoch == partition.leader_epoch and partition.is_still_caught_up(client.replica_id, fetch):
+        row = FetchPartitionResult(target.index, 0, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        return TargetRead(target, partition, row, None), 0
     partition.require_leader(target.leader_epoch)
     partition.require_follower(client.replica_id, target.leader_epoch)
     if target.last_fetched_epoch >= 0:
@@ -172,10 +177,9 @@ def _read_for_follower(
         if diverging is not None:
             return TargetRead(target, partition, diverging, None), 0
     max_bytes = max(0, min(target.max_bytes, budget))
-    piece = partition.log.read(target.fetch_offset, max_bytes=max_bytes, min_one_batch=one_batch)
+    piece = log.read(target.fetch_offset, max_bytes=max_bytes, min_one_batch=one_batch)
     if is_first_look:
         # It is on our branch of history and within our log. The answer has the high watermark that this lets rise.
-        fetch = FollowerFetch(target.fetch_offset, target.log_start_offset, client.broker_epoch)
         partition.follower_fetched(client.replica_id, fetch)
     if not partition.may_send_to(client.replica_id):
         # There is no partition to wait for: an append would not change that.

@@ -50,6 +50,31 @@ class PartitionFollowers(PartitionReplicas):
         if fetch.log_start_offset > start_before:
             self._tell_low_watermark()
 
+    def is_still_caught_up(self, follower_id: int, fetch: FollowerFetch) -> bool:
+        """Return whether a follower in sync fetches again from the log end, where all is committed, and note it if so.
+
+        It is the short way of `follower_fetched` for the many partitions of a fetch of which there is nothing to say.
+        The history of such a follower was compared when it came to this offset in this leader epoch.
+        """
+        replication = self.replication
+        if replication is None:
+            return False
+        follower = replication.followers.get(follower_id)
+        end_offset = self.log.log_end_offset
+        if (
+            follower is None
+            or follower.log_end_offset != end_offset
+            or self.log.high_watermark != end_offset
+            or fetch != (end_offset, follower.log_start_offset, follower.broker_epoch)
+            or follower_id not in replication.isr_state.isr
+        ):
+            return False
+        registered = self.host.brokers().get(follower_id)
+        if registered is None or registered.epoch > fetch.broker_epoch >= 0:
+            return False
+        follower.stays_caught_up(end_offset, self.host.now_ms())
+        return True
+
     def require_follower(self, follower_id: int, current_leader_epoch: int) -> None:
         """Raise unless a broker is another replica of this led partition.
 

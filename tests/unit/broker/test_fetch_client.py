@@ -32,7 +32,6 @@ def follower_body(version: int, **options: Any) -> Any:
 @pytest.mark.parametrize("version", versions_of(ApiKey.FETCH))
 def test_a_follower_names_itself(version: int) -> None:
     client = fetch_client(follower_body(version, isolation_level=1), version, PLAIN)
-    assert client.is_follower
     assert not client.is_committed_only
     assert replica_of(follower_body(version), version) == (2, 9 if version >= 15 else -1)
     assert (client.replica_id, client.broker_epoch) == (2, 9 if version >= 15 else -1)
@@ -43,7 +42,6 @@ def test_a_consumer_says_where_it_is(version: int) -> None:
     body = fetch_body([], version=version, rack_id="r", isolation_level=1)
     assert fetch_client(body, version, PLAIN) == FetchClient(-1, -1, True, "", version >= 11)
     assert fetch_client(body, version, BY_RACK).rack == ("r" if version >= 11 else "")
-    assert not fetch_client(body, version, PLAIN).is_follower
 
 
 def test_racks_count_if_the_node_is_told_so() -> None:

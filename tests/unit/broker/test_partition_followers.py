@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.broker.replication.isr_state import ProposalFate
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError
@@ -51,6 +52,54 @@ def test_an_older_incarnation_is_refused(epoch: int) -> None:
     assert code_of(caught) is ErrorCode.not_leader_or_follower
     led.fetch(3, 3, broker_epoch=9)
     led.fetch(3, 3, broker_epoch=-1)
+
+
+def caught_up() -> LedPartition:
+    """Return a partition whose followers have everything."""
+    led = LedPartition()
+    led.append(3)
+    led.fetch(2, 3)
+    led.fetch(3, 3)
+    return led
+
+
+def still_caught_up(led: LedPartition, offset: int = 3, log_start: int = 0, broker_epoch: int = 2) -> bool:
+    return led.partition.is_still_caught_up(2, FollowerFetch(offset, log_start, broker_epoch))
+
+
+def test_a_follower_that_stays_caught_up_stays_in_sync() -> None:
+    led = caught_up()
+    led.world.now_ms = 900
+    assert still_caught_up(led)
+    led.append(1)
+    led.world.now_ms = 1500
+    led.partition.shrink_isr()
+    assert [proposal.isr for proposal in led.world.proposals] == [(1, 2)]
+
+
+def test_whatever_is_new_goes_the_long_way() -> None:
+    led = caught_up()
+    assert not still_caught_up(led, 2)
+    assert not still_caught_up(led, log_start=1)
+    assert not still_caught_up(led, broker_epoch=3)
+    assert not led.partition.is_still_caught_up(9, FollowerFetch(3, 0, 9))
+    led.append(1)
+    assert not still_caught_up(led)
+    assert not still_caught_up(led, 4)
+
+
+def test_a_follower_that_was_replaced_or_left_the_isr_goes_the_long_way() -> None:
+    led = caught_up()
+    registered = led.world.brokers.pop(2)
+    assert not still_caught_up(led)
+    led.world.brokers[2] = replace(registered, epoch=9)
+    assert not still_caught_up(led)
+    led.world.brokers[2] = registered
+    assert still_caught_up(led)
+    led.become(replicated_image(1, 3, partition_epoch=11))
+    assert not still_caught_up(led)
+    led.become(replicated_image(leader=3, leader_epoch=6, partition_epoch=12))
+    assert not still_caught_up(led)
 
 
 def test_only_a_replica_makes_progress() -> None:

@@ -73,7 +73,7 @@ class _Fetch:
         if wait_ms > 0 and found.planned_bytes < body.min_bytes and not found.is_urgent and found.reads:
             partitions = [read.partition for read in found.reads if read.partition is not None]
             missing_bytes = body.min_bytes - found.planned_bytes
-            if self._client.is_follower:
+            if self._client.replica_id >= 0:
                 return self._wait_for_appends(found, partitions, missing_bytes, wait_ms)
             delayed = DelayedCommittedFetch if self._client.is_committed_only else DelayedFetch
             # A plain future, no task: a lost connection cancels it and so ends the wait.
@@ -119,7 +119,7 @@ class _Fetch:
         endpoints: Sequence[NodeEndpoint] = ()
         if found.is_urgent and request.version >= FIRST_VERSION_WITH_ENDPOINTS:
             reads, endpoints = self._with_leaders(reads)
-        if self._client.is_follower:
+        if self._client.replica_id >= 0 and selects_by_rack(self._context.config):
             self._note_told(reads)
         if plan.session is not None:
             reads = [read for read in reads if _has_news(read) or not plan.incremental]

@@ -58,6 +58,11 @@ class FollowerProgress:
         self.last_fetch_ms = max(self.last_fetch_ms, now_ms)
         self.last_fetch_leader_end_offset = leader_end_offset
 
+    def stays_caught_up(self, leader_end_offset: int, now_ms: int) -> None:
+        """Take note of a fetch like the one before, from the end of the leader's log."""
+        self.last_caught_up_ms = self.last_fetch_ms = max(self.last_fetch_ms, now_ms)
+        self.last_fetch_leader_end_offset = leader_end_offset
+
     def is_caught_up(self, *, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         """Return whether it has everything, or had everything a short time ago (`replica.lag.time.max.ms`)."""
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms

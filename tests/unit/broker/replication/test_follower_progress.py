@@ -61,3 +61,15 @@ def test_an_older_incarnation_is_refused() -> None:
     assert (follower.log_end_offset, follower.broker_epoch) == (10, 7)
     follower.fetched(FollowerFetch(3, 0, 8), leader_end_offset=20, now_ms=1)
     assert (follower.log_end_offset, follower.broker_epoch) == (3, 8)
+
+
+def test_a_fetch_like_the_one_before_keeps_it_caught_up() -> None:
+    follower = FollowerProgress()
+    follower.fetched(FollowerFetch(10, 0), leader_end_offset=10, now_ms=500)
+    follower.stays_caught_up(10, 700)
+    assert (follower.last_caught_up_ms, follower.last_fetch_ms) == (700, 700)
+    follower.stays_caught_up(10, 600)
+    assert (follower.last_caught_up_ms, follower.last_fetch_ms) == (700, 700)
+    # The leader went on; what it had at the last fetch is what the follower has now.
+    follower.fetched(FollowerFetch(10, 0), leader_end_offset=20, now_ms=900)
+    assert follower.last_caught_up_ms == 700

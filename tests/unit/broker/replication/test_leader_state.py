@@ -222,3 +222,29 @@ def test_replicas_come_and_go_with_a_reassignment() -> None:
     assert caught.value.error_code is ErrorCode.not_leader_or_follower
     state.published(partition(1, 2, 3, partition_epoch=9), 60)
     assert set(state.followers) == {2, 4}
+
+
+def test_a_leader_stands_alone_while_nobody_is_or_may_be_in_sync() -> None:
+    assert not leading(1, 2).stands_alone
+    state = leading(1)
+    assert state.stands_alone
+    fetch(state, 2, 10, end=10)
+    assert state.propose_expansion(2, LeaderLog(10, 10), BROKERS) is not None
+    assert not state.stands_alone
+
+
+def test_the_low_watermark_is_that_of_the_living() -> None:
+    state = leading(1, 2, 3)
+    # Nobody has fetched yet.
+    assert state.low_watermark(5, BROKERS) == -1
+    state.fetched(2, FollowerFetch(10, 4, 2), LeaderLog(10, 0), 0)
+    state.fetched(3, FollowerFetch(10, 2, 3), LeaderLog(10, 0), 0)
+    assert state.low_watermark(5, BROKERS) == 2
+    assert state.low_watermark(1, BROKERS) == 1
+    fenced = {**BROKERS, 3: replace(BROKERS[3], fenced=True)}
+    assert state.low_watermark(5, fenced) == 4
+    assert state.low_watermark(5, {1: BROKERS[1]}) == 5
+
+
+def test_the_epoch_begins_where_the_log_of_the_new_leader_ended() -> None:
+    assert leading(1, end_offset=7).epoch_start_offset == 7
