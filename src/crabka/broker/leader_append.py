@@ -89,7 +89,7 @@ class LeaderAppender:
 
     def _replicated(self, partition: Partition, result: AppendResult, done: Done, timeout_ms: int) -> None:
         end_offset = result.last_offset + 1
-        if partition.replica_count == 1 and partition.log.high_watermark >= end_offset:
+        if partition.replication is None and partition.log.high_watermark >= end_offset:
             done(ErrorCode.none)
             return
 
@@ -98,5 +98,5 @@ class LeaderAppender:
 
         waiting = DelayedProduce(complete, {partition: end_offset})
         waiting.start(timeout_ms)
-        # Maybe the others have fallen out of the ISR, and it is replicated already: those before it go first still.
+        # It may be replicated already. Its turn is still after those who wait, and whose completion is scheduled.
         waiting.progressed(partition, 0)

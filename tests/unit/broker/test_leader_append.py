@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
-
-import pytest
+import functools
 
 from crabka.log.verification import ANY_TERMS, AppendTerms
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem
+from tests.support.replicas import give_followers, replicated_image
 from tests.support.moving_partitions import NOBODY, HeldWatermark, lead
 from tests.support.sim_node import SimNode, batch
 from tests.support.txn_partitions import transactional_batch
@@ -51,11 +52,45 @@ def test_too_few_replicas_are_told(node: SimNode) -> None:
     assert append(node, batch(b"v")) == [ErrorCode.not_enough_replicas]
 
 
-def test_a_lagging_high_watermark_is_waited_for(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lagging_high_watermark_is_waited_for(node: SimNode) -> None:
     node.create_topic("t")
-    partition = node.context.partitions.by_name("t", 0)
-    monkeypatch.setattr(partition.log, "set_high_watermark", lambda _offset: None)
+    give_followers(node, "t")
     assert append(node, batch(b"v")) == [ErrorCode.request_timed_out]
+
+
+def test_what_the_replicas_have_is_told_in_the_order_of_the_log(node: SimNode) -> None:
+    node.create_topic("t")
+    world = give_followers(node, "t")
+    partition = node.context.partitions.by_name("t", 0)
+    told: list[str] = []
+
+    async def run() -> None:
+        def add(name: str) -> None:
+            done = functools.partial(note, name)
+            node.context.appender.append(partition, batch(b"v"), ANY_TERMS, done, timeout_ms=1000)
+
+        def note(name: str, error_code: ErrorCode) -> None:
+            assert error_code is ErrorCode.none
+            told.append(name)
+
+        add("first")
+        # Nobody is left to wait for: the second one is replicated as soon as it is written.
+        world.now_ms = 1001
+        image = replicated_image(1, leader_epoch=partition.leader_epoch, partition_epoch=11)
+        partition.become(image, node_id=1, now_ms=1001)
+        add("second")
+        assert told == []
+        await asyncio.sleep(0)
+
+    node.run(run())
+    assert told == ["first", "second"]
+
+
+def test_leadership_that_is_lost_meanwhile_is_told(node: SimNode) -> None:
+    node.create_topic("t")
+    give_followers(node, "t")
+    node.loop.call_later(0.1, lambda: give_followers(node, "t", leader=2))
+    assert append(node, batch(b"v")) == [ErrorCode.not_leader_or_follower]
 
 
 def test_a_thread_may_have_to_write_it(node: SimNode) -> None:
