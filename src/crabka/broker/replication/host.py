@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from crabka.broker.replication.throttle import ReplicationThrottle
+from crabka.broker.replication.throttle import LEADER_RATE, ReplicationThrottle, throttled_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from crabka.broker.partition_followers import PartitionFollowers
     from crabka.broker.replication.isr_state import ProposedIsr
     from crabka.metadata.cluster import BrokerRegistration
+    from crabka.metadata.configs import ConfigsImage
 
 DEFAULT_MAX_LAG_MS = 30_000
 
@@ -42,6 +43,10 @@ class ReplicaHost:
     propose: Callable[[PartitionFollowers, ProposedIsr], None] = _send_nothing
     # What followers of throttled replicas may be sent (KIP-73).
     throttle: ReplicationThrottle = field(default_factory=ReplicationThrottle)
+
+    def take_rate(self, configs: ConfigsImage, node_id: int) -> None:
+        """Throttle by what the settings say from now on; called at the start and whenever those of brokers change."""
+        self.throttle.bytes_per_second = throttled_rate(configs, node_id, LEADER_RATE)
 
 
 # For partitions that were made without a node: time stands still and nobody is there.

@@ -10,10 +10,26 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from crabka.metadata.configs import ConfigResourceType
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from crabka.metadata.configs import ConfigsImage
+
 ALL_REPLICAS = "*"
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+_CLUSTER_DEFAULT = ""
+
+
+def throttled_rate(configs: ConfigsImage, node_id: int, name: str) -> int | None:
+    """Return a rate in bytes per second that is set for a broker or for all of them, None if there is none."""
+    for resource_name in (str(node_id), _CLUSTER_DEFAULT):
+        value = configs.get(ConfigResourceType.BROKER, resource_name).get(name)
+        if value is not None:
+            return int(value)
+    return None
 
 
 def is_throttled_replica(setting: Sequence[str], partition_index: int, broker_id: int) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from crabka.broker.replication.host import DEFAULT_MAX_LAG_MS, NO_HOST
+from crabka.broker.replication.host import DEFAULT_MAX_LAG_MS, NO_HOST, ReplicaHost
+from crabka.broker.replication.throttle import LEADER_RATE
+from crabka.metadata.configs import ConfigResource, ConfigResourceType, ConfigsImage
 from tests.support.replicas import LedPartition, replicated_image
 
 
@@ -28,3 +30,12 @@ def test_nothing_is_sent_to_nobody() -> None:
     assert replication is not None
     NO_HOST.propose(led.partition, replication.isr_state.propose((1,)))
     assert led.world.proposals == []
+
+
+def test_the_rate_of_throttled_replicas_is_taken_from_the_settings() -> None:
+    host = ReplicaHost(now_ms=lambda: 0)
+    resource = ConfigResource(ConfigResourceType.BROKER, "1")
+    host.take_rate(ConfigsImage({resource: {LEADER_RATE: "100"}}), 1)
+    assert host.throttle.bytes_per_second == 100
+    host.take_rate(ConfigsImage(), 1)
+    assert host.throttle.bytes_per_second is None

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.broker.replication.throttle import ReplicationThrottle, is_throttled_replica, may_move
+from crabka.broker.replication.throttle import (
+    FOLLOWER_RATE,
+    LEADER_RATE,
+    ReplicationThrottle,
+    is_throttled_replica,
+    may_move,
+    throttled_rate,
+)
+from crabka.metadata.configs import ConfigResource, ConfigResourceType, ConfigsImage
 
 
 @pytest.mark.parametrize(
@@ -55,3 +63,13 @@ def test_only_throttled_replicas_out_of_sync_wait(is_throttled: bool, is_in_sync
     throttle.record(1000, 0)
     assert may_move(throttle, is_throttled=is_throttled, is_in_sync=is_in_sync, now_ms=0) is may
     assert may_move(throttle, is_throttled=is_throttled, is_in_sync=is_in_sync, now_ms=60_000)
+
+
+def test_the_rate_of_a_broker_goes_before_that_of_all() -> None:
+    def broker(name: str, rate: str) -> tuple[ConfigResource, dict[str, str]]:
+        return ConfigResource(ConfigResourceType.BROKER, name), {LEADER_RATE: rate}
+
+    configs = ConfigsImage(dict([broker("", "10"), broker("2", "20")]))
+    assert throttled_rate(configs, 2, LEADER_RATE) == 20
+    assert throttled_rate(configs, 3, LEADER_RATE) == 10
+    assert throttled_rate(configs, 2, FOLLOWER_RATE) is None
