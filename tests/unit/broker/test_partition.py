@@ -143,3 +143,23 @@ def test_a_retired_partition_says_why(partition: Partition) -> None:
     with pytest.raises(OperationError) as caught:
         partition.require_leader()
     assert code_of(caught) is ErrorCode.kafka_storage_error
+
+
+def test_a_follower_changes_the_log_behind_the_appends_that_wait(node: SimNode, partition: Partition) -> None:
+    records = batch(b"a", b"b")
+    partition.writer.note_append(1_000_000)
+
+    async def main() -> int:
+        append = asyncio.ensure_future(
+            partition.append_queued(node.context.runtime.threads, records, parse_header(records), 0)
+        )
+        await asyncio.sleep(0)
+        async with partition.turn():
+            assert append.done()
+            # Whoever comes now has to wait for the end of the change.
+            assert partition.must_queue(1, HEADER)
+            end_offset = partition.log.log_end_offset
+        assert partition.queued == 0
+        return end_offset
+
+    assert node.run(main()) == 2
