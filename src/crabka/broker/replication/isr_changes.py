@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from crabka.broker.replication.isr_state import ProposalFate
-from crabka.errors import CrabkaError
+from crabka.errors import CrabkaError, InvariantError
 from crabka.metadata.topics import PartitionImage
 from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.error_codes import ErrorCode
@@ -111,8 +111,14 @@ class IsrChanges:
             answer = await self._controller.request(
                 ApiKey.ALTER_PARTITION, lambda types: self._build(types, changes.values())
             )
+        except InvariantError:
+            raise
         except CrabkaError as error:
             log.info("Cannot ask the controller for %d ISR changes: %s", len(changes), error)
+            return False
+        except Exception:
+            # Nobody else would send what waits.
+            log.exception("Asking the controller for %d ISR changes failed", len(changes))
             return False
         if answer.error_code is not ErrorCode.none:
             log.info("The controller refuses %d ISR changes: %s", len(changes), answer.error_code.name)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from crabka.broker.replication.isr_changes import RETRY_BACKOFF_MS, IsrChanges
-from crabka.errors import OperationError
+from crabka.errors import InvariantError, OperationError
 from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.apis import request_types, response_types
 from crabka.protocol.error_codes import ErrorCode
@@ -85,6 +85,10 @@ def unreachable(_body: Any) -> Any:
     raise OperationError(ErrorCode.request_timed_out)
 
 
+def broken(_body: Any) -> Any:
+    raise ValueError("a bug elsewhere")
+
+
 def without_rows(_body: Any) -> Any:
     types = response_types(int(ApiKey.ALTER_PARTITION), 3)
     return types.message(throttle_time=0, error_code=ErrorCode.none, topics=[])
@@ -156,11 +160,12 @@ def test_proposals_that_come_meanwhile_go_together() -> None:
     "first",
     [
         unreachable,
+        broken,
         answered(top=ErrorCode.stale_broker_epoch),
         answered(ErrorCode.unknown_server_error),
         without_rows,
     ],
-    ids=["unreachable", "stale epoch", "unexpected error", "no row"],
+    ids=["unreachable", "broken", "stale epoch", "unexpected error", "no row"],
 )
 def test_a_proposal_is_sent_again_until_it_is_answered(first: Answer) -> None:
     async def main() -> None:
@@ -238,5 +243,27 @@ def test_a_late_answer_does_not_touch_what_came_after() -> None:
         lagging(led)
         await asyncio.sleep(1)
         assert (len(controller.requests), led.partition.in_sync_count) == (2, 2)
+
+    in_loop(main)
+
+
+def test_a_broken_invariant_ends_the_sending() -> None:
+    def contradict(_body: Any) -> Any:
+        raise InvariantError("this cannot be")
+
+    async def main() -> None:
+        led = LedPartition()
+        controller = ScriptedController(contradict, answered())
+        tasks: list[asyncio.Future[Any]] = []
+
+        def spawn(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+            tasks.append(asyncio.ensure_future(coroutine))
+            return tasks[-1]
+
+        led.world.host.propose = IsrChanges(controller, Identity(), spawn=spawn).propose
+        lagging(led)
+        await asyncio.sleep(1)
+        assert isinstance(tasks[0].exception(), InvariantError)
+        assert len(controller.requests) == 1
 
     in_loop(main)
