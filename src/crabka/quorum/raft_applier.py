@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from crabka.quorum.storage import MetadataStorage
 
 Subscriber = Callable[[MetadataDelta, MetadataImage], None]
-_READ_BYTES = 1 << 20
+# How much of the log is applied at a time: a long one must not keep the quorum and the rest of the node waiting.
+SLICE_BYTES = 1 << 18
 
 
 class _Ahead(NamedTuple):
@@ -46,11 +47,18 @@ class MetadataApplier:
         self._replayed_to = 0 if snapshot is None else snapshot.end_offset
         # Everything below is committed and in `image` (or in the open transaction behind it).
         self.applied_to = self._replayed_to
+        # Everything below is committed.
+        self._committed_to = self._replayed_to
 
     @property
     def in_transaction(self) -> bool:
         """Whether a metadata transaction is open at the end of what was replayed."""
         return self._storage.loaded.replay.in_transaction
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more is committed than applied: `go_on` applies the next slice."""
+        return not self._ahead and self._replayed_to < self._committed_to
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call `callback(delta, image)` after every change, in order; return how to unsubscribe."""
@@ -67,17 +75,22 @@ class MetadataApplier:
         self._ahead.append(_Ahead(self._replayed_to, self._storage.loaded.replay.publish()))
 
     def advance(self, high_watermark: int) -> None:
-        """Apply and publish everything below `high_watermark`."""
+        """Everything below `high_watermark` is committed: publish what was replayed, apply a slice of the rest."""
+        self._committed_to = max(self._committed_to, high_watermark)
         while self._ahead and self._ahead[0].end_offset <= high_watermark:
             ahead = self._ahead.popleft()
             self.applied_to = ahead.end_offset
             if ahead.published is not None:
                 self._publish(ahead.published.delta, ahead.published.image)
-        if self._ahead or self._replayed_to >= high_watermark:
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Apply and publish the next slice of what is committed."""
+        if not self.is_behind:
             return
-        for batch in self._batches(self._replayed_to, high_watermark):
+        for batch in self._slice():
             self._replay(batch)
-        self.applied_to = self._replayed_to
+        self.applied_to = max(self.applied_to, self._replayed_to)
         published = self._storage.loaded.replay.publish()
         if published is not None:
             self._publish(published.delta, published.image)
@@ -90,7 +103,8 @@ class MetadataApplier:
         self._storage.loaded.replay = MetadataReplay(self.image)
         # Records of an open transaction lie behind the image and are read again.
         self._replayed_to = self.image.offset + 1
-        self.advance(self.applied_to)
+        while self._replayed_to < self.applied_to:
+            self.go_on()
 
     def adopt_snapshot(self) -> None:
         """Go on from the snapshot that was installed and loaded."""
@@ -99,6 +113,7 @@ class MetadataApplier:
         before, after = self.image, loaded.replay.image
         self._ahead.clear()
         self._replayed_to = self.applied_to = after.offset + 1
+        self._committed_to = max(self._committed_to, self.applied_to)
         self._publish(ImageDifference(before, after), after)
 
     def _replay(self, batch: StoredBatch) -> None:
@@ -106,16 +121,14 @@ class MetadataApplier:
         self._storage.loaded.replay_batch(batch, self._replayed_to)
         self._replayed_to = batch.header.next_offset
 
-    def _batches(self, start: int, end: int) -> Iterator[StoredBatch]:
-        log = self._storage.log
-        while start < end:
-            data = log.read_slice(start, _READ_BYTES)
-            require(bool(data), f"offset {start} is committed and not in the log")
-            for position, header in iter_headers(data):
-                if header.base_offset >= end:
-                    return
-                yield StoredBatch(header, data[position : position + header.size_in_bytes])
-                start = header.next_offset
+    def _slice(self) -> Iterator[StoredBatch]:
+        start = self._replayed_to
+        data = self._storage.log.read_slice(start, SLICE_BYTES)
+        require(bool(data), f"offset {start} is committed and not in the log")
+        for position, header in iter_headers(data):
+            if header.base_offset >= self._committed_to:
+                return
+            yield StoredBatch(header, data[position : position + header.size_in_bytes])
 
     def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.image = image

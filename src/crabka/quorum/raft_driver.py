@@ -176,7 +176,7 @@ class RaftDriver:
             while not (self.closing and self.core.may_stop and not self._events):
                 if self._events:
                     await self._handle_event(self._events.popleft())
-                elif self.leading.has_unwritten:
+                elif self.leading.has_unwritten or self.applier.is_behind:
                     await self._handle_event(None)
                 else:
                     await self._wait()
@@ -216,10 +216,15 @@ class RaftDriver:
                 event = LogFlushed(event.end_offset) if event.generation == self._log_generation else None
             if event is not None:
                 await self._step(event)
+            self.applier.go_on()
+            self.leading.settle(self.applier.applied_to)
             self.leading.update(self._log.end_offset)
             self.watch.update()
             self._maybe_flush()
         self.snapshots.maybe_start()
+        if self.applier.is_behind:
+            # A long log is applied in turn with everything else.
+            await asyncio.sleep(0)
 
     async def _step(self, event: Event) -> None:
         """Step an event and those that must follow it at once."""

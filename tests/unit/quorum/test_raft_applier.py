@@ -8,6 +8,7 @@ from crabka.errors import InvariantError
 from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord, encode_record
+from crabka.quorum import raft_applier
 from crabka.quorum.raft_applier import MetadataApplier
 from crabka.quorum.raft_log import RaftLog
 from crabka.quorum.snapshots import Snapshot, SnapshotId, write_snapshot
@@ -59,6 +60,20 @@ def test_a_follower_applies_up_to_the_high_watermark_only() -> None:
     bench.unsubscribe()
     bench.applier.advance(bench.append(new_topic("c", 3)))
     assert len(bench.published) == 2
+
+
+def test_a_long_log_is_applied_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    monkeypatch.setattr(raft_applier, "SLICE_BYTES", 3 * len(bench.batch(new_topic("t0", 0))))
+    ends = [bench.append(new_topic(f"t{number}", number)) for number in range(8)]
+    bench.applier.advance(ends[6])
+    assert (bench.applier.applied_to, bench.applier.is_behind) == (ends[2], True)
+    bench.applier.go_on()
+    assert (bench.applier.applied_to, bench.applier.is_behind) == (ends[5], True)
+    bench.applier.go_on()
+    assert (bench.applier.applied_to, bench.applier.is_behind) == (ends[6], False)
+    bench.applier.go_on()
+    assert [len(image.topics.by_name) for _, image in bench.published] == [3, 6, 7]
 
 
 def test_a_leader_shows_its_appends_when_they_are_committed() -> None:

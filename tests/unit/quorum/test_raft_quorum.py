@@ -9,13 +9,14 @@ from uuid import UUID
 import pytest
 
 from crabka.errors import ConfigError, CrabkaError, InvariantError, OperationError, StorageError
-from crabka.kraft.messages import AddVoterRequest, DescribeRequest, RemoveVoterRequest
+from crabka.kraft.messages import AddVoterRequest, DescribeRequest, RemoveVoterRequest, UpgradeRequest
 from crabka.kraft.voters import ReplicaKey, VoterEndpoint, VoterNode, VoterSet
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import EndTransactionRecord
 from crabka.ports import FileSystem, Runtime
 from crabka.protocol.apis import ApiKey, request_types
 from crabka.protocol.error_codes import ErrorCode
+from crabka.quorum import raft_applier
 from crabka.quorum.loading import load_read_only
 from crabka.quorum.raft_messages import decode_response, encode_request
 from crabka.quorum.raft_options import QuorumOptions
@@ -371,3 +372,49 @@ def test_a_lone_voter_on_another_port_writes_its_new_endpoints() -> None:
 
     assert run_alone(fs, endpoints, ALONE._replace(endpoints=moved)) == moved
     assert run_alone(fs, endpoints) == moved
+
+
+def test_a_long_log_is_loaded_in_turn_with_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    fs = formatted_disk()
+
+    async def write(quorum: RaftQuorum) -> None:
+        await asyncio.gather(*(quorum.append(new_topic(f"t{number}", number)) for number in range(50)))
+
+    async def load(runtime: Runtime) -> None:
+        quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, ALONE)
+        seen: list[int] = []
+        quorum.subscribe(lambda _delta, image: seen.append(len(image.topics.by_name)))
+        body = encode_request(request_types(ApiKey.DESCRIBE_QUORUM, 2), DescribeRequest())
+        answered_at: list[int] = []
+        await asyncio.sleep(0)
+        answer = asyncio.ensure_future(quorum.handle(ApiKey.DESCRIBE_QUORUM, 2, body))
+        answer.add_done_callback(lambda _: answered_at.append(len(quorum.image.topics.by_name)))
+        await quorum.wait_active()
+        await answer
+        await quorum.close()
+        assert seen[-1] == 50
+        assert len(seen) > 20
+        assert answered_at[0] < 50
+
+    run_alone(fs, write)
+    monkeypatch.setattr(raft_applier, "SLICE_BYTES", 400)
+    run_node(fs, load)
+
+
+def test_a_fixed_quorum_becomes_one_whose_voters_are_records() -> None:
+    options = ALONE._replace(voters=VoterSet((VoterNode(1, UUID(int=0), VOTER.endpoints),)))
+    fs = formatted_disk(())
+
+    async def upgrade(quorum: RaftQuorum) -> None:
+        for validate_only in (True, False):
+            assert quorum.kraft_version == 0
+            answer = await quorum.ask(UpgradeRequest(kraft_version=1, validate_only=validate_only))
+            assert answer.error is ErrorCode.none
+        assert (quorum.kraft_version, quorum.voters) == (1, (VOTER,))
+        refused = await quorum.ask(UpgradeRequest(kraft_version=0))
+        assert refused.error is ErrorCode.invalid_update_version
+        await quorum.append(new_topic("t", 1))
+
+    run_alone(fs, upgrade, options)
+    # The config need not name the voters any more.
+    assert list(run_alone(fs, image_of).topics.by_name) == ["t"]
