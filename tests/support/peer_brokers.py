@@ -16,6 +16,7 @@ from crabka.runtime.task_scope import TaskScope
 from crabka.testing import MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop, simulated_runtime
 from tests.support.images import cluster
 from tests.support.scripted_broker import ScriptedBroker
+from tests.support.sim_node import SimNode
 
 OWN_ID = 1
 PEER_IDS = (2, 3)
@@ -91,3 +92,10 @@ class FakeController:
     def names(self) -> Sequence[list[str]]:
         """Return the topics of every CreateTopics so far."""
         return [[topic.name for topic in body.topics] for key, body in self.asked if key is ApiKey.CREATE_TOPICS]
+
+
+def peer_of(node: SimNode) -> BrokerConnections:
+    """Return the connections of a broker that has a running node for a peer; the test closes them."""
+    rng = random.Random(6)
+    runtime = simulated_runtime(node.loop, rng, node.network.host("peer"), MemoryFileSystem())
+    return BrokerConnections(runtime, lambda: node.context.image, BrokerIdentity(2), LISTENER)

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from crabka.broker.cluster_markers import ClusterMarkerWriter
+from crabka.broker.identity import BrokerIdentity
 from crabka.broker.transactions.markers import MarkerDelivery
 from crabka.broker.transactions.ports import TxnMarker
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.images import with_partitions
-from tests.support.peer_brokers import PeerWorld, among_peers
+from tests.support.peer_brokers import PeerWorld, among_peers, peer_of
 from tests.support.scripted_broker import DisconnectError, Later, ReceivedRequest
+from tests.support.sim_node import SimNode, read_records
 from tests.support.transactions import ControlledMarkers
 
 HERE, ON_2, ON_3, NOWHERE = (TopicPartition("t", index) for index in range(4))
@@ -224,3 +226,24 @@ def test_nothing_is_sent_again_once_the_coordinator_has_gone() -> None:
         assert len(world.sent_to(2)) == tried
 
     with_markers(test)
+
+
+def test_a_node_takes_the_markers_of_another_broker(node: SimNode) -> None:
+    node.create_topic("t")
+    brokers = peer_of(node)
+    writer = ClusterMarkerWriter(
+        ControlledMarkers(),
+        brokers,
+        BrokerIdentity(2),
+        image=lambda: node.context.image,
+        spawn=node.context.spawn,
+        timeout_ms=lambda: 1_000,
+    )
+    markers = [marker(HERE, producer_id=7), marker(HERE, GONE, producer_id=8)]
+    results = node.run(writer.write(markers))
+    assert results == [{HERE: ErrorCode.none}, {HERE: ErrorCode.none, GONE: ErrorCode.unknown_topic_or_partition}]
+    assert node.run(writer.write([marker(HERE, coordinator_epoch=3)])) == [
+        {HERE: ErrorCode.transaction_coordinator_fenced}
+    ]
+    assert len(read_records(node.fetch("t").records)) == 2
+    node.run(brokers.close())

@@ -10,13 +10,16 @@ import pytest
 
 from crabka.broker.cluster_partition_adder import ClusterPartitionAdder
 from crabka.broker.coordinators.shards import partition_for
+from crabka.broker.identity import BrokerIdentity
 from crabka.broker.transactions.coordinator import TransactionCoordinator
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.images import with_partitions
-from tests.support.peer_brokers import PeerWorld, among_peers
+from tests.support.peer_brokers import PeerWorld, among_peers, peer_of
 from tests.support.scripted_broker import NO_ANSWER, DisconnectError, Later, ReceivedRequest
+from tests.support.sim_node import SimNode
+from tests.support.transactions import NodeProducer
 from tests.support.txn_partitions import FakeCoordinator
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -239,3 +242,28 @@ def test_an_answer_without_the_transaction_is_none() -> None:
         assert await world.ask(ON_2, T0) == {T0: ErrorCode.network_exception}
 
     with_adder(test)
+
+
+def test_a_node_answers_for_its_transactions(node: SimNode) -> None:
+    node.create_topic("t", 2)
+    producer = NodeProducer(node)
+    producer.init()
+    brokers = peer_of(node)
+    adder = ClusterPartitionAdder(
+        node.context.transactions,
+        brokers,
+        BrokerIdentity(2),
+        image=lambda: node.context.image,
+        spawn=node.context.spawn,
+        timeout_ms=lambda: 1_000,
+    )
+
+    def ask(*places: TopicPartition, epoch: int = producer.epoch, verify_only: bool) -> dict[TopicPartition, ErrorCode]:
+        asking = adder.add_partitions("id", producer.producer_id, epoch, places, verify_only=verify_only)
+        return node.run(asking)
+
+    assert ask(T0, verify_only=True) == {T0: ErrorCode.transaction_abortable}
+    assert ask(T0, verify_only=False) == {T0: ErrorCode.none}
+    assert ask(T0, T1, verify_only=True) == {T0: ErrorCode.none, T1: ErrorCode.transaction_abortable}
+    assert ask(T0, epoch=producer.epoch + 1, verify_only=True) == {T0: ErrorCode.producer_fenced}
+    node.run(brokers.close())

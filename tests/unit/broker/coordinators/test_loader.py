@@ -6,6 +6,7 @@ import pytest
 
 from crabka.broker.coordinators import loader
 from crabka.protocol.error_codes import ErrorCode
+from crabka.records.header import BatchHeader
 from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
 from tests.support.sim_node import SimNode
 
@@ -20,3 +21,24 @@ def test_many_groups_are_loaded_turn_by_turn(node: SimNode, monkeypatch: pytest.
     node.advance(10)
     assert len(group_states(node)) == 40
     assert fetch_offset(node, group_id="g17") == 17
+
+
+def test_what_only_the_leader_has_is_loaded_as_well(node: SimNode) -> None:
+    node.create_topic("t")
+    find_coordinator(node)
+    assert NodeMember(node).commit(offset=1) is ErrorCode.none
+    log = node.context.groups.shard_of("g").partition.log
+    for offset in range(2, 20):
+        assert NodeMember(node).commit(offset=offset) is ErrorCode.none
+    log.high_watermark = 1
+    offsets: list[int] = []
+
+    def replay(_batch: memoryview, header: BatchHeader) -> int:
+        offsets.append(header.base_offset)
+        return 1
+
+    # Every read gets one batch.
+    count = node.run(loader.replay_log(log, node.runtime.threads, replay, buffer_bytes=1))
+    log.high_watermark = log.log_end_offset
+    assert offsets == list(range(log.log_end_offset))
+    assert count == len(offsets) == 19
