@@ -122,17 +122,24 @@ def build_context(parts: BrokerParts) -> BrokerContext:
     return context
 
 
-def build_publisher(
-    parts: BrokerParts, context: BrokerContext, topic_config: Callable[[MetadataImage, str], TopicConfig]
-) -> MetadataPublisher:
-    """Make what lets the broker lead and follow as the metadata says."""
-    clock, identity = parts.runtime.clock, parts.identity
-    host = ReplicaHost(
-        now_ms=clock.monotonic_ms,
+def build_replica_host(parts: BrokerParts, context: BrokerContext) -> ReplicaHost:
+    """Make what replicated partitions must know of the broker."""
+    return ReplicaHost(
+        now_ms=parts.runtime.clock.monotonic_ms,
         brokers=lambda: parts.quorum.image.cluster.brokers,
         max_lag_ms=lambda: context.config.replica_lag_time_max_ms,
-        propose=IsrChanges(parts.controller, identity, spawn=parts.spawn).propose,
+        propose=IsrChanges(parts.controller, parts.identity, spawn=parts.spawn).propose,
     )
+
+
+def build_publisher(
+    parts: BrokerParts,
+    context: BrokerContext,
+    host: ReplicaHost,
+    topic_config: Callable[[MetadataImage, str], TopicConfig],
+) -> MetadataPublisher:
+    """Make what lets the broker lead and follow as the metadata says."""
+    identity = parts.identity
     return MetadataPublisher(
         identity.node_id,
         parts.logs,
@@ -140,7 +147,7 @@ def build_publisher(
         topic_config=topic_config,
         fetchers=context.fetchers,
         broker_epoch=lambda: identity.broker_epoch,
-        now_ms=clock.monotonic_ms,
+        now_ms=host.now_ms,
         make_partition=functools.partial(Partition, host=host),
     )
 

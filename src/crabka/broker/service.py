@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.api_table import TABLE
-from crabka.broker.assembly import BrokerParts, build_context, build_publisher
+from crabka.broker.assembly import BrokerParts, build_context, build_publisher, build_replica_host
 from crabka.broker.controller_channel import ControllerChannel
 from crabka.broker.directory_reports import DirectoryReports
 from crabka.broker.duties import duties_of, repeat
@@ -87,6 +87,7 @@ class BrokerService:
             fail=fail,
         )
         self.context = build_context(self._parts)
+        self._replica_host = build_replica_host(self._parts, self.context)
         self.dispatcher = Dispatcher(self.context, TABLE, forward=Forwarder(self._channel, spawn))
         self._serving = False
         # Whether the logs are open, so that a stop may close them cleanly.
@@ -122,7 +123,8 @@ class BrokerService:
         self._lifecycle.start()
         # What the registration changed must be known here before anything is led.
         await self._wait_for(self._is_registered)
-        publisher = build_publisher(self._parts, context, self._configs.topic)
+        self._replica_host.take_rate(quorum.image.configs, self._config.node_id)
+        publisher = build_publisher(self._parts, context, self._replica_host, self._configs.topic)
         publisher.publish_all(quorum.image)
         quorum.subscribe(publisher.on_metadata)
         quorum.subscribe(context.auto_creation.on_metadata)
@@ -185,6 +187,7 @@ class BrokerService:
     def _on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
             self.context.config = self._configs.server(image)
+            self._replica_host.take_rate(image.configs, self._config.node_id)
         if len(self._config.log_dirs) > 1 and self._serving and (delta.topics_created or delta.topics_changed):
             changed = delta.topics_created | delta.topics_changed
             self._spawn(

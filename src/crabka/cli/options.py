@@ -16,6 +16,10 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 Bootstrap = Annotated[
     str, typer.Option("--bootstrap", "-b", envvar="CRABKA_BOOTSTRAP", help="HOST:PORT of a broker, or several.")
 ]
+BootstrapController = Annotated[
+    str | None,
+    typer.Option("--bootstrap-controller", help="HOST:PORT of controllers, to ask them instead.", show_default=False),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Settings = Annotated[list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting.")]
 GroupName = Annotated[str, typer.Argument(help="Name of the group.", metavar="GROUP", show_default=False)]
@@ -56,3 +60,14 @@ def parse_partition_offset(text: str) -> tuple[TopicPartition, int]:
     if partition is None or not topic or not offset.removeprefix("-").isdecimal():
         raise ConfigError(f"{text}: not of the form TOPIC:PARTITION:OFFSET")
     return TopicPartition(topic, partition), int(offset)
+
+
+def parse_ids(text: str, option: str) -> list[int]:
+    """Return the node ids of `1,2,3`. Raises ConfigError."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise ConfigError(f"{option} {text}: not ids of nodes, separated by commas")
+    ids = [int(part) for part in parts]
+    if len(set(ids)) < len(ids):
+        raise ConfigError(f"{option} {text}: a node is named twice")
+    return ids

@@ -8,6 +8,7 @@ from typing import TypeVar
 from crabka.clients.admin import Admin
 from crabka.clients.cluster import Cluster, ClusterSettings
 from crabka.clients.connection import ConnectionSettings
+from crabka.clients.controller_cluster import ControllerCluster
 from crabka.runtime import real_runtime, run
 
 T = TypeVar("T")
@@ -16,7 +17,7 @@ CLIENT_ID = "crabka-cli"
 METADATA_TIMEOUT_MS = 10_000
 
 
-def with_cluster(bootstrap: str, use: Callable[[Cluster], Awaitable[T]]) -> T:
+def with_cluster(bootstrap: str, use: Callable[[Cluster], Awaitable[T]], cluster_class: type[Cluster] = Cluster) -> T:
     """Connect, call `use`, disconnect. Raises ConfigError for a bad address and what `use` raises."""
 
     async def session() -> T:
@@ -25,7 +26,7 @@ def with_cluster(bootstrap: str, use: Callable[[Cluster], Awaitable[T]]) -> T:
             connection=ConnectionSettings(client_id=CLIENT_ID), metadata_timeout_ms=METADATA_TIMEOUT_MS
         )
         try:
-            async with Cluster(runtime, bootstrap, settings) as cluster:
+            async with cluster_class(runtime, bootstrap, settings) as cluster:
                 return await use(cluster)
         finally:
             runtime.threads.close()
@@ -33,6 +34,8 @@ def with_cluster(bootstrap: str, use: Callable[[Cluster], Awaitable[T]]) -> T:
     return run(session())
 
 
-def with_admin(bootstrap: str, use: Callable[[Admin], Awaitable[T]]) -> T:
-    """Like `with_cluster` for administrative calls."""
+def with_admin(bootstrap: str, use: Callable[[Admin], Awaitable[T]], *, controllers: str | None = None) -> T:
+    """Like `with_cluster` for administrative calls; with addresses of controllers they are asked instead of brokers."""
+    if controllers is not None:
+        return with_cluster(controllers, lambda cluster: use(Admin(cluster)), ControllerCluster)
     return with_cluster(bootstrap, lambda cluster: use(Admin(cluster)))

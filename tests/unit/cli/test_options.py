@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.cli.options import parse_partition, parse_partition_offset, settings_of, split_places
+from crabka.cli.options import parse_ids, parse_partition, parse_partition_offset, settings_of, split_places
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 
@@ -38,3 +38,10 @@ def test_settings_are_optional() -> None:
 
 def test_several_partitions_are_several_places() -> None:
     assert split_places(["orders", "orders:0,2", "other:1"]) == ["orders", "orders:0", "orders:2", "other:1"]
+
+
+@pytest.mark.parametrize("text", ["", "1,", "x", "1,1"])
+def test_ids_of_nodes_are_different_numbers(text: str) -> None:
+    assert parse_ids("3, 1", "--brokers") == [3, 1]
+    with pytest.raises(ConfigError, match="--brokers"):
+        parse_ids(text, "--brokers")
