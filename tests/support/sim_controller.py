@@ -11,11 +11,14 @@ from uuid import UUID
 from crabka.config.server import ServerConfig
 from crabka.control.context import ControlContext
 from crabka.control.service import ControllerService
+from crabka.controller.features import SUPPORTED_FEATURES
 from crabka.kraft.messages import Request as QuorumRequest
 from crabka.kraft.settings import KraftSettings
 from crabka.metadata.cluster import Endpoint
 from crabka.net import ConnectionLimits, Server
+from crabka.ports import Listener, Network
 from crabka.protocol.apis import ApiKey, request_types
+from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.raft_messages import encode_request
 from crabka.quorum.raft_options import QuorumOptions
 from crabka.quorum.raft_quorum import RaftQuorum
@@ -24,7 +27,7 @@ from crabka.testing import MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop
 from crabka.testing.simulated_runtime import simulated_runtime
 from tests.support.quorum_node import DIRECTORY, QUIET
 from tests.support.raft_cluster import PORT, format_replica, host_of, voter
-from tests.support.sim_node import WireClient, build
+from tests.support.sim_node import WireClient, build, row
 
 T = TypeVar("T")
 LISTENER = "CONTROLLER"
@@ -85,15 +88,18 @@ class SimController:
             on_broken_invariant=cluster.fail,
         )
         limits = ConnectionLimits(max_idle_ms=-1)
-        self.server = Server(runtime.network, self.service.dispatcher, limits, LISTENER)
+        closed = self.service.connection_closed
+        self.server = Server(runtime.network, self.service.dispatcher, limits, LISTENER, on_closed=closed)
         await self.server.listen(host_of(self.node_id), PORT)
-        self.service.dispatcher.open_gate()
+        await self.service.start([Endpoint(LISTENER, host_of(self.node_id), PORT, 0)])
 
     async def stop(self) -> None:
         """Stop cleanly."""
+        await self.service.close()
         await self.quorum.close()
         await self.server.close(grace_ms=10)
         await self._tasks.close()
+        self._tasks = TaskScope()
 
     async def ask(self, api_key: ApiKey, version: int, body: Any = None, **fields: Any) -> Any:
         """Ask over a socket; fields that the version lacks are dropped."""
@@ -145,6 +151,10 @@ class SimControllers:
         active = await self.active()
         return next(node for node in self.nodes if node is not active)
 
+    async def pause(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        await asyncio.sleep(seconds)
+
     async def wait(self, condition: Callable[[], bool], timeout_s: float = 60) -> None:
         """Wait until something holds. Raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
@@ -170,11 +180,99 @@ def run_controllers(main: Callable[[SimControllers], Awaitable[T]], count: int =
     return loop.run(wrapped())
 
 
-def broker_endpoint(port: int = 9092) -> Endpoint:
-    """Return where a broker says it is."""
-    return Endpoint("PLAINTEXT", BROKER_HOST, port, 0)
+class WireBroker:
+    """What a controller sees of a broker: its requests and its port."""
+
+    def __init__(self, cluster: SimControllers, broker_id: int = 11, port: int = 9092) -> None:
+        self._cluster = cluster
+        self.broker_id = broker_id
+        self.port = port
+        self.incarnation_id = UUID(int=broker_id * 100)
+        self.directory = UUID(int=broker_id * 1000)
+        self.epoch = -1
+        self.listener: Listener | None = None
+        self._heartbeats: WireClient | None = None
+
+    async def listen(self) -> None:
+        """Accept connections, as a broker that runs does."""
+        self.listener = await self._host().listen(asyncio.Protocol, BROKER_HOST, self.port)
+
+    async def register(self, node: SimController, version: int = 4, **changes: Any) -> Any:
+        """Register; return the response."""
+        listeners = [row("Listener", name="PLAINTEXT", host=BROKER_HOST, port=self.port, security_protocol=0)]
+        fields = {
+            "broker_id": self.broker_id,
+            "cluster_id": CLUSTER_ID,
+            "incarnation_id": self.incarnation_id,
+            "listeners": listeners,
+            "features": [
+                row("Feature", name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in SUPPORTED_FEATURES.items()
+            ],
+            "rack": None,
+            "is_migrating_zk_broker": False,
+            "log_dirs": (self.directory,),
+            "previous_broker_epoch": -1,
+            **changes,
+        }
+        response = await node.ask(ApiKey.BROKER_REGISTRATION, version, **fields)
+        if response.error_code is ErrorCode.none:
+            self.epoch = response.broker_epoch
+        return response
+
+    async def heartbeat(self, node: SimController, version: int = 2, **changes: Any) -> Any:
+        """Send a heartbeat over the connection for them; return the response."""
+        fields = {
+            "broker_id": self.broker_id,
+            "broker_epoch": self.epoch,
+            "current_metadata_offset": node.quorum.image.offset,
+            "want_fence": False,
+            "want_shut_down": False,
+            "offline_log_dirs": (),
+            "cordoned_log_dirs": None,
+            **changes,
+        }
+        if self._heartbeats is None or self._heartbeats.closed:
+            self._heartbeats = await node.connect()
+        self._heartbeats.post(ApiKey.BROKER_HEARTBEAT, version, build(ApiKey.BROKER_HEARTBEAT, version, **fields))
+        return (await self._heartbeats.response(ApiKey.BROKER_HEARTBEAT, version))[1]
+
+    async def serve(self, node: SimController) -> None:
+        """Register and be unfenced."""
+        assert (await self.register(node)).error_code is ErrorCode.none
+        assert not (await self.heartbeat(node)).is_fenced
+
+    def die(self) -> None:
+        """End as a killed process does: its port is closed, its connections break."""
+        if self.listener is not None:
+            self.listener.close()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close the connection for heartbeats."""
+        if self._heartbeats is not None:
+            self._heartbeats.transport.close()
+            self._heartbeats = None
+
+    def _host(self) -> Network:
+        return self._cluster.network.host(BROKER_HOST)
 
 
-def directory(number: int) -> UUID:
-    """Return the id of a log dir that is none of the reserved ones."""
-    return UUID(int=number + 1000)
+async def create_topic(node: SimController, name: str, replicas: tuple[int, ...], **configs: str) -> UUID:
+    """Create a topic with one partition on these brokers; return its id."""
+    assignment = row("CreatableReplicaAssignment", partition_index=0, broker_ids=replicas)
+    settings = [row("CreatableTopicConfig", name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    topic = row(
+        "CreatableTopic",
+        name=name,
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[assignment],
+        configs=settings,
+    )
+    fields = {"topics": [topic], "timeout": 1000, "validate_only": False}
+    (created,) = (await node.ask(ApiKey.CREATE_TOPICS, 7, **fields)).topics
+    assert created.error_code is ErrorCode.none, created
+    topic_id = created.topic_id
+    assert isinstance(topic_id, UUID)
+    return topic_id

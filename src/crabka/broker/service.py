@@ -109,7 +109,7 @@ class BrokerService:
         self._require_online_dirs()
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Register, take over the partitions, and serve. Raises ConfigError."""
+        """Register, take over the partitions, be unfenced: then `dispatcher` may be asked. Raises ConfigError."""
         context, quorum = self.context, self._quorum
         await self._lifecycle.register(
             StartingBroker(
@@ -142,7 +142,6 @@ class BrokerService:
         self._tell_lost_dirs()
         for duty in duties_of(context):
             self._spawn(repeat(context, duty))
-        self.dispatcher.open_gate()
 
     async def retire(self) -> None:
         """Hand over what this broker leads while it still serves."""

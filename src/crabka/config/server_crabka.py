@@ -36,6 +36,12 @@ CRABKA_KEYS = (
         "that it holds up nobody else.",
         at_least(1),
     ),
+    boolean(
+        "crabka.fast.failure.detection.enable",
+        "Whether the active controller fences a broker before its session is over when its process is surely gone: "
+        "its connection broke and its port refuses connections.",
+        default=True,
+    ),
     ConfigKey(
         "crabka.http.listener",
         STRING,
@@ -52,4 +58,5 @@ class CrabkaSettings:
 
     crabka_validate_records: bool
     crabka_slow_append_ms: int
+    crabka_fast_failure_detection_enable: bool
     crabka_http_listener: str | None

@@ -30,9 +30,7 @@ NETWORK_KEYS = (
         "Which security protocol each listener name stands for.",
         scope=PER_BROKER,
     ),
-    ConfigKey(
-        "inter.broker.listener.name", STRING, None, "The listener that brokers use among themselves.", effect="none"
-    ),
+    ConfigKey("inter.broker.listener.name", STRING, None, "The listener that brokers use among themselves."),
     ConfigKey(
         "security.inter.broker.protocol",
         STRING,

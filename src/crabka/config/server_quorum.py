@@ -207,9 +207,7 @@ QUORUM_KEYS = (
         effect="none",
         internal=True,
     ),
-    ConfigKey(
-        "broker.heartbeat.interval.ms", INT, 2_000, "How often a broker reports to the controller.", effect="none"
-    ),
+    ConfigKey("broker.heartbeat.interval.ms", INT, 2_000, "How often a broker reports to the controller."),
     ConfigKey("broker.session.timeout.ms", INT, 9_000, "How long a silent broker counts as alive."),
     ConfigKey(
         "initial.broker.registration.timeout.ms",

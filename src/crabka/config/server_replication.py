@@ -69,7 +69,6 @@ REPLICATION_KEYS = (
         "auto.leader.rebalance.enable",
         "Whether leadership moves back to preferred replicas by itself.",
         default=True,
-        effect="none",
     ),
     ConfigKey(
         "leader.imbalance.check.interval.seconds",
@@ -77,7 +76,6 @@ REPLICATION_KEYS = (
         300,
         "How often the balance of leaders is checked.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "unclean.leader.election.interval.ms",
@@ -86,7 +84,6 @@ REPLICATION_KEYS = (
         "How often partitions without a leader are looked for where unclean election is allowed.",
         at_least(1),
         internal=True,
-        effect="none",
     ),
     boolean(
         "follower.fetch.last.tiered.offset.enable",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from crabka.config.server import ServerConfig
+    from crabka.control.broker_watch import BrokerWatch
     from crabka.control.metadata_writer import MetadataWriter
     from crabka.controller.control_view import ControllerRules
     from crabka.controller.sessions import BrokerSessions
@@ -33,6 +34,7 @@ class ControlContext:
     quorum: RaftQuorum
     metadata_writer: MetadataWriter
     sessions: BrokerSessions
+    watch: BrokerWatch
     metrics: NodeMetrics
     # Runs a coroutine as a task of the node, so that no task outlives it.
     spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from crabka.ids import ZERO_UUID
 from crabka.protocol.apis import ApiKey, response_types
 from crabka.protocol.error_codes import error_message
+from crabka.serving.authorized_operations import UNASKED_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,11 +29,9 @@ def refuse(request: Request, error: OperationError) -> Any:
     types = response_types(request.api_key, request.version)
     fault = {"error_code": error.error_code, "error_message": error.message or error_message(error.error_code)}
     build = _BY_ITEM.get(request.api_key)
-    return _whole(types, fault) if build is None else build(types, request.body, fault)
-
-
-def _whole(types: MessageTypes, fault: dict[str, Any]) -> Any:
-    fields = {"throttle_time": 0, **fault}
+    if build is not None:
+        return build(types, request.body, fault)
+    fields = {"throttle_time": 0, **fault, **_EMPTY.get(request.api_key, {})}
     return types.message(**{name: value for name, value in fields.items() if types.has_field(types.message_name, name)})
 
 
@@ -125,6 +124,22 @@ def _update_features(types: MessageTypes, _body: Any, fault: dict[str, Any]) -> 
     return types.message(throttle_time=0, results=(), **fault)
 
 
+# What the other fields hold beside a code for the whole, where the schema has no default.
+_EMPTY: dict[int, dict[str, Any]] = {
+    ApiKey.ALTER_PARTITION: {"topics": ()},
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: {"directories": ()},
+    ApiKey.BROKER_REGISTRATION: {"broker_epoch": -1},
+    ApiKey.BROKER_HEARTBEAT: {"is_caught_up": False, "is_fenced": True, "should_shut_down": False},
+    ApiKey.ALLOCATE_PRODUCER_IDS: {"producer_id_start": 0, "producer_id_len": 0},
+    ApiKey.DESCRIBE_CLUSTER: {
+        "endpoint_type": 1,
+        "cluster_id": "",
+        "controller_id": -1,
+        "brokers": (),
+        "cluster_authorized_operations": UNASKED_OPERATIONS,
+    },
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: {"topics": ()},
+}
 _BY_ITEM: dict[int, Refusal] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,

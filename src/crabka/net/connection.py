@@ -149,6 +149,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         """False while a limit keeps the connection from being read, or after its last request."""
         return self._transport is not None and not self._reading_paused
 
+    def redirect(self, dispatch: Dispatch) -> None:
+        """Hand frames to somebody else from now on."""
+        self._dispatch = dispatch
+
     def finish(self) -> None:
         """Take no more requests and close once all responses are written."""
         if self._transport is None:

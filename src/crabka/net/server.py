@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 
 from crabka.net.complaints import Complaints
-from crabka.net.connection import Dispatch, ServerConnection
+from crabka.net.connection import ConnectionInfo, Dispatch, ServerConnection
 from crabka.net.limits import ConnectionLimits
 from crabka.ports import Listener, Network
 
@@ -23,7 +24,9 @@ class Server:
         dispatch: Dispatch,
         limits: ConnectionLimits | None = None,
         listener_name: str = "PLAINTEXT",
+        on_closed: Callable[[ConnectionInfo], None] | None = None,
     ) -> None:
+        """Frames go to `dispatch`; `on_closed` is told of every connection that ended, whoever ended it."""
         self.dispatch = dispatch
         self.limits = limits or ConnectionLimits()
         self.listener_name = listener_name
@@ -31,6 +34,7 @@ class Server:
         self.connections: dict[ServerConnection, None] = {}
         self.tick = 0
         self.network = network
+        self._on_closed = on_closed
         self._complaints = Complaints()
         self._ids = itertools.count(1)
         self._listener: Listener | None = None
@@ -45,6 +49,12 @@ class Server:
         if self.limits.max_idle_ms >= 0:
             self._schedule_sweep()
         return self._listener
+
+    def redirect(self, dispatch: Dispatch) -> None:
+        """Hand frames to somebody else from now on, those of connections that exist as well."""
+        self.dispatch = dispatch
+        for connection in self.connections:
+            connection.redirect(dispatch)
 
     def stop_listening(self) -> None:
         """Refuse new connections; those that exist go on."""
@@ -90,6 +100,8 @@ class Server:
     def unregister(self, connection: ServerConnection) -> None:
         """Forget a connection that is closed."""
         self.connections.pop(connection, None)
+        if self._on_closed is not None:
+            self._on_closed(connection.info)
         if not self.connections:
             self._all_gone.set()
 

@@ -1,6 +1,7 @@
-"""Requests that reach a listener before whoever answers them exists.
+"""Requests that reach a listener before anybody can answer them.
 
-A controller binds its listener first, because other controllers are told its port by the quorum that it opens next.
+A node binds its sockets first, because others are told their ports by its quorum and its registration. What comes in
+between waits instead of being refused.
 """
 
 from __future__ import annotations

@@ -9,15 +9,16 @@ from crabka.errors import ConfigError
 from crabka.metadata.cluster import Endpoint
 from crabka.net.limits import ConnectionLimits
 from crabka.net.server import Server
+from crabka.node.held_requests import HeldRequests
 from crabka.runtime.network import own_host_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from crabka.broker.side_port import SidePort
     from crabka.config.listeners import ListenerAddress
     from crabka.config.server import ServerConfig
-    from crabka.net.connection import Dispatch
+    from crabka.net.connection import ConnectionInfo, Dispatch
     from crabka.ports import Listener, Network
 
 _PLAINTEXT = 0
@@ -34,6 +35,9 @@ class NodeListeners:
         self._side_port: Listener | None = None
         self._endpoints: list[Endpoint] = []
         self._controller_endpoints: list[Endpoint] = []
+        # Sockets are bound before anybody can answer, because others are told their ports first.
+        self._held_of_clients = HeldRequests()
+        self._held_of_controllers = HeldRequests()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -50,17 +54,33 @@ class NodeListeners:
         """Return host:port of the side port, None if there is none."""
         return None if self._side_port is None else format_address(self._side_port.host, self._side_port.port)
 
-    async def bind(self, dispatch: Dispatch) -> list[Endpoint]:
-        """Bind every client listener; return the endpoints that clients are told. Raises ConfigError."""
-        self._endpoints = await self._bind(self._config.broker_listeners, dispatch, self._client_servers)
+    async def bind(self) -> list[Endpoint]:
+        """Bind every client listener; return the endpoints that clients are told. Raises ConfigError.
+
+        Requests wait until `serve`.
+        """
+        held = self._held_of_clients
+        servers = [self._new_server(listener, held) for listener in self._config.broker_listeners]
+        self._endpoints = await self._bind(self._config.broker_listeners, servers, self._client_servers)
         return self._endpoints
 
-    async def bind_controller(self, dispatch: Dispatch) -> list[Endpoint]:
-        """Bind every controller listener; return the endpoints that other nodes are told. Raises ConfigError."""
-        self._controller_endpoints = await self._bind(
-            self._config.controller_listeners, dispatch, self._controller_servers
-        )
+    async def bind_controller(self, on_closed: Callable[[ConnectionInfo], None]) -> list[Endpoint]:
+        """Bind every controller listener; return the endpoints that other nodes are told. Raises ConfigError.
+
+        Requests wait until `serve_controllers`; `on_closed` hears of the end of each connection.
+        """
+        listeners, held = self._config.controller_listeners, self._held_of_controllers
+        servers = [self._new_server(listener, held, on_closed) for listener in listeners]
+        self._controller_endpoints = await self._bind(listeners, servers, self._controller_servers)
         return self._controller_endpoints
+
+    def serve(self, dispatch: Dispatch) -> None:
+        """Answer clients: first who waits, then whoever comes."""
+        _serve(self._client_servers, self._held_of_clients, dispatch)
+
+    def serve_controllers(self, dispatch: Dispatch) -> None:
+        """The same for the controller listeners."""
+        _serve(self._controller_servers, self._held_of_controllers, dispatch)
 
     async def bind_side_port(self, side_port: SidePort) -> None:
         """Bind the side port if the node shall have one. Raises ConfigError."""
@@ -84,19 +104,25 @@ class NodeListeners:
         for server in self._controller_servers:
             await server.close()
 
+    def _new_server(
+        self,
+        listener: ListenerAddress,
+        held: HeldRequests,
+        on_closed: Callable[[ConnectionInfo], None] | None = None,
+    ) -> Server:
+        return Server(self._network, held, self._limits(), listener.name, on_closed=on_closed)
+
     async def _bind(
-        self, listeners: Iterable[ListenerAddress], dispatch: Dispatch, servers: list[Server]
+        self, listeners: Iterable[ListenerAddress], servers: list[Server], bound_servers: list[Server]
     ) -> list[Endpoint]:
         advertised = {endpoint.name: endpoint for endpoint in self._config.advertised_listeners}
-        limits = self._limits()
         endpoints = []
-        for listener in listeners:
-            server = Server(self._network, dispatch, limits, listener.name)
+        for listener, server in zip(listeners, servers, strict=True):
             try:
                 bound = await server.listen(listener.host, listener.port)
             except OSError as error:
                 raise ConfigError(f"cannot listen on {listener}: {error.strerror or error}") from error
-            servers.append(server)
+            bound_servers.append(server)
             told = advertised.get(listener.name, listener)
             # As Kafka, a node that listens on all addresses and is told nothing else gives its own host name.
             host = told.host or own_host_name()
@@ -109,6 +135,12 @@ class NodeListeners:
             max_idle_ms=self._config.connections_max_idle_ms,
             max_connections=self._config.max_connections,
         )
+
+
+def _serve(servers: Iterable[Server], held: HeldRequests, dispatch: Dispatch) -> None:
+    held.release(dispatch)
+    for server in servers:
+        server.redirect(dispatch)
 
 
 def _first_address(endpoints: list[Endpoint]) -> str:

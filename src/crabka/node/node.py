@@ -24,7 +24,6 @@ from crabka.log.cleaner import CleanerStats
 from crabka.log.log_dir import LogDir
 from crabka.log.log_manager import LogManager
 from crabka.log.segment import MAX_CACHED_HANDLES
-from crabka.node.held_requests import HeldRequests
 from crabka.node.listeners import NodeListeners
 from crabka.quorum.raft_options import quorum_options
 from crabka.quorum.raft_quorum import RaftQuorum
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
     from crabka.metadata.cluster import Endpoint
     from crabka.metadata.image import MetadataImage
+    from crabka.net.connection import ConnectionInfo
     from crabka.ports import Runtime
 
 log = logging.getLogger(__name__)
@@ -120,8 +120,9 @@ class Node:
         # Before the metadata is touched: it must not be written by two processes.
         self._lock_dirs()
         cluster_id = read_meta_properties(self._runtime.fs, config.metadata_log_dir).cluster_id
-        held = HeldRequests()
-        endpoints = await self._listeners.bind_controller(held) if config.is_controller else []
+        endpoints: list[Endpoint] = []
+        if config.is_controller:
+            endpoints = await self._listeners.bind_controller(self._on_controller_connection_closed)
         quorum = self._quorum = await self._open_quorum(endpoints)
         quorum.on_failure = self._fail
         if config.is_controller:
@@ -134,7 +135,7 @@ class Node:
                 on_broken_invariant=self._fail,
             )
             await controller.start(endpoints)
-            held.release(controller.dispatcher)
+            self._listeners.serve_controllers(controller.dispatcher)
         if config.is_broker:
             await self._start_broker(quorum, cluster_id)
         await self._bind_side_port()
@@ -162,7 +163,8 @@ class Node:
             fail=self._fail,
         )
         await broker.load()
-        await broker.start(await self._listeners.bind(broker.dispatcher))
+        await broker.start(await self._listeners.bind())
+        self._listeners.serve(broker.dispatcher)
 
     async def _bind_side_port(self) -> None:
         await self._listeners.bind_side_port(SidePort(render_metrics=self._metrics(), is_ready=lambda: self._serving))
@@ -209,6 +211,10 @@ class Node:
                 self._metadata_dir.open()
             except OSError as error:
                 raise StorageError(self._metadata_dir.path, f"cannot be locked: {error}") from error
+
+    def _on_controller_connection_closed(self, connection: ConnectionInfo) -> None:
+        if self._controller is not None:
+            self._controller.connection_closed(connection)
 
     def _on_task_failure(self, failure: BaseException) -> None:
         # Any other failure belongs to whoever awaits the task: it costs a connection, not the node.

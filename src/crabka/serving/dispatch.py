@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from crabka.errors import InvariantError, OperationError, require
 from crabka.protocol.apis import encode_response, read_request
@@ -57,14 +57,6 @@ class ServingContext(Protocol):
         """End the node."""
 
 
-class _EarlyRequest(NamedTuple):
-    """A frame that came before the node was ready, and the future of its answer."""
-
-    connection: ConnectionInfo
-    frame: bytes
-    answer: asyncio.Future[Frame | None]
-
-
 class Dispatcher:
     """Answers the frames of one role of a node."""
 
@@ -79,24 +71,9 @@ class Dispatcher:
         self._refuse = refuse
         self._handlers: dict[int, Handler] = {}
         self._requests = context.metrics.requests
-        # Sockets are bound before the node is ready, because its registration tells their ports. Requests that come
-        # in between wait here instead of being refused.
-        self._early: list[_EarlyRequest] | None = []
-
-    def open_gate(self) -> None:
-        """Start to answer: first what waits, in the order in which it came, before any frame that comes later."""
-        early, self._early = self._early or [], None
-        for connection, frame, answer in early:
-            # Its connection may be gone.
-            if not answer.cancelled():
-                self._answer_early(connection, frame, answer)
 
     def __call__(self, connection: ConnectionInfo, frame: memoryview) -> Answer:
         """Answer one frame. Raises WireError if the connection must be closed."""
-        if self._early is not None:
-            waiting: asyncio.Future[Frame | None] = asyncio.get_running_loop().create_future()
-            self._early.append(_EarlyRequest(connection, bytes(frame), waiting))
-            return waiting
         try:
             header = parse_request_header(frame, self._specs)
         except UnsupportedApiError as error:
@@ -141,17 +118,6 @@ class Dispatcher:
         assert self._forward is not None  # noqa: S101 - for the type checker
         return self._forward(connection, frame)
 
-    def _answer_early(self, connection: ConnectionInfo, frame: bytes, waiting: asyncio.Future[Frame | None]) -> None:
-        try:
-            answer = self(connection, memoryview(frame))
-        except Exception as error:  # noqa: BLE001 - the connection waits for it as for any other failure
-            waiting.set_exception(error)
-            return
-        if isinstance(answer, asyncio.Future):
-            answer.add_done_callback(lambda done: _pass_on(done, waiting))
-        else:
-            waiting.set_result(answer)
-
     async def _finish(self, handler: Handler, request: Request) -> Frame:
         try:
             answer = await handler.handle(self._context, request)
@@ -181,14 +147,3 @@ def _frame_later(request: Request, entity: asyncio.Future[Any]) -> asyncio.Futur
     entity.add_done_callback(answer)
     frame.add_done_callback(lambda done: entity.cancel() if done.cancelled() else None)
     return frame
-
-
-def _pass_on(done: asyncio.Future[Frame | None], waiting: asyncio.Future[Frame | None]) -> None:
-    if waiting.cancelled():
-        return
-    if done.cancelled():
-        waiting.cancel()
-    elif (error := done.exception()) is not None:
-        waiting.set_exception(error)
-    else:
-        waiting.set_result(done.result())

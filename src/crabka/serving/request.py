@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from crabka.net.connection import ConnectionInfo
+from crabka.net.connection import ConnectionInfo
+
+# A node's own broker asks its controller without a socket.
+OWN_CONNECTION: Final = ConnectionInfo(0, "", "local", 0)
 
 
 class Request(NamedTuple):

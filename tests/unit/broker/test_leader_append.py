@@ -9,8 +9,8 @@ import functools
 from crabka.log.verification import ANY_TERMS, AppendTerms
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem
-from tests.support.replicas import give_followers, replicated_image
 from tests.support.moving_partitions import NOBODY, HeldWatermark, lead
+from tests.support.replicas import give_followers, replicated_image
 from tests.support.sim_node import SimNode, batch
 from tests.support.txn_partitions import transactional_batch
 

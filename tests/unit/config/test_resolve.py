@@ -71,7 +71,12 @@ def test_topic_without_settings_is_described_as_kafka_does() -> None:
 def test_broker_is_described_as_kafka_does() -> None:
     described = _as_golden(describe_broker_configs(_golden_server(), {}, _CLUSTER_DEFAULT))
     own = {name: entry for name, entry in described.items() if name.startswith("crabka.")}
-    assert set(own) == {"crabka.http.listener", "crabka.slow.append.ms", "crabka.validate.records"}
+    assert set(own) == {
+        "crabka.fast.failure.detection.enable",
+        "crabka.http.listener",
+        "crabka.slow.append.ms",
+        "crabka.validate.records",
+    }
     assert {name: entry for name, entry in described.items() if name not in own} == _golden("broker_configs.json")
 
 

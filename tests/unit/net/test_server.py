@@ -158,3 +158,22 @@ def test_connections_know_their_peer_and_listener(loop_name: str) -> None:
             assert info.client_software_name == "unknown"
 
     run_on(loop_name, main())
+
+
+@on_each_loop
+def test_the_end_of_every_connection_is_told(loop_name: str) -> None:
+    async def main() -> None:
+        ended: list[ConnectionInfo] = []
+        server = Server(AsyncioNetwork(), lambda _info, _frame: None, on_closed=ended.append)
+        listener = await server.listen("127.0.0.1", 0)
+        transport, _ = await AsyncioNetwork().connect(asyncio.Protocol, "127.0.0.1", listener.port)
+        while not server.connections:
+            await asyncio.sleep(0)
+        (connection,) = server.connections
+        transport.close()
+        while not ended:
+            await asyncio.sleep(0)
+        assert ended == [connection.info]
+        await server.close()
+
+    run_on(loop_name, main())

@@ -28,7 +28,7 @@ def idle() -> SimNode:
 def test_a_free_port_is_told(idle: SimNode) -> None:
     async def main() -> None:
         listeners = NodeListeners(config(), idle.network.host(NODE_HOST))
-        (endpoint,) = await listeners.bind(nobody)
+        (endpoint,) = await listeners.bind()
         assert (endpoint.name, endpoint.host) == ("PLAINTEXT", NODE_HOST)
         assert endpoint.port > 0
         assert listeners.bootstrap_servers == f"{NODE_HOST}:{endpoint.port}"
@@ -42,7 +42,7 @@ def test_clients_are_told_the_advertised_address(idle: SimNode) -> None:
     async def main() -> None:
         told = config(**{"advertised.listeners": "PLAINTEXT://public:1234"})
         listeners = NodeListeners(told, idle.network.host(NODE_HOST))
-        (endpoint,) = await listeners.bind(nobody)
+        (endpoint,) = await listeners.bind()
         assert (endpoint.host, endpoint.port) == ("public", 1234)
         await listeners.close_clients()
 
@@ -53,10 +53,10 @@ def test_a_port_in_use_is_the_operators_problem(idle: SimNode) -> None:
     async def main() -> None:
         network = idle.network.host(NODE_HOST)
         first = NodeListeners(config(), network)
-        (endpoint,) = await first.bind(nobody)
+        (endpoint,) = await first.bind()
         taken = config(listeners=f"PLAINTEXT://{NODE_HOST}:{endpoint.port},CONTROLLER://127.0.0.1:0")
         with pytest.raises(ConfigError, match="cannot listen on"):
-            await NodeListeners(taken, network).bind(nobody)
+            await NodeListeners(taken, network).bind()
         await first.close_clients()
 
     idle.loop.run(main())

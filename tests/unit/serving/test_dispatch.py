@@ -8,7 +8,6 @@ import struct
 import pytest
 
 from crabka.broker.api_table import TABLE
-from crabka.errors import WireError
 from crabka.net.connection import ConnectionInfo
 from crabka.protocol.apis import ApiKey, encode_request, read_response, response_types
 from crabka.protocol.error_codes import ErrorCode
@@ -68,57 +67,6 @@ def test_requests_are_counted(node: SimNode) -> None:
     assert node.context.metrics.requests[ApiKey.PRODUCE] == 2
 
 
-def test_requests_wait_until_the_gate_opens(node: SimNode) -> None:
-    async def main() -> None:
-        dispatcher = Dispatcher(node.context, TABLE)
-        body = encode_request(build(ApiKey.API_VERSIONS, 0))
-        answer = dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:])
-        assert isinstance(answer, asyncio.Future)
-        await asyncio.sleep(1)
-        assert not answer.done()
-        dispatcher.open_gate()
-        assert await answer
-        assert not isinstance(
-            dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:]), asyncio.Future
-        )
-
-    node.run(main())
-
-
-def test_early_requests_are_answered_in_order_before_later_ones(node: SimNode) -> None:
-    node.create_topic("t")
-    records = [batch(b"first"), batch(b"second"), batch(b"third")]
-    frames = [memoryview(frame(ApiKey.PRODUCE, 9, encode_request(produce_body("t", each))))[4:] for each in records]
-
-    async def main() -> None:
-        dispatcher = Dispatcher(node.context, TABLE)
-        early = [dispatcher(CONNECTION, each) for each in frames[:2]]
-        dispatcher.open_gate()
-        # No turn of the loop lies between: a frame that was read already comes behind those that waited.
-        dispatcher(CONNECTION, frames[2])
-        for answer in early:
-            assert isinstance(answer, asyncio.Future)
-            assert await answer
-
-    node.run(main())
-    assert node.values("t") == [b"first", b"second", b"third"]
-
-
-def test_an_early_request_that_fails_costs_its_connection(node: SimNode) -> None:
-    async def main() -> None:
-        dispatcher = Dispatcher(node.context, TABLE)
-        answer = dispatcher(CONNECTION, memoryview(frame(ApiKey.METADATA, 99))[4:])
-        lost = dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0))[4:])
-        assert isinstance(answer, asyncio.Future)
-        assert isinstance(lost, asyncio.Future)
-        lost.cancel()
-        dispatcher.open_gate()
-        with pytest.raises(WireError):
-            await answer
-
-    node.run(main())
-
-
 def test_a_handler_that_fails_costs_its_connection(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
     from crabka.broker.handlers import describe_cluster
 
@@ -145,7 +93,6 @@ def test_what_is_forwarded_goes_on_as_it_came(node: SimNode) -> None:
 
     async def main() -> None:
         dispatcher = Dispatcher(node.context, table, forward=forward)
-        dispatcher.open_gate()
         before = node.context.metrics.requests[ApiKey.API_VERSIONS]
         sent = frame(ApiKey.API_VERSIONS, 0)[4:]
         assert dispatcher(CONNECTION, memoryview(sent)) == (b"answer",)
@@ -167,7 +114,6 @@ def test_a_future_of_a_handler_is_given_up_with_its_connection(node: SimNode, mo
     async def main() -> None:
         monkeypatch.setattr(api_versions, "handle", wait)
         dispatcher = Dispatcher(node.context, TABLE)
-        dispatcher.open_gate()
         body = encode_request(build(ApiKey.API_VERSIONS, 0))
         lost, failed, answered = (
             dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:]) for _ in range(3)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.cluster_view import GROUP_OPERATIONS, UNASKED_OPERATIONS
 from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.broker.handlers.consumer_group_heartbeat import check_protocol
 from crabka.errors import OperationError
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
+from crabka.serving.authorized_operations import GROUP_OPERATIONS, UNASKED_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

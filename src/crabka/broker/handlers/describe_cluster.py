@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.cluster_view import CLUSTER_OPERATIONS, UNASKED_OPERATIONS, broker_endpoints
+from crabka.broker.cluster_view import broker_endpoints
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
+from crabka.serving.authorized_operations import CLUSTER_OPERATIONS, UNASKED_OPERATIONS
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext

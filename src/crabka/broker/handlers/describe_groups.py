@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.cluster_view import GROUP_OPERATIONS, UNASKED_OPERATIONS
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.membership import GroupState
 from crabka.errors import OperationError
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
+from crabka.serving.authorized_operations import GROUP_OPERATIONS, UNASKED_OPERATIONS
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext

@@ -8,21 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.auto_create import create_missing_topics
-from crabka.broker.cluster_view import (
-    CLUSTER_OPERATIONS,
-    INTERNAL_TOPICS,
-    TOPIC_OPERATIONS,
-    UNASKED_OPERATIONS,
-    alive_endpoints,
-    leader_of,
-    offline_replicas,
-    partition_error,
-)
+from crabka.broker.cluster_view import INTERNAL_TOPICS, alive_endpoints, leader_of, offline_replicas, partition_error
 from crabka.controller.brokers import NO_LEADER
 from crabka.controller.topic_names import is_legal_topic_name
 from crabka.ids import ZERO_UUID
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
+from crabka.serving.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNASKED_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

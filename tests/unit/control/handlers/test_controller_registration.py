@@ -1,0 +1,40 @@
+"""ControllerRegistration over the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.sim_controller import SimControllers, run_controllers
+from tests.support.sim_node import row
+
+FIELDS: dict[str, Any] = {
+    "controller_id": 7,
+    "incarnation_id": UUID(int=77),
+    "zk_migration_ready": False,
+    "listeners": [row("Listener", name="CONTROLLER", host="c7", port=9093, security_protocol=0)],
+    "features": [row("Feature", name="metadata.version", min_supported_version=7, max_supported_version=30)],
+}
+
+
+def test_a_controller_becomes_known() -> None:
+    async def main(cluster: SimControllers) -> None:
+        node = await cluster.active()
+        response = await node.ask(ApiKey.CONTROLLER_REGISTRATION, 0, **FIELDS)
+        assert (response.error_code, response.error_message) == (ErrorCode.none, None)
+        registered = node.context.image.cluster.controllers[7]
+        assert (registered.incarnation_id, registered.endpoints[0].host) == (UUID(int=77), "c7")
+        assert registered.features["metadata.version"] == (7, 30)
+
+    run_controllers(main)
+
+
+def test_only_the_active_controller_registers() -> None:
+    async def main(cluster: SimControllers) -> None:
+        response = await (await cluster.passive()).ask(ApiKey.CONTROLLER_REGISTRATION, 0, **FIELDS)
+        assert response.error_code is ErrorCode.not_controller
+        assert response.error_message
+
+    run_controllers(main, 3)

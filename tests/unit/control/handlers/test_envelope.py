@@ -1,0 +1,80 @@
+"""Envelopes: a forwarded request and its answer, header and body as bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from crabka.protocol.apis import ApiKey, encode_request, read_response
+from crabka.protocol.error_codes import ErrorCode
+from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header
+from tests.support.sim_controller import SimController, SimControllers, run_controllers
+from tests.support.sim_node import build, row
+
+LOCALHOST = bytes([127, 0, 0, 1])
+
+
+def wrapped(api_key: ApiKey, version: int, **fields: Any) -> bytes:
+    header = RequestHeader(int(api_key), version, 77, "client", 0)
+    return pack_request(header, encode_request(build(api_key, version, **fields)))[4:]
+
+
+async def forward(node: SimController, data: bytes, address: bytes = LOCALHOST) -> Any:
+    fields = {"request_data": data, "request_principal": b"", "client_host_address": address}
+    return await node.ask(ApiKey.ENVELOPE, 0, **fields)
+
+
+def unregister(broker_id: int) -> bytes:
+    return wrapped(ApiKey.UNREGISTER_BROKER, 0, broker_id=broker_id)
+
+
+def test_the_answer_has_the_header_of_its_request() -> None:
+    async def main(cluster: SimControllers) -> None:
+        response = await forward(await cluster.active(), unregister(5))
+        assert response.error_code is ErrorCode.none
+        frame = memoryview(response.response_data)
+        correlation_id, offset = parse_response_header(frame, ApiKey.UNREGISTER_BROKER, 0)
+        inner = read_response(ApiKey.UNREGISTER_BROKER, 0, frame, offset)
+        # An error of the request is not one of the envelope.
+        assert (correlation_id, inner.error_code) == (77, ErrorCode.broker_id_not_registered)
+
+    run_controllers(main)
+
+
+def test_quorum_requests_are_forwarded_as_well() -> None:
+    topics = [row("TopicData", topic_name="__cluster_metadata", partitions=[row("PartitionData", partition_index=0)])]
+
+    async def main(cluster: SimControllers) -> None:
+        response = await forward(await cluster.active(), wrapped(ApiKey.DESCRIBE_QUORUM, 2, topics=topics))
+        frame = memoryview(response.response_data)
+        _, offset = parse_response_header(frame, ApiKey.DESCRIBE_QUORUM, 2)
+        assert read_response(ApiKey.DESCRIBE_QUORUM, 2, frame, offset).topics[0].partitions[0].leader_id == 1
+
+    run_controllers(main)
+
+
+def test_a_controller_that_is_not_active_says_so_on_the_envelope() -> None:
+    async def main(cluster: SimControllers) -> None:
+        response = await forward(await cluster.passive(), unregister(5))
+        assert (response.error_code, response.response_data) == (ErrorCode.not_controller, None)
+
+    run_controllers(main, 3)
+
+
+@pytest.mark.parametrize(
+    ("data", "address", "code"),
+    [
+        (unregister(5), b"", ErrorCode.invalid_request),
+        (wrapped(ApiKey.ALLOCATE_PRODUCER_IDS, 0, broker_id=1, broker_epoch=1), LOCALHOST, ErrorCode.invalid_request),
+        (b"", LOCALHOST, ErrorCode.unsupported_version),
+        (unregister(5)[:-2], LOCALHOST, ErrorCode.unsupported_version),
+        (b"\0\x40\0\x63" + unregister(5)[4:], LOCALHOST, ErrorCode.unsupported_version),
+    ],
+    ids=["address", "not forwardable", "empty", "cut", "version"],
+)
+def test_what_cannot_be_opened_is_refused(data: bytes, address: bytes, code: ErrorCode) -> None:
+    async def main(cluster: SimControllers) -> None:
+        assert (await forward(await cluster.active(), data, address)).error_code is code
+
+    run_controllers(main)

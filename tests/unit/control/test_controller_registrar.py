@@ -1,0 +1,49 @@
+"""Controllers make themselves known to the active one."""
+
+from __future__ import annotations
+
+from tests.support.sim_controller import SimController, SimControllers, run_controllers
+
+
+def registered(node: SimController) -> set[int]:
+    return set(node.context.image.cluster.controllers)
+
+
+def test_every_controller_is_registered_with_its_endpoints() -> None:
+    async def main(cluster: SimControllers) -> None:
+        await cluster.wait(lambda: all(registered(node) == {1, 2, 3} for node in cluster.nodes))
+        for node_id, controller in cluster.nodes[0].context.image.cluster.controllers.items():
+            assert [(each.name, each.host, each.port) for each in controller.endpoints] == [
+                ("CONTROLLER", f"c{node_id}", 9093)
+            ]
+            assert controller.features["kraft.version"] == (0, 1)
+
+    run_controllers(main, 3)
+
+
+def test_a_new_run_takes_the_place_of_the_last_one() -> None:
+    async def main(cluster: SimControllers) -> None:
+        await cluster.wait(lambda: all(registered(node) == {1, 2, 3} for node in cluster.nodes))
+        node = await cluster.passive()
+        before = node.context.image.cluster.controllers[node.node_id].incarnation_id
+        await node.stop()
+        await node.start()
+
+        def is_replaced() -> bool:
+            controller = node.context.image.cluster.controllers.get(node.node_id)
+            return controller is not None and controller.incarnation_id != before
+
+        await cluster.wait(is_replaced)
+
+    run_controllers(main, 3)
+
+
+def test_nothing_is_sent_again_once_it_is_registered() -> None:
+    async def main(cluster: SimControllers) -> None:
+        node = await cluster.active()
+        await cluster.wait(lambda: registered(node) == {1})
+        end = node.quorum.next_offset
+        await cluster.pause(30)
+        assert node.quorum.next_offset == end
+
+    run_controllers(main)
