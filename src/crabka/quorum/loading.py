@@ -6,7 +6,7 @@ tail. Unknown record types and versions end in MetadataVersionError: a node must
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -75,13 +75,6 @@ def load_snapshot(fs: FileSystem, directory: str) -> LoadedMetadata:
         loaded.replay.replay(record, newest.end_offset - 1, newest.epoch)
     loaded.replay.skip_to(newest.end_offset - 1, newest.epoch)
     return loaded
-
-
-def replay_log(loaded: LoadedMetadata, batches: Iterable[StoredBatch]) -> None:
-    """Replay the log behind the snapshot."""
-    start_offset = 0 if loaded.snapshot is None else loaded.snapshot.end_offset
-    for batch in batches:
-        loaded.replay_batch(batch, start_offset)
 
 
 def load_read_only(fs: FileSystem, directory: str) -> LoadedMetadata:

@@ -127,13 +127,11 @@ class MetadataLog:
         """The size of all segments."""
         return sum(segment.size for segment in self._segments)
 
-    def append(self, batches: Sequence[bytes], now_ms: int) -> None:
-        """Write batches that follow the log end and make them durable. After an OSError the log must not be used."""
-        self.write(batches, now_ms)
-        self._sync()
-
     def write(self, batches: Sequence[bytes], now_ms: int) -> None:
-        """Write batches that follow the log end; a later flush makes them durable."""
+        """Write batches that follow the log end; a later flush makes them durable.
+
+        After an OSError of either the log must not be used.
+        """
         for batch in batches:
             header = parse_header(batch)
             self._maybe_roll(header, now_ms)

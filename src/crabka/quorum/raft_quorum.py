@@ -1,6 +1,6 @@
 """One replica of the metadata quorum, as a node sees it: `image`, `subscribe`, `append`, and answers to its peers.
 
-The same words as `StandaloneQuorum`. Appends are taken by the active controller only; everybody follows the image.
+Appends are taken by the active controller only; everybody follows the image. A node on its own is a quorum of one.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def _closed() -> OperationError:
 
 def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOptions) -> RaftReplicaFiles:
     """Open the files and make a core of what they hold. Blocks."""
-    storage = MetadataStorage.open(runtime.fs, metadata_dir, options.log, now_ms=runtime.clock.now_ms(), replay=False)
+    storage = MetadataStorage.open(runtime.fs, metadata_dir, options.log, now_ms=runtime.clock.now_ms())
     properties = storage.properties
     if properties.node_id != node_id:
         raise ConfigError(f"{metadata_dir} belongs to node {properties.node_id}, not to {node_id}")

@@ -34,7 +34,7 @@ class KeptSnapshot(NamedTuple):
 
 
 class CommittedMetadata(NamedTuple):
-    """Where a snapshot takes its content from if more was replayed than is committed."""
+    """Where a snapshot takes its content from: more may have been replayed than is committed."""
 
     image: Callable[[], MetadataImage]
     voters_at: Callable[[OffsetAndEpoch], tuple[VoterSet, int]]
@@ -49,10 +49,10 @@ class SnapshotKeeper:
         storage: MetadataStorage,
         log_in_use: asyncio.Lock,
         *,
-        source: CommittedMetadata | None = None,
+        source: CommittedMetadata,
         on_change: Callable[[SnapshotId | None], None] | None = None,
     ) -> None:
-        """Without `source` everything that was replayed is committed; `on_change` is told what was pruned."""
+        """`on_change` is told what was pruned."""
         self._runtime = runtime
         self._storage = storage
         self._source = source
@@ -98,17 +98,14 @@ class SnapshotKeeper:
 
     async def _write(self) -> None:
         loaded = self._storage.loaded
-        image = loaded.replay.image if self._source is None else self._source.image()
+        image = self._source.image()
         snapshot_id = SnapshotId(image.offset + 1, image.epoch)
         if image.offset < 0 or (loaded.snapshot is not None and snapshot_id <= loaded.snapshot):
             return
         self._last_ms = self._runtime.clock.monotonic_ms()
         bytes_covered = loaded.bytes_behind_snapshot
-        voters, kraft_version = loaded.voters, loaded.kraft_version
-        if self._source is not None:
-            voter_set, kraft_version = self._source.voters_at(OffsetAndEpoch(*snapshot_id))
-            voters = voter_set.nodes
-        head = Snapshot((), loaded.last_timestamp, kraft_version, voters)
+        voters, kraft_version = self._source.voters_at(OffsetAndEpoch(*snapshot_id))
+        head = Snapshot((), loaded.last_timestamp, kraft_version, voters.nodes)
         now_ms = self._runtime.clock.now_ms()
         await self._runtime.threads.submit(self._write_blocking, image, head, snapshot_id, now_ms)
         loaded.snapshot = snapshot_id

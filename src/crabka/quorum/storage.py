@@ -9,7 +9,7 @@ from crabka.errors import ConfigError
 from crabka.log.directories import read_meta_properties as maybe_read_meta_properties
 from crabka.metadata.meta_properties import FILE_NAME as META_PROPERTIES
 from crabka.metadata.meta_properties import MetaProperties
-from crabka.quorum.loading import LoadedMetadata, load_snapshot, replay_log
+from crabka.quorum.loading import LoadedMetadata, load_snapshot
 from crabka.quorum.metadata_log import DIRECTORY_NAME, MetadataLog
 from crabka.quorum.snapshots import BOOTSTRAP_FILE, read_snapshot, remove_partial_snapshots
 
@@ -31,10 +31,8 @@ class MetadataStorage:
     loaded: LoadedMetadata
 
     @classmethod
-    def open(
-        cls, fs: FileSystem, metadata_dir: str, settings: MetadataLogSettings, *, now_ms: int, replay: bool = True
-    ) -> MetadataStorage:
-        """Load snapshot and log; without `replay` the log is only opened, since not all of it need be committed.
+    def open(cls, fs: FileSystem, metadata_dir: str, settings: MetadataLogSettings, *, now_ms: int) -> MetadataStorage:
+        """Load the newest snapshot; the log behind it is only opened, since not all of it need be committed.
 
         Raises ConfigError for a directory that is not formatted.
         """
@@ -48,8 +46,6 @@ class MetadataStorage:
         log = MetadataLog.open(
             fs, directory, settings, start_offset=start_offset, start_epoch=start_epoch, now_ms=now_ms
         )
-        if replay:
-            replay_log(loaded, log.read(start_offset))
         loaded.replay.publish()
         return cls(fs, metadata_dir, directory, settings, properties, log, loaded)
 

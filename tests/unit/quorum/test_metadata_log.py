@@ -39,6 +39,12 @@ def _offsets(log: MetadataLog, start: int = 0) -> list[int]:
     return [batch.header.base_offset for batch in log.read(start)]
 
 
+def _append(log: MetadataLog, batches: list[bytes], *, now_ms: int) -> None:
+    """Write batches and make them durable."""
+    log.write(batches, now_ms)
+    assert log.begin_flush().run() == log.end_offset
+
+
 def test_a_new_log_is_empty() -> None:
     log = _open(_disk())
     assert (log.start_offset, log.end_offset, log.last_epoch, log.size_bytes) == (0, 0, -1, 0)
@@ -54,7 +60,7 @@ def test_appended_batches_survive_a_crash() -> None:
     fs = _disk()
     log = _open(fs)
     for number in range(12):
-        log.append([_batch(number)], now_ms=10)
+        _append(log, [_batch(number)], now_ms=10)
     fs.crash()
     again = _open(fs)
     assert again.end_offset == 12
@@ -65,7 +71,7 @@ def test_appended_batches_survive_a_crash() -> None:
 def test_reading_begins_with_the_batch_that_holds_the_offset() -> None:
     log = _open(_disk())
     for number in range(0, 30, 3):
-        log.append([_batch(number, 3)], now_ms=10)
+        _append(log, [_batch(number, 3)], now_ms=10)
     assert _offsets(log, 13) == [12, 15, 18, 21, 24, 27]
 
 
@@ -73,7 +79,7 @@ def test_reading_begins_with_the_batch_that_holds_the_offset() -> None:
 def test_a_torn_tail_is_cut(torn: int) -> None:
     fs = _disk()
     log = _open(fs, settings=MetadataLogSettings())
-    log.append([_batch(0), _batch(1)], now_ms=10)
+    _append(log, [_batch(0), _batch(1)], now_ms=10)
     log.close()
     file = fs.open("/m/00000000000000000000.log")
     whole = file.size()
@@ -81,14 +87,14 @@ def test_a_torn_tail_is_cut(torn: int) -> None:
     again = _open(fs, settings=MetadataLogSettings())
     assert again.end_offset == 2
     assert file.size() == whole
-    again.append([_batch(2)], now_ms=10)
+    _append(again, [_batch(2)], now_ms=10)
     assert _offsets(again) == [0, 1, 2]
 
 
 def test_a_batch_with_a_wrong_checksum_ends_the_log() -> None:
     fs = _disk()
     log = _open(fs, settings=MetadataLogSettings())
-    log.append([_batch(0), _batch(1), _batch(2)], now_ms=10)
+    _append(log, [_batch(0), _batch(1), _batch(2)], now_ms=10)
     log.close()
     fs.open("/m/00000000000000000000.log").pwritev([b"\xff"], len(_batch(0)) + 65)
     assert _open(fs, settings=MetadataLogSettings()).end_offset == 1
@@ -98,7 +104,7 @@ def test_damage_in_a_sealed_segment_is_told() -> None:
     fs = _disk()
     log = _open(fs)
     for number in range(12):
-        log.append([_batch(number)], now_ms=10)
+        _append(log, [_batch(number)], now_ms=10)
     fs.open("/m/00000000000000000000.log").pwritev([b"\xff"], 65)
     with pytest.raises(CorruptDataError):
         _offsets(log)
@@ -108,7 +114,7 @@ def test_a_missing_segment_is_told() -> None:
     fs = _disk()
     log = _open(fs)
     for number in range(12):
-        log.append([_batch(number)], now_ms=10)
+        _append(log, [_batch(number)], now_ms=10)
     fs.unlink(f"/m/{offset_name(segment_bases(fs, '/m')[1])}.log")
     with pytest.raises(CorruptDataError):
         _offsets(_open(fs))
@@ -117,9 +123,9 @@ def test_a_missing_segment_is_told() -> None:
 def test_segments_roll_by_size_and_by_time() -> None:
     fs = _disk()
     log = _open(fs, settings=MetadataLogSettings(segment_ms=1000))
-    log.append([_batch(0, timestamp=10)], now_ms=10)
-    log.append([_batch(1, timestamp=1010)], now_ms=1010)
-    log.append([_batch(2, timestamp=1011)], now_ms=1011)
+    _append(log, [_batch(0, timestamp=10)], now_ms=10)
+    _append(log, [_batch(1, timestamp=1010)], now_ms=1010)
+    _append(log, [_batch(2, timestamp=1011)], now_ms=1011)
     assert segment_bases(fs, "/m") == [0, 2]
     assert fs.exists("/m/00000000000000000002.snapshot")
 
@@ -128,7 +134,7 @@ def test_old_segments_go_with_all_their_files() -> None:
     fs = _disk()
     log = _open(fs)
     for number in range(12):
-        log.append([_batch(number, epoch=1 + number // 6)], now_ms=10)
+        _append(log, [_batch(number, epoch=1 + number // 6)], now_ms=10)
     bases = segment_bases(fs, "/m")
     assert log.delete_before(bases[1] - 1) == 0
     assert log.delete_before(bases[2]) == 2
@@ -141,8 +147,8 @@ def test_old_segments_go_with_all_their_files() -> None:
 def test_leader_epochs_are_kept_as_kafka_keeps_them() -> None:
     fs = _disk()
     log = _open(fs)
-    log.append([_batch(0, 3, epoch=1)], now_ms=10)
-    log.append([_batch(3, epoch=2)], now_ms=10)
+    _append(log, [_batch(0, 3, epoch=1)], now_ms=10)
+    _append(log, [_batch(3, epoch=2)], now_ms=10)
     log.close()
     assert fs.open("/m/leader-epoch-checkpoint").pread(99, 0) == b"0\n2\n1 0\n2 3\n"
     assert _open(fs).last_epoch == 2
@@ -151,7 +157,7 @@ def test_leader_epochs_are_kept_as_kafka_keeps_them() -> None:
 def test_a_clean_close_leaves_indexes_and_an_empty_producer_snapshot() -> None:
     fs = _disk()
     log = _open(fs, settings=MetadataLogSettings())
-    log.append([_batch(0, 3)], now_ms=10)
+    _append(log, [_batch(0, 3)], now_ms=10)
     log.close()
     assert (
         fs.open("/m/00000000000000000003.snapshot").pread(99, 0)
@@ -164,7 +170,7 @@ def test_a_clean_close_leaves_indexes_and_an_empty_producer_snapshot() -> None:
 def test_a_log_behind_its_snapshot_starts_over() -> None:
     fs = _disk()
     log = _open(fs)
-    log.append([_batch(0, 3)], now_ms=10)
+    _append(log, [_batch(0, 3)], now_ms=10)
     log.close()
     again = _open(fs, start_offset=9)
     assert (again.start_offset, again.end_offset, again.last_epoch) == (9, 9, -1)
@@ -173,7 +179,7 @@ def test_a_log_behind_its_snapshot_starts_over() -> None:
 def test_a_log_that_begins_after_its_snapshot_is_refused() -> None:
     fs = _disk()
     log = _open(fs, start_offset=9)
-    log.append([_batch(9)], now_ms=10)
+    _append(log, [_batch(9)], now_ms=10)
     log.close()
     with pytest.raises(CorruptDataError, match="starts at offset 9"):
         _open(fs, start_offset=5)
@@ -193,7 +199,7 @@ def test_kafkas_logs_are_opened_without_a_change_to_their_batches(source: Path) 
 def _filled(fs: MemoryFileSystem, count: int = 12) -> MetadataLog:
     log = _open(fs)
     for number in range(count):
-        log.append([_batch(number, epoch=1 + number // 4)], now_ms=10)
+        _append(log, [_batch(number, epoch=1 + number // 4)], now_ms=10)
     return log
 
 
@@ -240,7 +246,7 @@ def test_truncation_cuts_across_segments_and_epochs_and_is_durable(end_offset: i
     for found in (log, again):
         assert _offsets(found) == list(range(end_offset))
         assert found.last_epoch == (1 + (end_offset - 1) // 4 if end_offset else -1)
-    again.append([_batch(end_offset, epoch=7)], now_ms=10)
+    _append(again, [_batch(end_offset, epoch=7)], now_ms=10)
     assert again.epoch_end(9) == (7, end_offset + 1)
 
 

@@ -38,7 +38,7 @@ class FixedClock:
 
 
 def _log() -> RaftLog:
-    log = RaftLog(MetadataStorage.open(formatted_disk(), DIRECTORY, QUIET, now_ms=10, replay=False))
+    log = RaftLog(MetadataStorage.open(formatted_disk(), DIRECTORY, QUIET, now_ms=10))
     log.append_batches([BATCH], 10)
     return log
 

@@ -23,7 +23,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.fs = formatted_disk()
-        self.storage = MetadataStorage.open(self.fs, DIRECTORY, QUIET, now_ms=10, replay=False)
+        self.storage = MetadataStorage.open(self.fs, DIRECTORY, QUIET, now_ms=10)
         self.log = RaftLog(self.storage)
         self.applier = MetadataApplier(self.storage)
         self.published: list[tuple[MetadataDelta, MetadataImage]] = []
@@ -136,7 +136,7 @@ def test_an_installed_snapshot_is_published_as_a_difference() -> None:
     other.applier.advance(other.append([*new_topic("b", 2), topic_config("b", "retention.ms", "5")]))
     path = f"{bench.storage.directory}/{SnapshotId(50, 4).file_name}"
     write_snapshot(bench.fs, path, Snapshot(other.applier.image.to_records(), 10, 1, (VOTER,)), epoch=4, now_ms=10)
-    reopened = MetadataStorage.open(bench.fs, DIRECTORY, QUIET, now_ms=10, replay=False)
+    reopened = MetadataStorage.open(bench.fs, DIRECTORY, QUIET, now_ms=10)
     bench.storage.loaded = reopened.loaded
     bench.applier.adopt_snapshot()
     delta, image = bench.published[-1]

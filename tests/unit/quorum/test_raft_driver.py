@@ -82,7 +82,7 @@ class UnreachableDialer:
 
 class Bench:
     def __init__(self, runtime: Runtime) -> None:
-        storage = MetadataStorage.open(runtime.fs, DIRECTORY, QUIET, now_ms=10, replay=False)
+        storage = MetadataStorage.open(runtime.fs, DIRECTORY, QUIET, now_ms=10)
         self.runtime = runtime
         self.core = ScriptedCore()
         self.log = RaftLog(storage)

@@ -34,7 +34,7 @@ class Bench:
 
     def __init__(self, runtime: Runtime) -> None:
         settings = MetadataLogSettings(max_idle_interval_ms=500)
-        storage = MetadataStorage.open(runtime.fs, DIRECTORY, settings, now_ms=10, replay=False)
+        storage = MetadataStorage.open(runtime.fs, DIRECTORY, settings, now_ms=10)
         self.core = FakeCore()
         self.log = RaftLog(storage)
         self.applier = MetadataApplier(storage)

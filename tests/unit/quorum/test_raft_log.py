@@ -26,7 +26,7 @@ VOTERS = VoterSet((VOTER,))
 
 
 def _open(fs: MemoryFileSystem, settings: MetadataLogSettings = SMALL) -> RaftLog:
-    return RaftLog(MetadataStorage.open(fs, DIRECTORY, settings, now_ms=10, replay=False))
+    return RaftLog(MetadataStorage.open(fs, DIRECTORY, settings, now_ms=10))
 
 
 def _batch(base_offset: int, epoch: int = 1, count: int = 1) -> bytes:
@@ -126,7 +126,7 @@ def test_a_pruned_log_starts_where_its_oldest_snapshot_ends() -> None:
     log = _filled(fs)
     _write_snapshot(fs, 7, 2)
     _write_snapshot(fs, 10, 3)
-    storage = MetadataStorage.open(fs, DIRECTORY, SMALL, now_ms=10, replay=False)
+    storage = MetadataStorage.open(fs, DIRECTORY, SMALL, now_ms=10)
     assert storage.log.delete_before(7)
     fs.unlink(f"{LOG_DIRECTORY}/{SnapshotId(0, 0).file_name}")
     log = _open(fs)

@@ -33,7 +33,6 @@ from tests.support.quorum_node import (
     VOTER,
     formatted_disk,
     new_topic,
-    open_quorum,
     run_node,
     topic_config,
 )
@@ -215,27 +214,6 @@ def test_a_snapshot_covers_the_image_and_shortens_the_next_start() -> None:
     ]
     again = run_alone(fs, image_of)
     assert again.topics == image.topics
-
-
-def test_directories_move_between_both_kinds_of_quorum() -> None:
-    fs = formatted_disk()
-
-    async def standalone(runtime: Runtime) -> MetadataImage:
-        quorum = await open_quorum(runtime)
-        await quorum.append(new_topic(f"s{quorum.leader_epoch}", quorum.leader_epoch))
-        await quorum.snapshot()
-        await quorum.close()
-        return quorum.image
-
-    async def raft(quorum: RaftQuorum) -> MetadataImage:
-        await quorum.append(new_topic(f"r{quorum.leader_epoch}", quorum.leader_epoch))
-        return quorum.image
-
-    for _ in range(2):
-        first = run_node(fs, standalone)
-        second = run_alone(fs, raft)
-        assert first.topics.by_name.items() <= second.topics.by_name.items()
-    assert [name[0] for name in sorted(second.topics.by_name)] == ["r", "r", "s", "s"]
 
 
 def test_kafkas_single_node_directory_opens_with_its_image() -> None:

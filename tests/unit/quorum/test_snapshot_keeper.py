@@ -99,7 +99,7 @@ def test_only_what_is_committed_goes_into_a_snapshot() -> None:
 
     async def main(runtime: Runtime) -> None:
         settings = MetadataLogSettings(retention_bytes=0)
-        storage = MetadataStorage.open(fs, DIRECTORY, settings, now_ms=10, replay=False)
+        storage = MetadataStorage.open(fs, DIRECTORY, settings, now_ms=10)
         images = [MetadataImage(), MetadataImage(4, 2), MetadataImage(9, 2)]
         told: list[SnapshotId | None] = []
         keeper = SnapshotKeeper(

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from crabka.errors import ConfigError, CorruptDataError
+from crabka.quorum.loading import load_read_only
+from crabka.quorum.metadata_log import DIRECTORY_NAME
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.quorum.storage import MetadataStorage, read_meta_properties
 from crabka.testing.memory_file_system import MemoryFileSystem
@@ -53,6 +55,7 @@ def test_leftovers_of_an_interrupted_snapshot_are_removed() -> None:
 
 @pytest.mark.parametrize(("node", "offset"), [("single/d1", 452), ("quorum/c1", 396), ("quorum/c3", 395)])
 def test_kafkas_directories_open_for_writing(node: str, offset: int) -> None:
-    storage = _open(copy_to_memory(GOLDEN / node, "/jvm"), "/jvm")
-    assert storage.loaded.replay.image.offset == offset
+    fs = copy_to_memory(GOLDEN / node, "/jvm")
+    assert load_read_only(fs, f"/jvm/{DIRECTORY_NAME}").replay.image.offset == offset
+    storage = _open(fs, "/jvm")
     assert storage.log.end_offset == offset + 1
