@@ -27,4 +27,4 @@ async def handle(context: ControlContext, request: Request) -> Any:
     )
     await context.metadata_writer.submit(lambda image: admit_controller(image, application))
     types = response_types(request.api_key, request.version)
-    return types.message(throttle_time=0, error_code=ErrorCode.none, error_message=None)
+    return types.message(throttle_time=0, error_code=ErrorCode.none, error_message="")

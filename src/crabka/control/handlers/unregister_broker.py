@@ -17,4 +17,4 @@ async def handle(context: ControlContext, request: Request) -> Any:
     """Drop the registration; one that still runs has to register again."""
     await context.metadata_writer.submit(lambda image: unregister_broker(image, context.rules, request.body.broker_id))
     types = response_types(request.api_key, request.version)
-    return types.message(throttle_time=0, error_code=ErrorCode.none, error_message=None)
+    return types.message(throttle_time=0, error_code=ErrorCode.none, error_message="")

@@ -23,7 +23,7 @@ def test_a_controller_becomes_known() -> None:
     async def main(cluster: SimControllers) -> None:
         node = await cluster.active()
         response = await node.ask(ApiKey.CONTROLLER_REGISTRATION, 0, **FIELDS)
-        assert (response.error_code, response.error_message) == (ErrorCode.none, None)
+        assert (response.error_code, response.error_message) == (ErrorCode.none, "")
         registered = node.context.image.cluster.controllers[7]
         assert (registered.incarnation_id, registered.endpoints[0].host) == (UUID(int=77), "c7")
         assert registered.features["metadata.version"] == (7, 30)

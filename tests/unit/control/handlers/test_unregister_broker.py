@@ -12,7 +12,7 @@ def test_a_broker_is_forgotten() -> None:
         node, broker = await cluster.active(), WireBroker(cluster)
         await broker.serve(node)
         response = await node.ask(ApiKey.UNREGISTER_BROKER, 0, broker_id=11)
-        assert (response.error_code, response.error_message) == (ErrorCode.none, None)
+        assert (response.error_code, response.error_message) == (ErrorCode.none, "")
         assert 11 not in node.context.image.cluster.brokers
         assert (await broker.heartbeat(node)).error_code is ErrorCode.stale_broker_epoch
         again = await node.ask(ApiKey.UNREGISTER_BROKER, 0, broker_id=11)
