@@ -17,7 +17,7 @@ NONE = -1
 
 
 def handle(context: BrokerContext, request: Request) -> Any:
-    """List active producers of every asked partition that is led here."""
+    """List active producers of every asked partition that is hosted here; followers may be asked as well."""
     types = response_types(request.api_key, request.version)
     topics = []
     for topic in request.body.topics:
@@ -26,7 +26,6 @@ def handle(context: BrokerContext, request: Request) -> Any:
             error_code, producers = ErrorCode.none, []
             try:
                 partition = context.partitions.by_name(topic.name, index)
-                partition.require_leader()
                 producers = _producer_rows(types, partition.log.producer_state)
             except OperationError as error:
                 error_code = error.error_code

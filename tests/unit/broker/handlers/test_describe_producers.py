@@ -8,6 +8,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.replicas import give_followers
 from tests.support.sim_node import SimNode, batch, row, versions_of
 from tests.support.txn_partitions import end, fake_coordinator, produce, transactional_batch
 
@@ -44,3 +45,10 @@ def test_a_hanging_transaction_can_be_seen_and_ended(node: SimNode) -> None:
     assert end(node, [("t", 0)], commit=False, epoch=0, coordinator_epoch=0, version=1) == [ErrorCode.none]
     (producer,) = ask(node).active_producers
     assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (-1, 0)
+
+
+def test_a_follower_may_be_asked(node: SimNode) -> None:
+    node.create_topic("t")
+    node.produce("t", batch(b"a", producer_id=7, producer_epoch=3, base_sequence=0))
+    give_followers(node, "t", leader=2)
+    assert [producer.producer_id for producer in ask(node).active_producers] == [7]

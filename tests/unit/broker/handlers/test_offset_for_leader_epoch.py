@@ -6,6 +6,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.replicas import give_followers
 from tests.support.sim_node import SimNode, batch, row, versions_of
 
 
@@ -47,3 +48,13 @@ def test_faults_have_their_own_codes(aged: SimNode) -> None:
     assert end_of(aged, 0, topic="nope") == (ErrorCode.unknown_topic_or_partition, -1, -1)
     assert end_of(aged, 0, current=0) == (ErrorCode.fenced_leader_epoch, -1, -1)
     assert end_of(aged, 0, current=3) == (ErrorCode.unknown_leader_epoch, -1, -1)
+
+
+def test_replicas_are_told_of_what_is_not_committed_yet(aged: SimNode) -> None:
+    give_followers(aged, "t")
+    aged.produce("t", batch(b"d"), acks=1)
+    partition = aged.context.partitions.by_name("t", 0)
+    assert partition.log.high_watermark == 3
+    assert end_of(aged, 3, current=3) == (ErrorCode.none, 3, 4)
+    give_followers(aged, "t", leader=2)
+    assert end_of(aged, 3, current=4) == (ErrorCode.not_leader_or_follower, -1, -1)
