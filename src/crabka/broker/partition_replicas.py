@@ -16,7 +16,7 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     import asyncio
 
-    from crabka.broker.purgatory import Delayed, DelayedReplicaFetch
+    from crabka.broker.purgatory import Delayed
     from crabka.broker.replication.host import ReplicaHost
     from crabka.ids import TopicId
     from crabka.log.dir_writer import DirWriter
@@ -78,7 +78,7 @@ class PartitionReplicas:
         # In the order of arrival, which is the order of the answers.
         self._waiters: dict[Delayed[Any], None] = {}
         # Followers that wait for appends, whatever the high watermark does.
-        self._replica_waiters: dict[DelayedReplicaFetch[Any], None] = {}
+        self._replica_waiters: dict[Delayed[Any], None] = {}
         # Bytes above the high watermark that waiters were told of; not counted without other replicas.
         self._unreadable_bytes = 0
         self._high_watermark_told = 0
@@ -187,20 +187,12 @@ class PartitionReplicas:
         return len(self._waiters) + len(self._replica_waiters)
 
     def add_waiter(self, waiter: Delayed[Any]) -> None:
-        """Poke this waiter when the high watermark moves, from now on."""
-        self._waiters[waiter] = None
+        """Poke this waiter from now on: when the high watermark moves or, if it wants that, on every append."""
+        (self._replica_waiters if waiter.waits_for_appends else self._waiters)[waiter] = None
 
     def remove_waiter(self, waiter: Delayed[Any]) -> None:
         """Forget a waiter; unknown ones are fine."""
-        self._waiters.pop(waiter, None)
-
-    def add_replica_waiter(self, waiter: DelayedReplicaFetch[Any]) -> None:
-        """Poke a follower's fetch on every append from now on, and tell it of the high watermark."""
-        self._replica_waiters[waiter] = None
-
-    def remove_replica_waiter(self, waiter: DelayedReplicaFetch[Any]) -> None:
-        """Forget a follower's fetch; unknown ones are fine."""
-        self._replica_waiters.pop(waiter, None)
+        (self._replica_waiters if waiter.waits_for_appends else self._waiters).pop(waiter, None)
 
     def release_waiters(self) -> None:
         """Let whoever waits here be answered now."""
@@ -280,5 +272,5 @@ class PartitionReplicas:
         self._unreadable_bytes -= readable
         for waiter in tuple(self._waiters):
             waiter.progressed(self, max(1, readable))
-        for follower in tuple(self._replica_waiters):
-            follower.watermark_rose()
+        for waiter in tuple(self._replica_waiters):
+            waiter.high_watermark_rose()

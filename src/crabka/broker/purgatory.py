@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from crabka.protocol.error_codes import ErrorCode
 
@@ -31,6 +31,9 @@ class Delayed(Generic[T]):
 
     __slots__ = ("_complete", "_done", "_partitions", "_timer", "future")
 
+    # Whether a partition pokes it on appends, instead of when they are below the high watermark.
+    waits_for_appends: ClassVar[bool] = False
+
     def __init__(self, complete: Completion[T], partitions: Iterable[PartitionReplicas]) -> None:
         self._complete = complete
         self._partitions = tuple(partitions)
@@ -44,11 +47,11 @@ class Delayed(Generic[T]):
         loop = self.future.get_loop()
         self._timer = loop.call_later(timeout_ms / 1000, self._finish)
         for partition in self._partitions:
-            self._enter(partition)
+            partition.add_waiter(self)
         return self.future
 
     def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:
-        """Called by a partition when its high watermark moved; subclasses decide what that means.
+        """Called by a partition when bytes became readable; subclasses decide what that means.
 
         A partition that is no longer led here tells a negative count.
         """
@@ -57,11 +60,8 @@ class Delayed(Generic[T]):
     def low_watermark_rose(self, partition: PartitionFollowers) -> None:
         """Called by a partition when a follower's log start rose; most do not mind."""
 
-    def _enter(self, partition: PartitionReplicas) -> None:
-        partition.add_waiter(self)
-
-    def _leave(self, partition: PartitionReplicas) -> None:
-        partition.remove_waiter(self)
+    def high_watermark_rose(self) -> None:
+        """Called by a partition when its high watermark rose, if it is appends that are waited for."""
 
     def trigger(self) -> None:
         """Schedule the completion; a second trigger does nothing."""
@@ -75,7 +75,7 @@ class Delayed(Generic[T]):
             self._timer.cancel()
             self._timer = None
         for partition in self._partitions:
-            self._leave(partition)
+            partition.remove_waiter(self)
 
     def _finish(self) -> None:
         self._done = True
@@ -128,6 +128,8 @@ class DelayedReplicaFetch(DelayedFetch[T]):
 
     __slots__ = ("_wants_high_watermarks",)
 
+    waits_for_appends: ClassVar[bool] = True
+
     def __init__(
         self,
         complete: Completion[T],
@@ -139,16 +141,10 @@ class DelayedReplicaFetch(DelayedFetch[T]):
         super().__init__(complete, partitions, missing_bytes)
         self._wants_high_watermarks = wants_high_watermarks
 
-    def watermark_rose(self) -> None:
-        """Called by a partition when its high watermark rose."""
+    def high_watermark_rose(self) -> None:
+        """Complete if the follower wants to hear of it."""
         if self._wants_high_watermarks:
             self.trigger()
-
-    def _enter(self, partition: PartitionReplicas) -> None:
-        partition.add_replica_waiter(self)
-
-    def _leave(self, partition: PartitionReplicas) -> None:
-        partition.remove_replica_waiter(self)
 
 
 class DelayedCommittedFetch(DelayedFetch[T]):

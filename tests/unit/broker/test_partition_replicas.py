@@ -24,7 +24,8 @@ def in_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 class Poked:
     """A waiter that writes down how it is poked."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, waits_for_appends: bool = False) -> None:
+        self.waits_for_appends = waits_for_appends
         self.progress: list[int] = []
         self.watermarks = 0
         self.low_watermarks = 0
@@ -33,7 +34,7 @@ class Poked:
     def progressed(self, _partition: Any, readable_bytes: int) -> None:
         self.progress.append(readable_bytes)
 
-    def watermark_rose(self) -> None:
+    def high_watermark_rose(self) -> None:
         self.watermarks += 1
 
     def low_watermark_rose(self, _partition: Any) -> None:
@@ -46,9 +47,9 @@ class Poked:
 def waiting(led: LedPartition) -> tuple[Any, Any]:
     """Let a consumer and a follower wait."""
     consumer: Any = Poked()
-    follower: Any = Poked()
+    follower: Any = Poked(waits_for_appends=True)
     led.partition.add_waiter(consumer)
-    led.partition.add_replica_waiter(follower)
+    led.partition.add_waiter(follower)
     return consumer, follower
 
 
@@ -224,7 +225,7 @@ def test_all_waiters_are_released_and_counted() -> None:
     led.partition.release_waiters()
     assert consumer.triggers == follower.triggers == 1
     led.partition.remove_waiter(consumer)
-    led.partition.remove_replica_waiter(follower)
+    led.partition.remove_waiter(follower)
     assert led.partition.waiter_count == 0
 
 

@@ -36,19 +36,12 @@ class PartitionStub:
         self.log_start_of_followers = 0
         self.is_safe = True
         self.waiters: set[Delayed[Any]] = set()
-        self.replica_waiters: set[Delayed[Any]] = set()
 
     def add_waiter(self, waiter: Delayed[Any]) -> None:
         self.waiters.add(waiter)
 
     def remove_waiter(self, waiter: Delayed[Any]) -> None:
         self.waiters.discard(waiter)
-
-    def add_replica_waiter(self, waiter: Delayed[Any]) -> None:
-        self.replica_waiters.add(waiter)
-
-    def remove_replica_waiter(self, waiter: Delayed[Any]) -> None:
-        self.replica_waiters.discard(waiter)
 
     def low_watermark(self) -> int:
         return self.log_start_of_followers
@@ -232,14 +225,14 @@ def test_a_follower_waits_for_appends_and_not_for_the_high_watermark() -> None:
         (partition,) = partitions()
         fetch = DelayedReplicaFetch(lambda: "read", [partition], 10)
         future = fetch.start(60_000)
-        assert (partition.waiters, partition.replica_waiters) == (set(), {fetch})
-        fetch.watermark_rose()
+        assert partition.waiters == {fetch}
+        fetch.high_watermark_rose()
         fetch.progressed(partition, 9)
         await asyncio.sleep(1)
         assert not future.done()
         fetch.progressed(partition, 1)
         assert await future == "read"
-        assert not partition.replica_waiters
+        assert not partition.waiters
 
     in_loop(main)
 
@@ -249,7 +242,7 @@ def test_a_follower_that_consumers_read_from_hears_of_the_high_watermark() -> No
         (partition,) = partitions()
         fetch = DelayedReplicaFetch(lambda: "read", [partition], 10, wants_high_watermarks=True)
         future = fetch.start(60_000)
-        fetch.watermark_rose()
+        fetch.high_watermark_rose()
         assert await future == "read"
         assert asyncio.get_running_loop().time() == 0
 
@@ -287,12 +280,13 @@ def test_a_deletion_does_not_wait_for_a_partition_that_is_gone() -> None:
     in_loop(main)
 
 
-def test_only_deletions_mind_the_low_watermark() -> None:
+def test_most_mind_neither_the_low_watermark_nor_a_high_one_without_bytes() -> None:
     async def main() -> None:
         (partition,) = partitions()
         fetch = DelayedFetch(lambda: "late", [partition], 10)
         future = fetch.start(100)
         fetch.low_watermark_rose(partition)
+        fetch.high_watermark_rose()
         assert await future == "late"
         assert asyncio.get_running_loop().time() == 0.1
 
