@@ -30,7 +30,6 @@ REPLICATION_KEYS = (
         LONG,
         30_000,
         "A follower that has not caught up for this long leaves the in-sync set.",
-        effect="none",
     ),
     ConfigKey(
         "replica.fetch.max.bytes",
@@ -64,7 +63,7 @@ REPLICATION_KEYS = (
         "How often high watermarks are written to disk.",
         effect="none",
     ),
-    ConfigKey("replica.selector.class", STRING, None, "How a consumer's nearest replica is chosen.", effect="none"),
+    ConfigKey("replica.selector.class", STRING, None, "How a consumer's nearest replica is chosen."),
     boolean(
         "auto.leader.rebalance.enable",
         "Whether leadership moves back to preferred replicas by itself.",

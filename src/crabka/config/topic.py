@@ -256,7 +256,6 @@ _REPLICATION = (
         (),
         "Leader replicas whose sending is throttled, as partition:broker pairs, or `*`.",
         THROTTLED_REPLICAS,
-        effect="none",
     ),
 )
 
