@@ -11,6 +11,7 @@ import random
 import pytest
 
 from tests.support.coordinator_sim.copy_world import run_copy_world
+from tests.support.coordinator_sim.moving import run_moving_copiers, run_moving_groups
 from tests.support.coordinator_sim.world import run_group_world
 from tests.support.scale import scaled
 
@@ -37,3 +38,18 @@ def test_groups_that_move_between_the_protocols_keep_their_promises(run: int, rn
 def test_copiers_copy_exactly_once(run: int, rng: random.Random) -> None:
     world = run_copy_world(rng)
     assert sum(copier.commits for copier in world.copiers)
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer", "mixed"])
+@pytest.mark.parametrize("run", range(scaled(2, 100)))
+def test_groups_keep_their_promises_while_their_coordinators_move(run: int, kind: str, rng: random.Random) -> None:
+    world = run_moving_groups(rng, [f"{kind}-a", f"{kind}-b"])
+    assert world.ledger.claims
+    assert world.moves
+
+
+@pytest.mark.parametrize("run", range(scaled(4, 150)))
+def test_copiers_copy_exactly_once_while_their_coordinators_move(run: int, rng: random.Random) -> None:
+    world = run_moving_copiers(rng)
+    assert sum(copier.commits for copier in world.copiers)
+    assert world.moves

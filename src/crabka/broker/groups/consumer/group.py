@@ -174,7 +174,7 @@ class ConsumerGroup(ClassicMembers):
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether a member may consume a topic."""
-        return topic in self.data.subscribed_topics
+        return any(topic in data.subscribed_topics for data in (self.data, self.committed))
 
     def commit_check(self, member_id: str, epoch: int, version: int | None) -> CommitCheck:
         """Return the check of the partitions of a commit. Raises OperationError if nothing may be committed.
@@ -182,7 +182,7 @@ class ConsumerGroup(ClassicMembers):
         `version` is that of OffsetCommit; None stands for a commit in a transaction, whose sender need not say who
         it is.
         """
-        data = self.data
+        data = self.membership
         if version is None and epoch < 0 and member_id == UNKNOWN_MEMBER:
             return CommitCheck(self, None, epoch)
         if epoch < 0 and not data.members:
@@ -230,7 +230,7 @@ class CommitCheck:
         """Return what is wrong with the commit of a partition."""
         if self._member_id is None:
             return ErrorCode.none
-        member = self._group.data.members[self._member_id]
+        member = self._group.membership.members[self._member_id]
         known = self._group.catalog.by_name.get(topic)
         for topics in (member.current.assigned, member.current.revoking):
             since = topics.get(known.topic_id, {}).get(partition) if known is not None else None

@@ -10,7 +10,12 @@ from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from crabka.broker.groups.consumer.messages import ConsumerHeartbeatResult, CreationFailed, PersistBatch
+from crabka.broker.groups.consumer.messages import (
+    ConsumerHeartbeatResult,
+    CreationFailed,
+    Downgraded,
+    PersistBatch,
+)
 from crabka.broker.groups.consumer.records import encode_consumer_record
 from crabka.broker.groups.consumer.state import ConsumerGroupData
 from crabka.broker.groups.member import NEVER
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.groups.consumer.catalog import TopicCatalog
     from crabka.broker.groups.consumer.member import ConsumerMember
-    from crabka.broker.groups.consumer.messages import ConsumerAction, ConsumerEvent, Downgraded
+    from crabka.broker.groups.consumer.messages import ConsumerAction, ConsumerEvent
     from crabka.broker.groups.consumer.records import ConsumerRecord, Pair
     from crabka.broker.groups.consumer.settings import ConsumerSettings
     from crabka.broker.groups.messages import GroupSnapshot
@@ -116,14 +121,23 @@ class StoredGroup:
         return self.data if self._batch_is_stored or self._undo is None else self._undo
 
     @property
+    def membership(self) -> ConsumerGroupData:
+        """Return the state by which commits are judged: the newest, but the last one of a group that is handed over.
+
+        Whoever is in a group that becomes a classic one stays in it.
+        """
+        is_handed_over = any(isinstance(each, Downgraded) for each in self._held)
+        return self.committed if is_handed_over else self.data
+
+    @property
     def is_empty(self) -> bool:
-        """Return whether the group has no members."""
-        return not self.data.members
+        """Return whether the group has no members, whatever becomes of what is on its way."""
+        return not (self.data.members or self.committed.members)
 
     @property
     def exists(self) -> bool:
-        """Return whether the group is known to clients."""
-        return self.data.is_stored or bool(self.data.members)
+        """Return whether the group is known to clients, or may be after what is on its way."""
+        return any(data.is_stored or data.members for data in (self.data, self.committed))
 
     # -- records -------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import pytest
 
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.group import ConsumerGroup
+from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.consumer_groups import beat
@@ -201,3 +202,31 @@ def test_who_waits_for_a_group_to_give_way_hears_of_a_move(node: SimNode) -> Non
     node.advance(20)
     lead(node, held.partition, NOBODY)
     assert member.joined().error_code in (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
+
+
+def test_members_of_a_group_that_is_handed_over_stay_in_it(node: SimNode) -> None:
+    old = _classic_member(node)
+    beat(node, "m", 0)
+    assert old.join().error_code is ErrorCode.none
+    held = hold(node)
+    leaving = post_beat(node, "m", -1)
+    hosted, group = node.context.groups.group("g")
+    # The records that make it a classic group are on their way: it has no members any more, and has them still.
+    assert isinstance(group, ConsumerGroup)
+    assert not group.data.members
+    assert not group.is_empty
+    deletion = Posted(node, ApiKey.DELETE_GROUPS, 2, groups_names=("g",))
+    assert deletion.answer().results[0].error_code is ErrorCode.non_empty_group
+    joining = NodeMember(node)
+    joining.post_join()
+    node.advance(20)
+    assert hosted.shard.groups["g"] is group
+    group.commit_check(old.member_id, old.generation, 9)
+    with pytest.raises(OperationError):
+        group.commit_check("nobody", old.generation, 9)
+    held.let_go()
+    assert leaving.answer().error_code is ErrorCode.none
+    classic = node.context.groups.group("g")[1]
+    assert isinstance(classic, ClassicGroup)
+    assert old.member_id in classic.members
+    assert joining.joined().error_code is ErrorCode.member_id_required
