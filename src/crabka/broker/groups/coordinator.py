@@ -346,7 +346,7 @@ class GroupCoordinator:
         shard = hosted.shard
         pairs = shard.tombstones(group_id)
         group, offsets = shard.groups[group_id], dict(shard.offsets.of_group(group_id))
-        pending = shard.offsets.pending_of_group(group_id)
+        pending, places = shard.offsets.pending_of_group(group_id), shard.offsets.places_of_group(group_id)
         shard.forget(group_id)
         if isinstance(group, ClassicGroup):
             group.enter(GroupState.DEAD, self.now_ms())
@@ -355,7 +355,10 @@ class GroupCoordinator:
             self.consumers.retire(hosted, group, ErrorCode.group_id_not_found)
 
         def finish(error_code: ErrorCode) -> None:
-            if error_code is not ErrorCode.none and group_id not in shard.groups:
+            if error_code is ErrorCode.none:
+                # Also commits that were on their way when the group was removed: they are before the tombstones.
+                shard.forget_offsets((group_id, place) for place in places)
+            elif group_id not in shard.groups:
                 # It is still in the log.
                 shard.groups[group_id] = self._revived(hosted, group)
                 for place, committed in offsets.items():

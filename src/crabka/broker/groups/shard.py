@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
 from crabka.broker.groups.classic_group import ClassicGroup
@@ -34,7 +35,7 @@ AnyGroup: TypeAlias = ClassicGroup | ConsumerGroup | OpaqueGroup
 class GroupShard:
     """Groups and offsets of one partition."""
 
-    __slots__ = ("catalog", "consumer_settings", "groups", "offsets", "settings")
+    __slots__ = ("_committing", "catalog", "consumer_settings", "groups", "offsets", "settings")
 
     def __init__(
         self,
@@ -47,6 +48,8 @@ class GroupShard:
         self.consumer_settings = consumer_settings
         self.groups: dict[str, AnyGroup] = {}
         self.offsets = OffsetStore()
+        # Groups with commits that are on their way into the log.
+        self._committing: Counter[str] = Counter()
 
     def attach(self, catalog: TopicCatalog, consumer_settings: Callable[[str], ConsumerSettings]) -> None:
         """Give the consumer groups of this shard what they know of topics and settings, before any is there."""
@@ -109,6 +112,18 @@ class GroupShard:
             group = self.groups[group_id] = ClassicGroup(group_id, self.settings, now_ms)
         return group
 
+    # -- commits -------------------------------------------------------------------------------------------------
+
+    def begin_commit(self, group_id: str) -> None:
+        """A commit of a group goes into the log: until `end_commit` no offset of the group expires."""
+        self._committing[group_id] += 1
+
+    def end_commit(self, group_id: str) -> None:
+        """What became of a commit is known."""
+        self._committing[group_id] -= 1
+        if not self._committing[group_id]:
+            del self._committing[group_id]
+
     # -- removal -------------------------------------------------------------------------------------------------
 
     def tombstones(self, group_id: str) -> list[Pair]:
@@ -139,7 +154,7 @@ class GroupShard:
     def expired(self, group_id: str, now_ms: int, retention_ms: int) -> tuple[list[Place], bool]:
         """Return the offsets of a group whose time is over, and whether the group goes with them."""
         group = self.groups[group_id]
-        if isinstance(group, OpaqueGroup):
+        if isinstance(group, OpaqueGroup) or group_id in self._committing:
             return [], False
         base = _consumer_age_base(group) if isinstance(group, ConsumerGroup) else _age_base(group)
         if base is None:

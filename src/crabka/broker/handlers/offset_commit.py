@@ -116,12 +116,14 @@ async def _commit(
 
     def stored(error_code: ErrorCode) -> None:
         # Here and not after the wait: offsets must be remembered in the order of the log.
+        hosted.shard.end_commit(group_id)
         if error_code is ErrorCode.none:
             hosted.shard.simple_group(group_id, context.groups.now_ms())
             for place, committed in commits:
                 hosted.shard.offsets.put(group_id, place, committed)
         reply.resolve(error_code)
 
+    hosted.shard.begin_commit(group_id)
     context.groups.append(hosted, [offset_pair(group_id, place, committed) for place, committed in commits], stored)
     error_code = await context.groups.wait_stored(reply)
     return ErrorCode.invalid_commit_offset_size if error_code in _TOO_LARGE else coordinator_error(error_code)

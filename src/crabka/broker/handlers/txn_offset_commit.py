@@ -117,6 +117,7 @@ async def _commit(
     reply = PendingReply()
 
     def stored(error_code: ErrorCode) -> None:
+        hosted.shard.end_commit(body.group_id)
         if is_stored(error_code):
             error_code = ErrorCode.none
             hosted.shard.simple_group(body.group_id, context.groups.now_ms())
@@ -125,6 +126,7 @@ async def _commit(
         reply.resolve(error_code)
 
     batch = _batch(context, body.group_id, producer, commits)
+    hosted.shard.begin_commit(body.group_id)
     context.appender.append(hosted.partition, batch, terms, stored, timeout_ms=WITHOUT_LIMIT_MS)
     return _for_client(await context.groups.wait_stored(reply), request.version)
 

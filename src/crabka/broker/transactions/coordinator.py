@@ -317,7 +317,8 @@ class TransactionCoordinator:
         except CrabkaError as error:
             log.warning("There is no producer id for %r: %s", transaction.transactional_id, error)
             if not isinstance(event, CheckTimeout):
-                event.reply.resolve(ProducerAnswer(ErrorCode.coordinator_not_available))
+                unknown = ErrorCode.coordinator_not_available
+                event.reply.resolve(ProducerAnswer(error.error_code if isinstance(error, OperationError) else unknown))
             return
         self._step(hosted, transaction, replace(event, new_producer_id=producer_id))
 

@@ -313,3 +313,34 @@ def test_nothing_is_appended_for_a_shard_that_is_gone(node: SimNode, held: HeldW
     told = node.run(node.context.groups.append_and_wait(hosted, [(b"k", b"v")]))
     assert told is ErrorCode.not_leader_or_follower
     assert held.partition.log.log_end_offset == end
+
+
+def test_a_group_is_removed_with_commits_that_were_on_their_way(node: SimNode) -> None:
+    node.create_topic("t")
+    find_coordinator(node)
+    NodeMember(node).commit(offset=4)
+    held = HeldWatermark(node, node.context.groups.shard_of("g").partition)
+    commit = post_commit(node, 5)
+    deletion = Posted(node, ApiKey.DELETE_GROUPS, 2, groups_names=("g",))
+    held.let_go()
+    assert code_of(commit) is ErrorCode.none
+    assert deletion.answer().results[0].error_code is ErrorCode.none
+    assert fetch_offset(node) == -1
+    node.restart()
+    node.advance(10)
+    assert fetch_offset(node) == -1
+
+
+def test_an_offset_does_not_expire_under_a_commit(node: SimNode) -> None:
+    node.create_topic("t")
+    find_coordinator(node)
+    NodeMember(node).commit(offset=4)
+    held = HeldWatermark(node, node.context.groups.shard_of("g").partition)
+    week_ms = node.context.config.offsets_retention_minutes * 60_000
+    commit = post_commit(node, 5)
+    shard = node.context.groups.shard_of("g").shard
+    later_ms = node.clock.now_ms() + 2 * week_ms
+    assert shard.expired("g", later_ms, week_ms) == ([], False)
+    held.let_go()
+    assert code_of(commit) is ErrorCode.none
+    assert shard.expired("g", later_ms, week_ms) == ([("t", 0)], True)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from crabka.broker.transactions.ports import TxnMarker
+from crabka.errors import CrabkaError, OperationError
 from crabka.log.replay import end_marker
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
@@ -336,3 +337,29 @@ def test_duties_leave_ids_of_others_alone(node: SimNode, producer: NodeProducer)
     node.advance(200_000)
     assert markers.written == []
     assert list(node.context.transactions.transactions()) == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (OperationError(ErrorCode.coordinator_load_in_progress), ErrorCode.coordinator_load_in_progress),
+        (CrabkaError("no controller"), ErrorCode.coordinator_not_available),
+    ],
+)
+def test_an_end_without_the_id_that_it_needs_is_asked_for_again(
+    node: SimNode, producer: NodeProducer, monkeypatch: pytest.MonkeyPatch, failure: CrabkaError, told: ErrorCode
+) -> None:
+    control_markers(node)
+    _, transaction = node.context.transactions.find("id")
+    assert transaction is not None
+    transaction.current = transaction.current.follow(transaction.current.state, producer_epoch=32766)
+    producer.epoch = 32766
+    producer.add_by_broker()
+
+    async def allocate() -> int:
+        raise failure
+
+    with monkeypatch.context() as away:
+        away.setattr(node.context.producer_ids, "allocate", allocate)
+        assert producer.end() is told
+    assert producer.end() is ErrorCode.none
