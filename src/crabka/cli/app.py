@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from crabka import __version__
-from crabka.cli import brokers, configs, format_command, groups, offsets, partitions, quorum, records, serve, topics, up
+from crabka.cli import (
+    brokers,
+    cluster,
+    configs,
+    format_command,
+    groups,
+    offsets,
+    partitions,
+    quorum,
+    records,
+    serve,
+    topics,
+    up,
+)
 
 app = typer.Typer(
     name="crabka",
@@ -24,6 +37,7 @@ app.add_typer(offsets.app, name="offsets")
 app.add_typer(groups.app, name="groups")
 app.add_typer(configs.app, name="configs")
 app.add_typer(brokers.app, name="brokers")
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(partitions.app, name="partitions")
 app.add_typer(quorum.app, name="quorum")
 app.command("format", help="Prepare the directories of a node, as kafka-storage format does.")(format_command.format_)
