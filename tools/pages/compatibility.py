@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from crabka.broker.api_table import SERVED, ServedApi
+from collections.abc import Mapping
+
+from crabka.broker.api_table import TABLE
 from crabka.broker.differences import DIFFERENCES
+from crabka.control.api_table import TABLE as CONTROLLER_TABLE
 from crabka.protocol.apis import SPECS, ApiSpec
+from crabka.serving.api_table import ServedApi
 
 _HEAD = """\
 # Compatibility with Apache Kafka 4.3
@@ -18,14 +22,18 @@ there is not built, and a request for it closes the connection, as in Kafka.
 
 def compatibility_page() -> str:
     """Return the page."""
-    parts = [_HEAD, "## APIs that are served\n", _served_table(), "## APIs that are not served\n", _missing_list()]
+    brokers, controllers = TABLE.served, CONTROLLER_TABLE.served
+    parts = [_HEAD, "## APIs that brokers serve\n", _served_table(brokers)]
+    parts += ["## APIs that brokers do not serve\n", _missing_list(brokers, "on_broker")]
+    parts += ["## APIs that controllers serve\n", _served_table(controllers)]
+    parts += ["## APIs that controllers do not serve\n", _missing_list(controllers, "on_controller")]
     parts += ["## Differences inside served APIs\n", _difference_table()]
     return "\n".join(parts)
 
 
-def _served_table() -> str:
+def _served_table(served: Mapping[int, ServedApi]) -> str:
     lines = ["| key | API | versions here | versions in Kafka 4.3 |", "|---|---|---|---|"]
-    for key, api in sorted(SERVED.items()):
+    for key, api in sorted(served.items()):
         spec = SPECS[key]
         lines.append(f"| {key} | {spec.name} | {_versions(api)} | {spec.min_version}-{spec.max_version} |")
     return "\n".join(lines) + "\n"
@@ -38,8 +46,8 @@ def _versions(api: ServedApi) -> str:
     return text
 
 
-def _missing_list() -> str:
-    missing = [spec for key, spec in sorted(SPECS.items()) if spec.on_broker and key not in SERVED]
+def _missing_list(served: Mapping[int, ServedApi], listener: str) -> str:
+    missing = [spec for key, spec in sorted(SPECS.items()) if getattr(spec, listener) and key not in served]
     return "\n".join(f"- {_label(spec)}" for spec in missing) + "\n"
 
 

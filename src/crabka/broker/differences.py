@@ -95,8 +95,13 @@ DIFFERENCES: tuple[Difference, ...] = (
         "ends with exactly the replicas that were asked for last, and can still be cancelled",
     ),
     Difference(
-        "The controller listener",
-        "serves the quorum and `--bootstrap-controller`",
-        "is not opened: the node is its own quorum of one",
+        "A request that is forwarded to the controller while none is active",
+        "answers with an error of the request when the time is up",
+        "closes the connection when the time is up",
+    ),
+    Difference(
+        "A broker whose process ended",
+        "is fenced when `broker.session.timeout.ms` is over",
+        "is fenced at once if its port refuses connections (`crabka.fast.failure.detection.enable`)",
     ),
 )

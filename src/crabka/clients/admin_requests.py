@@ -10,6 +10,7 @@ from crabka._kio import ErrorCode
 from crabka.clients.admin_types import ConfigOwner, ResourceType
 from crabka.clients.cluster import Cluster
 from crabka.clients.connection import BodyBuilder, Connection
+from crabka.clients.errors import ClientNetworkError, RequestTimeoutError
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey
 
@@ -28,16 +29,26 @@ class AdminRequests:
         self._timeout_ms = timeout_ms
 
     async def _ask(self, api_key: ApiKey, build: BodyBuilder, resource: ConfigOwner | None = None) -> Any:
-        """Ask some node, or the one that a resource is about; try again while there is no controller."""
+        """Ask some node, or the one that a resource is about; try again while there is no controller.
+
+        A node that goes away before it answers is followed by another one, as in Kafka's client: a request that
+        changes something may then be carried out twice, which its second answer tells.
+        """
         deadline_ms = self._cluster.runtime.clock.monotonic_ms() + self._timeout_ms
         backoff = self._cluster.backoff()
         while True:
             connection = await self._connection_for(resource)
-            response = await connection.request(api_key, build, self._timeout_ms)
             pause_ms = backoff.next_ms()
             late = self._cluster.runtime.clock.monotonic_ms() + pause_ms > deadline_ms
-            if late or not any(code in _RETRIED_CODES for code in _codes(response)):
-                return response
+            try:
+                response = await connection.request(api_key, build, self._timeout_ms)
+                if late or not any(code in _RETRIED_CODES for code in _codes(response)):
+                    return response
+            except RequestTimeoutError:
+                raise
+            except ClientNetworkError:
+                if late:
+                    raise
             await asyncio.sleep(pause_ms / 1000)
 
     async def _connection_for(self, resource: ConfigOwner | None) -> Connection:

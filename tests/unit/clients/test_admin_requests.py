@@ -9,11 +9,12 @@ import pytest
 from crabka._kio import ErrorCode
 from crabka.clients.admin import Admin
 from crabka.clients.admin_requests import check
+from crabka.clients.errors import ClientNetworkError, RequestTimeoutError
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey, response_types
 from tests.support.admin_simulation import with_admin
 from tests.support.client_simulation import ClientSimulation
-from tests.support.scripted_broker import ReceivedRequest
+from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
 
 
 @pytest.mark.parametrize("code", [ErrorCode.not_controller, ErrorCode.not_leader_or_follower])
@@ -28,6 +29,42 @@ def test_a_controller_that_does_not_come_is_given_up(code: ErrorCode) -> None:
         assert len(simulation.brokers.asked(ApiKey.UNREGISTER_BROKER)) > 2
 
     with_admin(test, UNREGISTER_BROKER=answer)
+
+
+def test_a_broker_that_goes_away_is_followed_by_another() -> None:
+    broken: list[int] = []
+
+    def answer(request: ReceivedRequest) -> Any:
+        if not broken:
+            broken.append(1)
+            raise DisconnectError
+        return request.types.message(throttle_time=0, error_code=ErrorCode.none, error_message=None)
+
+    async def test(admin: Admin, simulation: ClientSimulation) -> None:
+        await admin.unregister_broker(1)
+        assert len(simulation.brokers.asked(ApiKey.UNREGISTER_BROKER)) == 2
+
+    with_admin(test, node_ids=(1, 2), UNREGISTER_BROKER=answer)
+
+
+def test_brokers_that_all_go_away_are_given_up() -> None:
+    def answer(request: ReceivedRequest) -> Any:
+        raise DisconnectError
+
+    async def test(admin: Admin, _: ClientSimulation) -> None:
+        with pytest.raises(ClientNetworkError):
+            await admin.unregister_broker(1)
+
+    with_admin(test, UNREGISTER_BROKER=answer)
+
+
+def test_a_broker_that_does_not_answer_is_not_asked_again() -> None:
+    async def test(admin: Admin, simulation: ClientSimulation) -> None:
+        with pytest.raises(RequestTimeoutError):
+            await admin.unregister_broker(1)
+        assert len(simulation.brokers.asked(ApiKey.UNREGISTER_BROKER)) == 1
+
+    with_admin(test, UNREGISTER_BROKER=lambda _: NO_ANSWER)
 
 
 def test_check_raises_what_an_answer_says() -> None:
