@@ -70,13 +70,12 @@ class SimController:
     async def start(self) -> None:
         """Start on what the disk holds."""
         cluster = self._cluster
-        nodes = tuple(voter(each) for each in range(1, cluster.count + 1))
         runtime = simulated_runtime(cluster.loop, cluster.rng, cluster.network.host(host_of(self.node_id)), self.fs)
         options = QuorumOptions(
             log=QUIET,
-            kraft=KraftSettings(),
+            # Elections are not what is tested: they shall not take long.
+            kraft=KraftSettings(election_timeout_ms=100),
             endpoints=voter(self.node_id).endpoints,
-            bootstrap=tuple(each.endpoints[0] for each in nodes),
         )
         self.quorum = await RaftQuorum.open(runtime, DIRECTORY, self.node_id, options)
         self.service = ControllerService(

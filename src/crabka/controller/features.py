@@ -54,6 +54,8 @@ class FeatureScope:
     # A voter that has not registered may be too old; one's own node is known.
     voters: Collection[int] = ()
     min_insync_replicas: int = 1
+    # No record of the metadata: the quorum itself keeps it.
+    kraft_version: int = 0
 
 
 THIS_NODE_ALONE = FeatureScope()
@@ -66,7 +68,10 @@ def update_features(
     *,
     validate_only: bool = False,
 ) -> Outcome[dict[str, ItemVerdict]]:
-    """Decide on feature changes; one refused change refuses them all."""
+    """Decide on feature changes; one refused change refuses them all.
+
+    kraft.version gets no record: where it may be raised, the caller must ask the quorum to.
+    """
     verdicts: dict[str, ItemVerdict] = {}
     records: list[Any] = []
     proposed = {
@@ -97,7 +102,7 @@ def _decide(
     if update.level < 0:
         raise _invalid(update, "A feature version cannot be less than 0.")
     _check_support(image, update, scope)
-    record = _change(image, update)
+    record = _change(image, update, scope)
     needed = _DEPENDENCIES.get((update.name, update.level))
     if record is not None and needed is not None and proposed.get(needed[0], 0) < needed[1]:
         raise _invalid(
@@ -135,17 +140,16 @@ def _check_range(update: FeatureUpdate, who: str, supported: VersionRange) -> No
     )
 
 
-def _change(image: MetadataImage, update: FeatureUpdate) -> FeatureLevelRecord | None:
-    current = image.features.levels.get(update.name, 0)
+def _change(image: MetadataImage, update: FeatureUpdate, scope: FeatureScope) -> FeatureLevelRecord | None:
+    is_kraft = update.name == KRAFT_VERSION
+    current = scope.kraft_version if is_kraft else image.features.levels.get(update.name, 0)
     if update.level == current:
         return None
     if update.level < current:
         _check_downgrade(update, current)
     elif update.upgrade_type != UPGRADE:
         raise _invalid(update, "Can't downgrade to a newer version.")
-    if update.name == KRAFT_VERSION:
-        raise _invalid(update, "Formatting the storage decides on it.")
-    return FeatureLevelRecord(name=update.name, feature_level=update.level)
+    return None if is_kraft else FeatureLevelRecord(name=update.name, feature_level=update.level)
 
 
 def _check_downgrade(update: FeatureUpdate, current: int) -> None:
@@ -155,6 +159,8 @@ def _check_downgrade(update: FeatureUpdate, current: int) -> None:
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
             "downgrade.",
         )
+    if update.name == KRAFT_VERSION:
+        raise _invalid(update, "Can't downgrade the version of this feature.")
     if update.name == METADATA_VERSION:
         # Records of the current level may be in the log already, and older nodes could not read them.
         raise OperationError(

@@ -62,7 +62,6 @@ def test_the_present_level_is_no_change() -> None:
         (FeatureUpdate("transaction.version", 2, SAFE_DOWNGRADE), "Can't downgrade to a newer version"),
         (FeatureUpdate("transaction.version", 2, 9), "does not support the given upgrade type"),
         (FeatureUpdate("metadata.version", 28, UNSAFE_DOWNGRADE), "metadata.version"),
-        (FeatureUpdate("kraft.version", 1), "kraft.version"),
     ],
 )
 def test_refused_changes(update: FeatureUpdate, words: str) -> None:
@@ -72,6 +71,17 @@ def test_refused_changes(update: FeatureUpdate, words: str) -> None:
     assert verdict.error_code is ErrorCode.invalid_update_version
     assert verdict.message is not None
     assert words in verdict.message
+
+
+def test_the_quorum_keeps_kraft_version() -> None:
+    outcome = update_features(IMAGE, [FeatureUpdate("kraft.version", 1)])
+    assert (outcome.result["kraft.version"].error_code, outcome.records) == (ErrorCode.none, [])
+    at_one = FeatureScope(kraft_version=1)
+    assert update_features(IMAGE, [FeatureUpdate("kraft.version", 1)], at_one).result["kraft.version"].message is None
+    lowered = FeatureUpdate("kraft.version", 0, SAFE_DOWNGRADE)
+    message = refusal(IMAGE, lowered, at_one)
+    assert message is not None
+    assert "Can't downgrade the version of this feature." in message
 
 
 def test_one_refusal_refuses_all() -> None:
