@@ -30,13 +30,12 @@ from crabka.log.partition_log import PartitionLog
 from crabka.log.recovery import OpenOptions, open_log
 from crabka.metadata.difference import ImageDifference
 from crabka.metadata.image import MetadataImage
-from crabka.metadata.topics import TopicsImage
 from crabka.ports import FileSystem
 from crabka.protocol.apis import ApiKey, ms
 from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime.task_scope import TaskScope
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop, simulated_runtime
-from tests.support.images import cluster, partition_of, topic_id_of, with_partitions
+from tests.support.images import cluster, partition_of, topic_id_of, with_partition, with_partitions
 from tests.support.logs import make_context
 from tests.support.scripted_broker import Later, ReceivedRequest, ScriptedBroker
 
@@ -156,14 +155,22 @@ class ToyLeader:
 class FollowerWorld:
     """A follower, its disk, and any number of leaders on one network."""
 
-    def __init__(self, loop: VirtualTimeLoop, seed: int, settings: dict[str, str], fs: FileSystem | None) -> None:
+    def __init__(
+        self,
+        loop: VirtualTimeLoop,
+        *,
+        seed: int = 1,
+        settings: dict[str, str] | None = None,
+        fs: FileSystem | None = None,
+        network: SimulatedNetwork | None = None,
+    ) -> None:
         self.loop = loop
         self.rng = random.Random(seed)
-        self.network = SimulatedNetwork(loop, self.rng)
+        self.network = network or SimulatedNetwork(loop, self.rng)
         self.memory = MemoryFileSystem()
         self.fs = fs if fs is not None else self.memory
         properties = one_node_properties("/d1", "host-2", PORT, node_id=FOLLOWER)
-        self.config, _ = ServerConfig.from_properties({**properties, **settings})
+        self.config, _ = ServerConfig.from_properties({**properties, **(settings or {})})
         self.image = cluster(1, FOLLOWER, 3)
         self.leaders: dict[int, ToyLeader] = {}
 
@@ -200,11 +207,11 @@ class FollowerWorld:
         await self.tasks.close()
         await self.logs.shutdown()
 
-    async def crash(self, rng: random.Random | None = None) -> None:
+    async def crash(self, rng: random.Random | None = None, *, block_bytes: int = 4096) -> None:
         """Lose power; `start` goes on with what is left."""
         assert isinstance(self.runtime.threads, InlineThreads)
         self.runtime.threads.kill()
-        self.memory.crash(rng)
+        self.memory.crash(rng, block_bytes=block_bytes)
         self.fetchers.close()
         await self.tasks.close()
 
@@ -227,14 +234,10 @@ class FollowerWorld:
     def learn_leader(self, leader: int, leader_epoch: int, index: int = 0, topic: str = TOPIC) -> None:
         """Take over another leader of a partition."""
         partition = partition_of(self.image, topic, index)
-        topics = self.image.topics
-        found = topics.by_name[topic]
         changed = replace(
             partition, leader=leader, leader_epoch=leader_epoch, partition_epoch=partition.partition_epoch + 1
         )
-        image = replace(found, partitions={**found.partitions, index: changed})
-        by_id, by_name = {**topics.by_id, found.topic_id: image}, {**topics.by_name, topic: image}
-        self.learn(replace(self.image, topics=TopicsImage(by_id, by_name)))
+        self.learn(with_partition(self.image, topic, index, changed))
 
     def partition(self, index: int = 0, topic: str = TOPIC) -> Partition:
         """Return a partition of the follower."""
@@ -263,7 +266,7 @@ def follow(
 ) -> None:
     """Run a test with a follower that has been started."""
     loop = VirtualTimeLoop()
-    world = FollowerWorld(loop, seed, settings or {}, fs)
+    world = FollowerWorld(loop, seed=seed, settings=settings, fs=fs)
 
     async def main() -> None:
         await world.start()

@@ -107,9 +107,7 @@ QUORUM_KEYS = (
         "The most bytes of one fetch of a snapshot.",
         at_least(1),
     ),
-    ConfigKey(
-        "controller.socket.timeout.ms", INT, 30_000, "How long a request to a controller may take.", effect="none"
-    ),
+    ConfigKey("controller.socket.timeout.ms", INT, 30_000, "How long a request to a controller may take."),
     ConfigKey(
         "controller.performance.sample.period.ms",
         LONG,
@@ -214,13 +212,11 @@ QUORUM_KEYS = (
         INT,
         60_000,
         "How long a broker may take to register at its start.",
-        effect="none",
     ),
     boolean(
         "controlled.shutdown.enable",
         "Whether a stopping broker first hands over what it leads.",
         default=True,
-        effect="none",
     ),
     ConfigKey(
         "config.providers",

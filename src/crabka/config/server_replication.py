@@ -16,7 +16,6 @@ REPLICATION_KEYS = (
         "Fetcher threads per source broker in Kafka.",
         at_least(1),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "num.replica.alter.log.dirs.threads",
@@ -37,22 +36,18 @@ REPLICATION_KEYS = (
         1_048_576,
         "About how many bytes of one partition a follower fetches at once.",
         at_least(0),
-        effect="none",
     ),
-    ConfigKey("replica.fetch.min.bytes", INT, 1, "The least bytes that a follower's fetch waits for.", effect="none"),
+    ConfigKey("replica.fetch.min.bytes", INT, 1, "The least bytes that a follower's fetch waits for."),
     ConfigKey(
         "replica.fetch.response.max.bytes",
         INT,
         10_485_760,
         "About how many bytes one answer to a follower holds.",
         at_least(0),
-        effect="none",
     ),
-    ConfigKey("replica.fetch.wait.max.ms", INT, 500, "How long a follower's fetch waits for data.", effect="none"),
-    ConfigKey(
-        "replica.fetch.backoff.ms", INT, 1_000, "The pause of a follower after an error.", at_least(0), effect="none"
-    ),
-    ConfigKey("replica.socket.timeout.ms", INT, 30_000, "How long a follower's request may take.", effect="none"),
+    ConfigKey("replica.fetch.wait.max.ms", INT, 500, "How long a follower's fetch waits for data."),
+    ConfigKey("replica.fetch.backoff.ms", INT, 1_000, "The pause of a follower after an error.", at_least(0)),
+    ConfigKey("replica.socket.timeout.ms", INT, 30_000, "How long a follower's request may take."),
     ConfigKey(
         "replica.socket.receive.buffer.bytes", INT, 65_536, "SO_RCVBUF of a follower's connections.", effect="none"
     ),

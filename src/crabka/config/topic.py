@@ -248,7 +248,6 @@ _REPLICATION = (
         (),
         "Follower replicas whose fetching is throttled, as partition:broker pairs, or `*`.",
         THROTTLED_REPLICAS,
-        effect="none",
     ),
     ConfigKey(
         "leader.replication.throttled.replicas",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError, require
@@ -15,7 +16,14 @@ from crabka.log.log_durability import LogDurability
 from crabka.log.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.replay import end_marker
 from crabka.log.txn_index import AbortedTransaction
-from crabka.records.header import CONTROL_FLAG, MAGIC_V2, BatchHeader, crc_valid, iter_headers
+from crabka.records.header import (
+    ATTRIBUTES_POSITION,
+    CONTROL_FLAG,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    BatchHeader,
+    iter_headers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,11 +36,17 @@ if TYPE_CHECKING:
 
 ANY_EPOCH: Final = (1 << 31) - 1
 
+# Half the price of a NamedTuple's own constructor.
+_new_tuple = tuple.__new__
+
 
 class CopiedBatch(NamedTuple):
     """A batch that passed the checks, with what is needed after it was written."""
 
     position: int
+    # Behind its last byte.
+    end: int
+    last_offset: int
     header: BatchHeader
     # The end of a transaction, if the batch is one.
     marker: EndTransactionMarker | None
@@ -50,7 +64,7 @@ class PendingCopy(NamedTuple):
     @property
     def next_offset(self) -> int:
         """Where the log will end."""
-        return self.batches[-1].header.next_offset
+        return self.batches[-1].last_offset + 1
 
     def write(self) -> None:
         """Write the batches into the page cache. May run in any thread; raises OSError."""
@@ -92,10 +106,10 @@ class LogCopying(LogDurability):
         run: list[CopiedBatch] = []
         start = 0
         for batch in self._checked_copies(view, max_epoch):
-            position, header, _ = batch
-            end = position + header.size_in_bytes
-            if (run or self._active.size or self._is_far(header)) and self._must_roll(
-                self._active, end - start, header.last_offset, header.max_timestamp, now_ms
+            position, end, last_offset, header, _ = batch
+            active = self._active
+            if (run or active.size or last_offset - active.base_offset > MAX_RELATIVE_OFFSET) and self._must_roll(
+                active, end - start, last_offset, header.max_timestamp, now_ms
             ):
                 if run:
                     yield self._begin_copy(view[start:position], run)
@@ -103,37 +117,40 @@ class LogCopying(LogDurability):
                 run, start = [], position
             run.append(batch)
         if run:
-            last = run[-1]
-            yield self._begin_copy(view[start : last.position + last.header.size_in_bytes], run)
+            yield self._begin_copy(view[start : run[-1].end], run)
 
     def _checked_copies(self, view: memoryview, max_epoch: int) -> list[CopiedBatch]:
         checked: list[CopiedBatch] = []
         expected = self.log_end_offset
         for position, header in iter_headers(view):
-            if header.partition_leader_epoch > max_epoch:
+            base_offset, length, epoch, magic, crc, attributes, delta, *_ = header
+            if epoch > max_epoch:
                 break
+            end = position + length + LOG_OVERHEAD
             if (
-                header.base_offset < expected
-                or header.last_offset_delta < 0
-                or header.magic != MAGIC_V2
-                or not crc_valid(view, position, header)
+                base_offset < expected
+                or delta < 0
+                or magic != MAGIC_V2
+                or crc != crc32c(view[position + ATTRIBUTES_POSITION : end])
             ):
                 raise OperationError(
                     ErrorCode.corrupt_message,
-                    f"batch at offset {header.base_offset} does not fit {self.topic}-{self.partition}, "
+                    f"batch at offset {base_offset} does not fit {self.topic}-{self.partition}, "
                     f"which ends at {expected}",
                 )
-            marker = None
-            if header.attributes & CONTROL_FLAG:
-                marker = end_marker(view[position : position + header.size_in_bytes], header)
-            checked.append(CopiedBatch(position, header, marker))
-            expected = header.next_offset
+            marker = end_marker(view[position:end], header) if attributes & CONTROL_FLAG else None
+            checked.append(_new_tuple(CopiedBatch, (position, end, base_offset + delta, header, marker)))
+            expected = base_offset + delta + 1
         return checked
 
     def _begin_copy(self, data: memoryview, batches: list[CopiedBatch]) -> PendingCopy:
         segment = self._active
         pending = PendingCopy(segment, segment.handle(), data, segment.size, batches)
         self._pending = pending
+        # At once: this node may become the leader while a thread writes, and note its own epoch behind these.
+        for _, _, _, header, _ in batches:
+            if header.partition_leader_epoch > self.leader_epochs.latest:
+                self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         return pending
 
     def finish_copy(self, pending: PendingCopy) -> None:
@@ -146,11 +163,9 @@ class LogCopying(LogDurability):
         segment = pending.segment
         if not segment.is_active:
             raise OperationError(ErrorCode.not_leader_or_follower)
-        for _, header, marker in pending.batches:
-            segment.append(None, header.size_in_bytes, header.last_offset, header.max_timestamp)
-            if header.partition_leader_epoch > self.leader_epochs.latest:
-                self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
-            self.log_end_offset = header.next_offset
+        for position, end, last_offset, header, marker in pending.batches:
+            segment.append(None, end - position, last_offset, header.max_timestamp)
+            self.log_end_offset = last_offset + 1
             if header.producer_id >= 0:
                 self._note_producer(header, marker)
 
@@ -184,7 +199,3 @@ class LogCopying(LogDurability):
             or segment.full
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
         )
-
-    def _is_far(self, header: BatchHeader) -> bool:
-        """Return whether even an empty segment cannot take a batch: its offsets do not fit the index."""
-        return header.last_offset - self._active.base_offset > MAX_RELATIVE_OFFSET

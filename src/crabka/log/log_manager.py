@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ConfigOf = Callable[[str], TopicConfig]
-IsStray = Callable[[TopicPartition, "uuid.UUID | None"], bool]
 FailureListener = Callable[[str, "list[TopicPartition]"], None]
 
 
@@ -126,10 +125,9 @@ class LogManager:
         for log_dir in self._dirs.values():
             log_dir.close()
 
-    async def load(self, config_of: ConfigOf | None = None, is_stray: IsStray | None = None) -> None:
+    async def load(self, config_of: ConfigOf | None = None) -> None:
         """Lock and scan all dirs and open their logs in threads, recovering after an unclean stop.
 
-        `is_stray` tells of a log that the metadata does not place on this node: it is renamed, not deleted.
         Raises ConfigError when another process holds a dir; a dir that fails otherwise goes offline.
         """
         config_of = config_of or (lambda _topic: TopicConfig())
@@ -144,10 +142,6 @@ class LogManager:
             except (OSError, StorageError, CorruptDataError) as error:
                 self.on_dir_failure(path, error)
         self.previous_broker_epoch = min(epochs, default=-1)
-        if is_stray is not None:
-            for log in self:
-                if is_stray(log.topic_partition, log.topic_id):
-                    self.mark_stray(log.topic_partition)
 
     async def _open_logs(self, log_dir: LogDir, content: LogDirContent, config_of: ConfigOf) -> None:
         now_ms = self._runtime.clock.now_ms()

@@ -159,6 +159,15 @@ def test_a_copy_in_steps_is_a_part_of_the_log_when_it_is_finished() -> None:
     assert content(log) == data
 
 
+def test_a_leader_that_comes_before_the_write_is_done_loses_no_epoch() -> None:
+    log = open_test_log()
+    pending = begun(log, make_batch(2, base_offset=0, leader_epoch=3))
+    log.leader_epochs.assign(6, log.next_append_offset)
+    pending.write()
+    log.finish_copy(pending)
+    assert log.leader_epochs.entries == [(3, 0), (6, 2)]
+
+
 def test_nothing_overtakes_a_copy() -> None:
     log = open_test_log()
     pending = begun(log, make_batch(base_offset=0))

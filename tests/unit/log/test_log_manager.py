@@ -158,7 +158,7 @@ def test_a_deletion_that_was_interrupted_goes_on_at_the_next_start() -> None:
     assert not [name for name in fs.listdir("/d1") + fs.listdir("/d2") if name.startswith("orders")]
 
 
-def test_a_log_that_the_metadata_does_not_know_is_set_aside() -> None:
+def test_a_stray_log_is_set_aside() -> None:
     fs = MemoryFileSystem()
 
     async def first(manager: LogManager) -> None:
@@ -166,7 +166,8 @@ def test_a_log_that_the_metadata_does_not_know_is_set_aside() -> None:
         await manager.shutdown()
 
     async def second(manager: LogManager) -> None:
-        await manager.load(is_stray=lambda topic_partition, _topic_id: topic_partition.partition == 1)
+        await manager.load()
+        manager.mark_stray(partition(1))
         assert [log.partition for log in manager] == [0]
         await manager.shutdown()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,8 @@ from crabka.config.topic import TopicConfig
 from crabka.errors import InvariantError, OperationError
 from crabka.log.append import PendingAppend
 from crabka.log.partition_log import PartitionLog
-from crabka.testing import MemoryFileSystem
+from crabka.log.recovery import OpenOptions
+from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.logs import (
     LOG_DIR,
     LOG_PATH,
@@ -227,3 +229,52 @@ def test_segments_below_the_log_start_are_told() -> None:
     assert log.has_segments_below_start()
     log.delete_below_log_start(NOW_MS)
     assert not log.has_segments_below_start()
+
+
+class _PowerLossError(Exception):
+    """The power fails in the middle of an operation."""
+
+
+def cut_with_power_loss(step: int, seed: int, *, announced: bool) -> list[int] | None:
+    """Lose power before one of the steps of a truncation to 3; return the offsets that are left, None at its end."""
+    memory = MemoryFileSystem()
+    memory.makedirs(LOG_DIR)
+    memory.fsync_dir("/")
+    fs = FaultyFileSystem(memory)
+    context = make_context(fs)
+    log = open_test_log(context, TWO_PER_SEGMENT)
+    for index in range(10):
+        append(log, make_batch(producer=ProducerFields(1, 0, index)))
+    log.flush()
+    if announced:
+        log.announce_truncation(3)
+    recovery_point = log.checkpoint_recovery_point
+
+    def lose_power(_operation: str, _path: str) -> None:
+        raise _PowerLossError
+
+    rule = FaultRule(before=lose_power, skip=step)
+    fs.add(rule)
+    try:
+        log.truncate_to(3)
+    except _PowerLossError:
+        fs.remove(rule)
+        memory.crash(random.Random(seed))
+        options = OpenOptions(clean=False, recovery_point=recovery_point, now_ms=NOW_MS)
+        return [
+            header.base_offset for header in read_headers(open_test_log(make_context(memory), TWO_PER_SEGMENT, options))
+        ]
+    return None
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_power_loss_in_a_truncation_leaves_a_hole_unless_it_was_announced(announced: bool) -> None:
+    holes = 0
+    for seed in range(4):
+        step = 0
+        while (left := cut_with_power_loss(step, seed, announced=announced)) is not None:
+            assert left[:3] == [0, 1, 2]
+            holes += left != list(range(len(left)))
+            step += 1
+        assert step > 10
+    assert (holes == 0) == announced

@@ -9,9 +9,10 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any
 
+from crabka.broker.replication.fetch_list import BrokerAddress, FetcherTools
 from crabka.broker.replication.followed import FollowedPartition
 from crabka.broker.replication.follower_changes import FollowerChanges
-from crabka.broker.replication.leader_fetcher import BrokerAddress, FetcherTools, LeaderFetcher
+from crabka.broker.replication.leader_fetcher import LeaderFetcher
 from crabka.broker.replication.throttle import ReplicationThrottle
 from crabka.metadata.configs import ConfigResourceType
 

@@ -21,7 +21,7 @@ class FollowedPartition:
 
     def __init__(self, partition: Partition, *, backoff_ms: int) -> None:
         self.partition = partition
-        self.key: FetchKey = (partition.topic_id, partition.index)
+        self.key: FetchKey = (partition.topic_id.bytes, partition.index)
         self.leader_id = partition.leader_id
         self.leader_epoch = partition.leader_epoch
         self.fetching = FollowerFetching(partition.leader_epoch, backoff_ms=backoff_ms)

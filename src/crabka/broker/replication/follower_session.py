@@ -12,11 +12,9 @@ from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from uuid import UUID
 
-    from crabka.ids import TopicId
-
-FetchKey = tuple["TopicId", int]
+FetchKey = tuple[bytes, int]
+"""Topic id, as on the wire, and partition."""
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -29,8 +27,8 @@ class SessionRequest(NamedTuple):
     session_id: int
     session_epoch: int
     # Packed partitions.
-    topics: dict[UUID, list[bytes]]
-    forgotten: dict[UUID, list[int]]
+    topics: dict[bytes, list[bytes]]
+    forgotten: dict[bytes, list[int]]
 
 
 class FollowerSession:
@@ -69,7 +67,7 @@ class FollowerSession:
         """Return what to send; the answer must be told before the next one is asked for."""
         if self.is_full:
             return SessionRequest(self._session_id, INITIAL_EPOCH, self._packed(self._wanted), {})
-        forgotten: dict[UUID, list[int]] = {}
+        forgotten: dict[bytes, list[int]] = {}
         for topic_id, index in self._forgotten:
             forgotten.setdefault(topic_id, []).append(index)
         return SessionRequest(self._session_id, self._epoch, self._packed(self._changed), forgotten)
@@ -94,8 +92,8 @@ class FollowerSession:
         """Begin anew: the connection is another one, and what the leader got is not known."""
         self._epoch = INITIAL_EPOCH
 
-    def _packed(self, keys: Iterable[FetchKey]) -> dict[UUID, list[bytes]]:
-        topics: dict[UUID, list[bytes]] = {}
+    def _packed(self, keys: Iterable[FetchKey]) -> dict[bytes, list[bytes]]:
+        topics: dict[bytes, list[bytes]] = {}
         wanted = self._wanted
         for key in keys:
             topics.setdefault(key[0], []).append(wanted[key])

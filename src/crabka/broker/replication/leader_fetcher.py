@@ -1,36 +1,21 @@
 """Fetches from one leader, over a connection of its own, all partitions that follow it (Kafka's ReplicaFetcherThread).
 
-One Fetch is on its way at a time, in an incremental session, so that an idle partition costs nothing. What an answer
-means for a partition, its `FollowerFetching` decides and `FollowerChanges` carries out; here is only the way there and
-back. A connection that fails is dialled again after `replica.fetch.backoff.ms`, or as soon as the leader registers.
+One Fetch is on its way at a time, in an incremental session. A connection that fails is dialled again after
+`replica.fetch.backoff.ms`, or as soon as the leader registers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from crabka.broker.replication.followed import FollowedPartition
-from crabka.broker.replication.follower_session import FollowerSession
-from crabka.broker.replication.follower_state import (
-    AppendFetched,
-    AskLeaderRange,
-    CutFollowerLog,
-    FetchAnswered,
-    FetchFailed,
-    RestartLog,
-    TakeLeaderOffsets,
-)
+from crabka.broker.replication.fetch_list import FetchList, known_error
 from crabka.broker.replication.leader_range import ask_leader_ranges
-from crabka.broker.replication.throttle import may_move
 from crabka.clients.connection import Connection, ConnectionSettings, response_offset
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, VersionMismatchError
-from crabka.errors import CorruptDataError, OperationError, WireError
-from crabka.log.leader_epochs import EpochEnd
+from crabka.errors import InvariantError, OperationError, WireError
 from crabka.protocol.apis import ApiKey
-from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.hot.follower_fetch import (
     MIN_FOLLOWER_FETCH_VERSION,
     FollowerFetchRequest,
@@ -39,39 +24,17 @@ from crabka.protocol.hot.follower_fetch import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-
-    from crabka.broker.identity import BrokerIdentity
-    from crabka.broker.replication.follower_changes import FollowerChanges
-    from crabka.broker.replication.follower_session import FetchKey
-    from crabka.broker.replication.follower_state import FollowerAction, FollowerEvent
-    from crabka.broker.replication.throttle import ReplicationThrottle
-    from crabka.config.server import ServerConfig
-    from crabka.metadata.cluster import Endpoint
-    from crabka.ports import Runtime
-    from crabka.protocol.hot.follower_fetch import FetchedPartition
+    from crabka.broker.replication.fetch_list import BrokerAddress, FetcherTools
+    from crabka.broker.replication.followed import FollowedPartition
 
 logger = logging.getLogger(__name__)
 
-
-class BrokerAddress(NamedTuple):
-    """Where other brokers reach a broker, and since which registration."""
-
-    endpoint: Endpoint
-    broker_epoch: int
-
-
-class FetcherTools(NamedTuple):
-    """What all fetchers of a node share."""
-
-    runtime: Runtime
-    identity: BrokerIdentity
-    changes: FollowerChanges
-    throttle: ReplicationThrottle
-    config: Callable[[], ServerConfig]
-    # None while a broker is not registered.
-    address_of: Callable[[int], BrokerAddress | None]
-    spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+# A partition that comes while the leader holds an answer back would wait for that: the fetch is given up instead, after
+# a moment in which more may come, if that was not done just before and if to tell everything again does not cost much.
+_HURRY_AFTER_MS = 10
+_HURRY_INTERVAL_MS = 1000
+_MAX_HURRY_PARTITIONS = 1000
+_MAX_CONNECT_MS = 10_000
 
 
 class LeaderFetcher:
@@ -81,56 +44,59 @@ class LeaderFetcher:
         self._tools = tools
         self._leader_id = leader_id
         self._fetcher_id = fetcher_id
-        self._followed: dict[FetchKey, FollowedPartition] = {}
-        self._session = FollowerSession()
-        # Those whose position or readiness may have changed since the last request.
-        self._touched: dict[FetchKey, None] = {}
-        self._throttled: dict[FetchKey, None] = {}
-        self._delayed: list[tuple[int, FetchKey]] = []
-        self._out_of_range: list[FollowedPartition] = []
-        self._cuts: list[tuple[FollowedPartition, CutFollowerLog]] = []
         self._work = asyncio.Event()
+        self._list = FetchList(tools, self._work.set)
         self._registered = asyncio.Event()
         self._address: BrokerAddress | None = None
         self._last_reason = ""
+        # Number of the fetch that is on its way; 0 while none is.
+        self._fetch_number = self._waiting_for = 0
+        self._hurried_ms = -_HURRY_INTERVAL_MS
+        self._is_hurried = False
+        self._hurry_timer: asyncio.TimerHandle | None = None
         self._connection: Connection | None = None
         self._task: asyncio.Future[Any] | None = None
 
     def __len__(self) -> int:
-        return len(self._followed)
+        return len(self._list)
 
     # -- whom to follow ------------------------------------------------------------------------------------------
 
     def add(self, followed: FollowedPartition) -> None:
         """Follow a partition, from the next request on."""
-        self._followed[followed.key] = followed
-        self._touch(followed)
+        self._list.add(followed)
         if self._task is None:
             self._task = self._tools.spawn(self._run())
+        elif self._waiting_for and self._hurry_timer is None:
+            loop = asyncio.get_running_loop()
+            self._hurry_timer = loop.call_later(_HURRY_AFTER_MS / 1000, self._hurry, self._waiting_for)
+
+    def _hurry(self, fetch_number: int) -> None:
+        """Give up a fetch that the leader has nothing to answer to, for the sake of partitions that just came."""
+        self._hurry_timer = None
+        now_ms = self._tools.runtime.clock.monotonic_ms()
+        is_late = self._waiting_for == fetch_number and now_ms - self._hurried_ms >= _HURRY_INTERVAL_MS
+        if is_late and self._connection is not None and len(self._list.session) <= _MAX_HURRY_PARTITIONS:
+            self._hurried_ms, self._is_hurried = now_ms, True
+            self._connection.close()
 
     def remove(self, followed: FollowedPartition) -> None:
         """Follow a partition no longer; an answer or a change on its way does not count any more."""
-        followed.is_current = False
-        if self._followed.get(followed.key) is followed:
-            del self._followed[followed.key]
-            self._session.drop(followed.key)
+        self._list.remove(followed)
 
     def stop(self) -> None:
         """Follow nobody any more."""
-        for followed in list(self._followed.values()):
-            self.remove(followed)
+        self._list.clear()
         if self._task is not None:
             self._task.cancel()
+        if self._hurry_timer is not None:
+            self._hurry_timer.cancel()
 
     def leader_changed(self) -> None:
         """Take note that the registration of the leader changed: the connection may lead to what is no more."""
         self._registered.set()
         if self._connection is not None and self._tools.address_of(self._leader_id) != self._address:
             self._connection.close()
-
-    def _touch(self, followed: FollowedPartition) -> None:
-        self._touched[followed.key] = None
-        self._work.set()
 
     # -- the connection ------------------------------------------------------------------------------------------
 
@@ -140,12 +106,18 @@ class LeaderFetcher:
             try:
                 await self._fetch_over_one_connection()
             except (ClientNetworkError, WireError, VersionMismatchError, OperationError) as error:
-                self._warn(error)
-            except CorruptDataError:
-                logger.exception("Cannot append what broker %d sent", self._leader_id)
-            self._tell_out_of_range(None)
-            self._session.reset()
-            await _wait(self._registered, self._tools.config().replica_fetch_backoff_ms)
+                if not self._is_hurried:
+                    self._warn(error)
+            except InvariantError:
+                raise
+            except Exception:
+                # Nobody would notice that a follower has stopped before it is needed.
+                logger.exception("Fetching from broker %d failed", self._leader_id)
+            self._list.tell_ranges(None)
+            self._list.session.reset()
+            if not self._is_hurried:
+                await _wait(self._registered, self._tools.config().replica_fetch_backoff_ms)
+            self._is_hurried = False
 
     def _warn(self, error: Exception) -> None:
         """Tell why nothing is fetched, once for each reason in a row."""
@@ -162,12 +134,14 @@ class LeaderFetcher:
         config = self._tools.config()
         settings = ConnectionSettings(
             client_id=f"broker-{self._tools.identity.node_id}-fetcher-{self._fetcher_id}",
-            connect_timeout_ms=config.replica_socket_timeout_ms,
+            connect_timeout_ms=min(config.replica_socket_timeout_ms, _MAX_CONNECT_MS),
             request_timeout_ms=config.replica_socket_timeout_ms,
         )
         connection = await Connection.open(self._tools.runtime.network, endpoint.host, endpoint.port, settings)
         self._address, self._connection = address, connection
         try:
+            if self._tools.address_of(self._leader_id) != address:
+                raise ClientNetworkError(f"broker {self._leader_id} registered anew while it was dialled")
             version = connection.version_of(ApiKey.FETCH)
             if version < MIN_FOLLOWER_FETCH_VERSION:
                 raise VersionMismatchError(f"broker {self._leader_id} offers Fetch {version}, which has no topic ids")
@@ -179,10 +153,10 @@ class LeaderFetcher:
 
     async def _fetch_once(self, connection: Connection, version: int) -> None:
         self._work.clear()
-        wait_ms = self._choose()
-        if self._out_of_range:
+        wait_ms = self._list.choose()
+        if self._list.out_of_range:
             await self._ask_ranges(connection)
-        elif not len(self._session):
+        elif not len(self._list.session):
             await _wait(self._work, wait_ms)
         else:
             request = self._pack_request(version, wait_ms)
@@ -190,55 +164,23 @@ class LeaderFetcher:
 
     async def _exchange(self, connection: Connection, version: int, request: bytes) -> memoryview:
         timeout_ms = self._tools.config().replica_socket_timeout_ms
+        self._fetch_number += 1
+        self._waiting_for = self._fetch_number
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return memoryview(await connection.post(ApiKey.FETCH, version, request))
         except TimeoutError as error:
             raise RequestTimeoutError(f"{connection.address} did not answer in {timeout_ms} ms") from error
+        finally:
+            self._waiting_for = 0
 
     # -- asking --------------------------------------------------------------------------------------------------
-
-    def _choose(self) -> int | None:
-        """Bring the session up to date; return how long it can stay as it is, None for as long as nothing happens."""
-        now_ms = self._tools.runtime.clock.monotonic_ms()
-        while self._delayed and self._delayed[0][0] <= now_ms:
-            self._touched[heapq.heappop(self._delayed)[1]] = None
-        if self._throttled:
-            self._touched.update(self._throttled)
-            self._throttled.clear()
-        max_bytes = self._tools.config().replica_fetch_max_bytes
-        for key in self._touched:
-            followed = self._followed.get(key)
-            if followed is None:
-                continue
-            if not followed.fetching.is_ready(now_ms):
-                self._session.drop(key)
-                until_ms = followed.fetching.delayed_until_ms
-                if until_ms is not None:
-                    heapq.heappush(self._delayed, (until_ms, key))
-            elif not self._may_fetch(followed, now_ms):
-                self._session.drop(key)
-                self._throttled[key] = None
-            else:
-                self._session.want(key, followed.pack(max_bytes))
-        self._touched.clear()
-        waits = [self._delayed[0][0] - now_ms] if self._delayed else []
-        if self._throttled:
-            waits.append(self._tools.config().replica_fetch_backoff_ms)
-        return min(waits, default=None)
-
-    def _may_fetch(self, followed: FollowedPartition, now_ms: int) -> bool:
-        throttle = self._tools.throttle
-        if throttle.bytes_per_second is None:
-            return True
-        is_throttled = followed.is_throttled(self._tools.identity.node_id)
-        return may_move(throttle, is_throttled=is_throttled, is_in_sync=followed.lag == 0, now_ms=now_ms)
 
     def _pack_request(self, version: int, wait_ms: int | None) -> bytes:
         config, identity = self._tools.config(), self._tools.identity
         max_wait_ms = config.replica_fetch_wait_max_ms
-        session_id, session_epoch, topics, forgotten = self._session.next_request()
-        self._session.sent()
+        session_id, session_epoch, topics, forgotten = self._list.session.next_request()
+        self._list.session.sent()
         request = FollowerFetchRequest(
             identity.node_id,
             identity.broker_epoch,
@@ -255,112 +197,19 @@ class LeaderFetcher:
 
     def _take(self, frame: memoryview, version: int) -> None:
         body = read_fetched(frame, response_offset(ApiKey.FETCH, version, frame))
-        was_full = self._session.is_full
-        self._session.answered(body.error_code, body.session_id)
+        was_full = self._list.session.is_full
+        self._list.session.answered(body.error_code, body.session_id)
         if body.error_code:
             if was_full:
-                raise OperationError(ErrorCode(body.error_code), f"Fetch: {ErrorCode(body.error_code).name}")
+                error_code = known_error(body.error_code)
+                raise OperationError(error_code, f"it answers {error_code.name}")
             return
-        now_ms = self._tools.runtime.clock.monotonic_ms()
-        followed_by = self._followed
-        for topic_id, rows in body.topics:
-            for row in rows:
-                followed = followed_by.get((topic_id, row.partition))
-                if followed is not None:
-                    self._answered(followed, row, now_ms)
-        self._start_cuts()
-
-    def _answered(self, followed: FollowedPartition, row: FetchedPartition, now_ms: int) -> None:
-        if not self._tools.changes.counts(followed):
-            # Its log dir has failed.
-            self.remove(followed)
-            return
-        _, error_code, high_watermark, log_start_offset, records, diverging = row
-        if followed.asked is None:
-            return
-        answer = FetchAnswered(
-            asked=followed.asked,
-            error_code=ErrorCode(error_code),
-            diverging=None if diverging is None else EpochEnd(*diverging),
-            has_records=len(records) > 0,
-            high_watermark=high_watermark,
-            log_start_offset=log_start_offset,
-        )
-        if error_code:
-            logger.info(
-                "Broker %d answers %s for %s-%d",
-                self._leader_id,
-                answer.error_code.name,
-                followed.partition.topic,
-                followed.partition.index,
-            )
-        self._step(followed, answer, records, now_ms)
-        if not error_code and diverging is None:
-            followed.lag = max(0, high_watermark - followed.partition.log.log_end_offset)
-
-    def _step(self, followed: FollowedPartition, event: FollowerEvent, records: memoryview | None, now_ms: int) -> None:
-        partition = followed.partition
-        for action in followed.fetching.step(event, partition.log, now_ms):
-            self._carry_out(followed, action, records, now_ms)
-        self._touch(followed)
-
-    def _carry_out(
-        self, followed: FollowedPartition, action: FollowerAction, records: memoryview | None, now_ms: int
-    ) -> None:
-        changes = self._tools.changes
-        match action:
-            case AppendFetched():
-                if records is not None:
-                    self._append(followed, action, records, now_ms)
-            case TakeLeaderOffsets(high_watermark, log_start_offset):
-                changes.take_offsets(followed.partition, high_watermark, log_start_offset, 0)
-            case CutFollowerLog():
-                self._cuts.append((followed, action))
-            case RestartLog():
-                self._tools.spawn(self._finish(followed, changes.restart(followed, action)))
-            case AskLeaderRange():
-                self._out_of_range.append(followed)
-
-    def _append(self, followed: FollowedPartition, action: AppendFetched, records: memoryview, now_ms: int) -> None:
-        tools = self._tools
-        if tools.throttle.bytes_per_second is not None and followed.is_throttled(tools.identity.node_id):
-            tools.throttle.record(len(records), now_ms)
-        if tools.changes.must_wait(followed.partition):
-            tools.spawn(self._finish(followed, tools.changes.append_in_turn(followed, records, action)))
-        else:
-            self._step(followed, tools.changes.append(followed, records, action), None, now_ms)
-
-    async def _finish(self, followed: FollowedPartition, change: Coroutine[Any, Any, FollowerEvent | None]) -> None:
-        """Wait for a change of a log and go on with the partition."""
-        event = await change
-        if event is not None and followed.is_current:
-            self._step(followed, event, None, self._tools.runtime.clock.monotonic_ms())
-
-    def _start_cuts(self) -> None:
-        cuts, self._cuts = self._cuts, []
-        if cuts:
-            self._tools.spawn(self._cut(cuts))
-
-    async def _cut(self, cuts: list[tuple[FollowedPartition, CutFollowerLog]]) -> None:
-        for followed, event in await self._tools.changes.cut(cuts):
-            if followed.is_current:
-                self._step(followed, event, None, self._tools.runtime.clock.monotonic_ms())
-
-    # -- out of range --------------------------------------------------------------------------------------------
+        self._last_reason = ""
+        self._list.take(body)
 
     async def _ask_ranges(self, connection: Connection) -> None:
-        self._tell_out_of_range(
-            await ask_leader_ranges(connection, self._tools.identity.node_id, list(self._out_of_range))
-        )
-
-    def _tell_out_of_range(self, ranges: Mapping[FollowedPartition, FollowerEvent] | None) -> None:
-        waiting, self._out_of_range = self._out_of_range, []
-        now_ms = self._tools.runtime.clock.monotonic_ms()
-        for followed in waiting:
-            if followed.is_current:
-                event = FetchFailed() if ranges is None else ranges.get(followed, FetchFailed())
-                self._step(followed, event, None, now_ms)
-        self._start_cuts()
+        out_of_range = list(self._list.out_of_range)
+        self._list.tell_ranges(await ask_leader_ranges(connection, self._tools.identity.node_id, out_of_range))
 
 
 async def _wait(event: asyncio.Event, timeout_ms: int | None) -> None:

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from uuid import UUID
-
 from crabka.broker.replication.follower_session import FollowerSession, SessionRequest
 from crabka.protocol.error_codes import ErrorCode
 
-T, U = UUID(int=1), UUID(int=2)
+T, U = b"t" * 16, b"u" * 16
 MAX_EPOCH = 2**31 - 1
 
 

@@ -423,6 +423,26 @@ def test_a_lost_connection_is_dialled_again() -> None:
     follow(test)
 
 
+def test_a_new_partition_does_not_wait_for_the_answer_to_idle_ones() -> None:
+    async def test(world: FollowerWorld) -> None:
+        leader, _ = await leader_with(world, 3)
+        for index in (1, 2, 3):
+            fill(leader.lead(index), 5)
+        world.place({}, {"leader": -1}, {"leader": -1}, {"leader": -1})
+        await world.settle()
+        world.learn_leader(1, 5, 1)
+        world.learn_leader(1, 5, 2)
+        await world.settle(50)
+        assert [world.partition(index).log.log_end_offset for index in (1, 2)] == [3, 3]
+        assert (leader.broker.connection_count, len(leader.sessions)) == (2, 1)
+        # Once in a while is enough.
+        world.learn_leader(1, 5, 3)
+        await world.settle(600)
+        assert (world.partition(3).log.log_end_offset, leader.broker.connection_count) == (3, 2)
+
+    follow(test)
+
+
 def test_a_leader_that_does_not_answer_is_given_up() -> None:
     async def test(world: FollowerWorld) -> None:
         await leader_with(world, 3)

@@ -31,8 +31,8 @@ def partition(index: int) -> bytes:
 
 @pytest.mark.parametrize("version", range(13, 19))
 def test_a_request_reads_as_it_was_meant(version: int) -> None:
-    topics = {TOPIC_ID: [partition(0), partition(200)], OTHER_ID: [partition(1)]}
-    body = pack_follower_fetch(version, REQUEST, topics, {OTHER_ID: [3, 4]})
+    topics = {TOPIC_ID.bytes: [partition(0), partition(200)], OTHER_ID.bytes: [partition(1)]}
+    body = pack_follower_fetch(version, REQUEST, topics, {OTHER_ID.bytes: [3, 4]})
     request = read_request(ApiKey.FETCH, version, body)
     assert [topic.topic_id for topic in request.topics] == [TOPIC_ID, OTHER_ID]
     assert [each.partition for topic in request.topics for each in topic.partitions] == [0, 200, 1]
@@ -50,7 +50,7 @@ def test_a_request_reads_as_it_was_meant(version: int) -> None:
 
 
 def test_many_partitions_and_topics_fit() -> None:
-    topics = {UUID(int=number): [partition(index) for index in range(200)] for number in range(1, 200)}
+    topics = {UUID(int=number).bytes: [partition(index) for index in range(200)] for number in range(1, 200)}
     request = read_request(ApiKey.FETCH, 18, pack_follower_fetch(18, REQUEST, topics, {}))
     assert sum(len(topic.partitions) for topic in request.topics) == 200 * 199
 
@@ -88,7 +88,7 @@ def test_a_response_reads_as_it_was_meant(version: int) -> None:
     body = read_fetched(memoryview(b"head" + response(version)), 4)
     assert (body.error_code, body.session_id) == (0, 77)
     (topic,) = body.topics
-    assert topic.topic_id == TOPIC_ID
+    assert topic.topic_id == TOPIC_ID.bytes
     assert topic.partitions == [
         FetchedPartition(0, 0, 10, 3, memoryview(b"abc"), None),
         FetchedPartition(1, ErrorCode.not_leader_or_follower.value, -1, 3, memoryview(b""), None),
