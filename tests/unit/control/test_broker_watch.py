@@ -79,6 +79,23 @@ def test_a_new_controller_dials_brokers_that_do_not_report() -> None:
     run_controllers(main, 3)
 
 
+def test_a_new_controller_gives_brokers_that_run_a_whole_session() -> None:
+    async def main(cluster: SimControllers) -> None:
+        node, broker = await served(cluster)
+        await node.stop()
+        broker.hang_up()
+        others = [each for each in cluster.nodes if each is not node]
+        await cluster.wait(lambda: any(each.service.is_active for each in others))
+        active = next(each for each in others if each.service.is_active)
+        await cluster.pause(8)
+        assert not is_fenced(active)
+        assert not (await broker.heartbeat(active)).is_fenced
+        broker.die()
+        await node.start()
+
+    run_controllers(main, 3)
+
+
 class Watched:
     """A watch whose fencing is noted and whose network is scripted."""
 

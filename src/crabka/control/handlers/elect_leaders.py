@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.controller.elect_leaders import ElectionType, elect_leaders
-from crabka.errors import OperationError
 from crabka.protocol.apis import response_types
-from crabka.protocol.error_codes import ErrorCode, error_message
+from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.control.context import ControlContext
@@ -17,26 +16,19 @@ if TYPE_CHECKING:
 
 async def handle(context: ControlContext, request: Request) -> Any:
     """Hold the elections; without partitions, in all topics, telling only where something was tried."""
-    types = response_types(request.api_key, request.version)
     body = request.body
     election_type = getattr(body, "election_type", ElectionType.PREFERRED)
     wanted = _partitions(body)
-    rules = context.rules
-    error_code = ErrorCode.none
-    try:
-        results = await context.metadata_writer.submit(lambda image: elect_leaders(image, rules, election_type, wanted))
-        rows: dict[str, list[Any]] = {name: [] for name in _topics(context, body)}
-        for result in results:
-            rows.setdefault(result.topic, []).append(_row(types, result))
-    except OperationError as error:
-        error_code = error.error_code
-        rows = {
-            topic.topic: [_refused(types, index, error_code) for index in topic.partitions]
-            for topic in body.topic_partitions or ()
-        }
+    results = await context.metadata_writer.submit(
+        lambda image: elect_leaders(image, context.rules, election_type, wanted)
+    )
+    types = response_types(request.api_key, request.version)
+    rows: dict[str, list[Any]] = {name: [] for name in _topics(context, body)}
+    for result in results:
+        rows.setdefault(result.topic, []).append(_row(types, result))
     return types.message(
         throttle_time=0,
-        error_code=error_code,
+        error_code=ErrorCode.none,
         replica_election_results=[
             types.new("ReplicaElectionResult", topic=topic, partition_result=partitions)
             for topic, partitions in rows.items()
@@ -63,10 +55,4 @@ def _row(types: Any, result: PartitionElection) -> Any:
         partition_id=result.partition_id,
         error_code=result.verdict.error_code,
         error_message=result.verdict.message,
-    )
-
-
-def _refused(types: Any, index: int, error_code: ErrorCode) -> Any:
-    return types.new(
-        "PartitionResult", partition_id=index, error_code=error_code, error_message=error_message(error_code)
     )

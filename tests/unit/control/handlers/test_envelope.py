@@ -56,8 +56,11 @@ def test_quorum_requests_are_forwarded_as_well() -> None:
 
 def test_a_controller_that_is_not_active_says_so_on_the_envelope() -> None:
     async def main(cluster: SimControllers) -> None:
-        response = await forward(await cluster.passive(), unregister(5))
-        assert (response.error_code, response.response_data) == (ErrorCode.not_controller, None)
+        node = await cluster.passive()
+        elect = wrapped(ApiKey.ELECT_LEADERS, 2, election_type=0, topic_partitions=None, timeout=1000)
+        for data in (unregister(5), elect):
+            response = await forward(node, data)
+            assert (response.error_code, response.response_data) == (ErrorCode.not_controller, None)
 
     run_controllers(main, 3)
 
