@@ -8,6 +8,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.peer_brokers import FakeController
 from tests.support.sim_node import SimNode, versions_of
 
 
@@ -53,3 +54,14 @@ def test_a_replication_factor_that_cannot_be_had_is_logged_once(
         for _ in range(2):
             assert ask(node, 4, key_type).error_code is ErrorCode.coordinator_not_available
     assert sum(setting in record.getMessage() for record in caplog.records) == 1
+
+
+def test_a_client_comes_back_while_the_controller_makes_the_topic(node: SimNode) -> None:
+    controller = FakeController(lambda _api_key, _body, _types: None)
+    controller.open.clear()
+    node.context.auto_creation._controller = controller
+    answer = node.ask(ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["id"])
+    assert answer.coordinators[0].error_code is ErrorCode.coordinator_not_available
+    # Nothing is wrong with the settings.
+    assert not node.context.transactions.told_of_missing_topic
+    assert controller.names() == [["__transaction_state"]]
