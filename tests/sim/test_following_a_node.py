@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from crabka.controller.brokers import register_broker, unfence_broker
 from crabka.ids import DIRECTORY_UNASSIGNED
 from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.image import MetadataImage
@@ -16,7 +15,7 @@ from crabka.metadata.records import PartitionRecord, TopicRecord
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.following import FOLLOWER, TOPIC, FollowerWorld
-from tests.support.images import registration, topic_id_of
+from tests.support.images import register_broker, registration, topic_id_of, unfence_broker
 from tests.support.logs import read_batches
 from tests.support.sim_node import SimNode, batch, produce_body
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from crabka.controller.brokers import Registration, register_broker, unfence_broker
+from crabka.controller.broker_changes import unfencing_records
+from crabka.controller.control_view import ControlView
+from crabka.controller.features import SUPPORTED_FEATURES
+from crabka.controller.outcome import Outcome
+from crabka.controller.registration import BrokerApplication, RegistrationTerms, admit_broker
 from crabka.controller.topics import TopicDefaults, WantedTopic, create_topics
-from crabka.metadata.cluster import Endpoint
+from crabka.metadata.cluster import Endpoint, VersionRange
 from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import ConfigRecord, FeatureLevelRecord, PartitionRecord, TopicRecord
@@ -26,11 +31,29 @@ def applied(image: MetadataImage, records: Iterable[Any]) -> MetadataImage:
     return delta.apply(image.offset + count, max(1, image.epoch))
 
 
-def registration(node_id: int, log_dirs: Sequence[uuid.UUID] = (), rack: str | None = None) -> Registration:
+def registration(node_id: int, log_dirs: Sequence[uuid.UUID] = (), rack: str | None = None) -> BrokerApplication:
     """Return what a broker says of itself; by default it has one log dir."""
-    dirs = log_dirs or (uuid.UUID(int=1000 + node_id),)
-    endpoints = [Endpoint("PLAINTEXT", f"host-{node_id}", 9092, 0)]
-    return Registration(node_id, uuid.UUID(int=node_id), endpoints, dirs, rack)
+    return BrokerApplication(
+        broker_id=node_id,
+        cluster_id="cluster",
+        incarnation_id=uuid.UUID(int=node_id),
+        endpoints=[Endpoint("PLAINTEXT", f"host-{node_id}", 9092, 0)],
+        features={name: VersionRange(*levels) for name, levels in SUPPORTED_FEATURES.items()},
+        log_dirs=log_dirs or (uuid.UUID(int=1000 + node_id),),
+        rack=rack,
+    )
+
+
+def register_broker(image: MetadataImage, application: BrokerApplication, *, broker_epoch: int) -> Outcome[int]:
+    """Register a broker that nobody has heard of for long; its incarnation is always a new one."""
+    said = replace(application, incarnation_id=uuid.UUID(int=(broker_epoch << 64) + application.broker_id))
+    terms = RegistrationTerms(cluster_id="cluster", next_offset=broker_epoch, has_live_session=False)
+    return admit_broker(image, said, terms)
+
+
+def unfence_broker(image: MetadataImage, broker_id: int) -> Outcome[None]:
+    """Let a registered broker serve."""
+    return Outcome(None, unfencing_records(ControlView(image), broker_id))
 
 
 def cluster(*node_ids: int, fenced: Sequence[int] = (), features: dict[str, int] | None = None) -> MetadataImage:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.identity import BrokerIdentity
     from crabka.clients.connection import BodyBuilder
+    from crabka.metadata.delta import MetadataDelta
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
     from crabka.protocol.api_keys import ApiKey
@@ -77,6 +78,17 @@ class BrokerConnections:
         left_ms = max(1, deadline_ms - self._runtime.clock.monotonic_ms())
         return await connection.request(api_key, build, left_ms)
 
+    def on_metadata(self, _delta: MetadataDelta, image: MetadataImage) -> None:
+        """Give up connections to brokers that are fenced, gone or elsewhere now: nobody waits for their answers."""
+        for slot, line in list(self._lines.items()):
+            try:
+                is_current = self._target(slot[0], image) == line.target
+            except ClientNetworkError:
+                is_current = False
+            if not is_current:
+                del self._lines[slot]
+                line.connection.close()
+
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
         self._is_closed = True
@@ -90,7 +102,9 @@ class BrokerConnections:
         slot = (node_id, channel)
         # The lock keeps requests that come together from dialling twice.
         async with self._dialling.setdefault(slot, asyncio.Lock()):
-            target = self._target(node_id)
+            if self._is_closed:
+                raise ClientClosedError("the node stops")
+            target = self._target(node_id, self._image())
             line = self._lines.get(slot)
             if line is not None:
                 if line.target == target and line.connection.is_open:
@@ -104,10 +118,8 @@ class BrokerConnections:
             self._lines[slot] = _Line(target, connection)
             return connection
 
-    def _target(self, node_id: int) -> _Target:
-        if self._is_closed:
-            raise ClientClosedError("the node stops")
-        broker = self._image().cluster.brokers.get(node_id)
+    def _target(self, node_id: int, image: MetadataImage) -> _Target:
+        broker = image.cluster.brokers.get(node_id)
         if broker is None:
             raise ClientNetworkError(f"broker {node_id} is not registered")
         if broker.fenced:

@@ -14,14 +14,12 @@ from crabka.controller.topics import (
     new_partition_record,
 )
 from crabka.errors import OperationError
-from crabka.metadata.records import PartitionChangeRecord
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
-    from crabka.ids import DirectoryId, TopicId
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.topics import TopicImage
 
@@ -53,25 +51,6 @@ def create_partitions(
         except OperationError as error:
             results[request.topic] = ItemVerdict.of(error)
     return Outcome(results, [] if validate_only else records)
-
-
-def assign_directories(
-    image: MetadataImage, node_id: int, placements: Sequence[tuple[TopicId, int, DirectoryId]]
-) -> Outcome[None]:
-    """Record in which log dir this node keeps each replica; what is known already is left out."""
-    records: list[Any] = []
-    for topic_id, index, directory in placements:
-        topic = image.topics.by_id.get(topic_id)
-        partition = topic.partitions.get(index) if topic is not None else None
-        if partition is None or node_id not in partition.replicas:
-            continue
-        position = partition.replicas.index(node_id)
-        directories = list(partition.directories)
-        if directories[position] == directory:
-            continue
-        directories[position] = directory
-        records.append(PartitionChangeRecord(partition_id=index, topic_id=topic_id, directories=tuple(directories)))
-    return Outcome(None, records)
 
 
 def _grow(image: MetadataImage, request: MorePartitions, rng: random.Random) -> list[Any]:

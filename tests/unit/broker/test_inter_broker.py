@@ -11,6 +11,7 @@ import pytest
 from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientClosedError, ClientNetworkError, RequestTimeoutError
 from crabka.metadata.cluster import Endpoint
+from crabka.metadata.delta import MetadataDelta
 from crabka.protocol.apis import ApiKey, MessageTypes
 from tests.support.images import cluster
 from tests.support.peer_brokers import PORT, PeerWorld, among_peers
@@ -161,5 +162,31 @@ def test_closing_fails_what_is_in_flight_and_all_that_follows() -> None:
             await dialling
         with pytest.raises(ClientClosedError):
             await ask(world)
+
+    among_peers(test)
+
+
+@pytest.mark.parametrize("fate", ["fenced", "gone", "anew", "unchanged"])
+def test_nobody_waits_for_a_broker_that_the_metadata_gave_up(fate: str) -> None:
+    async def test(world: PeerWorld) -> None:
+        world.peers[2].answers[ApiKey.INIT_PRODUCER_ID] = lambda _request: NO_ANSWER
+        waiting = asyncio.ensure_future(ask(world, timeout_ms=60_000))
+        await asyncio.sleep(0.1)
+        world.network.partition("host-1", "host-2")
+        delta = MetadataDelta(world.image)
+        match fate:
+            case "fenced":
+                world.image = cluster(1, 2, 3, fenced=[2])
+            case "gone":
+                world.image = cluster(1, 3)
+            case "anew":
+                move(world, epoch=50)
+        world.brokers.on_metadata(delta, world.image)
+        await asyncio.sleep(0.1)
+        assert waiting.done() is (fate != "unchanged")
+        waiting.cancel()
+        with pytest.raises((ClientNetworkError, asyncio.CancelledError)):
+            await waiting
+        world.network.heal_all()
 
     among_peers(test)

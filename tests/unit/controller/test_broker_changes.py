@@ -17,13 +17,21 @@ from crabka.controller.broker_changes import (
     unfencing_records,
     unregister_broker,
 )
-from crabka.controller.brokers import register_broker, unfence_broker
 from crabka.controller.control_view import DEFAULT_RULES, ControlView
 from crabka.errors import OperationError
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import ELR_ON, applied, cluster, partition_of, registration, with_partitions
+from tests.support.images import (
+    ELR_ON,
+    applied,
+    cluster,
+    partition_of,
+    register_broker,
+    registration,
+    unfence_broker,
+    with_partitions,
+)
 
 D1, D2 = uuid.UUID(int=501), uuid.UUID(int=502)
 

@@ -58,7 +58,7 @@ def test_an_active_broker_is_registered_unfenced_and_stays() -> None:
 
 
 def test_the_dir_of_a_new_replica() -> None:
-    from crabka.controller.brokers import register_broker
+    from tests.support.images import register_broker
 
     two = said(2, (uuid.UUID(int=500), uuid.UUID(int=600)))
     image = cluster(1)

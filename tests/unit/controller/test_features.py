@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from crabka.controller.brokers import register_broker, register_controller, unfence_broker
 from crabka.controller.features import (
     SAFE_DOWNGRADE,
     SUPPORTED_FEATURES,
@@ -17,11 +17,12 @@ from crabka.controller.features import (
     FeatureUpdate,
     update_features,
 )
+from crabka.controller.registration import ControllerApplication, admit_controller
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import BrokerFeature, ConfigRecord, FeatureLevelRecord
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.golden import GOLDEN
-from tests.support.images import applied, cluster, registration
+from tests.support.images import applied, cluster, register_broker, registration, unfence_broker
 
 IMAGE = cluster(1, features={"transaction.version": 1, "metadata.version": 29})
 
@@ -122,9 +123,21 @@ def test_every_broker_must_support_a_level(fenced: bool) -> None:
     )
 
 
+def controller_record(controller_id: int) -> Any:
+    said = registration(controller_id)
+    application = ControllerApplication(
+        controller_id=controller_id,
+        incarnation_id=said.incarnation_id,
+        endpoints=said.endpoints,
+        features=said.features,
+    )
+    (record,) = admit_controller(IMAGE, application).records
+    return record
+
+
 def test_every_controller_must_support_a_level() -> None:
-    image = applied(IMAGE, register_controller(IMAGE, registration(1)).records)
-    (own,) = register_controller(IMAGE, registration(3)).records
+    image = applied(IMAGE, [controller_record(1)])
+    own = controller_record(3)
     update = FeatureUpdate("group.version", 1)
     scope = FeatureScope(node_id=1, voters=(1, 3))
     assert refusal(image, update, scope) == (

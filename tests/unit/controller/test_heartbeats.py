@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from crabka.controller.broker_changes import fence_broker
-from crabka.controller.brokers import register_broker
 from crabka.controller.control_view import DEFAULT_RULES, ControlView
 from crabka.controller.heartbeats import (
     BrokerHeartbeat,
@@ -21,7 +20,7 @@ from crabka.controller.sessions import BrokerIncarnation, BrokerSessions
 from crabka.errors import OperationError
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import applied, cluster, partition_of, registration, with_partitions
+from tests.support.images import applied, cluster, partition_of, register_broker, registration, with_partitions
 
 UP_TO_DATE = 1000
 

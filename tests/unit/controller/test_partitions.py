@@ -7,8 +7,8 @@ import uuid
 
 import pytest
 
-from crabka.controller.partitions import MorePartitions, assign_directories, create_partitions
-from crabka.metadata.records import PartitionChangeRecord, PartitionRecord
+from crabka.controller.partitions import MorePartitions, create_partitions
+from crabka.metadata.records import PartitionRecord
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.images import applied, cluster, with_topic
 
@@ -68,21 +68,6 @@ def test_a_repeated_name_is_refused() -> None:
 def test_validation_alone_makes_no_records() -> None:
     outcome = create_partitions(IMAGE, [MorePartitions("t", 3)], random.Random(1), validate_only=True)
     assert (outcome.records, outcome.result["t"].error_code) == ([], ErrorCode.none)
-
-
-def test_dirs_are_recorded_where_they_are_news() -> None:
-    topic_id = IMAGE.topics.by_name["t"].topic_id
-    outcome = assign_directories(IMAGE, 1, [(topic_id, 0, DIRECTORY), (topic_id, 1, uuid.UUID(int=1001))])
-    assert outcome.records == [PartitionChangeRecord(partition_id=0, topic_id=topic_id, directories=(DIRECTORY,))]
-    changed = applied(IMAGE, outcome.records).topics.by_name["t"].partitions[0]
-    assert (changed.directories, changed.leader_epoch) == ((DIRECTORY,), 0)
-
-
-def test_dirs_of_what_is_not_here_are_left_out() -> None:
-    topic_id = IMAGE.topics.by_name["t"].topic_id
-    strangers = [(uuid.UUID(int=3), 0, DIRECTORY), (topic_id, 9, DIRECTORY)]
-    assert assign_directories(IMAGE, 1, strangers).records == []
-    assert assign_directories(IMAGE, 2, [(topic_id, 0, DIRECTORY)]).records == []
 
 
 def test_a_manual_assignment_needs_somebody_who_can_lead() -> None:

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from crabka.controller.brokers import register_broker, unfence_broker
 from crabka.controller.placement import initial_directories, is_usable, place_partitions
 from crabka.errors import OperationError
 from crabka.ids import DIRECTORY_UNASSIGNED
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import BrokerRegistrationChangeRecord
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import applied, cluster, registration
+from tests.support.images import applied, cluster, register_broker, registration, unfence_broker
 
 
 def place(image: MetadataImage, count: int, factor: int, seed: int = 1) -> list[list[int]]:
@@ -125,6 +124,6 @@ def test_no_broker_at_all() -> None:
 
 def test_the_only_dir_of_a_broker_is_known_at_once() -> None:
     image = cluster(1)
-    two = registration(2, (uuid.UUID(int=5), uuid.UUID(int=6)))
+    two = registration(2, (uuid.UUID(int=105), uuid.UUID(int=106)))
     image = applied(image, register_broker(image, two, broker_epoch=2).records)
     assert initial_directories(image, [1, 2, 3]) == (uuid.UUID(int=1001), DIRECTORY_UNASSIGNED, DIRECTORY_UNASSIGNED)

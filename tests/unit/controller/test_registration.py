@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from crabka.controller.features import SUPPORTED_FEATURES
 from crabka.controller.registration import (
     BrokerApplication,
     ControllerApplication,
@@ -20,6 +22,7 @@ from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import RegisterBrokerRecord, RegisterControllerRecord
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.images import ELR_ON, applied, cluster, partition_of, with_partitions
+from tests.support.metadata_logs import SINGLE, segments, stored_records
 
 FEATURES = {
     "metadata.version": VersionRange(7, 30),
@@ -192,3 +195,46 @@ def test_a_controller_registers() -> None:
     with pytest.raises(OperationError, match="too old to support controller registrations") as caught:
         admit_controller(cluster(features={"metadata.version": 14}), said)
     assert caught.value.error_code is ErrorCode.unsupported_version
+
+
+def golden(kind: type) -> Any:
+    return next(
+        record.message
+        for path in segments(SINGLE)
+        for record in stored_records(path)
+        if isinstance(record.message, kind)
+    )
+
+
+def with_sorted_features(record: Any) -> Any:
+    # Kafka lists them in no order.
+    return replace(record, features=tuple(sorted(record.features, key=lambda feature: feature.name)))
+
+
+def test_a_broker_registers_as_kafkas_does() -> None:
+    recorded = golden(RegisterBrokerRecord)
+    said = BrokerApplication(
+        broker_id=recorded.broker_id,
+        cluster_id="cluster",
+        incarnation_id=recorded.incarnation_id,
+        endpoints=[Endpoint(each.name, each.host, each.port, each.security_protocol) for each in recorded.end_points],
+        features={name: VersionRange(*levels) for name, levels in SUPPORTED_FEATURES.items()},
+        log_dirs=recorded.log_dirs,
+    )
+    at_start = RegistrationTerms(cluster_id="cluster", next_offset=recorded.broker_epoch, has_live_session=False)
+    outcome = admit_broker(cluster(), said, at_start)
+    assert outcome.result == recorded.broker_epoch
+    (record,) = outcome.records
+    assert with_sorted_features(record) == with_sorted_features(recorded)
+
+
+def test_a_controller_registers_as_kafkas_does() -> None:
+    recorded = golden(RegisterControllerRecord)
+    said = ControllerApplication(
+        controller_id=recorded.controller_id,
+        incarnation_id=recorded.incarnation_id,
+        endpoints=[Endpoint(each.name, each.host, each.port, each.security_protocol) for each in recorded.end_points],
+        features={name: VersionRange(*levels) for name, levels in SUPPORTED_FEATURES.items()},
+    )
+    (record,) = admit_controller(cluster(), said).records
+    assert with_sorted_features(record) == with_sorted_features(recorded)

@@ -6,14 +6,22 @@ import uuid
 
 import pytest
 
-from crabka.controller.brokers import register_broker, unfence_broker
 from crabka.controller.control_view import DEFAULT_RULES
 from crabka.controller.replica_directories import ReplicaPlacement, assign_replicas
 from crabka.errors import OperationError
 from crabka.ids import DIRECTORY_UNASSIGNED
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import applied, cluster, partition_of, registration, topic_id_of, with_partitions
+from tests.support.images import (
+    applied,
+    cluster,
+    partition_of,
+    register_broker,
+    registration,
+    topic_id_of,
+    unfence_broker,
+    with_partitions,
+)
 
 D1, D2, LOST = uuid.UUID(int=501), uuid.UUID(int=502), uuid.UUID(int=503)
 T = topic_id_of("t")

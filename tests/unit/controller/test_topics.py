@@ -73,8 +73,7 @@ def test_the_records_are_those_of_kafka(name: str) -> None:
 
 
 def _two_dirs_registration() -> list[Any]:
-    from crabka.controller.brokers import register_broker, unfence_broker
-    from tests.support.images import registration
+    from tests.support.images import register_broker, registration, unfence_broker
 
     dirs = (uuid.UUID(int=2001), uuid.UUID(int=2002))
     fenced = register_broker(cluster(), registration(1, dirs), broker_epoch=1).records

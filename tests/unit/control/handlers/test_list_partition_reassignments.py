@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from crabka.controller.brokers import register_broker
 from crabka.controller.outcome import Outcome
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import PartitionChangeRecord
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import registration
+from tests.support.images import register_broker, registration
 from tests.support.sim_node import SimNode, row
 
 
