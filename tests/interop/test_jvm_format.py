@@ -55,6 +55,16 @@ def test_both_tools_write_the_same_files(tmp_path: Path, *, roles: str, static: 
     assert {"data-1/meta.properties", "data-2/bootstrap.checkpoint", "metadata/meta.properties"} <= set(written)
 
 
+@pytest.mark.parametrize("release", ["3.9", "4.0", "4.1"])
+def test_both_tools_write_the_features_of_a_release(tmp_path: Path, release: str) -> None:
+    require_jvm()
+    theirs, ours = (_config(tmp_path / name, "controller", "") for name in ("kafka", "crabka"))
+    common = ["--cluster-id", CLUSTER_ID, "--standalone", "--release-version", release]
+    run_tool("kafka.tools.StorageTool", "format", "--config", str(theirs), *common)
+    assert execute(["format", "--config", str(ours), *common]) == 0
+    assert _files(ours.parent) == _files(theirs.parent)
+
+
 def _config(directory: Path, roles: str, static: str) -> Path:
     directory.mkdir()
     quorum = {"controller.quorum.voters": static} if static else {"controller.quorum.bootstrap.servers": "h:9193"}

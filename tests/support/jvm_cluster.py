@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crabka.config.many_nodes import NodePorts, combined_node_properties
-from crabka.config.properties import format_properties, parse_properties
+from crabka.config.properties import format_properties
 from crabka.ids import uuid_to_text
 from crabka.quorum.formatting import new_directory_id
 from crabka.runtime import real_runtime
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NODE_OPTIONS = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
-class JvmClusterNode(NodeProcess):
+class JvmQuorumNode(NodeProcess):
     """A node of Apache Kafka with given properties and a given way to begin its quorum."""
 
     name = "kafka"
@@ -53,12 +53,12 @@ class JvmClusterNode(NodeProcess):
         return accepts_connections(self._waits_for)
 
 
-def jvm_cluster_nodes(directory: Path, count: int) -> dict[int, JvmClusterNode]:
+def jvm_cluster_nodes(directory: Path, count: int) -> dict[int, JvmQuorumNode]:
     """Nodes 1 to `count` of one cluster, all voters from the beginning, not started yet."""
     ports = [NodePorts(number, free_port(), free_port()) for number in range(1, count + 1)]
     voters = ",".join(f"{each.node_id}@{each.controller_address}:{_new_id()}" for each in ports)
     return {
-        each.node_id: JvmClusterNode(
+        each.node_id: JvmQuorumNode(
             directory / f"node-{each.node_id}",
             each,
             combined_node_properties(each, ports, str(directory / f"node-{each.node_id}" / "data")),
@@ -66,11 +66,6 @@ def jvm_cluster_nodes(directory: Path, count: int) -> dict[int, JvmClusterNode]:
         )
         for each in ports
     }
-
-
-def directory_id(node_directory: Path) -> str:
-    """The id of a node's data directory, as it was formatted."""
-    return parse_properties((node_directory / "data" / "meta.properties").read_text())["directory.id"]
 
 
 def _new_id() -> str:

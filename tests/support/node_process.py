@@ -104,8 +104,12 @@ class NodeProcess:
     def start(self) -> Self:
         """Start and wait until the node serves clients; raises NodeError with its output otherwise."""
         self.launch()
-        wait_until(self._is_ready_or_dead, f"{self.name} is ready", timeout_s=self.start_timeout_s)
+        self.wait_ready()
         return self
+
+    def wait_ready(self) -> None:
+        """Wait until a launched node serves clients; raises NodeError with its output otherwise."""
+        wait_until(self._is_ready_or_dead, f"{self.name} is ready", timeout_s=self.start_timeout_s)
 
     def launch(self) -> None:
         """Start the process without waiting for it to be ready."""

@@ -14,7 +14,7 @@ from crabka.cli.output import Row, print_done, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin import Admin
 from crabka.clients.admin_types import LogDirDescription
-from crabka.clients.cluster_types import QuorumDescription
+from crabka.clients.cluster_types import DescribedQuorum
 from crabka.clients.errors import ClientNetworkError, VersionMismatchError
 from crabka.clients.metadata import BrokerEndpoint, TopicMetadata
 from crabka.config.listeners import format_address
@@ -69,7 +69,7 @@ async def broker_rows(admin: Admin) -> list[Row]:
     ]
 
 
-async def _quorum(admin: Admin) -> QuorumDescription | None:
+async def _quorum(admin: Admin) -> DescribedQuorum | None:
     try:
         return await admin.describe_quorum()
     except (VersionMismatchError, OperationError):
@@ -77,7 +77,7 @@ async def _quorum(admin: Admin) -> QuorumDescription | None:
         return None
 
 
-def _part(quorum: QuorumDescription, node_id: int) -> str:
+def _part(quorum: DescribedQuorum, node_id: int) -> str:
     if node_id == quorum.leader_id:
         return "leader"
     return "voter" if any(voter.node_id == node_id for voter in quorum.voters) else "observer"

@@ -24,7 +24,7 @@ from crabka.cli.reassignment_progress import wait_until_moved
 from crabka.cli.reassignment_throttle import clear_throttle, set_throttle
 from crabka.cli.session import with_admin
 from crabka.clients.admin import Admin
-from crabka.clients.cluster_types import ElectionType, Reassignment
+from crabka.clients.cluster_types import ElectionKind, ReplicaMove
 from crabka.errors import ConfigError, CrabkaError, OperationError
 from crabka.ids import TopicPartition
 
@@ -119,7 +119,7 @@ def elect_leaders(
     as_json: AsJson = False,
 ) -> None:
     """Let preferred replicas lead again, of the given partitions or of all."""
-    kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+    kind = ElectionKind.UNCLEAN if unclean else ElectionKind.PREFERRED
 
     async def run(admin: Admin) -> dict[TopicPartition, OperationError | None]:
         named = None if topic is None else await expand(admin, split_places(topic))
@@ -206,7 +206,7 @@ async def _finish(admin: Admin, plan: Assignment, *, throttled: set[str] | None)
 
 
 def _print_ongoing(bootstrap: str, controllers: str | None, goal: MoveGoal, *, cancel: bool, as_json: bool) -> None:
-    async def run(admin: Admin) -> dict[TopicPartition, Reassignment]:
+    async def run(admin: Admin) -> dict[TopicPartition, ReplicaMove]:
         ongoing = await admin.list_partition_reassignments(await _named(admin, goal))
         if cancel and ongoing:
             await admin.alter_partition_reassignments(dict.fromkeys(ongoing))

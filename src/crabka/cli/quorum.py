@@ -14,7 +14,7 @@ from crabka.cli.output import Row, print_done, print_json, print_rows
 from crabka.cli.serve import read_properties
 from crabka.cli.session import with_admin
 from crabka.clients.admin import Admin
-from crabka.clients.cluster_types import QuorumDescription, QuorumReplica
+from crabka.clients.cluster_types import DescribedQuorum, QuorumReplica
 from crabka.config.controller_endpoints import controller_endpoints
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
@@ -44,7 +44,7 @@ def describe(
 ) -> None:
     """Show the leader of the quorum, its voters and its observers."""
 
-    async def ask(admin: Admin) -> tuple[str, QuorumDescription]:
+    async def ask(admin: Admin) -> tuple[str, DescribedQuorum]:
         return (await admin.describe_cluster()).cluster_id, await admin.describe_quorum()
 
     cluster_id, quorum = with_admin(bootstrap, ask, controllers=bootstrap_controller)
@@ -116,7 +116,7 @@ def remove(
     print_done(message, as_json=as_json, result=result)
 
 
-def status_row(quorum: QuorumDescription) -> Row:
+def status_row(quorum: DescribedQuorum) -> Row:
     """Return leader and lag of the quorum: that of the voter that is farthest behind."""
     leader, last = quorum.leader, min(quorum.voters, key=lambda voter: voter.log_end_offset, default=None)
     lag = lag_ms = None
@@ -132,7 +132,7 @@ def status_row(quorum: QuorumDescription) -> Row:
     }
 
 
-def replica_rows(quorum: QuorumDescription, *, now_ms: int) -> list[Row]:
+def replica_rows(quorum: DescribedQuorum, *, now_ms: int) -> list[Row]:
     """Return a row for each copy of the metadata log, the leader first."""
     voters = sorted(quorum.voters, key=lambda each: (each.node_id != quorum.leader_id, each.node_id))
     rows = [_replica(quorum, each, "leader" if each.node_id == quorum.leader_id else "follower") for each in voters]
@@ -147,7 +147,7 @@ def replica_rows(quorum: QuorumDescription, *, now_ms: int) -> list[Row]:
     ]
 
 
-def _replica(quorum: QuorumDescription, replica: QuorumReplica, status: str) -> Row:
+def _replica(quorum: DescribedQuorum, replica: QuorumReplica, status: str) -> Row:
     endpoints = [f"{each.name}://{each.host}:{each.port}" for each in quorum.nodes.get(replica.node_id, ())]
     leader = quorum.leader
     return {

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from crabka.clients.admin import Admin
-from crabka.clients.cluster_types import Reassignment
+from crabka.clients.cluster_types import ReplicaMove
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
@@ -84,7 +84,7 @@ async def wait_until_moved(
 
 async def _moving(
     admin: Admin, partitions: Collection[TopicPartition], poll_seconds: float
-) -> dict[TopicPartition, Reassignment]:
+) -> dict[TopicPartition, ReplicaMove]:
     for _ in range(PATIENCE):
         try:
             return await admin.list_partition_reassignments(partitions)

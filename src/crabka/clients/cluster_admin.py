@@ -12,7 +12,7 @@ from uuid import UUID
 import crabka
 from crabka.clients.admin_requests import AdminRequests, check
 from crabka.clients.admin_types import ClusterDescription, FeatureRange
-from crabka.clients.cluster_types import METADATA_TOPIC, EndpointType, QuorumDescription, QuorumReplica
+from crabka.clients.cluster_types import METADATA_TOPIC, DescribedQuorum, EndpointType, QuorumReplica
 from crabka.clients.connection import CLIENT_SOFTWARE_NAME
 from crabka.clients.metadata import BrokerEndpoint
 from crabka.ids import ZERO_UUID
@@ -50,7 +50,7 @@ class ClusterAdmin(AdminRequests):
         response = await self._ask(ApiKey.UNREGISTER_BROKER, lambda types: types.message(broker_id=broker_id))
         check(response, f"broker {broker_id}")
 
-    async def describe_quorum(self) -> QuorumDescription:
+    async def describe_quorum(self) -> DescribedQuorum:
         """Return leader, voters and observers of the metadata quorum. Raises OperationError."""
 
         def build(types: MessageTypes) -> Any:
@@ -61,7 +61,7 @@ class ClusterAdmin(AdminRequests):
         check(response, "quorum")
         partition = response.topics[0].partitions[0]
         check(partition, "quorum")
-        return QuorumDescription(
+        return DescribedQuorum(
             partition.leader_id,
             partition.leader_epoch,
             partition.high_watermark,

@@ -19,7 +19,7 @@ class EndpointType(enum.IntEnum):
     CONTROLLERS = 2
 
 
-class ElectionType(enum.IntEnum):
+class ElectionKind(enum.IntEnum):
     """Who may be elected: the first replica, or any that is left, which may lose records (KIP-460)."""
 
     PREFERRED = 0
@@ -36,7 +36,7 @@ class QuorumReplica(NamedTuple):
     last_caught_up_ms: int
 
 
-class QuorumDescription(NamedTuple):
+class DescribedQuorum(NamedTuple):
     """The metadata quorum: its leader, voters, observers, and where its controllers are reached."""
 
     leader_id: int
@@ -52,7 +52,7 @@ class QuorumDescription(NamedTuple):
         return next((each for each in (*self.voters, *self.observers) if each.node_id == self.leader_id), None)
 
 
-class Reassignment(NamedTuple):
+class ReplicaMove(NamedTuple):
     """A partition whose replicas are changing: all of them now, those that come, those that go."""
 
     replicas: tuple[int, ...]

@@ -7,7 +7,7 @@ from typing import Any
 
 from crabka._kio import ErrorCode
 from crabka.clients.admin_requests import AdminRequests, check
-from crabka.clients.cluster_types import ElectionType, Reassignment
+from crabka.clients.cluster_types import ElectionKind, ReplicaMove
 from crabka.clients.leader_requests import by_topic
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
@@ -43,7 +43,7 @@ class ReplicaAdmin(AdminRequests):
 
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, Reassignment]:
+    ) -> dict[TopicPartition, ReplicaMove]:
         """Return what is being moved, of all partitions or of some. Raises OperationError."""
         wanted = None if partitions is None else by_topic(partitions)
 
@@ -59,7 +59,7 @@ class ReplicaAdmin(AdminRequests):
         response = await self._ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, build)
         check(response, "")
         return {
-            TopicPartition(topic.name, entry.partition_index): Reassignment(
+            TopicPartition(topic.name, entry.partition_index): ReplicaMove(
                 tuple(entry.replicas), tuple(entry.adding_replicas), tuple(entry.removing_replicas)
             )
             for topic in response.topics
@@ -67,7 +67,7 @@ class ReplicaAdmin(AdminRequests):
         }
 
     async def elect_leaders(
-        self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None
+        self, election_type: ElectionKind, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OperationError | None]:
         """Elect leaders of partitions (None: of all that need it); return what became of each.
 

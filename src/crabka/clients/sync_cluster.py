@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from crabka.clients.admin_types import ClusterDescription, FeatureRange
-from crabka.clients.cluster_types import ElectionType, QuorumDescription, Reassignment
+from crabka.clients.cluster_types import DescribedQuorum, ElectionKind, ReplicaMove
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.kraft.voters import VoterEndpoint
@@ -31,7 +31,7 @@ class SyncClusterAdmin:
         """Make the cluster forget a broker."""
         self._thread.run(self._client.unregister_broker(broker_id))
 
-    def describe_quorum(self) -> QuorumDescription:
+    def describe_quorum(self) -> DescribedQuorum:
         """Return leader, voters and observers of the metadata quorum."""
         return self._thread.run(self._client.describe_quorum())
 
@@ -60,12 +60,12 @@ class SyncClusterAdmin:
 
     def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, Reassignment]:
+    ) -> dict[TopicPartition, ReplicaMove]:
         """Return what is being moved."""
         return self._thread.run(self._client.list_partition_reassignments(partitions))
 
     def elect_leaders(
-        self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None
+        self, election_type: ElectionKind, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OperationError | None]:
         """Elect leaders of partitions."""
         return self._thread.run(self._client.elect_leaders(election_type, partitions))

@@ -16,7 +16,16 @@ from crabka.config.controller_endpoints import controller_endpoints
 from crabka.errors import ConfigError
 from crabka.ids import uuid_to_text
 from crabka.metadata.bootstrap import feature_records
-from crabka.metadata.features import DEFAULT_FEATURE_LEVELS, KRAFT_VERSION, METADATA_VERSION_NAMES, SUPPORTED_FEATURES
+from crabka.metadata.features import (
+    DEFAULT_FEATURE_LEVELS,
+    ELR_VERSION,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    METADATA_VERSION_NAMES,
+    SUPPORTED_FEATURES,
+    TRANSACTION_VERSION,
+)
 from crabka.metadata.meta_properties import FILE_NAME as META_PROPERTIES
 from crabka.metadata.meta_properties import MetaProperties, render_meta_properties
 from crabka.quorum.metadata_log import DIRECTORY_NAME
@@ -31,6 +40,8 @@ if TYPE_CHECKING:
 
 STATIC_KRAFT = 0
 LATEST_KRAFT = SUPPORTED_FEATURES[KRAFT_VERSION].max_version
+# The metadata.version from which Kafka turns a feature on: 4.0-IV0, 4.0-IV2 and 4.1-IV0.
+_ON_SINCE = {GROUP_VERSION: 22, TRANSACTION_VERSION: 24, ELR_VERSION: 26}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +126,7 @@ def resolve_features(overrides: Mapping[str, int], *, kraft_version: int = LATES
 
     The level of kraft.version follows from the quorum and is no record here; an operator may only confirm it.
     """
-    levels = dict(DEFAULT_FEATURE_LEVELS)
+    levels = default_levels(overrides.get(METADATA_VERSION, DEFAULT_FEATURE_LEVELS[METADATA_VERSION]))
     for name, level in overrides.items():
         supported = SUPPORTED_FEATURES.get(name)
         if supported is None:
@@ -129,6 +140,15 @@ def resolve_features(overrides: Mapping[str, int], *, kraft_version: int = LATES
             continue
         levels[name] = level
     return levels
+
+
+def default_levels(metadata_version: int) -> dict[str, int]:
+    """Return the levels of a new cluster at a metadata.version: those of the release that it belongs to."""
+    return {
+        name: level
+        for name, level in {**DEFAULT_FEATURE_LEVELS, METADATA_VERSION: metadata_version}.items()
+        if metadata_version >= _ON_SINCE.get(name, 0)
+    }
 
 
 def parse_release_version(text: str) -> int:

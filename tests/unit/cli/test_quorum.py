@@ -11,7 +11,7 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.cli.quorum import replica_rows, status_row
-from crabka.clients.cluster_types import QuorumDescription, QuorumReplica
+from crabka.clients.cluster_types import DescribedQuorum, QuorumReplica
 from crabka.config.properties import format_properties
 from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
 from crabka.protocol.apis import ApiKey
@@ -28,7 +28,7 @@ def _replica(node: int, end: int, caught_up_ms: int) -> QuorumReplica:
     return QuorumReplica(node, UUID(int=node), end, caught_up_ms, caught_up_ms)
 
 
-QUORUM = QuorumDescription(2, 7, 90, (_replica(1, 95, 400), _replica(2, 100, 1000)), (_replica(9, 90, 300),), {})
+QUORUM = DescribedQuorum(2, 7, 90, (_replica(1, 95, 400), _replica(2, 100, 1000)), (_replica(9, 90, 300),), {})
 
 
 def test_the_voter_farthest_behind_gives_the_lag() -> None:
@@ -42,7 +42,7 @@ def test_what_is_not_known_is_left_open() -> None:
     assert (lost["max_lag"], lost["max_lag_ms"]) == (None, None)
     old = status_row(QUORUM._replace(voters=(_replica(1, 95, -1), _replica(2, 100, -1))))
     assert (old["max_lag"], old["max_lag_ms"]) == (5, None)
-    (row,) = replica_rows(QuorumDescription(1, 1, 1, (QuorumReplica(1, ZERO_UUID, 1, -1, -1),), (), {}), now_ms=5)
+    (row,) = replica_rows(DescribedQuorum(1, 1, 1, (QuorumReplica(1, ZERO_UUID, 1, -1, -1),), (), {}), now_ms=5)
     assert (row["directory"], row["last_fetch"]) == (None, None)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients.admin import Admin
-from crabka.clients.cluster_types import ElectionType, Reassignment
+from crabka.clients.cluster_types import ElectionKind, ReplicaMove
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
@@ -69,7 +69,7 @@ def test_what_moves_is_listed() -> None:
 
     async def test(admin: Admin, simulation: ClientSimulation) -> None:
         found = await admin.list_partition_reassignments()
-        assert found == {T0: Reassignment((1, 2, 3), (3,), (1,))}
+        assert found == {T0: ReplicaMove((1, 2, 3), (3,), (1,))}
         assert found[T0].target == (2, 3)
         await admin.list_partition_reassignments([T0, T1])
         everything, some = simulation.brokers.asked(ApiKey.LIST_PARTITION_REASSIGNMENTS)
@@ -100,11 +100,11 @@ def _elected(request: ReceivedRequest) -> Any:
 def test_elections_report_each_partition(version: int) -> None:
     async def test(admin: Admin, simulation: ClientSimulation) -> None:
         simulation.brokers.brokers[1].versions[ApiKey.ELECT_LEADERS] = (0, version)
-        results = await admin.elect_leaders(ElectionType.PREFERRED, [T0, T1])
+        results = await admin.elect_leaders(ElectionKind.PREFERRED, [T0, T1])
         assert results[T0] is None
         error = results[T1]
         assert error is not None
         assert error.error_code is ErrorCode.election_not_needed
-        assert await admin.elect_leaders(ElectionType.PREFERRED) == {}
+        assert await admin.elect_leaders(ElectionKind.PREFERRED) == {}
 
     with_admin(test, ELECT_LEADERS=_elected)

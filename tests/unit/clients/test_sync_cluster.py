@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from crabka._kio import ErrorCode
-from crabka.clients.cluster_types import ElectionType
+from crabka.clients.cluster_types import ElectionKind
 from crabka.clients.sync import SyncAdmin
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
@@ -48,7 +48,7 @@ def _refusal(request: ReceivedRequest) -> Any:
         (ApiKey.UPDATE_FEATURES, lambda admin: admin.update_features({"f": 1})),
         (ApiKey.ALTER_PARTITION_REASSIGNMENTS, lambda admin: admin.alter_partition_reassignments({T0: [1]})),
         (ApiKey.LIST_PARTITION_REASSIGNMENTS, lambda admin: admin.list_partition_reassignments()),
-        (ApiKey.ELECT_LEADERS, lambda admin: admin.elect_leaders(ElectionType.PREFERRED)),
+        (ApiKey.ELECT_LEADERS, lambda admin: admin.elect_leaders(ElectionKind.PREFERRED)),
     ],
 )
 def test_a_refusal_reaches_the_caller(api_key: ApiKey, call: Any) -> None:

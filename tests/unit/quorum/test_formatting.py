@@ -16,6 +16,7 @@ from crabka.metadata.meta_properties import parse_meta_properties
 from crabka.ports import Clock, Network, Runtime, Threads
 from crabka.quorum.formatting import (
     FormatPlan,
+    default_levels,
     format_storage,
     is_formatted,
     kraft_version_of,
@@ -204,6 +205,21 @@ def test_features_can_be_chosen() -> None:
 def test_features_that_do_not_exist_are_named(feature: str, level: int, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         resolve_features({feature: level})
+
+
+@pytest.mark.parametrize(
+    ("release", "others"),
+    [
+        ("3.9", {}),
+        ("4.0-IV1", {"group.version": 1}),
+        ("4.0", {"group.version": 1, "transaction.version": 2}),
+        ("4.1", {"group.version": 1, "transaction.version": 2, "eligible.leader.replicas.version": 1}),
+    ],
+)
+def test_an_older_release_has_the_features_of_its_time(release: str, others: dict[str, int]) -> None:
+    level = parse_release_version(release)
+    assert resolve_features({"metadata.version": level}) == {"metadata.version": level, **others}
+    assert default_levels(level)["metadata.version"] == level
 
 
 def test_a_static_quorum_has_the_first_kraft_version() -> None:

@@ -1,0 +1,62 @@
+"""A demo cluster of three nodes: it serves, survives a killed node, takes it back, and stops cleanly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crabka.cli.cluster_layout import find_homes
+from crabka.cli.cluster_processes import running_pid
+from crabka.clients.admin_types import NewTopic
+from crabka.clients.sync import SyncAdmin, SyncProducer
+from tests.support.cluster_processes import CrabkaCluster
+from tests.support.node_process import wait_until
+
+CHANGE_SECONDS = 60.0
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[CrabkaCluster]:
+    with CrabkaCluster(tmp_path / "cluster") as running:
+        yield running
+
+
+def test_a_killed_node_is_replaced_and_comes_back(cluster: CrabkaCluster) -> None:
+    told = cluster.said()
+    assert told["bootstrap.servers"] == cluster.bootstrap_servers
+    pids = {home.node_id: running_pid(home) for home in find_homes(str(cluster.directory))}
+    assert {node: told[f"node.{node}.pid"] for node in cluster.node_ids} == {
+        node: str(pid) for node, pid in pids.items()
+    }
+    with SyncAdmin(cluster.bootstrap_servers) as admin, SyncProducer(cluster.bootstrap_servers) as producer:
+        assert [broker.node_id for broker in sorted(admin.describe_cluster().brokers)] == [1, 2, 3]
+        quorum = admin.describe_quorum()
+        assert sorted(voter.node_id for voter in quorum.voters) == [1, 2, 3]
+        admin.create_topics([NewTopic("t", assignments={0: [3, 1, 2]})])
+        assert len(producer.send_many("t", [(None, b"before")])) == 1
+        cluster.kill(3)
+        wait_until(lambda: _leader(admin) in (1, 2), "another broker leads", timeout_s=CHANGE_SECONDS)
+        assert len(producer.send_many("t", [(None, b"meanwhile")])) == 1
+        wait_until(lambda: 3 in admin.describe_cluster(include_fenced=True).fenced, "broker 3 is fenced")
+        cluster.start_again(3)
+        wait_until(lambda: sorted(_isr(admin)) == [1, 2, 3], "broker 3 is in sync", timeout_s=CHANGE_SECONDS)
+
+
+def test_a_cluster_keeps_its_data_and_its_ports(tmp_path: Path) -> None:
+    with CrabkaCluster(tmp_path) as first, SyncAdmin(first.bootstrap_servers) as admin:
+        bootstrap = first.bootstrap_servers
+        admin.create_topics([NewTopic("kept", 3, 3)])
+    assert all(running_pid(home) is None for home in find_homes(str(tmp_path)))
+    with CrabkaCluster(tmp_path) as second, SyncAdmin(second.bootstrap_servers) as admin:
+        assert second.bootstrap_servers == bootstrap
+        assert len(admin.describe_topics(["kept"])["kept"].partitions) == 3
+
+
+def _leader(admin: SyncAdmin) -> int:
+    return admin.describe_topics(["t"])["t"].partitions[0].leader
+
+
+def _isr(admin: SyncAdmin) -> tuple[int, ...]:
+    return admin.describe_topics(["t"])["t"].partitions[0].isr
