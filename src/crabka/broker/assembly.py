@@ -66,7 +66,7 @@ def build_context(parts: BrokerParts) -> BrokerContext:
     def image() -> MetadataImage:
         return parts.quorum.image
 
-    partitions = PartitionRegistry()
+    partitions = PartitionRegistry(image)
     brokers = BrokerConnections(runtime, image, parts.identity, parts.config.inter_broker_listener_name)
     groups = GroupCoordinator(runtime, logs, partitions, spawn=spawn, config=config)
     appender = LeaderAppender(runtime, logs, spawn)

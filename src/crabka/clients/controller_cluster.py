@@ -6,6 +6,7 @@ they tell of each other and of who is active, and requests go to the active one.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,11 +28,13 @@ class ControllerCluster(Cluster):
     async def any_connection(self) -> Connection:
         """Return an open connection to the active controller, to some controller while there is none.
 
-        Raises ClientNetworkError when no controller can be reached.
+        One that has just died is still called active by the others; whom we ask instead says that it is not, and we
+        are asked again. Raises ClientNetworkError when no controller can be reached.
         """
         await self.refresh(())
-        if self.view.controller_id >= 0 and self.view.controller_id in self.view.brokers:
-            return await self.connection(self.view.controller_id)
+        if self.view.controller_id in self.view.brokers:
+            with contextlib.suppress(ClientNetworkError):
+                return await self.connection(self.view.controller_id)
         return await super().any_connection()
 
     async def refresh(self, topics: Sequence[str] | None) -> ClusterView:

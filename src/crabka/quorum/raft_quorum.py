@@ -26,7 +26,7 @@ from crabka.quorum.raft_messages import decode_request
 from crabka.quorum.raft_options import QuorumOptions
 from crabka.quorum.raft_watch import LeaderListener, QuorumLeader
 from crabka.quorum.state_file import read_election
-from crabka.quorum.storage import MetadataStorage
+from crabka.quorum.storage import MetadataStorage, read_meta_properties
 
 if TYPE_CHECKING:
     from crabka.ports import Runtime
@@ -221,10 +221,11 @@ def _closed() -> OperationError:
 
 def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOptions) -> RaftReplicaFiles:
     """Open the files and make a core of what they hold. Blocks."""
-    storage = MetadataStorage.open(runtime.fs, metadata_dir, options.log, now_ms=runtime.clock.now_ms())
-    properties = storage.properties
+    properties = read_meta_properties(runtime.fs, metadata_dir)
     if properties.node_id != node_id:
+        # Before the log is opened, which may change it.
         raise ConfigError(f"{metadata_dir} belongs to node {properties.node_id}, not to {node_id}")
+    storage = MetadataStorage.open(runtime.fs, metadata_dir, options.log, now_ms=runtime.clock.now_ms())
     log = RaftLog(storage)
     history = log.history(options.voters)
     known = history.voters.get(node_id)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from crabka.broker.directory_reports import DirectoryReports
+from crabka.broker.lifecycle import BrokerLifecycle
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.sim_node import SimNode, batch, row
@@ -130,9 +132,11 @@ def test_a_dir_that_fails_before_it_was_told_loses_no_data(told: bool, monkeypat
         return None
 
     with two_dirs() as node:
-        if not told:
-            monkeypatch.setattr("crabka.node.node.tell_directories", say_nothing)
-        node.create_topic("t", 2)
+        with monkeypatch.context() as meanwhile:
+            if not told:
+                meanwhile.setattr(DirectoryReports, "report", say_nothing)
+            node.create_topic("t", 2)
+            node.advance(10)
         lost = next(index for index, path in placement(node).items() if path == "/d2")
         node.produce("t", batch(b"kept"), partition=lost)
         node.fail_dir("/d2")
@@ -149,8 +153,8 @@ def test_no_empty_log_takes_the_place_of_a_lost_one_before_the_metadata_knows(mo
         return None
 
     with two_dirs() as node:
-        for name in ("tell_directories", "tell_failed_directories"):
-            monkeypatch.setattr(f"crabka.node.node.{name}", say_nothing)
+        monkeypatch.setattr(DirectoryReports, "report", say_nothing)
+        monkeypatch.setattr(BrokerLifecycle, "lose_directories", lambda *_args: None)
         node.create_topic("t", 2)
         lost = next(index for index, path in placement(node).items() if path == "/d2")
         node.fail_dir("/d2")

@@ -42,7 +42,19 @@ def test_a_broker_that_is_not_there_is_exit_1(crabka: RunCommand) -> None:
 def test_without_arguments_the_help_is_shown(crabka: RunCommand) -> None:
     outcome = crabka()
     assert outcome.code == 0
-    for command in ("up", "serve", "format", "topics", "configs", "records", "offsets"):
+    for command in (
+        "up",
+        "serve",
+        "format",
+        "topics",
+        "configs",
+        "records",
+        "offsets",
+        "brokers",
+        "quorum",
+        "partitions",
+        "cluster",
+    ):
         assert command in outcome.out
 
 

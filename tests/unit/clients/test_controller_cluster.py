@@ -77,6 +77,21 @@ def test_without_an_active_controller_any_is_asked() -> None:
     with_controller_admin(test, node_ids=(1, 2), DESCRIBE_CLUSTER=controllers.describe)
 
 
+def test_an_active_controller_that_is_gone_does_not_stop_the_others() -> None:
+    controllers = ControllersOfTest()
+
+    async def test(admin: Admin, simulation: ClientSimulation) -> None:
+        controllers.simulation = simulation
+        nodes = simulation.brokers.brokers
+        nodes[2].close()
+        await admin.unregister_broker(5)
+        assert len(nodes[1].asked(ApiKey.UNREGISTER_BROKER)) == 1
+
+    with_controller_admin(
+        test, node_ids=(1, 2), DESCRIBE_CLUSTER=controllers.describe, UNREGISTER_BROKER=controllers.unregister
+    )
+
+
 def test_a_broker_is_not_taken_for_a_controller() -> None:
     def answer(request: ReceivedRequest) -> Any:
         return request.types.message(

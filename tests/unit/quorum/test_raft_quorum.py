@@ -259,10 +259,13 @@ def test_leadership_is_told_once_it_is_of_use() -> None:
 
 def test_a_directory_of_another_node_is_refused() -> None:
     async def main(runtime: Runtime) -> None:
-        with pytest.raises(ConfigError):
+        with pytest.raises(ConfigError, match="belongs to node 1"):
             await RaftQuorum.open(runtime, DIRECTORY, 2, ALONE)
 
-    run_node(formatted_disk(), main)
+    fs = formatted_disk()
+    before = fs.listdir(LOG_DIRECTORY)
+    run_node(fs, main)
+    assert fs.listdir(LOG_DIRECTORY) == before
 
 
 def test_a_static_quorum_of_one_runs_without_voters_in_the_log() -> None:
