@@ -31,7 +31,7 @@ class ReplicatedPair:
         self.world.image = node.context.image
         node.run(self.world.start())
         node.context.quorum.subscribe(self._learn)
-        writer = node.context.metadata_writer
+        writer = node.metadata_writer
         node.run(writer.submit(lambda image: register_broker(image, registration(FOLLOWER), broker_epoch=77)))
         node.run(writer.submit(lambda image: unfence_broker(image, FOLLOWER)))
 

@@ -203,7 +203,7 @@ class FollowerWorld:
 
     async def stop(self) -> None:
         """Stop cleanly."""
-        self.fetchers.close()
+        await self.fetchers.close()
         await self.tasks.close()
         await self.logs.shutdown()
 
@@ -212,7 +212,7 @@ class FollowerWorld:
         assert isinstance(self.runtime.threads, InlineThreads)
         self.runtime.threads.kill()
         self.memory.crash(rng, block_bytes=block_bytes)
-        self.fetchers.close()
+        await self.fetchers.close()
         await self.tasks.close()
 
     async def add_leader(self, node_id: int = 1, **options: int) -> ToyLeader:

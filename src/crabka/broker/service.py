@@ -158,7 +158,7 @@ class BrokerService:
 
     async def close(self) -> None:
         """Stop talking to other nodes. The logs are left to whoever opened them."""
-        self.context.fetchers.close()
+        await self.context.fetchers.close()
         await self._lifecycle.close()
         await self._channel.close()
         await self.context.brokers.close()

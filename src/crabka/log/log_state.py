@@ -84,6 +84,11 @@ class LogState:
         """Where the next append will begin: behind the log end while a batch is on its way to the disk."""
         return self.log_end_offset if self._pending is None else self._pending.next_offset
 
+    @property
+    def is_being_written(self) -> bool:
+        """Whether a batch is on its way to the disk, so that nobody else may change the log."""
+        return self._pending is not None
+
     def flush_due(self, appended: int = 0) -> bool:
         """Return whether `flush.messages` demands a flush once so many more records are appended."""
         return self.log_end_offset + appended - self.recovery_point >= self.config.flush_messages

@@ -17,10 +17,12 @@ from crabka.broker.replication.follower_state import (
     CutFollowerLog,
     FetchAnswered,
     FetchFailed,
+    LogRejected,
     RestartLog,
     TakeLeaderOffsets,
 )
 from crabka.broker.replication.throttle import may_move
+from crabka.errors import OperationError
 from crabka.log.leader_epochs import EpochEnd
 from crabka.protocol.error_codes import ErrorCode
 
@@ -206,10 +208,16 @@ class FetchList:
         tools = self._tools
         if tools.throttle.bytes_per_second is not None and followed.is_throttled(tools.identity.node_id):
             tools.throttle.record(len(records), now_ms)
-        if tools.changes.must_wait(followed.partition):
-            tools.spawn(self._finish(followed, tools.changes.append_in_turn(followed, records, action)))
-        else:
+        if not tools.changes.must_wait(followed.partition):
             self._step(followed, tools.changes.append(followed, records, action), None, now_ms)
+            return
+        try:
+            change = tools.changes.append_later(followed, records, action)
+        except OperationError:
+            # Too much waits for a slow dir: it is fetched again when less does.
+            self._step(followed, LogRejected(), None, now_ms)
+        else:
+            tools.spawn(self._finish(followed, change))
 
     async def _finish(self, followed: FollowedPartition, change: Coroutine[Any, Any, FollowerEvent | None]) -> None:
         """Wait for a change of a log and go on with the partition."""

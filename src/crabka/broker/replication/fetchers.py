@@ -113,12 +113,15 @@ class ReplicaFetchers:
                 return
         self._throttle.bytes_per_second = None
 
-    def close(self) -> None:
-        """Follow nobody any more."""
-        for fetcher in self._fetchers.values():
-            fetcher.stop()
+    async def close(self) -> None:
+        """Follow nobody any more; no fetcher runs on return."""
+        fetchers = list(self._fetchers.values())
         self._fetchers.clear()
         self._followed.clear()
+        for fetcher in fetchers:
+            fetcher.stop()
+        for fetcher in fetchers:
+            await fetcher.wait_stopped()
 
     def _fetcher_of(self, partition: Partition) -> int:
         count = self._config().num_replica_fetchers

@@ -7,16 +7,17 @@ in another: whoever waited looks whether it still counts.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 from crabka.broker.replication.follower_state import LogBroken, LogChanged, LogRejected
 from crabka.errors import CorruptDataError, CrabkaError, OperationError, StorageError
 from crabka.records.header import HEADER_SIZE, parse_header
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 
     from crabka.broker.partition import Partition
     from crabka.broker.partitions import PartitionRegistry
@@ -52,8 +53,9 @@ class FollowerChanges:
 
     @staticmethod
     def must_wait(partition: Partition) -> bool:
-        """Return whether an append has to be done by `append_in_turn`."""
-        return partition.queued > 0 or partition.writer.is_slow or partition.log.flushes_by_count
+        """Return whether an append has to be done by `append_later`."""
+        log = partition.log
+        return partition.queued > 0 or partition.writer.is_slow or log.flushes_by_count or log.is_being_written
 
     def append(self, followed: FollowedPartition, records: memoryview, action: AppendFetched) -> FollowerEvent:
         """Append what was fetched and take over the offsets of the leader, at once."""
@@ -69,15 +71,25 @@ class FollowerChanges:
         partition.writer.note_append(clock.monotonic_ms() - started_ms)
         return LogChanged()
 
-    async def append_in_turn(
+    def append_later(
+        self, followed: FollowedPartition, records: memoryview, action: AppendFetched
+    ) -> Coroutine[Any, Any, FollowerEvent | None]:
+        """Return the append that waits for its turn, in a thread if the dir is slow; None comes if it counts no longer.
+
+        The records are copied: their frame, of which they may be a small part, does not wait. Raises OperationError
+        (REQUEST_TIMED_OUT) when too much waits for the log dir already.
+        """
+        followed.partition.writer.hold(len(records))
+        return self._append_in_turn(followed, memoryview(bytes(records)), action)
+
+    async def _append_in_turn(
         self, followed: FollowedPartition, records: memoryview, action: AppendFetched
     ) -> FollowerEvent | None:
-        """Append when it is this follower's turn, in a thread if the dir is slow. None if it no longer counts."""
         partition = followed.partition
         log, writer = partition.log, partition.writer
         size = 0
         try:
-            async with partition.turn():
+            async with self._turn(partition):
                 if not self.counts(followed):
                     return None
                 self._make_room(followed, records)
@@ -94,7 +106,18 @@ class FollowerChanges:
                 self.take_offsets(partition, action.high_watermark, action.log_start_offset, size)
         except (OperationError, StorageError, CorruptDataError) as error:
             return self._failed(followed, error)
+        finally:
+            writer.release(len(records))
         return LogChanged()
+
+    @staticmethod
+    @asynccontextmanager
+    async def _turn(partition: Partition) -> AsyncIterator[None]:
+        """Have the log alone: behind whoever waits, and behind a write that its task was cancelled from."""
+        async with partition.turn():
+            if partition.log.is_being_written:
+                await partition.writer.drain()
+            yield
 
     @staticmethod
     def take_offsets(partition: Partition, high_watermark: int, log_start_offset: int, appended_bytes: int) -> None:
@@ -123,7 +146,7 @@ class FollowerChanges:
         """Drop a whole log and let it begin anew. None if that no longer counts."""
         partition = followed.partition
         try:
-            async with partition.turn():
+            async with self._turn(partition):
                 if not self.counts(followed):
                     return None
                 logger.warning(
@@ -151,12 +174,17 @@ class FollowerChanges:
         async with AsyncExitStack() as turns:
             # All take turns in one order, so that two who want many never wait for each other.
             for followed, _ in sorted(cuts, key=lambda each: each[0].key):
-                await turns.enter_async_context(followed.partition.turn())
+                await turns.enter_async_context(self._turn(followed.partition))
             for followed, action in cuts:
                 if self.counts(followed):
                     followed.partition.log.announce_truncation(action.end_offset)
             await self._save_recovery_points(dirs)
-            done = [(followed, self._cut(followed, action)) for followed, action in cuts if self.counts(followed)]
+            done = []
+            for followed, action in cuts:
+                if self.counts(followed):
+                    done.append((followed, self._cut(followed, action)))
+                    # Each waits for the disk, and others want to get on between them.
+                    await asyncio.sleep(0)
             await self._save_recovery_points(dirs)
         return done
 

@@ -198,7 +198,7 @@ class FollowerFetching:
             case LogBroken():
                 self.phase = FetchPhase.STOPPED
             case LeaderRangeKnown(start_offset, end_offset):
-                return self._back_into_range(log, start_offset=start_offset, end_offset=end_offset)
+                return self._back_into_range(log, now_ms, start_offset=start_offset, end_offset=end_offset)
             case _:
                 assert_never(event)
         return []
@@ -218,8 +218,7 @@ class FollowerFetching:
                 self.phase = FetchPhase.STOPPED
                 return []
             case error_code if error_code in _METADATA_ON_ITS_WAY:
-                self._delay(now_ms, min(self._brief_delay_ms, self._backoff_ms))
-                self._brief_delay_ms = min(2 * self._brief_delay_ms, self._backoff_ms)
+                self._delay_briefly(now_ms)
                 return []
             case _:
                 self._delay(now_ms, self._backoff_ms)
@@ -241,7 +240,9 @@ class FollowerFetching:
         self.phase = FetchPhase.CHANGING
         return [AppendFetched(answer.high_watermark, answer.log_start_offset)]
 
-    def _back_into_range(self, log: FollowerLog, *, start_offset: int, end_offset: int) -> list[FollowerAction]:
+    def _back_into_range(
+        self, log: FollowerLog, now_ms: int, *, start_offset: int, end_offset: int
+    ) -> list[FollowerAction]:
         if self.phase is not FetchPhase.OUT_OF_RANGE:
             return []
         own_end = log.log_end_offset
@@ -252,9 +253,15 @@ class FollowerFetching:
         if start_offset > own_end:
             self.phase = FetchPhase.CHANGING
             return [RestartLog(start_offset)]
-        # The leader has moved on meanwhile and the offset is in range.
-        self.phase = FetchPhase.FETCHING
+        # The leader has moved on meanwhile and the offset is in range. If it says otherwise again, there is no hurry.
+        self._delay_briefly(now_ms)
+        if self._brief_delay_ms <= 2 * _FIRST_DELAY_MS:
+            self.phase = FetchPhase.FETCHING
         return []
+
+    def _delay_briefly(self, now_ms: int) -> None:
+        self._delay(now_ms, min(self._brief_delay_ms, self._backoff_ms))
+        self._brief_delay_ms = min(2 * self._brief_delay_ms, max(self._backoff_ms, 4 * _FIRST_DELAY_MS))
 
     def _delay(self, now_ms: int, delay_ms: int) -> None:
         self.phase = FetchPhase.DELAYED

@@ -92,6 +92,11 @@ class LeaderFetcher:
         if self._hurry_timer is not None:
             self._hurry_timer.cancel()
 
+    async def wait_stopped(self) -> None:
+        """Return once nothing runs any more."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
     def leader_changed(self) -> None:
         """Take note that the registration of the leader changed: the connection may lead to what is no more."""
         self._registered.set()

@@ -13,6 +13,20 @@ from tests.support.images import applied
 from tests.support.logs import append, make_batch
 
 
+def test_nothing_runs_after_the_end() -> None:
+    async def test(world: FollowerWorld) -> None:
+        leader = await world.add_leader()
+        leader.lead()
+        world.place({})
+        await world.settle()
+        await world.fetchers.close()
+        assert (len(world.fetchers), len(world.tasks)) == (0, 0)
+        await world.settle(100)
+        assert not leader.broker.connections
+
+    follow(test)
+
+
 def registered(world: FollowerWorld, node_id: int, **changes: object) -> BrokerRegistration:
     """Let a broker register anew; return how it was registered."""
     brokers = world.image.cluster.brokers

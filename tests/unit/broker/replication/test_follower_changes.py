@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from crabka.log.dir_writer import MAX_HELD_BYTES
 from crabka.log.partition_log import PartitionLog
 from crabka.records.header import parse_header
 from tests.support.following import FOLLOWER, FollowerWorld, follow
@@ -65,6 +66,54 @@ def test_while_one_log_waits_for_its_dir_the_others_are_fetched() -> None:
             assert len(leader.fetches) < 40
         await world.settle()
         assert first.log.log_end_offset == 3
+
+    follow(test)
+
+
+def test_what_waits_for_a_slow_dir_is_bounded() -> None:
+    async def test(world: FollowerWorld) -> None:
+        leader = await world.add_leader()
+        for index in (0, 1):
+            fill(leader.lead(index), 3)
+        world.place({"leader": -1}, {"leader": -1})
+        first, second = world.partition(0), world.partition(1)
+        writer = first.writer
+        writer.is_slow = True
+        writer.hold(MAX_HELD_BYTES)
+        async with first.turn():
+            world.learn_leader(1, 5, 0)
+            await world.settle()
+            assert (first.queued, writer.held_bytes) == (1, MAX_HELD_BYTES)
+            assert len(leader.fetches) < 10
+            writer.release(MAX_HELD_BYTES)
+            await until(lambda: first.queued == 2)
+            assert writer.held_bytes == len(make_batch(3))
+        world.learn_leader(1, 5, 1)
+        await world.settle()
+        assert (first.log.log_end_offset, second.log.log_end_offset, writer.held_bytes) == (3, 3, 0)
+
+    follow(test)
+
+
+def test_a_write_that_its_task_was_cancelled_from_is_waited_for() -> None:
+    """A request of a client whose connection is lost leaves its batch in the hands of the thread."""
+
+    async def test(world: FollowerWorld) -> None:
+        log = (await world.add_leader()).lead()
+        fill(log, 3, 5)
+        world.place({"leader": FOLLOWER, "leader_epoch": 4})
+        partition = world.partition()
+        partition.writer.is_slow = True
+        batch = make_batch(3)
+        append = partition.append_queued(world.runtime.threads, batch, parse_header(batch), NOW_MS)
+        task = asyncio.get_running_loop().create_task(append)
+        await until(lambda: partition.log.is_being_written)
+        task.cancel()
+        await asyncio.wait([task])
+        assert partition.queued == 0
+        world.learn_leader(1, 5)
+        await world.settle()
+        assert read_batches(partition.log) == read_batches(log)
 
     follow(test)
 

@@ -169,3 +169,15 @@ def test_a_range_that_nobody_asked_for_is_ignored() -> None:
     state = following()
     assert state.step(LeaderRangeKnown(0, 1), LOG, 0) == []
     assert state.is_ready(0)
+
+
+def test_a_leader_that_contradicts_itself_is_not_asked_all_the_time() -> None:
+    """The offset is out of range, the range says that it is not, and so on."""
+    state = following()
+    delays = []
+    for _ in range(4):
+        answer(state, error_code=ErrorCode.offset_out_of_range)
+        assert state.step(LeaderRangeKnown(0, LOG.log_end_offset), LOG, 0) == []
+        delays.append(state.delayed_until_ms)
+        assert state.is_ready(1000)
+    assert delays == [None, 40, 80, 100]
