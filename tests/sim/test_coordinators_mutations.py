@@ -11,11 +11,13 @@ import pytest
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.state import ConsumerGroupData
 from crabka.broker.groups.coordinator import GroupCoordinator
+from crabka.broker.leader_append import LeaderAppender
 from crabka.broker.transactions.messages import Resume
 from crabka.broker.transactions.transaction import Transaction
 from crabka.log.log_state import LogState
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.coordinator_sim.copy_world import run_copy_world
+from tests.support.coordinator_sim.moving import run_moving_groups
 from tests.support.coordinator_sim.world import run_group_world
 from tests.support.power_loss.trace import BrokenInvariantError
 
@@ -101,3 +103,11 @@ def _first_broken(run: Callable[[random.Random], object]) -> str:
         except BrokenInvariantError as error:
             return error.name
     return "none"
+
+
+def test_a_planted_bug_of_groups_that_move_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is answered before a record is replicated loses it when the leadership moves."""
+    monkeypatch.setattr(
+        LeaderAppender, "_replicated", lambda _self, _partition, _result, done, _ms: done(ErrorCode.none)
+    )
+    assert _first_broken(lambda rng: run_moving_groups(rng, ["classic-a"])) in {COMMITS, OWNERS}

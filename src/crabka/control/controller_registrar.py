@@ -78,7 +78,7 @@ class ControllerRegistrar:
         if self._context.quorum.is_active:
             await self._context.metadata_writer.submit(lambda image: admit_controller(image, self._application))
             return
-        leader = self._context.quorum.core.leader
+        leader = self._context.quorum.leader
         if leader.leader_id is None or leader.leader_id == self._application.controller_id or not leader.endpoints:
             raise OperationError(ErrorCode.not_controller, "no active controller is known")
         endpoint = leader.endpoints[0]

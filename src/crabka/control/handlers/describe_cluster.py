@@ -40,7 +40,7 @@ def handle(context: ControlContext, request: Request) -> Any:
         for endpoint in controller.endpoints
         if endpoint.name == request.connection.listener
     }
-    leader_id = context.quorum.core.leader.leader_id
+    leader_id = context.quorum.leader.leader_id
     types = response_types(request.api_key, request.version)
     return types.message(
         throttle_time=0,
