@@ -40,7 +40,7 @@ def test_copiers_copy_exactly_once(run: int, rng: random.Random) -> None:
     assert sum(copier.commits for copier in world.copiers)
 
 
-@pytest.mark.parametrize("kind", ["classic", "consumer", "mixed"])
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
 @pytest.mark.parametrize("run", range(scaled(2, 100)))
 def test_groups_keep_their_promises_while_their_coordinators_move(run: int, kind: str, rng: random.Random) -> None:
     world = run_moving_groups(rng, [f"{kind}-a", f"{kind}-b"])
