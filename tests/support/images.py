@@ -18,7 +18,7 @@ from crabka.metadata.cluster import Endpoint, VersionRange
 from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import ConfigRecord, FeatureLevelRecord, PartitionRecord, TopicRecord
-from crabka.metadata.topics import PartitionImage
+from crabka.metadata.topics import PartitionImage, TopicsImage
 
 
 def applied(image: MetadataImage, records: Iterable[Any]) -> MetadataImage:
@@ -110,6 +110,15 @@ def with_partitions(image: MetadataImage, name: str, *partitions: dict[str, Any]
         }
         records.append(PartitionRecord(partition_id=index, topic_id=topic_id, **values))
     return applied(image, records)
+
+
+def with_partition(image: MetadataImage, name: str, index: int, partition: PartitionImage) -> MetadataImage:
+    """Return the image with one partition of a topic put in or changed; all else stays the same object."""
+    topics = image.topics
+    topic = topics.by_name[name]
+    changed = replace(topic, partitions={**topic.partitions, index: partition})
+    by_id, by_name = {**topics.by_id, topic.topic_id: changed}, {**topics.by_name, name: changed}
+    return replace(image, offset=image.offset + 1, topics=TopicsImage(by_id, by_name))
 
 
 def topic_id_of(name: str) -> uuid.UUID:

@@ -68,6 +68,6 @@ class Posted:
 def lead(node: SimNode, partition: Partition, leader: int) -> None:
     """Let the metadata name another leader, or the same one, in the next epoch."""
     record = PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id, leader=leader)
-    node.run(node.context.metadata_writer.submit(lambda _image: Outcome(None, [record])))
+    node.run(node.metadata_writer.submit(lambda _image: Outcome(None, [record])))
     assert partition.is_leader == (leader == node.context.node_id)
     node.run(asyncio.sleep(0))

@@ -128,6 +128,7 @@ class BrokerService:
         publisher.publish_all(quorum.image)
         quorum.subscribe(publisher.on_metadata)
         quorum.subscribe(context.auto_creation.on_metadata)
+        quorum.subscribe(context.brokers.on_metadata)
         quorum.subscribe(self._on_metadata)
         context.groups.start(quorum.image)
         quorum.subscribe(context.groups.on_metadata)

@@ -131,10 +131,11 @@ class MovingPartitions(Base):
         partition = lagging.partition
         node = self.machine.node
         assert node is not None
+        assert node.controller is not None
         self.trace.note(f"{partition.topic}-{partition.index} is led by {leader}")
         self.moves += 1
         record = PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id, leader=leader)
-        await node.context.metadata_writer.submit(lambda _image: Outcome(None, [record]))
+        await node.controller.context.metadata_writer.submit(lambda _image: Outcome(None, [record]))
         partition.replica_count = 2
 
 
