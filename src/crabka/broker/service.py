@@ -8,6 +8,7 @@ answered → fetchers stopped; the node closes the logs.
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.api_table import TABLE
@@ -104,7 +105,9 @@ class BrokerService:
         self._logs.subscribe_failures(self._on_dir_failure)
         await quorum.wait_caught_up()
         self.context.config = self._configs.server(quorum.image)
-        await self._logs.load(lambda topic: self._configs.topic(quorum.image, topic))
+        # Once for a topic, not for each of its partitions.
+        topic_config = functools.cache(functools.partial(self._configs.topic, quorum.image))
+        await self._logs.load(topic_config)
         self.is_loaded = True
         self._require_online_dirs()
 

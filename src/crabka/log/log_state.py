@@ -59,6 +59,27 @@ class LogState:
         # A batch on its way to the disk, behind the log end. Nobody else changes the active segment until it is there.
         self._pending: PendingAppend | PendingCopy | None = None
         self._apply_settings(config)
+        # What a clean stop left here, None if there was none.
+        self._settled_shape = self._shape() if loaded.is_settled else None
+
+    def _shape(self) -> tuple[int, ...]:
+        """Return what changes with any change of the log's content."""
+        return (
+            self.log_start_offset,
+            self.log_end_offset,
+            len(self._segments),
+            self._segments.size_bytes,
+            self._truncations,
+            self._deletions,
+        )
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the disk holds all that a clean stop would write, because nothing has changed since the last one.
+
+        A leader epoch that began since and has no records says nothing that anybody needs.
+        """
+        return self._settled_shape == self._shape() and not self._names_dirty and not self._unsynced
 
     def _apply_settings(self, config: TopicConfig) -> None:
         self.config = config

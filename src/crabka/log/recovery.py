@@ -72,6 +72,8 @@ class LoadedLog:
     high_watermark: int = 0
     now_ms: int = 0
     names_dirty: bool = False
+    # Whether a clean stop left everything on the disk as it is here.
+    is_settled: bool = False
 
 
 def open_log(
@@ -87,6 +89,7 @@ def open_log(
             _drop_below(context.fs, path, loaded.segments, options.log_start_offset)
         if options.clean and not _is_torn(loaded, config, options):
             loaded.recovery_point = loaded.log_end_offset
+            loaded.is_settled = not loaded.names_dirty
         else:
             SegmentRecovery(context, loaded, config).run(options.recovery_point)
         _settle(context, loaded, config, options)

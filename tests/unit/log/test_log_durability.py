@@ -7,7 +7,7 @@ import pytest
 from crabka.config.topic import TopicConfig
 from crabka.errors import InvariantError
 from crabka.log.recovery import OpenOptions
-from crabka.testing import MemoryFileSystem
+from crabka.testing import FaultyFileSystem, MemoryFileSystem, disk_failure
 from tests.support.logs import (
     LOG_DIR,
     LOG_PATH,
@@ -160,3 +160,49 @@ def test_a_clean_close_does_not_overtake_an_append() -> None:
     with pytest.raises(InvariantError):
         log.close(clean=True)
     log.close(clean=False)
+
+
+def test_a_log_that_nobody_touched_is_closed_without_a_write() -> None:
+    fs = disk()
+    written = open_test_log(make_context(fs))
+    append(written, make_batch(2))
+    written.close(clean=True)
+    idle = open_test_log(make_context(fs))
+    assert idle.is_untouched
+    idle.leader_epochs.assign(7, idle.log_end_offset)
+    # Any operation on the disk would fail.
+    faulty = FaultyFileSystem(fs, [disk_failure()])
+    idle._context = make_context(faulty)
+    idle.close(clean=True)
+    found = open_test_log(make_context(fs))
+    assert found.log_end_offset == 2
+    append(found, make_batch(2), leader_epoch=8)
+    assert not found.is_untouched
+    found.close(clean=True)
+    assert open_test_log(make_context(fs)).leader_epochs.entries == [(0, 0), (8, 2)]
+
+
+@pytest.mark.parametrize("change", ["append", "truncate", "trim"])
+def test_every_change_touches_a_log(change: str) -> None:
+    fs = disk()
+    log = open_test_log(make_context(fs))
+    for _ in range(3):
+        append(log, make_batch(2))
+    log.close(clean=True)
+    log = open_test_log(make_context(fs))
+    assert log.is_untouched
+    log.set_high_watermark(log.log_end_offset)
+    match change:
+        case "append":
+            append(log, make_batch(1))
+        case "truncate":
+            log.truncate_to(2)
+        case _:
+            log.delete_records_before(2)
+    assert not log.is_untouched
+
+
+def test_a_log_that_was_recovered_is_written_at_its_close() -> None:
+    fs = disk()
+    append(open_test_log(make_context(fs)), make_batch(2))
+    assert not open_test_log(make_context(fs), options=OpenOptions(now_ms=NOW_MS)).is_untouched
