@@ -8,6 +8,7 @@ it heals; only cuts, crashes and aborts end a connection. Hosts are addressed by
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import errno
 import os
 import socket
@@ -37,6 +38,7 @@ class SimulatedListener:
         self.host = host
         self.port = port
         self.factory = factory
+        self.context = contextvars.copy_context()
         self._owner = owner
 
     def close(self) -> None:
@@ -203,7 +205,7 @@ class SimulatedNetwork:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         client, server = self._join(source, destination, port)
         # In a callback of its own, so that an error of the server's factory is not the client's.
-        self._loop.call_soon(_accept, listener, server)
+        self._loop.call_soon(_accept, listener, server, context=listener.context)
         try:
             await self._travel(destination.name, source.name)
         except BaseException:  # cancelled or timed out: the server must not wait for a client that is gone

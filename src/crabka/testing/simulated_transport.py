@@ -6,11 +6,15 @@ a Link answers how long a segment travels and whether it travels at all.
 Each direction is a Pipe. Bytes stay in order and arrive after the link's latency, in chunks that a generator draws.
 Bytes that are written but not yet taken by the peer's protocol fill first the window (the kernels' socket buffers)
 and then the transport's write buffer, whose limits pause the writer.
+
+A protocol is called in the context (contextvars) of the code that connected or listened, as asyncio's own transports
+do, and never in that of its peer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import errno
 import os
 from collections import deque
@@ -56,6 +60,7 @@ class Pipe:
         self._link = link
         self._receiver = receiver
         self._segments: deque[tuple[float, bytes | Exception]] = deque()
+        self._context = contextvars.Context()  # what travels is in nobody's context
         self._timer: asyncio.TimerHandle | None = None
 
     def send(self, segment: bytes | Exception) -> None:
@@ -81,7 +86,7 @@ class Pipe:
     def _set_timer(self) -> None:
         if self._timer is None and self._segments:
             due = self._segments[0][0]
-            self._timer = self._loop.call_at(due, self._arrive, due)
+            self._timer = self._loop.call_at(due, self._arrive, due, context=self._context)
 
     def _arrive(self, due: float) -> None:
         self._timer = None
@@ -103,6 +108,7 @@ class SimulatedTransport(asyncio.Transport):
         self._loop = loop
         self._rng = rng
         self._protocol: asyncio.BaseProtocol | None = None  # none before connection_made and after connection_lost
+        self._context: contextvars.Context | None = None  # that of the protocol, from connection_made on
         self._peer: SimulatedTransport | None = None
         self._outgoing: Pipe | None = None
         # Receiving side.
@@ -127,6 +133,7 @@ class SimulatedTransport(asyncio.Transport):
     def start(self, protocol: asyncio.BaseProtocol) -> None:
         """Give the connection to its protocol; what arrived before waits until now."""
         self._protocol = protocol
+        self._context = contextvars.copy_context()
         protocol.connection_made(self)
         self._pump_soon()
 
@@ -250,7 +257,7 @@ class SimulatedTransport(asyncio.Transport):
     def _pump_soon(self) -> None:
         if not self._pumping:
             self._pumping = True
-            self._loop.call_soon(self._pump)
+            self._loop.call_soon(self._pump, context=self._context)
 
     def _pump(self) -> None:
         """Deliver one chunk per turn of the loop, as a loop that polls sockets does."""
@@ -321,7 +328,7 @@ class SimulatedTransport(asyncio.Transport):
     def _finish_if_flushed(self) -> None:
         if self._closing and not self._dead and not self.get_write_buffer_size():
             self._dead = True
-            self._loop.call_soon(self._lose, None)
+            self._loop.call_soon(self._lose, None, context=self._context)
 
     def _end(self, error: Exception | None, *, reset_peer: bool) -> None:
         self._received.clear()
@@ -330,7 +337,7 @@ class SimulatedTransport(asyncio.Transport):
             self._dead = True
             if reset_peer:
                 self._reset_peer()
-            self._loop.call_soon(self._lose, error)
+            self._loop.call_soon(self._lose, error, context=self._context)
 
     def _reset_peer(self) -> None:
         if self._outgoing is not None:

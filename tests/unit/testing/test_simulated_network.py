@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
 import socket
 from typing import TYPE_CHECKING, Any, cast
@@ -257,3 +258,42 @@ def test_runs_are_repeatable_by_seed() -> None:
 
     assert trace(5) == trace(5)
     assert trace(5) != trace(6)
+
+
+def test_a_protocol_is_called_in_the_context_of_its_own_side() -> None:
+    place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="nowhere")
+    world = World()
+    calls: list[tuple[str, str]] = []
+
+    class Placed(Peer):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+            calls.append((name, place.get()))
+
+        def data_received(self, data: bytes) -> None:
+            calls.append((self.name, place.get()))
+            super().data_received(data)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            calls.append((self.name, place.get()))
+            super().connection_lost(exc)
+
+    async def serve() -> None:
+        place.set("server")
+        await world.b.listen(lambda: Placed("server"), "", 9092)
+
+    async def ask() -> None:
+        place.set("client")
+        transport, _ = await world.a.connect(lambda: Placed("client"), "b", 9092)
+        cast("SimulatedTransport", transport).write(b"hello")
+        transport.close()
+
+    async def main() -> None:
+        await asyncio.create_task(serve())
+        await asyncio.create_task(ask())
+        await asyncio.sleep(1)
+
+    world.loop.run(main())
+    assert len(calls) >= 5
+    assert all(name == where for name, where in calls)
