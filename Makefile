@@ -68,9 +68,11 @@ bench: $(STAMP) ## Measure against Apache Kafka 4.3.0 (needs Java 17 and Maven)
 	@$(BIN)/python tools/check_machine.py java
 	$(BIN)/python -m bench $(ARGS)
 
-sim: $(STAMP) ## Run the simulation tests (CRABKA_SEED=... replays one); SEEDS=... searches the quorum, SEED=... tells one
+sim: $(STAMP) ## Run the simulation tests (CRABKA_SEED=... replays one); [CLUSTER_]SEEDS=... searches the quorum (clusters), [CLUSTER_]SEED=... tells one
 ifneq ($(SEED)$(SEEDS),)
 	$(BIN)/python -m tests.support.kraft_sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(ARGS)
+else ifneq ($(CLUSTER_SEED)$(CLUSTER_SEEDS),)
+	$(BIN)/python -m tests.support.cluster_sim $(if $(CLUSTER_SEED),--seed $(CLUSTER_SEED) --trace,--seeds $(CLUSTER_SEEDS)) $(ARGS)
 else
 	$(BIN)/python -m pytest -v tests/sim $(ARGS)
 endif

@@ -54,3 +54,8 @@ def test_seeds_are_passed_on_to_the_quorum_simulation() -> None:
     assert "tests.support.kraft_sim --seeds 5" in run_make("--dry-run", "sim", "SEEDS=5")
     assert "tests.support.kraft_sim --seed 7" in run_make("--dry-run", "sim", "SEED=7")
     assert "pytest -v tests/sim" in run_make("--dry-run", "sim")
+
+
+def test_seeds_are_passed_on_to_the_simulation_of_clusters() -> None:
+    assert "tests.support.cluster_sim --seeds 5" in run_make("--dry-run", "sim", "CLUSTER_SEEDS=5")
+    assert "tests.support.cluster_sim --seed 7 --trace" in run_make("--dry-run", "sim", "CLUSTER_SEED=7")

@@ -1,0 +1,1 @@
+"""Whole clusters of real nodes in virtual time, with clients, faults and checks."""

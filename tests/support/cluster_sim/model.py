@@ -1,0 +1,110 @@
+"""What clients were promised, and which of it may be lost.
+
+Kafka acknowledges what is in the page cache of every member of the ISR. It may be lost only if all members of ISR and
+ELR ended uncleanly before any of them was in sync again, and at least one of them lost its page cache or a disk then:
+Kafka cannot tell a killed process from a power cut. The model follows which members are to be trusted. A partition
+whose last trusted member goes is excused: what was written to it so far may be there or not, and what had no answer may
+be there twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from crabka.ids import TopicPartition
+from crabka.metadata.image import MetadataImage
+from tests.support.cluster_sim.trace import ClusterTrace
+
+
+@dataclass
+class RecordLedger:
+    """What is known of the records of one partition."""
+
+    sent: dict[bytes, None] = field(default_factory=dict)
+    # Value -> offset, -1 where the answer only told that it is there.
+    acknowledged: dict[bytes, int] = field(default_factory=dict)
+    # Records whose loss or repetition is excused.
+    may_be_missing: set[bytes] = field(default_factory=set)
+    may_repeat: set[bytes] = field(default_factory=set)
+    # How often the partition was excused: what was seen before says nothing about what is seen after.
+    excuses: int = 0
+
+    def excuse(self) -> None:
+        """Let go of everything up to now."""
+        self.excuses += 1
+        self.may_be_missing.update(self.sent)
+        self.may_repeat.update(value for value in self.sent if value not in self.acknowledged)
+
+
+@dataclass
+class TrustedReplicas:
+    """Who of a partition's replicas is known to have what was acknowledged."""
+
+    members: set[int] = field(default_factory=set)
+    # Who ended uncleanly since it was last in sync, with the broker epoch of that life; and who lost data with that.
+    ended: dict[int, int] = field(default_factory=dict)
+    lossy: set[int] = field(default_factory=set)
+
+
+class ClusterModel:
+    """All promises to clients of one run."""
+
+    def __init__(self, trace: ClusterTrace, now_s: Callable[[], float]) -> None:
+        self.partitions: defaultdict[TopicPartition, RecordLedger] = defaultdict(RecordLedger)
+        self.trusted: defaultdict[TopicPartition, TrustedReplicas] = defaultdict(TrustedReplicas)
+        self.acknowledged_count = 0
+        # Called with each acknowledgement: where, when it was sent, when it was acknowledged.
+        self.on_acknowledged: list[Callable[[TopicPartition, float, float], None]] = []
+        self._trace = trace
+        self._now_s = now_s
+
+    # -- records -------------------------------------------------------------------------------------------------
+
+    def send(self, where: TopicPartition, value: bytes) -> None:
+        """A producer is about to write a value that nobody else writes."""
+        self.partitions[where].sent[value] = None
+
+    def acknowledge(self, where: TopicPartition, value: bytes, offset: int, sent_s: float) -> None:
+        """A producer was told that its record is safe."""
+        self.partitions[where].acknowledged[value] = offset
+        self.acknowledged_count += 1
+        for notify in self.on_acknowledged:
+            notify(where, sent_s, self._now_s())
+
+    def is_excused(self, where: TopicPartition) -> bool:
+        """Return whether records of a partition may be lost."""
+        return self.partitions[where].excuses > 0
+
+    # -- who is to be trusted ------------------------------------------------------------------------------------
+
+    def observe(self, image: MetadataImage) -> None:
+        """Take over from the newest metadata who is in sync."""
+        for topic in image.topics.by_name.values():
+            for index, partition in topic.partitions.items():
+                trusted = self.trusted[TopicPartition(topic.name, index)]
+                # With nobody in sync, whoever led last comes back as leader, with what it has.
+                members = {*partition.isr, *partition.elr} or set(partition.last_known_elr)
+                for member in trusted.ended.keys() & set(partition.isr):
+                    broker = image.cluster.brokers.get(member)
+                    if broker is not None and broker.epoch > trusted.ended[member]:
+                        # It registered again, which took it out, and it was let in again.
+                        del trusted.ended[member]
+                        trusted.lossy.discard(member)
+                trusted.members = members
+
+    def note_end(self, broker_id: int, image: MetadataImage, *, loses_data: bool) -> None:
+        """A broker ends uncleanly."""
+        self.observe(image)
+        broker = image.cluster.brokers.get(broker_id)
+        epoch = broker.epoch if broker is not None else -1
+        for where, trusted in self.trusted.items():
+            if broker_id not in trusted.members:
+                continue
+            trusted.ended.setdefault(broker_id, epoch)
+            if loses_data:
+                trusted.lossy.add(broker_id)
+            if trusted.members <= trusted.ended.keys() and trusted.lossy & trusted.members:
+                self._trace.note(f"{where} may lose records: nobody of {sorted(trusted.members)} is left")
+                self.partitions[where].excuse()

@@ -1,0 +1,110 @@
+"""A look into the running nodes of a cluster, as no client has it: metadata, replicas, files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from crabka.broker.partition import Partition
+from crabka.metadata.image import MetadataImage
+from crabka.metadata.topics import PartitionImage
+from crabka.ports import FileSystem
+from crabka.records.header import BatchHeader, iter_headers
+from crabka.vfs import read_file
+from tests.support.cluster_sim.machine import ClusterMachine
+
+
+class Replica(NamedTuple):
+    """A partition as one node hosts it."""
+
+    machine: ClusterMachine
+    partition: Partition
+
+
+class ReplicaBatch(NamedTuple):
+    """A batch as it lies in a file."""
+
+    header: BatchHeader
+    data: bytes
+
+
+class ClusterProbe:
+    """What the nodes know; the newest metadata that any of them ever had is kept."""
+
+    def __init__(self, machines: Sequence[ClusterMachine]) -> None:
+        self._machines = machines
+        self._image: MetadataImage | None = None
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest metadata that any node knows, or knew."""
+        for machine in self._machines:
+            image = image_of(machine)
+            if image is not None and (self._image is None or image.offset > self._image.offset):
+                self._image = image
+        assert self._image is not None, "no node has started yet"
+        return self._image
+
+    @property
+    def has_image(self) -> bool:
+        """Whether any node has metadata."""
+        return self._image is not None or any(image_of(machine) is not None for machine in self._machines)
+
+    def replicas(self) -> Iterator[Replica]:
+        """Yield the partitions that serving brokers host."""
+        for machine in self._machines:
+            if machine.node is not None and machine.spec.is_broker:
+                for partition in machine.node.context.partitions:
+                    yield Replica(machine, partition)
+
+    def in_sync(self, image: MetadataImage, topic: str, index: int) -> list[Replica]:
+        """Return those members of the ISR that serve in the life that the metadata knows."""
+        members = image.topics.by_name[topic].partitions[index].isr
+        found = []
+        for machine in self._machines:
+            if machine.node is None or machine.spec.node_id not in members:
+                continue
+            broker = image.cluster.brokers.get(machine.spec.node_id)
+            partition = machine.node.context.partitions.get(topic, index)
+            if broker is not None and partition is not None and broker.epoch == broker_epoch(machine):
+                found.append(Replica(machine, partition))
+        return found
+
+    def active_controllers(self) -> list[tuple[str, int]]:
+        """Return name and epoch of those who believe to be the active controller."""
+        found = []
+        for machine in self._machines:
+            quorum = getattr(machine.program, "_quorum", None)
+            if quorum is not None and getattr(quorum, "is_active", False):
+                found.append((machine.name, quorum.leader_epoch))
+        return found
+
+
+def image_of(machine: ClusterMachine) -> MetadataImage | None:
+    """Return the metadata that a running node has applied."""
+    quorum = getattr(machine.program, "_quorum", None)
+    return quorum.image if quorum is not None else None
+
+
+def broker_epoch(machine: ClusterMachine) -> int:
+    """Return the epoch in which a serving broker is registered."""
+    assert machine.node is not None
+    return machine.node._broker_epoch
+
+
+def partitions_of(image: MetadataImage) -> Iterator[tuple[str, int, PartitionImage]]:
+    """Yield topic, index and state of all partitions."""
+    for topic in image.topics.by_name.values():
+        for index, partition in topic.partitions.items():
+            yield topic.name, index, partition
+
+
+def stored_batches(fs: FileSystem, path: str) -> list[ReplicaBatch]:
+    """Return the batches in the segments of a log, in order."""
+    found = []
+    for name in fs.listdir(path):
+        if name.endswith(".log"):
+            data = read_file(fs, f"{path}/{name}")
+            for position, header in iter_headers(data):
+                found.append(ReplicaBatch(header, data[position : position + header.size_in_bytes]))
+    return found

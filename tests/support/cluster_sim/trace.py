@@ -1,0 +1,31 @@
+"""The story of a run: kept for a failure, printed as it goes for `--trace`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.support.power_loss.trace import BrokenInvariantError, Trace
+
+
+class ClusterTrace(Trace):
+    """A trace that somebody may listen to."""
+
+    def __init__(self, now_s: Callable[[], float], listener: Callable[[str], None] | None = None) -> None:
+        super().__init__(now_s)
+        self._listener = listener
+        # The first that broke: whoever found out may have nobody to tell.
+        self.broken: BrokenInvariantError | None = None
+
+    def note(self, event: str) -> None:
+        """Remember an event."""
+        super().note(event)
+        if self._listener is not None:
+            self._listener(f"{self._now_s():10.4f}  {event}")
+
+    def require(self, condition: bool, name: str, message: str) -> None:
+        """Raise BrokenInvariantError unless the condition holds."""
+        try:
+            super().require(condition, name, message)
+        except BrokenInvariantError as error:
+            self.broken = self.broken or error
+            raise

@@ -1,0 +1,194 @@
+"""What must be true of a cluster at every moment, seen by looking into its nodes while they run."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from crabka.ids import TopicPartition
+from crabka.metadata.image import MetadataImage
+from tests.support.cluster_sim.machine import ClusterMachine
+from tests.support.cluster_sim.model import ClusterModel
+from tests.support.cluster_sim.probe import ClusterProbe, Replica, ReplicaBatch, stored_batches
+from tests.support.cluster_sim.trace import ClusterTrace
+
+ONE_LEADER = "one leader per epoch"
+ONE_CONTROLLER = "one active controller per epoch"
+RISING_WATERMARK = "the high watermark of a leader never goes back"
+IN_SYNC = "members of the ISR hold everything below the high watermark"
+EQUAL = "members of the ISR agree below the high watermark"
+ACKNOWLEDGED = "acknowledged records are on every member of the ISR"
+EPOCHS = "leader epochs rise within a log"
+ALIVE = "nodes start and stay alive"
+SMALL_STEP_S = 0.04
+LARGE_STEP_S = 2.0
+
+
+@dataclass
+class CommittedEnd:
+    """How far any leader's high watermark of a partition ever was."""
+
+    end: int = 0
+    excuses: int = 0
+    # What older leaders said is void since records were excused.
+    first_epoch: int = 0
+
+
+class ClusterWatch:
+    """Looks again and again."""
+
+    def __init__(
+        self, machines: list[ClusterMachine], probe: ClusterProbe, model: ClusterModel, trace: ClusterTrace
+    ) -> None:
+        self._machines = machines
+        self._probe = probe
+        self._model = model
+        self._trace = trace
+        self._leaders: dict[tuple[str, int, int], str] = {}
+        self._controllers: dict[int, str] = {}
+        # By place, leader epoch and life of the leader: a restarted one begins at its checkpoint.
+        self._watermarks: dict[tuple[str, int, int, int], int] = {}
+        self._committed: dict[tuple[str, int], CommittedEnd] = {}
+        self.looks = 0
+
+    async def watch_forever(self) -> None:
+        """Look at small and at large, until cancelled."""
+        while True:
+            for _ in range(int(LARGE_STEP_S / SMALL_STEP_S)):
+                await asyncio.sleep(SMALL_STEP_S)
+                self.look()
+            self.look_deep()
+
+    def look(self) -> None:
+        """Check what is cheap to see. Raises BrokenInvariantError."""
+        self.looks += 1
+        self._check_nodes()
+        if not self._probe.has_image:
+            return
+        image = self._probe.image
+        self._model.observe(image)
+        for name, epoch in self._probe.active_controllers():
+            other = self._controllers.setdefault(epoch, name)
+            self._require(other == name, ONE_CONTROLLER, f"{other} and {name} in epoch {epoch}")
+        for replica in self._probe.replicas():
+            if replica.partition.is_leader:
+                self._check_leader(replica, image)
+        for place in self._committed:
+            self._check_in_sync(place, image)
+
+    def look_deep(self) -> None:
+        """Compare the files of all members of each ISR. Raises BrokenInvariantError."""
+        image = self._probe.image
+        for (topic, index), committed in self._committed.items():
+            if not self._exists(image, topic, index) or committed.excuses:
+                continue
+            contents = [
+                (replica, self._batches(replica, committed.end)) for replica in self._probe.in_sync(image, topic, index)
+            ]
+            for replica, batches in contents[1:]:
+                first, expected = contents[0]
+                start = max(each.partition.log.log_start_offset for each in (first, replica))
+                self._check_equal(replica, _above(batches, start), first, _above(expected, start))
+
+    def check_acknowledged(self, where: TopicPartition, value: bytes, offset: int) -> None:
+        """A producer was told that a record is safe: then everybody in the ISR has it."""
+        image = self._probe.image
+        if offset < 0 or self._model.is_excused(where) or not self._exists(image, *where):
+            return
+        for replica in self._probe.in_sync(image, *where):
+            end = replica.partition.log.log_end_offset
+            self._require(end > offset, ACKNOWLEDGED, f"{where}@{offset} {value[:30]!r}: {replica.machine.name} {end}")
+
+    # -- one by one ----------------------------------------------------------------------------------------------
+
+    def _check_nodes(self) -> None:
+        for machine in self._machines:
+            self._require(machine.failure is None, ALIVE, f"{machine.name}: {machine.failure!r}")
+            node = machine.node
+            if node is not None and node.failed.done():
+                self._require(False, ALIVE, f"{machine.name} failed: {node.failed.exception()!r}")
+
+    def _check_leader(self, replica: Replica, image: MetadataImage) -> None:
+        machine, partition = replica
+        place = (partition.topic, partition.index)
+        epoch, high_watermark = partition.leader_epoch, partition.log.high_watermark
+        other = self._leaders.setdefault((*place, epoch), machine.name)
+        self._require(other == machine.name, ONE_LEADER, f"{place}: {other} and {machine.name} in epoch {epoch}")
+        life = (*place, epoch, machine.generation)
+        before = self._watermarks.get(life, 0)
+        self._require(
+            before <= high_watermark <= partition.log.log_end_offset,
+            RISING_WATERMARK,
+            f"{place} at {machine.name}: {high_watermark} after {before}, the log ends at "
+            f"{partition.log.log_end_offset}",
+        )
+        self._watermarks[life] = high_watermark
+        committed = self._committed.setdefault(place, CommittedEnd())
+        ledger = self._model.partitions[TopicPartition(*place)]
+        if committed.excuses != ledger.excuses and self._exists(image, *place):
+            current = image.topics.by_name[partition.topic].partitions[partition.index]
+            committed.excuses, committed.end, committed.first_epoch = ledger.excuses, 0, current.leader_epoch + 1
+        if epoch >= committed.first_epoch:
+            committed.end = max(committed.end, high_watermark)
+
+    def _check_in_sync(self, place: tuple[str, int], image: MetadataImage) -> None:
+        committed = self._committed[place]
+        if not self._exists(image, *place):
+            return
+        state = image.topics.by_name[place[0]].partitions[place[1]]
+        if state.leader_epoch < committed.first_epoch or committed.excuses != self._excuses(place):
+            return
+        for replica in self._probe.in_sync(image, *place):
+            end = replica.partition.log.log_end_offset
+            self._require(
+                end >= committed.end,
+                IN_SYNC,
+                f"{place}: the log of {replica.machine.name} ends at {end}, {committed.end} was committed; "
+                f"ISR {state.isr}, leader {state.leader} in epoch {state.leader_epoch}",
+            )
+
+    def _check_equal(
+        self, replica: Replica, batches: list[ReplicaBatch], first: Replica, expected: list[ReplicaBatch]
+    ) -> None:
+        place = (replica.partition.topic, replica.partition.index)
+        for ours, theirs in zip(batches, expected, strict=False):
+            self._require(
+                ours.data == theirs.data,
+                EQUAL,
+                f"{place}: {replica.machine.name} has {_short(ours)}, {first.machine.name} {_short(theirs)}",
+            )
+
+    def _batches(self, replica: Replica, end: int) -> list[ReplicaBatch]:
+        log = replica.partition.log
+        batches = stored_batches(replica.machine.disk, log.path)
+        last = -1
+        for batch in batches:
+            epoch = batch.header.partition_leader_epoch
+            self._require(
+                epoch >= last, EPOCHS, f"{log.topic_partition} at {replica.machine.name}: {_short(batch)} after {last}"
+            )
+            last = epoch
+        return [batch for batch in batches if batch.header.last_offset < end]
+
+    def _excuses(self, place: tuple[str, int]) -> int:
+        return self._model.partitions[TopicPartition(*place)].excuses
+
+    @staticmethod
+    def _exists(image: MetadataImage, topic: str, index: int) -> bool:
+        found = image.topics.by_name.get(topic)
+        return found is not None and index in found.partitions
+
+    def _require(self, condition: bool, name: str, message: str) -> None:
+        self._trace.require(condition, name, message)
+
+
+def _above(batches: list[ReplicaBatch], start: int) -> list[ReplicaBatch]:
+    return [batch for batch in batches if batch.header.base_offset >= start]
+
+
+def _short(batch: ReplicaBatch) -> str:
+    header = batch.header
+    return (
+        f"{header.base_offset}..{header.last_offset} of epoch {header.partition_leader_epoch}, "
+        f"producer {header.producer_id}/{header.producer_epoch}@{header.base_sequence}"
+    )
