@@ -70,13 +70,13 @@ class ClusterProbe:
                 found.append(Replica(machine, partition))
         return found
 
-    def active_controllers(self) -> list[tuple[str, int]]:
-        """Return name and epoch of those who believe to be the active controller."""
+    def active_controllers(self) -> list[tuple[str, int, int]]:
+        """Return name, epoch and log end of those who believe to be the active controller."""
         found = []
         for machine in self._machines:
             quorum = getattr(machine.program, "_quorum", None)
             if quorum is not None and getattr(quorum, "is_active", False):
-                found.append((machine.name, quorum.leader_epoch))
+                found.append((machine.name, quorum.leader_epoch, quorum.next_offset))
         return found
 
 

@@ -9,12 +9,15 @@ from crabka.ids import TopicPartition
 from crabka.metadata.image import MetadataImage
 from tests.support.cluster_sim.machine import ClusterMachine
 from tests.support.cluster_sim.model import ClusterModel
-from tests.support.cluster_sim.probe import ClusterProbe, Replica, ReplicaBatch, stored_batches
+from tests.support.cluster_sim.probe import ClusterProbe, Replica, ReplicaBatch, partitions_of, stored_batches
 from tests.support.cluster_sim.trace import ClusterTrace
 
 ONE_LEADER = "one leader per epoch"
 ONE_CONTROLLER = "one active controller per epoch"
+METADATA = "committed metadata is never lost"
 RISING_WATERMARK = "the high watermark of a leader never goes back"
+BELOW_MIN_ISR = "the high watermark stands still below min ISR"
+UNFENCED = "no fenced broker is in an ISR with others"
 IN_SYNC = "members of the ISR hold everything below the high watermark"
 EQUAL = "members of the ISR agree below the high watermark"
 ACKNOWLEDGED = "acknowledged records are on every member of the ISR"
@@ -49,6 +52,8 @@ class ClusterWatch:
         # By place, leader epoch and life of the leader: a restarted one begins at its checkpoint.
         self._watermarks: dict[tuple[str, int, int, int], int] = {}
         self._committed: dict[tuple[str, int], CommittedEnd] = {}
+        # High watermarks of leaders that were below min ISR at the last look, by life and partition epoch.
+        self._standing: dict[tuple[int, ...], int] = {}
         self.looks = 0
 
     async def watch_forever(self) -> None:
@@ -67,12 +72,13 @@ class ClusterWatch:
             return
         image = self._probe.image
         self._model.observe(image)
-        for name, epoch in self._probe.active_controllers():
-            other = self._controllers.setdefault(epoch, name)
-            self._require(other == name, ONE_CONTROLLER, f"{other} and {name} in epoch {epoch}")
+        self._check_controllers(image)
+        self._check_fenced(image)
+        standing, self._standing = self._standing, {}
         for replica in self._probe.replicas():
             if replica.partition.is_leader:
                 self._check_leader(replica, image)
+                self._check_below_min_isr(replica, image, standing)
         for place in self._committed:
             self._check_in_sync(place, image)
 
@@ -107,6 +113,45 @@ class ClusterWatch:
             node = machine.node
             if node is not None and node.failed.done():
                 self._require(False, ALIVE, f"{machine.name} failed: {node.failed.exception()!r}")
+
+    def _check_controllers(self, image: MetadataImage) -> None:
+        active = self._probe.active_controllers()
+        for name, epoch, _ in active:
+            other = self._controllers.setdefault(epoch, name)
+            self._require(other == name, ONE_CONTROLLER, f"{other} and {name} in epoch {epoch}")
+        for name, epoch, end_offset in sorted(active, key=lambda each: each[1])[-1:]:
+            if epoch >= max(self._controllers):
+                self._require(
+                    end_offset > image.offset,
+                    METADATA,
+                    f"{name} leads in epoch {epoch} with a log up to {end_offset}; {image.offset} was committed",
+                )
+
+    def _check_fenced(self, image: MetadataImage) -> None:
+        for topic, index, partition in partitions_of(image):
+            fenced = [each for each in partition.isr if image.cluster.brokers[each].fenced]
+            self._require(
+                not fenced or len(partition.isr) == 1, UNFENCED, f"{topic}-{index}: {fenced} of {partition.isr}"
+            )
+
+    def _check_below_min_isr(
+        self, replica: Replica, image: MetadataImage, standing: dict[tuple[int, ...], int]
+    ) -> None:
+        machine, partition = replica
+        log = partition.log
+        if partition.in_sync_count >= min(log.config.min_insync_replicas, partition.replica_count):
+            return
+        place = (partition.topic, partition.index)
+        if not self._exists(image, *place):
+            return
+        state = image.topics.by_name[place[0]].partitions[place[1]]
+        key = (hash(place), state.partition_epoch, partition.leader_epoch, machine.spec.node_id, machine.generation)
+        before = self._standing[key] = log.high_watermark
+        self._require(
+            standing.get(key, before) == before,
+            BELOW_MIN_ISR,
+            f"{place} at {machine.name}: {before} after {standing.get(key)}, {partition.in_sync_count} in sync",
+        )
 
     def _check_leader(self, replica: Replica, image: MetadataImage) -> None:
         machine, partition = replica

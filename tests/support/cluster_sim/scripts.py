@@ -1,0 +1,136 @@
+"""Runs that are told instead of drawn: each leads a cluster into one corner, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.support.cluster_sim.machine import ClusterMachine, Ending
+from tests.support.cluster_sim.world import HEALING_S, ClusterWorld
+
+TOPIC = "safe"
+# Longer than `replica.lag.time.max.ms` and `broker.session.timeout.ms` of the simulation.
+LONG_S = 5.0
+
+
+async def _healthy(world: ClusterWorld) -> None:
+    await world.wait(world.is_healthy, HEALING_S, "all replicas are in sync")
+
+
+async def _work(world: ClusterWorld, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    world.raise_failures()
+
+
+def _followers(world: ClusterWorld, topic: str = TOPIC, index: int = 0) -> list[ClusterMachine]:
+    partition = world.probe.image.topics.by_name[topic].partitions[index]
+    return [world.machine_of(each) for each in partition.replicas if each != partition.leader]
+
+
+async def kill_leaders(world: ClusterWorld) -> None:
+    """Kill one leader after the other while all is well, and let it come back."""
+    for number in range(4):
+        await _healthy(world)
+        await _work(world, 1)
+        leader = world.leader_of(TOPIC, number % 2)
+        leader.end(Ending.KILL)
+        await _work(world, 8)
+        leader.start()
+
+
+async def kill_controllers(world: ClusterWorld) -> None:
+    """Kill the active controller while all is well, and let it come back."""
+    for _ in range(3):
+        await _healthy(world)
+        await _work(world, 1)
+        active = max(world.probe.active_controllers(), key=lambda each: each[1])[0]
+        machine = next(machine for machine in world.machines if machine.name == active)
+        machine.end(Ending.KILL)
+        await _work(world, 6)
+        machine.start()
+
+
+async def stop_brokers(world: ClusterWorld) -> None:
+    """Stop and start every broker, one after the other, as an update does."""
+    for machine in [machine for machine in world.machines if machine.spec.is_broker]:
+        await _healthy(world)
+        await machine.stop(30)
+        await _work(world, 1)
+        machine.start()
+
+
+async def return_late(world: ClusterWorld) -> None:
+    """Followers are killed, miss much, and come back to a leader that is busy."""
+    for number in range(3):
+        await _healthy(world)
+        follower = _followers(world, index=number % 2)[0]
+        follower.end(Ending.KILL)
+        await _work(world, LONG_S)
+        follower.start()
+        await _work(world, 3)
+
+
+async def return_from_sleep(world: ClusterWorld) -> None:
+    """Followers are stopped for longer than their session, and go on as if nothing had happened."""
+    for number in range(4):
+        await _healthy(world)
+        follower = _followers(world, index=number % 2)[number % 2]
+        follower.pause()
+        await _work(world, LONG_S)
+        follower.resume()
+        await _work(world, 2)
+
+
+async def leave_the_leader_alone(world: ClusterWorld) -> None:
+    """Both followers lag behind while the leader takes what it may."""
+    for _ in range(2):
+        await _healthy(world)
+        for follower in _followers(world):
+            world.network.partition(world.leader_of(TOPIC).name, follower.name)
+        await _work(world, 2 * LONG_S)
+        world.network.heal_all()
+
+
+async def return_to_slow_controllers(world: ClusterWorld) -> None:
+    """Followers come back while every change of the ISR takes long."""
+    for number in range(4):
+        await _healthy(world)
+        follower = _followers(world, index=number % 2)[0]
+        follower.pause()
+        await _work(world, LONG_S)
+        for machine in world.machines:
+            if machine.spec.is_controller and machine is not follower:
+                machine.slow_down(600)
+        follower.resume()
+        await _work(world, 4)
+        for machine in world.machines:
+            machine.slow_down(None)
+
+
+async def cut_power_of_controllers(world: ClusterWorld) -> None:
+    """All controllers lose power at once, and come back."""
+    for _ in range(4):
+        await _work(world, 2.5)
+        controllers = [machine for machine in world.machines if machine.spec.is_controller]
+        for machine in controllers:
+            machine.end(Ending.POWER)
+        await _work(world, 0.3)
+        for machine in controllers:
+            machine.start()
+        await _work(world, 4)
+
+
+async def move_coordinators(world: ClusterWorld) -> None:
+    """Kill who coordinates transactions, again and again."""
+    for number in range(8):
+        await _work(world, 1.3)
+        topic = world.probe.image.topics.by_name.get("__transaction_state")
+        if topic is None:
+            continue
+        leader = topic.partitions[number % len(topic.partitions)].leader
+        if leader < 0:
+            continue
+        machine = world.machine_of(leader)
+        machine.end(Ending.KILL)
+        await _work(world, 3)
+        machine.start()
+        await _healthy(world)
