@@ -67,7 +67,7 @@ class ClusterWatch:
     def look(self) -> None:
         """Check what is cheap to see. Raises BrokenInvariantError."""
         self.looks += 1
-        self._check_nodes()
+        self.check_nodes()
         if not self._probe.has_image:
             return
         image = self._probe.image
@@ -107,7 +107,8 @@ class ClusterWatch:
 
     # -- one by one ----------------------------------------------------------------------------------------------
 
-    def _check_nodes(self) -> None:
+    def check_nodes(self) -> None:
+        """Nobody gave up. Raises BrokenInvariantError."""
         for machine in self._machines:
             self._require(machine.failure is None, ALIVE, f"{machine.name}: {machine.failure!r}")
             node = machine.node

@@ -186,6 +186,7 @@ class ClusterWorld:
         """Raise what broke where nobody waited for it."""
         if self.trace.broken is not None:
             raise self.trace.broken
+        self.watch.check_nodes()
         for task in self._tasks:
             if task.done() and not task.cancelled():
                 task.result()
