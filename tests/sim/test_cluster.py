@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 
-from tests.support.cluster_sim.world import run_world
+from tests.support.cluster_sim import scripts
+from tests.support.cluster_sim.layout import Shape
+from tests.support.cluster_sim.world import RunConditions, Script, run_world
 from tests.support.scale import scaled
 
 SEEDS = range(1, 1 + scaled(6, 200))
+# As a cluster has them that is not told otherwise.
+DEFAULT_SESSIONS = {"broker.heartbeat.interval.ms": "2000", "broker.session.timeout.ms": "9000"}
+LONGEST_MEDIAN_GAP_S = 2.0
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -26,3 +33,28 @@ def test_a_seed_tells_the_same_story_twice(seed: int) -> None:
     for story in stories:
         run_world(seed, listener=story.append)
     assert stories[0] == stories[1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "script"),
+    [
+        (Shape.SPLIT, scripts.kill_leaders),
+        (Shape.COMBINED, scripts.kill_leaders),
+        (Shape.COMBINED, scripts.kill_active_controllers),
+    ],
+    ids=["leaders", "leaders-that-are-controllers", "active-controllers"],
+)
+def test_writes_go_on_soon_after_a_leader_was_killed(shape: Shape, script: Script) -> None:
+    gaps_s: list[float] = []
+    for seed in range(1, 1 + scaled(1, 10)):
+        conditions = RunConditions(shape=shape, script=script, settings=DEFAULT_SESSIONS, copies=False, operates=False)
+        gaps_s += run_world(seed, conditions).meter.gaps_s
+    assert len(gaps_s) >= 3
+    print(f"{len(gaps_s)} gaps: median {statistics.median(gaps_s):.2f} s, longest {max(gaps_s):.2f} s")
+    assert statistics.median(gaps_s) <= LONGEST_MEDIAN_GAP_S
+
+
+@pytest.mark.parametrize("shape", [Shape.SPLIT, Shape.COMBINED])
+def test_an_update_of_all_brokers_one_by_one_loses_nothing(shape: Shape) -> None:
+    world = run_world(1, RunConditions(shape=shape, script=scripts.stop_brokers))
+    assert not any(ledger.excuses for ledger in world.model.partitions.values())

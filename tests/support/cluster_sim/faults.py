@@ -27,22 +27,26 @@ class Storm:
         self._rng = rng = random.Random(world.rng.getrandbits(64))
         self._busy: set[ClusterMachine] = set()
         self._running: set[asyncio.Task[None]] = set()
-        # Every run has its own weather: in most at most one broker and one controller suffer at a time.
-        self._is_rough = rng.random() < 0.35
+        # Every run has its own weather. In most at most one broker and one controller suffer at a time; in some of the
+        # others nothing is lost but processes, so that no loss of records is excused.
+        self._is_rough = rng.random() < 0.4
+        self._is_lossy = not self._is_rough or rng.random() < 0.4
+        # Whether the next broker suffers only when the last one has recovered.
+        self._is_patient = not self._is_rough and rng.random() < 0.7
         self._pace_s = rng.choice([0.7, 1.5, 3.0])
         self._longest_s = rng.choice([1.0, 4.0, 8.0])
         has_replicas = world.layout.replication_factor > 1
         self._deeds: list[tuple[Deed, float]] = [
             (self._kill, rng.choice([1, 3])),
-            (self._cut_power, rng.choice([0, 1, 2])),
+            (self._cut_power, rng.choice([0, 1, 2]) * self._is_lossy),
             (self._stop, rng.choice([0, 1, 2])),
             (self._pause, rng.choice([0, 1, 2])),
             (self._isolate, rng.choice([0, 1])),
             (self._part_from_controllers, rng.choice([0, 1])),
             (self._part_one_way, rng.choice([0, 1])),
             (self._slow_down, rng.choice([0, 1])),
-            (self._lose_dir, rng.choice([0, 0, 1]) if has_replicas else 0),
-            (self._fail_dir, rng.choice([0, 0, 1]) if has_replicas else 0),
+            (self._lose_dir, rng.choice([0, 0, 1]) * (self._is_lossy and has_replicas)),
+            (self._fail_dir, rng.choice([0, 0, 1]) * (self._is_lossy and has_replicas)),
             (self._cut, 1),
             (self._turn_clock, 1),
         ]
@@ -80,6 +84,8 @@ class Storm:
         if not self._is_rough:
             suffering = {role for machine in self._busy for role in machine.spec.roles.split(",")}
             free = [machine for machine in free if not suffering & set(machine.spec.roles.split(","))]
+        if self._is_patient and not self._world.is_healthy():
+            free = [machine for machine in free if not machine.spec.is_broker]
         return self._rng.choice(free) if free else None
 
     def _start(self, deed: Coroutine[Any, Any, None]) -> None:
@@ -142,7 +148,7 @@ class Storm:
         await self._last()
         if self._rng.random() < 0.15:
             machine.start()
-            await self._end(machine, self._rng.choice([Ending.KILL, Ending.POWER]))
+            await self._end(machine, Ending.POWER if self._is_lossy and self._rng.random() < 0.5 else Ending.KILL)
             await self._last()
         machine.start()
 

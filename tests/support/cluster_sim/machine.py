@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from crabka.broker.node import Node
+from crabka.node.node import Node
 from crabka.ports import Listener, Runtime
 from crabka.testing import (
     FaultRule,

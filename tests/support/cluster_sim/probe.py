@@ -89,7 +89,7 @@ def image_of(machine: ClusterMachine) -> MetadataImage | None:
 def broker_epoch(machine: ClusterMachine) -> int:
     """Return the epoch in which a serving broker is registered."""
     assert machine.node is not None
-    return machine.node._broker_epoch
+    return machine.node.context.identity.broker_epoch
 
 
 def partitions_of(image: MetadataImage) -> Iterator[tuple[str, int, PartitionImage]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 from tests.support.cluster_sim.machine import ClusterMachine, Ending
 from tests.support.cluster_sim.world import HEALING_S, ClusterWorld
@@ -37,15 +38,23 @@ async def kill_leaders(world: ClusterWorld) -> None:
         leader.start()
 
 
-async def kill_controllers(world: ClusterWorld) -> None:
-    """Kill the active controller while all is well, and let it come back."""
+async def kill_leaders_far_away(world: ClusterWorld) -> None:
+    """Kill leaders of a cluster whose brokers are far from each other: followers know late what is committed."""
+    brokers = [machine.name for machine in world.machines if machine.spec.is_broker]
+    for near, far in itertools.combinations(brokers, 2):
+        world.network.set_latency(near, far, low_ms=40, high_ms=60)
+    await kill_leaders(world)
+
+
+async def kill_active_controllers(world: ClusterWorld) -> None:
+    """Kill one active controller after the other while all is well, and let it come back."""
     for _ in range(3):
         await _healthy(world)
         await _work(world, 1)
         active = max(world.probe.active_controllers(), key=lambda each: each[1])[0]
         machine = next(machine for machine in world.machines if machine.name == active)
         machine.end(Ending.KILL)
-        await _work(world, 6)
+        await _work(world, 8)
         machine.start()
 
 

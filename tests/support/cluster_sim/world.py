@@ -32,7 +32,8 @@ from tests.support.cluster_sim.trace import ClusterTrace
 from tests.support.cluster_sim.watch import EQUAL, ClusterWatch
 from tests.support.power_loss.trace import BrokenInvariantError
 
-STORM_S = 20.0
+SHORT_STORM_S = 6.0
+LONG_STORM_S = 20.0
 # Far more than sessions, elections, fetch backoffs and catching up take with these settings.
 HEALING_S = 60.0
 COPYING_S = 120.0
@@ -52,8 +53,8 @@ class RunConditions:
     settings: Mapping[str, str] | None = None
     copies: bool = True
     operates: bool = True
-    storm_s: float = STORM_S
-    producer_pause_s: float = 0.04
+    storm_s: float = SHORT_STORM_S
+    producer_pause_s: float = 0.06
 
 
 class ClusterWorld:
@@ -301,4 +302,5 @@ def run_world(
 
 def conditions_of(seed: int) -> RunConditions:
     """Return what the run of a seed is like."""
-    return RunConditions(shape=Shape.LONE)
+    storm_s = random.Random(seed).choice([SHORT_STORM_S, SHORT_STORM_S, LONG_STORM_S])
+    return RunConditions(shape=Shape.COMBINED if seed % 3 == 0 else Shape.SPLIT, storm_s=storm_s)

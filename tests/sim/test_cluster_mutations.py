@@ -1,0 +1,31 @@
+"""The simulation of clusters finds what it is there to find: each planted bug breaks a named invariant."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.cluster_sim.layout import Shape
+from tests.support.cluster_sim.planted import BUGS, PlantedBug
+from tests.support.cluster_sim.world import RunConditions, run_world
+from tests.support.power_loss.trace import BrokenInvariantError
+
+# Enough for each bug; the first that breaks an invariant ends the search.
+SEEDS = range(1, 6)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.plant.__name__ for bug in BUGS])
+def test_a_planted_bug_is_found(bug: PlantedBug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug.plant(monkeypatch)
+    broken = (_broken_invariant(seed, bug) for seed in SEEDS)
+    assert next((name for name in broken if name is not None), "none") in bug.invariants
+
+
+def _broken_invariant(seed: int, bug: PlantedBug) -> str | None:
+    conditions = RunConditions(
+        shape=Shape.SPLIT, script=bug.script, copies=bug.copies, operates=False, producer_pause_s=0.02
+    )
+    try:
+        run_world(seed, conditions)
+    except BrokenInvariantError as error:
+        return error.name
+    return None
