@@ -156,6 +156,13 @@ class MetadataPublisher:
         return partition
 
     def _is_lost(self, partition_image: PartitionImage) -> bool:
+        """Return whether a replica may be in a dir that cannot be read now.
+
+        With all dirs at hand its dir is gone for good, as after a disk was replaced: the replica begins anew, and is
+        not in sync before it has caught up (Kafka's LogManager.getOrCreateLog).
+        """
+        if not self._logs.offline_dirs:
+            return False
         directory = partition_image.directory_of(self._node_id)
         return directory not in _NOT_A_DIRECTORY and directory not in self._logs.online_directory_ids
 

@@ -15,6 +15,7 @@ from crabka.config.topic import TopicConfig
 from crabka.ids import DIRECTORY_UNASSIGNED, TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from crabka.quorum.formatting import format_storage
 from tests.support.following import TOPIC, FollowerWorld, follow
 from tests.support.images import partition_of, topic_id_of, with_partition, with_partitions
 from tests.support.logs import append, make_batch
@@ -179,6 +180,27 @@ def test_new_partitions_go_to_the_dirs_that_work() -> None:
         node.fail_dir("/d2")
         node.create_topic("t", 3)
         assert set(placement(node).values()) == {"/d1"}
+
+
+def test_replicas_of_a_replaced_disk_begin_anew() -> None:
+    with two_dirs() as node:
+        node.create_topic("t", 2)
+        node.advance(10)
+        lost = next(index for index, path in placement(node).items() if path == "/d2")
+        node.produce("t", batch(b"kept"), partition=1 - lost)
+        node.produce("t", batch(b"gone"), partition=lost)
+        node.stop()
+        node.memory.rmtree("/d2")
+        format_storage(node.runtime, node.config, None, ignore_formatted=True)
+        node.start()
+        assert placement(node)[lost] in DIRS
+        assert describe(node)[1 - lost] == HEALTHY
+        # With nobody else in sync it leads when its broker comes back and the metadata knows its new dir.
+        node.advance(1000)
+        node.restart()
+        assert describe(node) == {0: HEALTHY, 1: HEALTHY}
+        assert node.values("t", lost) == []
+        assert node.values("t", 1 - lost) == [b"kept"]
 
 
 def test_a_node_starts_without_a_dir_and_takes_it_back_later() -> None:
