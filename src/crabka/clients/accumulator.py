@@ -104,6 +104,8 @@ class PartitionQueue:
     next_sequence: int = 0
     blocked_until_ms: int = 0
     flight_count: int = 0
+    # The broker that the batches in flight were sent to.
+    flight_node: int = -1
     # A batch is lost for good: its sequence will never come, so later ones need a new identity.
     has_gap: bool = False
 
@@ -120,6 +122,13 @@ class PartitionQueue:
             head.created_ms if head.is_full or head.encoded or len(self.waiting) > 1 else head.created_ms + linger_ms
         )
         return max(at_ms, self.blocked_until_ms)
+
+    def may_go_to(self, node_id: int) -> bool:
+        """Return whether a batch may be sent to a broker now: not while older ones are under way to another one.
+
+        A new leader that knows nothing of the producer takes any sequence, and would refuse the older ones then.
+        """
+        return not self.in_flight or self.flight_node == node_id
 
     def take(self, codec: int, level: int | None) -> ProducerBatch:
         """Move the oldest batch into flight, encoded with the next sequence. Needs an identity."""

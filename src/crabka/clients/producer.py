@@ -217,7 +217,8 @@ class Producer:
                 self._start_chore("metadata", self._look_up_leaders())
             elif not self._has_identity(queue):
                 self._start_chore("identity", self._allocate_identity())
-            else:
+            elif queue.may_go_to(leader):
+                queue.flight_node = leader
                 by_node[leader].append(queue)
         for node_id, queues in by_node.items():
             self._send_to(node_id, queues)

@@ -130,6 +130,26 @@ def test_moved_leader_is_followed() -> None:
     simulate(test, node_ids=(1, 2))
 
 
+def test_nothing_overtakes_a_batch_that_is_under_way_to_an_older_leader() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        simulation.brokers.brokers[1].answers[ApiKey.PRODUCE] = lambda _: NO_ANSWER
+        settings = ProducerSettings(batch_bytes=200, linger_ms=1, request_timeout_ms=1_000)
+        async with simulation.connect() as cluster, Producer(cluster, settings) as producer:
+            await producer.send("t", b"first")
+            await asyncio.sleep(0.1)
+            partition.leader = 2
+            async with simulation.connect() as other:
+                cluster.view = await other.refresh(["t"])
+            await producer.send("t", b"second")
+            await producer.flush()
+        assert values(partition) == [b"first", b"second"]
+        # Nobody was asked to take the second one before the first.
+        assert len(simulation.brokers.asked(ApiKey.PRODUCE)) == 3
+
+    simulate(test, node_ids=(1, 2))
+
+
 def test_crashed_broker_is_waited_for_until_the_delivery_time_is_over() -> None:
     async def test(simulation: ClientSimulation) -> None:
         simulation.brokers.create_topic("t")
