@@ -137,6 +137,18 @@ class NumberingProducer:
         delivery.add_done_callback(settle)
 
 
+async def write_carelessly(desk: ClientDesk, where: TopicPartition, count: int) -> None:
+    """Write with acks=1, which promises nothing: such records may be lost."""
+    settings = ProducerSettings(acks=1, idempotent=False, max_in_flight=1, request_timeout_ms=1_000)
+    async with desk.connect() as cluster, Producer(cluster, settings) as producer:
+        for number in range(count):
+            value = b"careless:%d:" % number
+            desk.model.send(where, value)
+            desk.model.partitions[where].may_repeat.add(value)
+            await producer.send(where.topic, value, partition=where.partition)
+            await asyncio.sleep(0.1)
+
+
 class OrderlyReader:
     """Follows partitions from their start; whatever it reads must be what it may read there."""
 
@@ -234,11 +246,14 @@ class EndReader:
                     await asyncio.sleep(self._desk.rng.uniform(0, 0.5))
                     where = self._desk.rng.choice(self._places)
                     excuses = self._desk.model.partitions[where].excuses
+                    leaders = self._desk.watch.leader_epochs(where)
                     try:
                         found = await Admin(cluster, 3_000).list_offsets({where: LATEST})
                     except CrabkaError:
                         continue
-                    self._take(where, found[where].offset, excuses)
+                    # One who does not know yet that it leads no more tells what it knows.
+                    if len(leaders) == 1 and self._desk.watch.leader_epochs(where) == leaders:
+                        self._take(where, found[where].offset, excuses)
 
     def _take(self, where: TopicPartition, end: int, excuses: int) -> None:
         if excuses != self._desk.model.partitions[where].excuses:

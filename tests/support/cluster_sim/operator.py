@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Any
 
 from crabka.clients.admin import Admin
@@ -90,6 +91,22 @@ class Operator:
         answer = await cluster.request_any(ApiKey.ALTER_PARTITION_REASSIGNMENTS, build, TIMEOUT_MS)
         rows = [row.error_code.name for topic in answer.responses for row in topic.partitions]
         return f"{answer.error_code.name} {rows}"
+
+    async def rescue_forever(self, leaderless: Callable[[], list[TopicPartition]]) -> None:
+        """Let anybody lead what has lost its records anyway: after the loss of a disk nobody may be in sync for ever."""
+        while True:
+            await asyncio.sleep(2)
+            for where in leaderless():
+                await self._try("rescue", self._elect_anybody(where))
+
+    async def _elect_anybody(self, where: TopicPartition) -> None:
+        def build(types: MessageTypes) -> Any:
+            topic = types.new("TopicPartitions", topic=where.topic, partitions=[where.partition])
+            return types.message(election_type=1, topic_partitions=[topic], timeout=TIMEOUT_MS)
+
+        async with self._desk.connect() as cluster:
+            answer = await cluster.request_any(ApiKey.ELECT_LEADERS, build, TIMEOUT_MS)
+        self._desk.trace.note(f"operator: anybody may lead {where}: {answer.error_code.name}")
 
     async def _elect(self) -> None:
         """Let preferred leaders lead, wherever they can."""

@@ -110,7 +110,7 @@ class PlantedBug(NamedTuple):
 LOST = {ALL_THERE, ACKNOWLEDGED, IN_SYNC, EQUAL}
 BUGS = [
     PlantedBug(admit_followers_that_are_behind, scripts.return_late, frozenset({IN_SYNC, ACKNOWLEDGED})),
-    PlantedBug(admit_fenced_followers, scripts.return_from_sleep, frozenset({UNFENCED})),
+    PlantedBug(admit_fenced_followers, scripts.return_fenced, frozenset({UNFENCED})),
     PlantedBug(advance_below_min_isr, scripts.leave_the_leader_alone, frozenset({BELOW_MIN_ISR})),
     PlantedBug(forget_who_is_about_to_join, scripts.return_to_slow_controllers, frozenset({IN_SYNC, ACKNOWLEDGED})),
     PlantedBug(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crabka.broker.partition import Partition
 from crabka.metadata.image import MetadataImage
@@ -69,6 +69,14 @@ class ClusterProbe:
             if broker is not None and partition is not None and broker.epoch == broker_epoch(machine):
                 found.append(Replica(machine, partition))
         return found
+
+    def leader_epochs(self, topic: str, index: int) -> list[int]:
+        """Return the epochs of all who believe to lead a partition: more than one while an old leader does not know."""
+        found = (machine.node.context.partitions.get(topic, index) for machine in self._serving_brokers())
+        return [partition.leader_epoch for partition in found if partition is not None and partition.is_leader]
+
+    def _serving_brokers(self) -> Iterator[Any]:
+        return (each for each in self._machines if each.node is not None and each.spec.is_broker)
 
     def active_controllers(self) -> list[tuple[str, int, int]]:
         """Return name, epoch and log end of those who believe to be the active controller."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 
+from crabka.ids import TopicPartition
+from tests.support.cluster_sim.clients import write_carelessly
 from tests.support.cluster_sim.machine import ClusterMachine, Ending
 from tests.support.cluster_sim.world import HEALING_S, ClusterWorld
 
@@ -20,6 +22,12 @@ async def _healthy(world: ClusterWorld) -> None:
 async def _work(world: ClusterWorld, seconds: float) -> None:
     await asyncio.sleep(seconds)
     world.raise_failures()
+
+
+def _move_apart(world: ClusterWorld) -> None:
+    brokers = [machine.name for machine in world.machines if machine.spec.is_broker]
+    for near, far in itertools.combinations(brokers, 2):
+        world.network.set_latency(near, far, low_ms=40, high_ms=60)
 
 
 def _followers(world: ClusterWorld, topic: str = TOPIC, index: int = 0) -> list[ClusterMachine]:
@@ -40,9 +48,7 @@ async def kill_leaders(world: ClusterWorld) -> None:
 
 async def kill_leaders_far_away(world: ClusterWorld) -> None:
     """Kill leaders of a cluster whose brokers are far from each other: followers know late what is committed."""
-    brokers = [machine.name for machine in world.machines if machine.spec.is_broker]
-    for near, far in itertools.combinations(brokers, 2):
-        world.network.set_latency(near, far, low_ms=40, high_ms=60)
+    _move_apart(world)
     await kill_leaders(world)
 
 
@@ -68,7 +74,8 @@ async def stop_brokers(world: ClusterWorld) -> None:
 
 
 async def return_late(world: ClusterWorld) -> None:
-    """Followers are killed, miss much, and come back to a leader that is busy."""
+    """Followers are killed, miss much, and come back to a leader that is busy and far away."""
+    _move_apart(world)
     for number in range(3):
         await _healthy(world)
         follower = _followers(world, index=number % 2)[0]
@@ -76,6 +83,21 @@ async def return_late(world: ClusterWorld) -> None:
         await _work(world, LONG_S)
         follower.start()
         await _work(world, 3)
+
+
+async def return_fenced(world: ClusterWorld) -> None:
+    """Followers are stopped for longer than their session, and then reach their leaders, but no controller."""
+    for number in range(2):
+        await _healthy(world)
+        follower = _followers(world, index=number % 2)[0]
+        follower.pause()
+        await _work(world, LONG_S)
+        for machine in world.machines:
+            if machine.spec.is_controller:
+                world.network.partition(follower.name, machine.name)
+        follower.resume()
+        await _work(world, LONG_S)
+        world.network.heal_all()
 
 
 async def return_from_sleep(world: ClusterWorld) -> None:
@@ -95,12 +117,15 @@ async def leave_the_leader_alone(world: ClusterWorld) -> None:
         await _healthy(world)
         for follower in _followers(world):
             world.network.partition(world.leader_of(TOPIC).name, follower.name)
-        await _work(world, 2 * LONG_S)
+        await _work(world, LONG_S)
+        await write_carelessly(world.desk, TopicPartition(TOPIC, 0), 30)
+        await _work(world, 1)
         world.network.heal_all()
 
 
 async def return_to_slow_controllers(world: ClusterWorld) -> None:
     """Followers come back while every change of the ISR takes long."""
+    _move_apart(world)
     for number in range(4):
         await _healthy(world)
         follower = _followers(world, index=number % 2)[0]

@@ -105,6 +105,10 @@ class ClusterWatch:
             end = replica.partition.log.log_end_offset
             self._require(end > offset, ACKNOWLEDGED, f"{where}@{offset} {value[:30]!r}: {replica.machine.name} {end}")
 
+    def leader_epochs(self, where: TopicPartition) -> list[int]:
+        """Return the epochs of all who believe to lead a partition."""
+        return self._probe.leader_epochs(*where)
+
     # -- one by one ----------------------------------------------------------------------------------------------
 
     def check_nodes(self) -> None:

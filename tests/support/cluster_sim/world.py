@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crabka.ids import TopicPartition
 from crabka.testing import MemoryFileSystem, SimulatedNetwork
 from crabka.testing.simulated_runtime import simulated_runtime
 from tests.support.cluster_sim.clients import (
@@ -140,6 +141,7 @@ class ClusterWorld:
     async def _recover(self) -> None:
         """Everything has healed: all must work again, in bounded time."""
         self.trace.note("everything is repaired")
+        self._start(self.operator.rescue_forever(self._hopeless))
         await self.wait(self.is_healthy, HEALING_S, "all replicas are in sync")
         await self.scene.settle()
         if self.conditions.copies:
@@ -153,6 +155,14 @@ class ClusterWorld:
         self.reader.check_complete()
         await self.wait(self.is_healthy, HEALING_S, "all replicas are in sync")
         self.watch.look_deep()
+
+    def _hopeless(self) -> list[TopicPartition]:
+        """Return the partitions that nobody leads and whose records may be lost."""
+        return [
+            TopicPartition(topic, index)
+            for topic, index, partition in partitions_of(self.probe.image)
+            if partition.leader < 0 and self.model.is_excused(TopicPartition(topic, index))
+        ]
 
     def _is_copied(self) -> bool:
         self.scene.observe()
