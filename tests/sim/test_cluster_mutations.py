@@ -20,9 +20,15 @@ def test_a_planted_bug_is_found(bug: PlantedBug, monkeypatch: pytest.MonkeyPatch
     assert next((name for name in broken if name is not None), "none") in bug.invariants
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.script.__name__ for bug in BUGS])
+def test_without_a_bug_nothing_is_found(bug: PlantedBug) -> None:
+    assert _broken_invariant(1, bug) is None
+
+
 def _broken_invariant(seed: int, bug: PlantedBug) -> str | None:
     conditions = RunConditions(
-        shape=Shape.SPLIT, script=bug.script, copies=bug.copies, operates=False, producer_pause_s=0.02
+        shape=Shape.SPLIT, script=bug.script, copies=bug.copies, operates=bug.operates, producer_pause_s=0.02
     )
     try:
         run_world(seed, conditions)

@@ -20,6 +20,7 @@ from tests.support.cluster_sim.clients import ALL_THERE
 from tests.support.cluster_sim.copying import EXACTLY_ONCE
 from tests.support.cluster_sim.watch import (
     ACKNOWLEDGED,
+    ALIVE,
     BELOW_MIN_ISR,
     EQUAL,
     IN_SYNC,
@@ -105,6 +106,8 @@ class PlantedBug(NamedTuple):
     invariants: frozenset[str]
     # Whether it needs transactions to show.
     copies: bool = False
+    # Whether it needs changes of the metadata to show.
+    operates: bool = False
 
 
 LOST = {ALL_THERE, ACKNOWLEDGED, IN_SYNC, EQUAL}
@@ -122,7 +125,8 @@ BUGS = [
     PlantedBug(
         skip_fsync_of_the_quorum,
         scripts.cut_power_of_controllers,
-        frozenset({METADATA, ONE_LEADER, ONE_CONTROLLER, LIVENESS}),
+        frozenset({METADATA, ONE_LEADER, ONE_CONTROLLER, ALIVE, LIVENESS}),
+        operates=True,
     ),
     PlantedBug(
         forget_markers_of_moved_transactions,

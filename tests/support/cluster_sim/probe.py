@@ -9,6 +9,7 @@ from crabka.broker.partition import Partition
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.topics import PartitionImage
 from crabka.ports import FileSystem
+from crabka.quorum.raft_log import RaftLog
 from crabka.records.header import BatchHeader, iter_headers
 from crabka.vfs import read_file
 from tests.support.cluster_sim.machine import ClusterMachine
@@ -26,6 +27,21 @@ class ReplicaBatch(NamedTuple):
 
     header: BatchHeader
     data: bytes
+
+
+class ActiveController(NamedTuple):
+    """Who leads the metadata quorum, in its own eyes."""
+
+    name: str
+    epoch: int
+    log: RaftLog
+
+    def holds(self, image: MetadataImage) -> bool:
+        """Return whether the log has the last record of an image, or a snapshot in its place."""
+        if image.offset < self.log.start_offset:
+            return True
+        end = self.log.end_offset_for_epoch(image.epoch)
+        return end.epoch == image.epoch and end.offset > image.offset
 
 
 class ClusterProbe:
@@ -78,13 +94,13 @@ class ClusterProbe:
     def _serving_brokers(self) -> Iterator[Any]:
         return (each for each in self._machines if each.node is not None and each.spec.is_broker)
 
-    def active_controllers(self) -> list[tuple[str, int, int]]:
-        """Return name, epoch and log end of those who believe to be the active controller."""
+    def active_controllers(self) -> list[ActiveController]:
+        """Return those who believe to be the active controller."""
         found = []
         for machine in self._machines:
             quorum = getattr(machine.program, "_quorum", None)
             if quorum is not None and getattr(quorum, "is_active", False):
-                found.append((machine.name, quorum.leader_epoch, quorum.next_offset))
+                found.append(ActiveController(machine.name, quorum.leader_epoch, quorum._driver._log))
         return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 
+from crabka.broker.transactions.state import ENDING
 from crabka.ids import TopicPartition
 from tests.support.cluster_sim.clients import write_carelessly
 from tests.support.cluster_sim.machine import ClusterMachine, Ending
@@ -57,7 +58,7 @@ async def kill_active_controllers(world: ClusterWorld) -> None:
     for _ in range(3):
         await _healthy(world)
         await _work(world, 1)
-        active = max(world.probe.active_controllers(), key=lambda each: each[1])[0]
+        active = max(world.probe.active_controllers(), key=lambda each: each.epoch).name
         machine = next(machine for machine in world.machines if machine.name == active)
         machine.end(Ending.KILL)
         await _work(world, 8)
@@ -129,6 +130,7 @@ async def return_to_slow_controllers(world: ClusterWorld) -> None:
     for number in range(4):
         await _healthy(world)
         follower = _followers(world, index=number % 2)[0]
+        world.network.set_latency(follower.name, world.leader_of(TOPIC, number % 2).name, low_ms=150, high_ms=200)
         follower.pause()
         await _work(world, LONG_S)
         for machine in world.machines:
@@ -154,17 +156,24 @@ async def cut_power_of_controllers(world: ClusterWorld) -> None:
 
 
 async def move_coordinators(world: ClusterWorld) -> None:
-    """Kill who coordinates transactions, again and again."""
-    for number in range(8):
-        await _work(world, 1.3)
-        topic = world.probe.image.topics.by_name.get("__transaction_state")
-        if topic is None:
-            continue
-        leader = topic.partitions[number % len(topic.partitions)].leader
-        if leader < 0:
-            continue
-        machine = world.machine_of(leader)
+    """Kill who coordinates a transaction that is decided, before everybody was told."""
+    _move_apart(world)
+    for _ in range(3):
+        await world.wait(lambda: _coordinator_of_decided(world) is not None, HEALING_S, "a transaction is decided")
+        machine = _coordinator_of_decided(world)
+        assert machine is not None
         machine.end(Ending.KILL)
         await _work(world, 3)
         machine.start()
         await _healthy(world)
+
+
+def _coordinator_of_decided(world: ClusterWorld) -> ClusterMachine | None:
+    for machine in world.machines:
+        if machine.node is None or not machine.spec.is_broker:
+            continue
+        for hosted in machine.node.context.transactions.shards:
+            for transaction in hosted.shard.transactions.values():
+                if transaction.current.state in ENDING:
+                    return machine
+    return None

@@ -121,15 +121,16 @@ class ClusterWatch:
 
     def _check_controllers(self, image: MetadataImage) -> None:
         active = self._probe.active_controllers()
-        for name, epoch, _ in active:
-            other = self._controllers.setdefault(epoch, name)
-            self._require(other == name, ONE_CONTROLLER, f"{other} and {name} in epoch {epoch}")
-        for name, epoch, end_offset in sorted(active, key=lambda each: each[1])[-1:]:
-            if epoch >= max(self._controllers):
+        for each in active:
+            other = self._controllers.setdefault(each.epoch, each.name)
+            self._require(other == each.name, ONE_CONTROLLER, f"{other} and {each.name} in epoch {each.epoch}")
+        for each in active:
+            if each.epoch >= max(self._controllers):
                 self._require(
-                    end_offset > image.offset,
+                    each.holds(image),
                     METADATA,
-                    f"{name} leads in epoch {epoch} with a log up to {end_offset}; {image.offset} was committed",
+                    f"{each.name} leads in epoch {each.epoch} with a log up to {each.log.end_offset} and without "
+                    f"{image.offset} of epoch {image.epoch}, which was committed",
                 )
 
     def _check_fenced(self, image: MetadataImage) -> None:

@@ -37,7 +37,7 @@ SHORT_STORM_S = 6.0
 LONG_STORM_S = 20.0
 # Far more than sessions, elections, fetch backoffs and catching up take with these settings.
 HEALING_S = 60.0
-COPYING_S = 120.0
+COPYING_S = 60.0
 STOPPING_S = 30.0
 LIVENESS = "after healing everything works again"
 NO_ERRORS = "no error is left to the loop"
