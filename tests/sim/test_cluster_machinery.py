@@ -131,6 +131,13 @@ def test_an_eligible_leader_replica_counts_as_in_sync(model: ClusterModel) -> No
     assert not model.is_excused(PLACE)
 
 
+def test_a_controller_that_keeps_the_wrong_one_is_an_excuse(model: ClusterModel) -> None:
+    model.note_end(1, image_with((1, 2)), loses_data=True)
+    assert not model.is_excused(PLACE)
+    model.observe(image_with((1,)))
+    assert model.is_excused(PLACE)
+
+
 def test_a_power_loss_after_kills_of_the_others_is_an_excuse(model: ClusterModel) -> None:
     for broker in (1, 2):
         model.note_end(broker, image_with((1, 2, 3)), loses_data=False)

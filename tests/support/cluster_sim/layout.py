@@ -110,6 +110,7 @@ class Layout:
             "metadata.log.dir": METADATA_DIR,
             "offsets.topic.replication.factor": factor,
             "transaction.state.log.replication.factor": factor,
+            "min.insync.replicas": str(min(2, self.replication_factor)),
             "transaction.state.log.min.isr": str(min(2, self.replication_factor)),
             **self._settings,
         }

@@ -46,6 +46,8 @@ class TrustedReplicas:
     # Who ended uncleanly since it was last in sync, with the broker epoch of that life; and who lost data with that.
     ended: dict[int, int] = field(default_factory=dict)
     lossy: set[int] = field(default_factory=set)
+    # Whether nobody is left, so that what was written may be lost.
+    is_hopeless: bool = False
 
 
 class ClusterModel:
@@ -93,6 +95,8 @@ class ClusterModel:
                         del trusted.ended[member]
                         trusted.lossy.discard(member)
                 trusted.members = members
+                # The controller may have taken out who was alive but could not be heard, and kept who is dead.
+                self._judge(TopicPartition(topic.name, index))
 
     def note_end(self, broker_id: int, image: MetadataImage, *, loses_data: bool) -> None:
         """A broker ends uncleanly."""
@@ -105,6 +109,13 @@ class ClusterModel:
             trusted.ended.setdefault(broker_id, epoch)
             if loses_data:
                 trusted.lossy.add(broker_id)
-            if trusted.members <= trusted.ended.keys() and trusted.lossy & trusted.members:
-                self._trace.note(f"{where} may lose records: nobody of {sorted(trusted.members)} is left")
-                self.partitions[where].excuse()
+                trusted.is_hopeless = False
+            self._judge(where)
+
+    def _judge(self, where: TopicPartition) -> None:
+        trusted = self.trusted[where]
+        before = trusted.is_hopeless
+        trusted.is_hopeless = trusted.members <= trusted.ended.keys() and bool(trusted.lossy & trusted.members)
+        if trusted.is_hopeless and not before:
+            self._trace.note(f"{where} may lose records: nobody of {sorted(trusted.members)} is left")
+            self.partitions[where].excuse()

@@ -93,7 +93,7 @@ class Operator:
         return f"{answer.error_code.name} {rows}"
 
     async def rescue_forever(self, leaderless: Callable[[], list[TopicPartition]]) -> None:
-        """Let anybody lead what has lost its records anyway: after the loss of a disk nobody may be in sync for ever."""
+        """Let anybody lead what has lost its records anyway: nobody else may ever be in sync again."""
         while True:
             await asyncio.sleep(2)
             for where in leaderless():
