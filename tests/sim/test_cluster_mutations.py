@@ -28,7 +28,12 @@ def test_without_a_bug_nothing_is_found(bug: PlantedBug) -> None:
 
 def _broken_invariant(seed: int, bug: PlantedBug) -> str | None:
     conditions = RunConditions(
-        shape=Shape.SPLIT, script=bug.script, copies=bug.copies, operates=bug.operates, producer_pause_s=0.02
+        shape=Shape.SPLIT,
+        script=bug.script,
+        copies=bug.copies,
+        operates=bug.operates,
+        producer_pause_s=0.2 if bug.copies else 0.02,
+        patience_s=25,
     )
     try:
         run_world(seed, conditions)

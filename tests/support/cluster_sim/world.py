@@ -56,6 +56,8 @@ class RunConditions:
     operates: bool = True
     storm_s: float = SHORT_STORM_S
     producer_pause_s: float = 0.06
+    # How long copying may take to go on after healing.
+    patience_s: float = COPYING_S
 
 
 class ClusterWorld:
@@ -145,7 +147,9 @@ class ClusterWorld:
         await self.wait(self.is_healthy, HEALING_S, "all replicas are in sync")
         await self.scene.settle()
         if self.conditions.copies:
-            await self.wait(self._is_copied, COPYING_S, f"{COPIED}: {[len(values) for values in self.scene.seen]}")
+            await self.wait(
+                self._is_copied, self.conditions.patience_s, f"{COPIED}: {[len(values) for values in self.scene.seen]}"
+            )
         for producer in self.producers:
             producer.finish()
         await self.wait(
