@@ -6,7 +6,10 @@ import json
 
 import pytest
 
+from bench.cluster import CLUSTER_EXPERIMENTS
+from bench.cluster_rows import CLUSTER_ROWS
 from bench.experiments import EXPERIMENT_FUNCTIONS
+from bench.failover import FAILOVERS
 from bench.members import LightMember, decode_assignment, encode_assignment, is_stable
 from bench.profiler import summary
 from bench.report import as_json, cells, markdown, table
@@ -132,3 +135,9 @@ def test_profile_summary_counts_own_and_total_time() -> None:
     assert "12.5%  serve" in own
     assert "100.0%  main" in total
     assert "50.0%  serve" in total
+
+
+def test_every_cluster_experiment_has_rows_and_a_function() -> None:
+    assert tuple(CLUSTER_EXPERIMENTS) == tuple(dict.fromkeys(row.experiment for row in CLUSTER_ROWS))
+    assert {row.key for row in CLUSTER_ROWS if row.experiment == "failover"} == set(FAILOVERS)
+    assert selected_experiments(["both_kill", "creation"], CLUSTER_ROWS) == ["failover", "partitions"]

@@ -9,12 +9,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.cluster_process.nodes import CrabkaClusterNode, JvmClusterNode
 from tests.support.crabka_process import CrabkaProcess
 from tests.support.jvm import JvmKafka, require_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tests.support.cluster_process.nodes import ClusterNode
     from tests.support.node_process import NodeProcess
 
 VARIABLE = "CRABKA_INTEROP_TARGET"
@@ -26,6 +28,14 @@ def target_is_jvm() -> bool:
     if chosen not in {"crabka", "jvm"}:
         raise ValueError(f"{VARIABLE} must be crabka or jvm, not {chosen}")
     return chosen == "jvm"
+
+
+def target_cluster_node() -> type[ClusterNode]:
+    """What the nodes of a cluster run."""
+    if target_is_jvm():
+        require_jvm()
+        return JvmClusterNode
+    return CrabkaClusterNode
 
 
 def target_node(directory: Path, settings: Mapping[str, str] | None = None) -> NodeProcess:
