@@ -11,11 +11,11 @@ CODE := src tests tools $(wildcard bench)
 STAMP := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak lint typecheck format coverage bench sim docs lock clean
+.PHONY: help setup run test soak lint typecheck format coverage bench bench-cluster sim docs lock clean
 
 help: ## Print this help
 	@echo "Crabka: a Kafka-compatible broker in Python. Start with 'make run'."
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Build .venv with all extras and .venv/bin/crabka (once; about 800 MB of downloads)
 
@@ -67,6 +67,10 @@ coverage: $(STAMP) ## Line coverage: at least 95 % of the pure packages, 85 % of
 bench: $(STAMP) ## Measure against Apache Kafka 4.3.0 (needs Java 17 and Maven)
 	@$(BIN)/python tools/check_machine.py java
 	$(BIN)/python -m bench $(ARGS)
+
+bench-cluster: $(STAMP) ## The same for clusters of three nodes: failover, replication, many partitions
+	@$(BIN)/python tools/check_machine.py java
+	$(BIN)/python -m bench.cluster $(ARGS)
 
 sim: $(STAMP) ## Run the simulation tests (CRABKA_SEED=... replays one); [CLUSTER_]SEEDS=... searches the quorum (clusters), [CLUSTER_]SEED=... tells one
 ifneq ($(SEED)$(SEEDS),)

@@ -6,8 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.brokers import PARTITIONS, cpu_seconds, create_topic, prepared, resident_megabytes, running, topic_id
@@ -24,6 +23,7 @@ from bench.loads import (
 )
 from bench.members import PROTOCOLS, Subscription, rebalance_times
 from bench.stats import percentile
+from bench.suite import Experiment, Watch
 from tests.support.jvm import run_tool
 
 LATENCY_RATE = 5_000
@@ -50,12 +50,6 @@ class Scale:
 
 
 QUICK = Scale(8_000, 100_000, 40_000, 2.0, 32 << 20, 100_000, 5_000, 20, 100, 2_000)
-Watch = Callable[[int], AbstractContextManager[None]]
-
-
-def unwatched(_pid: int) -> AbstractContextManager[None]:
-    """Measure without a profiler."""
-    return nullcontext()
 
 
 def requests(broker: str, scale: Scale, watch: Watch) -> Iterator[tuple[str, float]]:
@@ -179,7 +173,7 @@ def groups(broker: str, scale: Scale, _watch: Watch) -> Iterator[tuple[str, floa
         yield "rss_groups", resident_megabytes(node)
 
 
-EXPERIMENT_FUNCTIONS: dict[str, Callable[[str, Scale, Watch], Iterator[tuple[str, float]]]] = {
+EXPERIMENT_FUNCTIONS: dict[str, Experiment[Scale]] = {
     "requests": requests,
     "throughput": throughput,
     "latency": latency,

@@ -96,9 +96,9 @@ def end_offsets(bootstrap: str) -> list[int]:
     return ends
 
 
-def produce_paced(bootstrap: str, rate: int, seconds: float) -> list[float]:
+def produce_paced(bootstrap: str, rate: int, seconds: float, *, linger_ms: int = 0) -> list[float]:
     """Send 100-byte records at a steady rate with acks=all; returns each one's latency in milliseconds."""
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, **QUEUE})
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": linger_ms, **QUEUE})
     latencies: list[float] = []
     value = os.urandom(100)
 
@@ -125,12 +125,12 @@ def produce_paced(bootstrap: str, rate: int, seconds: float) -> list[float]:
     return latencies
 
 
-def wait_first_acknowledged(bootstrap: str, topic: str, timeout_s: float = 300) -> None:
+def wait_first_acknowledged(bootstrap: str, topic: str, timeout_s: float = 300, *, partition: int = 0) -> None:
     """Send one record to a node that may not listen yet, and wait for its acknowledgement."""
     quick = {"reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 20, "retry.backoff.ms": 20, "log_level": 0}
     producer = Producer({"bootstrap.servers": bootstrap, "topic.metadata.refresh.fast.interval.ms": 20, **quick})
     delivered = Deliveries()
-    producer.produce(topic, b"first", partition=0, on_delivery=delivered)
+    producer.produce(topic, b"first", partition=partition, on_delivery=delivered)
     producer.flush(timeout_s)
     delivered.check(1)
 

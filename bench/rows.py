@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -60,11 +61,12 @@ ROWS = (
 EXPERIMENTS = tuple(dict.fromkeys(row.experiment for row in ROWS))
 
 
-def selected_experiments(only: list[str]) -> list[str]:
+def selected_experiments(only: list[str], rows: Sequence[BenchRow] = ROWS) -> list[str]:
     """The experiments that fill the rows asked for by key or by experiment; all of them if nothing was asked."""
-    known = {row.key: row.experiment for row in ROWS} | {name: name for name in EXPERIMENTS}
+    experiments = dict.fromkeys(row.experiment for row in rows)
+    known = {row.key: row.experiment for row in rows} | {name: name for name in experiments}
     unknown = sorted(set(only) - set(known))
     if unknown:
         raise ValueError(f"no row or experiment named {', '.join(unknown)}; known: {', '.join(known)}")
-    wanted = {known[name] for name in only} or set(EXPERIMENTS)
-    return [name for name in EXPERIMENTS if name in wanted]
+    wanted = {known[name] for name in only} or set(experiments)
+    return [name for name in experiments if name in wanted]

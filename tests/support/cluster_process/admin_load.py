@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from typing import TYPE_CHECKING
@@ -18,7 +19,17 @@ if TYPE_CHECKING:
 REQUEST_SECONDS = 10.0
 # What a client tries again although its library does not call it retriable: no answer came, whatever became of it.
 UNANSWERED = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT_QUEUE}
-ALREADY = {KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.UNKNOWN_TOPIC_OR_PART}
+
+
+def _was_done_before(error: KafkaError, attempt: int) -> bool:
+    """Whether the error says that an earlier attempt was carried out and only its answer was lost.
+
+    The first attempt of a client may be the second of the broker, which asks the next controller by itself when the one
+    that it had asked resigns.
+    """
+    if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+        return attempt > 1
+    return bool(error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
 class MetadataLoad:
@@ -50,8 +61,18 @@ class MetadataLoad:
     def _run(self) -> None:
         for number in itertools.count():
             name = f"short-lived-{number}"
-            if not (self._until_done(self._create, name) and self._until_done(self._delete, name)):
+            created = self._until_done(self._create, name)
+            # Once a broker tells of it, the topic is committed: nobody but the deletion can make it unknown again.
+            if not (created and self._is_told(name) and self._until_done(self._delete, name)):
                 return
+
+    def _is_told(self, name: str) -> bool:
+        while not self._stopping.is_set():
+            with contextlib.suppress(KafkaException):
+                if name in self._admin.list_topics(timeout=REQUEST_SECONDS).topics:
+                    return True
+            self._stopping.wait(0.01)
+        return False
 
     def _create(self, name: str) -> Future[None]:
         created: Future[None] = self._admin.create_topics(
@@ -74,8 +95,8 @@ class MetadataLoad:
                 ask(name).result(2 * REQUEST_SECONDS)
             except KafkaException as failure:
                 error: KafkaError = failure.args[0]
-                if attempt > 1 and error.code() in ALREADY:
-                    return True  # An earlier attempt was carried out, only its answer was lost.
+                if _was_done_before(error, attempt):
+                    return True
                 if not error.retriable() and error.code() not in UNANSWERED:
                     self.refused.append(str(error))
                     return False
