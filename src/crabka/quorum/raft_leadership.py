@@ -63,6 +63,16 @@ class RaftLeadership:
         self.waiting_for_active: list[asyncio.Future[None]] = []
 
     @property
+    def takes_appends(self) -> bool:
+        """Whether this replica leads and may append.
+
+        A leader that appended its own removal may not: it resigns as soon as that is committed, and nobody could know
+        what becomes of records behind it. Those before it are committed with it.
+        """
+        core = self._core
+        return self.active_epoch is not None and core.is_leader and core.is_voter and core.epoch == self.active_epoch
+
+    @property
     def has_unwritten(self) -> bool:
         """Whether appends wait for the driver."""
         return bool(self._unwritten)
@@ -71,13 +81,13 @@ class RaftLeadership:
     def idle_deadline_ms(self) -> int | None:
         """When a leader without appends writes a record that says nothing (KIP-835)."""
         idle_ms = self._storage.settings.max_idle_interval_ms
-        return self._last_append_ms + idle_ms if self.active_epoch is not None and idle_ms > 0 else None
+        return self._last_append_ms + idle_ms if self.takes_appends and idle_ms > 0 else None
 
     def append(self, records: Sequence[Any], timeout_ms: int | None) -> asyncio.Future[int]:
         """Give records their offsets and let the driver write them; the future gives the last one once applied."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[int] = loop.create_future()
-        if self.active_epoch is None or not self._core.is_leader or self._core.epoch != self.active_epoch:
+        if not self.takes_appends:
             done.set_exception(_not_controller())
             return done
         self._waiters.append(_Waiter(self._enqueue(records), done))
@@ -104,7 +114,7 @@ class RaftLeadership:
     def maybe_append_idle(self, now_ms: int) -> bool:
         """Append a record that says nothing if it is due; return whether it was."""
         due_ms = self.idle_deadline_ms
-        if due_ms is None or now_ms < due_ms or not self._core.is_leader:
+        if due_ms is None or now_ms < due_ms:
             return False
         self._enqueue([NoOpRecord()])
         return True

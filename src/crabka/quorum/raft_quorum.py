@@ -110,9 +110,7 @@ class RaftQuorum:
     @property
     def is_active(self) -> bool:
         """Whether this replica leads, has applied all before its epoch, and takes appends."""
-        return (
-            self._driver.leading.active_epoch is not None and not self._driver.closing and self._driver.failure is None
-        )
+        return self._driver.leading.takes_appends and not self._driver.closing and self._driver.failure is None
 
     @property
     def failure(self) -> CrabkaError | None:

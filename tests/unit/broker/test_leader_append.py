@@ -115,29 +115,6 @@ def test_a_failed_disk_is_told() -> None:
         assert append(node, batch(b"v"), topic=topic) == [ErrorCode.kafka_storage_error]
 
 
-def test_outcomes_come_in_the_order_of_the_log(node: SimNode) -> None:
-    node.create_topic("t")
-    held = HeldWatermark(node, node.context.partitions.by_name("t", 0))
-    told: list[str] = []
-
-    async def run() -> None:
-        append = node.context.appender.append
-        partition = held.partition
-        append(partition, batch(b"first"), ANY_TERMS, lambda _code: told.append("first"), timeout_ms=1000)
-        # The follower falls out of the ISR: from here on an append is replicated at once.
-        log = partition.log
-        del vars(log)["set_high_watermark"]
-        log.set_high_watermark(log.log_end_offset)
-        for waiter in tuple(partition._waiters):
-            waiter.progressed(partition, 1)
-        append(partition, batch(b"second"), ANY_TERMS, lambda _code: told.append("second"), timeout_ms=1000)
-        assert told == []
-
-    node.run(run())
-    node.advance(5)
-    assert told == ["first", "second"]
-
-
 def test_who_waits_is_told_when_the_leadership_goes(node: SimNode) -> None:
     node.create_topic("t")
     held = HeldWatermark(node, node.context.partitions.by_name("t", 0))

@@ -22,6 +22,7 @@ class FakeCore:
     """Leads an epoch that starts at offset 0, or not at all."""
 
     is_leader = True
+    is_voter = True
     epoch = 3
 
     @property
@@ -91,6 +92,22 @@ def test_a_control_record_takes_its_turn_among_appends() -> None:
         bench.commit()
         assert await second == await first + 3
         assert bench.applier.image.offset == bench.log.end_offset - 1
+
+    run(main)
+
+
+def test_a_leader_that_removes_itself_appends_nothing_behind_its_removal() -> None:
+    async def main(bench: Bench) -> None:
+        bench.activate()
+        before = bench.leading.append(new_topic("t", 1), None)
+        bench.write()
+        bench.core.is_voter = False
+        with pytest.raises(OperationError) as caught:
+            await bench.leading.append(new_topic("u", 2), None)
+        assert caught.value.error_code is ErrorCode.not_controller
+        assert bench.leading.idle_deadline_ms is None
+        bench.commit()
+        assert await before == bench.log.end_offset - 1
 
     run(main)
 
