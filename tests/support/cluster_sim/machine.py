@@ -55,6 +55,8 @@ class Surroundings:
     layout: Layout
     # Called right before an unclean end, while the node can still be looked at.
     before_end: list[Callable[[ClusterMachine, Ending], None]] = field(default_factory=list)
+    # Called when a node starts.
+    on_start: list[Callable[[ClusterMachine], None]] = field(default_factory=list)
 
 
 class ProcessNetwork:
@@ -138,6 +140,8 @@ class ClusterMachine:
         self.failure = None
         self._process = SimulatedProcess(self._world.loop, f"{self.name}/{self.generation}")
         self._note("starts")
+        for notify in self._world.on_start:
+            notify(self)
         task = self._process.start(self._boot(self._process, self._new_runtime(self._process)))
         task.add_done_callback(lambda _: None)
 

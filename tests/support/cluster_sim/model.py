@@ -35,6 +35,10 @@ class RecordLedger:
         """Let go of everything up to now."""
         self.excuses += 1
         self.may_be_missing.update(self.sent)
+        self.allow_repeats()
+
+    def allow_repeats(self) -> None:
+        """Whatever has no answer may be written once more."""
         self.may_repeat.update(value for value in self.sent if value not in self.acknowledged)
 
 
@@ -78,6 +82,17 @@ class ClusterModel:
     def is_excused(self, where: TopicPartition) -> bool:
         """Return whether records of a partition may be lost."""
         return self.partitions[where].excuses > 0
+
+    def note_start(self, broker_id: int, image: MetadataImage) -> None:
+        """A broker starts on what its disk holds.
+
+        Kafka's snapshots of producers hold one batch of each. A client that had several without an answer sends them all
+        again, and those before the last are no longer known as duplicates, here as in Kafka.
+        """
+        for topic in image.topics.by_name.values():
+            for index, partition in topic.partitions.items():
+                if broker_id in partition.replicas:
+                    self.partitions[TopicPartition(topic.name, index)].allow_repeats()
 
     # -- who is to be trusted ------------------------------------------------------------------------------------
 

@@ -101,6 +101,7 @@ class ClusterWorld:
         self.reader = OrderlyReader(self.desk, self.places)
         self._tasks: list[asyncio.Task[None]] = []
         self.surroundings.before_end.append(self._note_end)
+        self.surroundings.on_start.append(self._note_start)
         self.model.on_acknowledged.append(self.meter.acknowledged)
         loop.set_exception_handler(self._on_loop_error)
 
@@ -255,6 +256,10 @@ class ClusterWorld:
             self.meter.leader_killed(machine.spec.node_id, image, topics, self.loop.time())
         else:
             self.meter.forget()
+
+    def _note_start(self, machine: ClusterMachine) -> None:
+        if machine.spec.is_broker and self.probe.has_image:
+            self.model.note_start(machine.spec.node_id, self.probe.image)
 
     def _on_loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
