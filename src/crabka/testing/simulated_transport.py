@@ -135,6 +135,9 @@ class SimulatedTransport(asyncio.Transport):
         self._protocol = protocol
         self._context = contextvars.copy_context()
         protocol.connection_made(self)
+        if self._dead:
+            # It ended before anybody accepted it.
+            self._loop.call_soon(self._lose, _connection_reset(), context=self._context)
         self._pump_soon()
 
     # What the application calls.
@@ -250,7 +253,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def break_off(self) -> None:
         """End with a reset of the network's making."""
-        self._end(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)), reset_peer=False)
+        self._end(_connection_reset(), reset_peer=False)
 
     # Delivery to the protocol.
 
@@ -341,7 +344,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def _reset_peer(self) -> None:
         if self._outgoing is not None:
-            self._outgoing.send_reset(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
+            self._outgoing.send_reset(_connection_reset())
 
     def _discard_received(self) -> None:
         count = len(self._received)
@@ -352,3 +355,7 @@ class SimulatedTransport(asyncio.Transport):
         protocol, self._protocol = self._protocol, None
         if protocol is not None:
             protocol.connection_lost(error)
+
+
+def _connection_reset() -> ConnectionResetError:
+    return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))

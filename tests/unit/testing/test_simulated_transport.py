@@ -275,6 +275,17 @@ def test_vanished_end_is_silent_and_its_peer_sees_a_reset(pair: Pair) -> None:
     assert pair.left.dead
 
 
+def test_an_end_that_was_reset_before_it_had_a_protocol_tells_it_at_once(pair: Pair) -> None:
+    late = SimulatedTransport(pair.loop, random.Random(1), ("right", 2), ("left", 1))
+    late.attach(pair.left, pair.link)
+    late.arrived(ConnectionResetError())
+    pair.settle()
+    protocol = Recorder()
+    late.start(protocol)
+    pair.settle()
+    assert protocol.calls == ["made", "lost ConnectionResetError"]
+
+
 def test_protocol_can_be_switched(pair: Pair) -> None:
     other = Recorder()
     pair.right.set_protocol(other)
