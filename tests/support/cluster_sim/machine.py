@@ -27,7 +27,7 @@ from crabka.testing import (
     disk_failure,
 )
 from tests.support.cluster_sim.layout import Layout, NodeSpec
-from tests.support.cluster_sim.process_loop import ProcessLoop, SimulatedProcess
+from tests.support.cluster_sim.process_loop import ProcessLoop, SimulatedProcess, waits_in
 from tests.support.cluster_sim.trace import ClusterTrace
 
 WRITING = frozenset({"open", "makedirs", "rename", "unlink", "rmtree", "fsync_dir", "pwritev", "truncate", "fsync"})
@@ -170,7 +170,7 @@ class ClusterMachine:
         if self._process is not process:
             return False
         if not stopping.done():
-            self._note(f"has not stopped within {timeout_s:g} s")
+            self._note(f"has not stopped within {timeout_s:g} s, it waits in {waits_in(stopping)}")
             self.end(Ending.KILL)
             return False
         self.node = None

@@ -100,7 +100,10 @@ class ClusterModel:
         """Take over from the newest metadata who is in sync."""
         for topic in image.topics.by_name.values():
             for index, partition in topic.partitions.items():
-                trusted = self.trusted[TopicPartition(topic.name, index)]
+                where = TopicPartition(topic.name, index)
+                trusted = self.trusted[where]
+                if partition.leader in trusted.lossy and partition.leader in partition.isr:
+                    self._judge_leader(where, partition.leader, image)
                 # With nobody in sync, whoever led last comes back as leader, with what it has.
                 members = {*partition.isr, *partition.elr} or set(partition.last_known_elr)
                 for member in trusted.ended.keys() & set(partition.isr):
@@ -111,7 +114,7 @@ class ClusterModel:
                         trusted.lossy.discard(member)
                 trusted.members = members
                 # The controller may have taken out who was alive but could not be heard, and kept who is dead.
-                self._judge(TopicPartition(topic.name, index))
+                self._judge(where)
 
     def note_end(self, broker_id: int, image: MetadataImage, *, loses_data: bool) -> None:
         """A broker ends uncleanly."""
@@ -126,6 +129,13 @@ class ClusterModel:
                 trusted.lossy.add(broker_id)
                 trusted.is_hopeless = False
             self._judge(where)
+
+    def _judge_leader(self, where: TopicPartition, leader: int, image: MetadataImage) -> None:
+        """Excuse the election of whoever led last and has lost records since: nobody else was left."""
+        trusted = self.trusted[where]
+        if image.cluster.brokers[leader].epoch > trusted.ended[leader] and not trusted.is_hopeless:
+            self._trace.note(f"{where} may lose records: {leader} leads again after a loss")
+            self.partitions[where].excuse()
 
     def _judge(self, where: TopicPartition) -> None:
         trusted = self.trusted[where]

@@ -116,3 +116,15 @@ def _new_process_task(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any
     if process is not None:
         loop.note_owner(task, process)
     return task
+
+
+def waits_in(task: asyncio.Task[Any]) -> str:
+    """Return where a suspended task stands, from the outermost to the innermost call."""
+    places: list[str] = []
+    awaited: Any = task.get_coro()
+    while awaited is not None and hasattr(awaited, "cr_frame"):
+        frame = awaited.cr_frame
+        if frame is not None:
+            places.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+        awaited = awaited.cr_await
+    return " > ".join(places)
