@@ -30,10 +30,13 @@ class RecordLedger:
     may_repeat: set[bytes] = field(default_factory=set)
     # How often the partition was excused: what was seen before says nothing about what is seen after.
     excuses: int = 0
+    # Whether nothing was acknowledged since: a log that lost its producers takes any sequence first, as in Kafka.
+    has_lost_producers: bool = False
 
     def excuse(self) -> None:
         """Let go of everything up to now."""
         self.excuses += 1
+        self.has_lost_producers = True
         self.may_be_missing.update(self.sent)
         self.allow_repeats()
 
@@ -74,7 +77,11 @@ class ClusterModel:
 
     def acknowledge(self, where: TopicPartition, value: bytes, offset: int, sent_s: float) -> None:
         """A producer was told that its record is safe."""
-        self.partitions[where].acknowledged[value] = offset
+        ledger = self.partitions[where]
+        if ledger.has_lost_producers:
+            ledger.has_lost_producers = False
+            ledger.allow_repeats()
+        ledger.acknowledged[value] = offset
         self.acknowledged_count += 1
         for notify in self.on_acknowledged:
             notify(where, sent_s, self._now_s())
@@ -86,8 +93,8 @@ class ClusterModel:
     def note_start(self, broker_id: int, image: MetadataImage) -> None:
         """A broker starts on what its disk holds.
 
-        Kafka's snapshots of producers hold one batch of each. A client that had several without an answer sends them all
-        again, and those before the last are no longer known as duplicates, here as in Kafka.
+        Kafka's snapshots of producers hold one batch of each. A client that had several without an answer sends all of
+        them again, and those before the last are no longer known as duplicates, here as in Kafka.
         """
         for topic in image.topics.by_name.values():
             for index, partition in topic.partitions.items():
