@@ -1,18 +1,19 @@
-"""The operator of a cluster: creates and deletes topics, moves replicas, elects preferred leaders."""
+"""The operator of a cluster: topics, moves of replicas, preferred leaders, controllers that leave and join."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from crabka.clients.admin import Admin
 from crabka.clients.admin_types import NewTopic
-from crabka.clients.cluster import Cluster
-from crabka.errors import CrabkaError
+from crabka.clients.cluster_types import ElectionKind
+from crabka.errors import CrabkaError, OperationError
 from crabka.ids import TopicPartition
-from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.kraft.voters import VoterNode
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.cluster_sim.clients import ClientDesk, TopicPlan, configs_of
 
 TIMEOUT_MS = 3_000
@@ -21,10 +22,13 @@ TIMEOUT_MS = 3_000
 class Operator:
     """One change after the other, as far as the cluster lets it."""
 
-    def __init__(self, desk: ClientDesk, broker_ids: list[int], topics: list[TopicPlan]) -> None:
+    def __init__(
+        self, desk: ClientDesk, broker_ids: list[int], topics: list[TopicPlan], controllers: list[VoterNode]
+    ) -> None:
         self._desk = desk
         self._broker_ids = broker_ids
         self._topics = topics
+        self._controllers = controllers
         self._rng = random.Random(desk.rng.getrandbits(64))
         self._passing: list[str] = []
         self._count = 0
@@ -33,87 +37,85 @@ class Operator:
     async def create_topics(self) -> None:
         """Create the topics of the run, however often that takes."""
         for plan in self._topics:
-            while not await self._try("create", self._create(plan.name, plan)):
+            while not await self._try(f"create {plan.name}", partial(self._create, plan)):
                 await asyncio.sleep(0.3)
 
     async def operate_forever(self) -> None:
         """Change things at random until cancelled."""
+        deeds = [self._pass, self._pass, self._move, self._move, self._elect]
+        if len(self._controllers) > 1:
+            deeds.append(self._change_voters)
         while True:
             await asyncio.sleep(self._rng.uniform(0.5, 4))
-            deed = self._rng.choice([self._pass, self._pass, self._reassign, self._reassign, self._elect])
-            await self._try(deed.__name__.strip("_"), deed())
-
-    async def _try(self, what: str, change: Any) -> bool:
-        try:
-            await change
-        except CrabkaError as error:
-            self._desk.trace.note(f"operator: {what}: {error}")
-            return "already exists" in str(error).lower() or "topic_already_exists" in str(error)
-        self.changes += 1
-        return True
-
-    async def _create(self, name: str, plan: TopicPlan) -> None:
-        async with self._desk.connect() as cluster:
-            topic = NewTopic(name, plan.partitions, plan.replication_factor, configs_of(plan))
-            await Admin(cluster, TIMEOUT_MS).create_topics([topic])
-            self._desk.trace.note(f"operator: {name} is created")
-
-    async def _pass(self) -> None:
-        """Create or delete a topic that nobody reads."""
-        if self._passing and self._rng.random() < 0.6:
-            name = self._passing.pop(0)
-            async with self._desk.connect() as cluster:
-                await Admin(cluster, TIMEOUT_MS).delete_topics([name])
-                self._desk.trace.note(f"operator: {name} is deleted")
-            return
-        self._count += 1
-        name = f"passing-{self._count}"
-        await self._create(name, TopicPlan(name, 2, min(2, len(self._broker_ids))))
-        self._passing.append(name)
-
-    async def _reassign(self) -> None:
-        """Move a partition to other brokers, or give up moves that are under way."""
-        plan = self._rng.choice(self._topics)
-        where = self._rng.choice(plan.places)
-        replicas = None
-        if self._rng.random() < 0.85:
-            replicas = self._rng.sample(self._broker_ids, min(plan.replication_factor, len(self._broker_ids)))
-        async with self._desk.connect() as cluster:
-            answer = await self._ask_reassignment(cluster, where, replicas)
-        self._desk.trace.note(f"operator: {where} to {replicas}: {answer}")
-
-    async def _ask_reassignment(self, cluster: Cluster, where: TopicPartition, replicas: list[int] | None) -> str:
-        def build(types: MessageTypes) -> Any:
-            row = types.new("ReassignablePartition", partition_index=where.partition, replicas=replicas)
-            topic = types.new("ReassignableTopic", name=where.topic, partitions=[row])
-            return types.message(timeout=TIMEOUT_MS, topics=[topic])
-
-        answer = await cluster.request_any(ApiKey.ALTER_PARTITION_REASSIGNMENTS, build, TIMEOUT_MS)
-        rows = [row.error_code.name for topic in answer.responses for row in topic.partitions]
-        return f"{answer.error_code.name} {rows}"
+            deed = self._rng.choice(deeds)
+            await self._try(deed.__name__.strip("_"), deed)
 
     async def rescue_forever(self, leaderless: Callable[[], list[TopicPartition]]) -> None:
         """Let anybody lead what has lost its records anyway: nobody else may ever be in sync again."""
         while True:
             await asyncio.sleep(2)
-            for where in leaderless():
-                await self._try("rescue", self._elect_anybody(where))
+            hopeless = leaderless()
+            if hopeless:
+                await self._try("rescue", partial(self._elect_anybody, hopeless))
 
-    async def _elect_anybody(self, where: TopicPartition) -> None:
-        def build(types: MessageTypes) -> Any:
-            topic = types.new("TopicPartitions", topic=where.topic, partitions=[where.partition])
-            return types.message(election_type=1, topic_partitions=[topic], timeout=TIMEOUT_MS)
+    async def _try(self, what: str, change: Callable[[Admin], Awaitable[str]]) -> bool:
+        """Carry out a change; return whether there is nothing left to do."""
+        try:
+            async with self._desk.connect() as cluster:
+                outcome = await change(Admin(cluster, TIMEOUT_MS))
+        except OperationError as error:
+            self._desk.trace.note(f"operator: {what}: {error}")
+            return error.error_code is ErrorCode.topic_already_exists
+        except CrabkaError as error:
+            self._desk.trace.note(f"operator: {what}: {error}")
+            return False
+        self._desk.trace.note(f"operator: {outcome}")
+        self.changes += 1
+        return True
 
-        async with self._desk.connect() as cluster:
-            answer = await cluster.request_any(ApiKey.ELECT_LEADERS, build, TIMEOUT_MS)
-        self._desk.trace.note(f"operator: anybody may lead {where}: {answer.error_code.name}")
+    async def _create(self, plan: TopicPlan, admin: Admin) -> str:
+        topic = NewTopic(plan.name, plan.partitions, plan.replication_factor, configs_of(plan))
+        await admin.create_topics([topic])
+        return f"{plan.name} is created"
 
-    async def _elect(self) -> None:
+    async def _pass(self, admin: Admin) -> str:
+        """Create or delete a topic that nobody reads."""
+        if self._passing and self._rng.random() < 0.6:
+            name = self._passing.pop(0)
+            await admin.delete_topics([name])
+            return f"{name} is deleted"
+        self._count += 1
+        name = f"passing-{self._count}"
+        self._passing.append(name)
+        return await self._create(TopicPlan(name, 2, min(2, len(self._broker_ids))), admin)
+
+    async def _move(self, admin: Admin) -> str:
+        """Move a partition to other brokers, or give up a move that is under way."""
+        plan = self._rng.choice(self._topics)
+        where = self._rng.choice(plan.places)
+        replicas = None
+        if self._rng.random() < 0.85:
+            replicas = self._rng.sample(self._broker_ids, min(plan.replication_factor, len(self._broker_ids)))
+        await admin.alter_partition_reassignments({where: replicas})
+        return f"{where} moves to {replicas}"
+
+    async def _elect(self, admin: Admin) -> str:
         """Let preferred leaders lead, wherever they can."""
-        async with self._desk.connect() as cluster:
+        elected = await admin.elect_leaders(ElectionKind.PREFERRED)
+        return f"preferred leaders of {[str(where) for where, error in elected.items() if error is None]}"
 
-            def build(types: MessageTypes) -> Any:
-                return types.message(election_type=0, topic_partitions=None, timeout=TIMEOUT_MS)
+    async def _elect_anybody(self, hopeless: list[TopicPartition], admin: Admin) -> str:
+        await admin.elect_leaders(ElectionKind.UNCLEAN, hopeless)
+        return f"anybody may lead {[str(where) for where in hopeless]}"
 
-            answer = await cluster.request_any(ApiKey.ELECT_LEADERS, build, TIMEOUT_MS)
-        self._desk.trace.note(f"operator: preferred leaders: {answer.error_code.name}")
+    async def _change_voters(self, admin: Admin) -> str:
+        """Take one controller out of the quorum, or let the one that is out join again."""
+        quorum = await admin.describe_quorum()
+        present = {voter.node_id for voter in quorum.voters}
+        absent = [controller for controller in self._controllers if controller.voter_id not in present]
+        if absent:
+            await admin.add_raft_voter(absent[0].voter_id, absent[0].directory_id, absent[0].endpoints)
+            return f"controller {absent[0].voter_id} is a voter again"
+        leaving = self._rng.choice(self._controllers)
+        await admin.remove_raft_voter(leaving.voter_id, leaving.directory_id)
+        return f"controller {leaving.voter_id} is no voter any more"

@@ -94,7 +94,7 @@ class ClusterWorld:
         self.places = [place for plan in self.topics for place in plan.places]
         copied = CopyScene.topics(factor) if conditions.copies else []
         broker_ids = [spec.node_id for spec in self.layout.brokers]
-        self.operator = Operator(self.desk, broker_ids, [*self.topics, *copied])
+        self.operator = Operator(self.desk, broker_ids, [*self.topics, *copied], self.layout.voters)
         self.producers = [
             NumberingProducer(self.desk, name, self.places, conditions.producer_pause_s) for name in ("ann", "bob")
         ]
