@@ -27,7 +27,7 @@ def test_a_cluster_keeps_its_promises_through_a_storm_of_faults(seed: int) -> No
     assert world.watch.looks
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [3])
 def test_a_seed_tells_the_same_story_twice(seed: int) -> None:
     stories: list[list[str]] = [[], []]
     for story in stories:

@@ -38,12 +38,12 @@ def _followers(world: ClusterWorld, topic: str = TOPIC, index: int = 0) -> list[
 
 async def kill_leaders(world: ClusterWorld) -> None:
     """Kill one leader after the other while all is well, and let it come back."""
-    for number in range(4):
+    for number in range(3):
         await _healthy(world)
         await _work(world, 1)
         leader = world.leader_of(TOPIC, number % 2)
         leader.end(Ending.KILL)
-        await _work(world, 8)
+        await _work(world, 4)
         leader.start()
 
 
@@ -61,7 +61,7 @@ async def kill_active_controllers(world: ClusterWorld) -> None:
         active = max(world.probe.active_controllers(), key=lambda each: each.epoch).name
         machine = next(machine for machine in world.machines if machine.name == active)
         machine.end(Ending.KILL)
-        await _work(world, 8)
+        await _work(world, 4)
         machine.start()
 
 
