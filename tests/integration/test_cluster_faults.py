@@ -69,7 +69,7 @@ def test_promises_are_kept_through_faults(
         cluster.create_topic(topic, PARTITIONS)
     load = SequencedLoad(cluster.bootstrap_servers, ORIGINAL, PARTITIONS)
     times = FaultTimes() if soaking() else FaultTimes(pause_s=5.0, partition_s=5.0, most_down_s=1.0)
-    injector = FaultInjector(cluster, load, rng, times, [ORIGINAL, COPY])
+    injector = FaultInjector(cluster, load, rng, times, [ORIGINAL, COPY, "__consumer_offsets", "__transaction_state"])
     with contextlib.ExitStack() as ending:
         load.start()
         ending.callback(load.stop)

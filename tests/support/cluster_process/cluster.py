@@ -122,7 +122,7 @@ class ClusterProcesses:
             node.launch()
         for node in started:
             self.wait_serving(node)
-        wait_until(lambda: len(self.known_brokers()) == len(self.brokers), "all brokers are registered", timeout_s=60)
+        self.wait_registered()
         return self
 
     def wait_serving(self, node: ClusterNode) -> None:
@@ -135,13 +135,17 @@ class ClusterProcesses:
 
         wait_until(serving, f"node {node.node_id} serves", timeout_s=90)
 
-    def known_brokers(self) -> set[int]:
-        """Ids of the brokers that clients are told of, as the first server sees it that answers."""
-        for server in self.server_list:
+    def wait_registered(self) -> None:
+        """Wait until every broker tells clients of every broker."""
+        expected = {node.node_id for node in self.brokers}
+
+        def known(server: str) -> bool:
             with contextlib.suppress(KafkaException):
-                metadata = self.admin(server).list_topics(timeout=5)
-                return {int(broker) for broker in metadata.brokers}
-        return set()
+                return {int(broker) for broker in self.admin(server).list_topics(timeout=5).brokers} == expected
+            return False
+
+        # A node that was frozen or cut off tells old news for a while: all must agree.
+        wait_until(lambda: all(map(known, self.server_list)), f"all know brokers {sorted(expected)}", timeout_s=90)
 
     def admin(self, servers: str | None = None) -> AdminClient:
         """An admin client of these servers, else of all; the same one for every call."""
@@ -160,27 +164,28 @@ class ClusterProcesses:
         self.admin().create_topics([topic])[name].result(60)
         self.wait_in_sync([name])
 
-    def partition_states(self, topics: Sequence[str]) -> list[tuple[int, set[int], set[int]]]:
-        """(leader, replicas, in-sync replicas) of each partition, as the first server sees it that answers."""
-        for server in self.server_list:
-            with contextlib.suppress(KafkaException):
-                found = self.admin(server).list_topics(timeout=5).topics
-                partitions = [found[name].partitions for name in topics if name in found]
-                if len(partitions) == len(topics):
-                    return [(p.leader, set(p.replicas), set(p.isrs)) for each in partitions for p in each.values()]
+    def partition_states(self, server: str, topics: Sequence[str]) -> list[tuple[int, set[int], set[int]]]:
+        """(leader, replicas, in-sync replicas) of each partition as a server sees it; nothing if it lacks a topic."""
+        with contextlib.suppress(KafkaException):
+            found = self.admin(server).list_topics(timeout=5).topics
+            partitions = [found[name].partitions for name in topics if name in found]
+            if len(partitions) == len(topics):
+                return [(p.leader, set(p.replicas), set(p.isrs)) for each in partitions for p in each.values()]
         return []
 
     def wait_in_sync(self, topics: Sequence[str], *, timeout_s: float = 90.0) -> None:
-        """Wait until every replica of the topics is in sync and every partition led."""
+        """Wait until in the eyes of every broker all replicas of the topics are in sync and all partitions led."""
 
-        def whole() -> bool:
-            states = self.partition_states(topics)
+        def whole(server: str) -> bool:
+            states = self.partition_states(server, topics)
             return bool(states) and all(leader >= 0 and replicas == isr for leader, replicas, isr in states)
 
+        title = f"all replicas of {', '.join(topics)} are in sync"
         try:
-            wait_until(whole, f"all replicas of {', '.join(topics)} are in sync", timeout_s=timeout_s)
+            wait_until(lambda: all(map(whole, self.server_list)), title, timeout_s=timeout_s)
         except NodeError as error:
-            raise NodeError(f"{error}: {self.partition_states(topics)}") from None
+            seen = {server: self.partition_states(server, topics) for server in self.server_list}
+            raise NodeError(f"{error}: {seen}") from None
 
     def quorum(self) -> QuorumDescription:
         """What the quorum says of itself; raises CrabkaError if nobody knows."""

@@ -117,8 +117,7 @@ class FaultInjector:
     def _wait_whole(self, since: float) -> None:
         """Every replica in sync, every broker known, every voter caught up, and every partition takes writes again."""
         cluster, load = self._cluster, self._load
-        expected = {node.node_id for node in cluster.brokers}
-        wait_until(lambda: cluster.known_brokers() == expected, f"brokers {sorted(expected)} are known", timeout_s=90)
+        cluster.wait_registered()
         cluster.wait_in_sync(self._topics)
         cluster.wait_voters_caught_up()
         wait_until(lambda: load.heard_since(since), "every partition takes writes", timeout_s=90)
