@@ -20,5 +20,6 @@ CLUSTER_ROWS = (
     _ratio("cluster_cpu", "CPU of three nodes, 5,000 msg/s, RF=3, acks=all", "% of a core", "replication", 0.7),
     _ratio("cluster_p99", "p99 produce latency of the same", "ms", "replication", None),
     _ratio("creation", "create 10,000 partitions on one node", "s", "partitions", 1.0),
-    _seconds("metadata_load", "start with 10,000 partitions until all are told to clients", "partitions", 3.0),
+    _seconds("metadata_load", "load the metadata of 10,000 partitions", "partitions", 3.0),
+    _ratio("many_start", "start with 10,000 partitions until all are told to clients", "s", "partitions", None),
 )

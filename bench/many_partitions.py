@@ -1,13 +1,18 @@
-"""Very many partitions on one node: creating them, and waiting until a node that starts tells clients of all."""
+"""Very many partitions on one node: creating them, loading their metadata, starting until clients are told of all."""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.loads import wait_first_acknowledged
+from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.quorum.storage import read_meta_properties
+from crabka.runtime import real_runtime
 
 REQUEST_SECONDS = 300.0
 # Short enough that waiting adds little, long enough that asking does not keep the node from its work.
@@ -24,6 +29,28 @@ def create_partitions(bootstrap: str, topic_count: int, partitions_per_topic: in
         created[name].result(REQUEST_SECONDS)
     wait_all_told(bootstrap, topic_count * partitions_per_topic)
     wait_first_acknowledged(bootstrap, f"many-{topic_count - 1}", partition=partitions_per_topic - 1)
+
+
+def metadata_load_seconds(metadata_dir: Path, partition_count: int) -> float:
+    """How long Crabka takes from the closed metadata log of a stopped node to an image that may be served."""
+    return asyncio.run(_load(metadata_dir, partition_count))
+
+
+async def _load(metadata_dir: Path, partition_count: int) -> float:
+    runtime = real_runtime()
+    try:
+        node_id = read_meta_properties(runtime.fs, str(metadata_dir)).node_id
+        begin = time.perf_counter()
+        quorum = await RaftQuorum.open(runtime, str(metadata_dir), node_id)
+        await quorum.wait_active()
+        seconds = time.perf_counter() - begin
+        loaded = sum(len(topic.partitions) for topic in quorum.image.topics.by_id.values())
+        await quorum.close()
+    finally:
+        runtime.threads.close()
+    if loaded < partition_count:
+        raise RuntimeError(f"the metadata holds only {loaded} of {partition_count} partitions")
+    return seconds
 
 
 def wait_all_told(bootstrap: str, partition_count: int) -> None:
