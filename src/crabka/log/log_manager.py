@@ -371,9 +371,7 @@ class LogManager:
         self.unlock()
 
     async def _close_dirs(self, by_dir: dict[str, list[PartitionLog]], broker_epoch: int) -> None:
-        closing = [
-            self._runtime.threads.submit(self._close_dir, path, logs, broker_epoch) for path, logs in by_dir.items()
-        ]
+        closing = [self._close_dir(path, logs, broker_epoch) for path, logs in by_dir.items()]
         outcomes = await asyncio.gather(*closing, return_exceptions=True)
         for path, outcome in zip(by_dir, outcomes, strict=True):
             if isinstance(outcome, (OSError, CrabkaError)):
@@ -381,9 +379,16 @@ class LogManager:
             elif isinstance(outcome, BaseException):
                 raise outcome
 
-    def _close_dir(self, path: str, logs: list[PartitionLog], broker_epoch: int) -> None:
-        for log in logs:
-            log.close(clean=True)
+    async def _close_dir(self, path: str, logs: list[PartitionLog], broker_epoch: int) -> None:
+        # Each in a thread: a disk that is asked to sync many files at once is as good as done with all of them.
+        closing = [self._runtime.threads.submit(partial(log.close, clean=True)) for log in logs]
+        for outcome in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        await self._runtime.threads.submit(self._mark_clean, path, logs, broker_epoch)
+
+    def _mark_clean(self, path: str, logs: list[PartitionLog], broker_epoch: int) -> None:
+        """Write what an opening without a scan needs. All logs are closed; runs in a thread."""
         offsets = _all_offsets(logs)
         # All is durable, indexes as well, so the recovery points are the log ends, as Kafka leaves them.
         ends = {log.topic_partition: log.recovery_point for log in logs}
