@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from collections.abc import Callable
 from os import kill
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tests.support.cluster_process.cluster import ClusterProcesses
 
@@ -18,6 +19,8 @@ FAILOVERS = {
     "both_kill": ("controller", True),
 }
 INTERVAL_S = 0.01
+# librdkafka looks for a new leader once a second; somebody who measures must look more often.
+LOOK_S = 0.05
 STEADY_COUNT = 50
 PATIENCE_S = 120.0
 QUICK_PRODUCER = {
@@ -57,11 +60,16 @@ class RecoveryProbe:
 
     def _run(self, is_done: Callable[[], bool]) -> None:
         deadline = time.perf_counter() + PATIENCE_S
+        looked_at = 0.0
         while not is_done():
             if time.perf_counter() > deadline:
                 raise RuntimeError(f"{self._topic} takes no writes")
             self._send()
             self._producer.poll(INTERVAL_S)
+            if time.perf_counter() > looked_at + LOOK_S and time.perf_counter() > self.killed_at:
+                with contextlib.suppress(KafkaException):
+                    self._producer.list_topics(self._topic, timeout=LOOK_S)
+                looked_at = time.perf_counter()
 
     def _send(self) -> None:
         sent_at = time.perf_counter()

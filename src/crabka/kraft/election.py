@@ -19,7 +19,7 @@ from crabka.kraft.messages import (
 )
 from crabka.kraft.requests import SentRequest
 from crabka.kraft.roles import CandidateRole, FollowerRole, ProspectiveRole, ResignedRole
-from crabka.kraft.settings import lost_election_backoff_ms, successor_backoff_ms
+from crabka.kraft.settings import LOST_LEADER_STEP_MS, lost_election_backoff_ms, successor_backoff_ms
 from crabka.kraft.state import CoreState
 from crabka.kraft.transitions import observe, to_candidate, to_follower, to_leader, to_prospective, to_unattached
 from crabka.kraft.voters import Peer, ReplicaKey
@@ -148,14 +148,20 @@ def handle_begin_epoch_response(
 def handle_leader_lost(state: CoreState, leader_id: int, now_ms: int) -> None:
     """Ask for pre-votes without waiting for the fetch time-out, since the leader's process is gone.
 
-    Only the start of an election is early: pre-votes and votes keep every rule.
+    The voter of the lowest id stands at once, the others a little later by their position. Only the start of an
+    election is early: pre-votes and votes keep every rule.
     """
     role = state.role
     if not isinstance(role, FollowerRole) or role.leader.node_id != leader_id or state.shutting_down:
         return
     role.heard = False
-    if state.may_stand:
+    if not state.may_stand:
+        return
+    position = sum(peer.node_id < state.key.node_id for peer in state.remote_voters() if peer.node_id != leader_id)
+    if position == 0:
         to_prospective(state, now_ms, f"connections to leader {leader_id} are refused")
+    else:
+        role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + position * LOST_LEADER_STEP_MS)
 
 
 def _vote_error(state: CoreState, request: VoteRequest) -> ErrorCode:

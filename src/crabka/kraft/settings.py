@@ -13,6 +13,9 @@ CHECK_QUORUM_FACTOR = 1.5
 OBSERVER_SESSION_MS = 300_000
 # A new voter must have reached the end of the leader's log within this time (Kafka: one hour).
 CAUGHT_UP_WITHIN_MS = 3_600_000
+# All voters notice within milliseconds that the leader's process is gone. They stand one after the other, so that their
+# votes do not split; a vote takes two round trips and two syncs.
+LOST_LEADER_STEP_MS = 100
 _MAX_DOUBLINGS = 20
 
 

@@ -51,7 +51,7 @@ class Shape(Enum):
 
 
 @dataclass(frozen=True)
-class NodeSpec:
+class SimulatedNodeSpec:
     """One node of a cluster."""
 
     node_id: int
@@ -65,16 +65,16 @@ class NodeSpec:
         return ",".join(["broker"] * self.is_broker + ["controller"] * self.is_controller)
 
 
-def specs_of(shape: Shape) -> list[NodeSpec]:
+def specs_of(shape: Shape) -> list[SimulatedNodeSpec]:
     """Return the nodes of a cluster."""
     match shape:
         case Shape.LONE:
-            return [NodeSpec(1, "n1", True, True)]
+            return [SimulatedNodeSpec(1, "n1", True, True)]
         case Shape.COMBINED:
-            return [NodeSpec(number, f"n{number}", True, True) for number in (1, 2, 3)]
+            return [SimulatedNodeSpec(number, f"n{number}", True, True) for number in (1, 2, 3)]
         case Shape.SPLIT:
-            brokers = [NodeSpec(number, f"b{number}", True, False) for number in (1, 2, 3)]
-            return [*brokers, *(NodeSpec(100 + number, f"c{number}", False, True) for number in (1, 2, 3))]
+            brokers = [SimulatedNodeSpec(number, f"b{number}", True, False) for number in (1, 2, 3)]
+            return [*brokers, *(SimulatedNodeSpec(100 + number, f"c{number}", False, True) for number in (1, 2, 3))]
 
 
 class Layout:
@@ -94,7 +94,7 @@ class Layout:
         """The most replicas that a topic can have at the start."""
         return len(self.brokers)
 
-    def config(self, spec: NodeSpec) -> ServerConfig:
+    def config(self, spec: SimulatedNodeSpec) -> ServerConfig:
         """Return the configuration of a node."""
         broker = [f"PLAINTEXT://{spec.host}:{BROKER_PORT}"] * spec.is_broker
         controller = [f"CONTROLLER://{spec.host}:{CONTROLLER_PORT}"] * spec.is_controller
@@ -119,7 +119,7 @@ class Layout:
         config, _ = ServerConfig.from_properties(properties)
         return config
 
-    def format(self, spec: NodeSpec, runtime: Runtime, *, again: bool = False) -> None:
+    def format(self, spec: SimulatedNodeSpec, runtime: Runtime, *, again: bool = False) -> None:
         """Format the disk of a node; `again` formats only what was lost."""
         format_storage(
             runtime,
@@ -131,6 +131,6 @@ class Layout:
         )
 
 
-def _voter(spec: NodeSpec) -> VoterNode:
+def _voter(spec: SimulatedNodeSpec) -> VoterNode:
     endpoint = VoterEndpoint("CONTROLLER", spec.host, CONTROLLER_PORT)
     return VoterNode(spec.node_id, uuid.UUID(int=spec.node_id), (endpoint,))

@@ -26,7 +26,7 @@ from crabka.testing import (
     SimulatedNetwork,
     disk_failure,
 )
-from tests.support.cluster_sim.layout import Layout, NodeSpec
+from tests.support.cluster_sim.layout import Layout, SimulatedNodeSpec
 from tests.support.cluster_sim.process_loop import ProcessLoop, SimulatedProcess, waits_in
 from tests.support.cluster_sim.trace import ClusterTrace
 
@@ -89,7 +89,7 @@ class ProcessNetwork:
 class ClusterMachine:
     """The host of one node."""
 
-    def __init__(self, world: Surroundings, spec: NodeSpec) -> None:
+    def __init__(self, world: Surroundings, spec: SimulatedNodeSpec) -> None:
         self.spec = spec
         self.name = spec.host
         self.clock = SimulatedClock(world.loop, skew_ms=world.rng.randrange(-800, 800))

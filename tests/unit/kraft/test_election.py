@@ -19,6 +19,7 @@ from crabka.kraft.messages import (
     VoteResponse,
 )
 from crabka.kraft.roles import RoleName
+from crabka.kraft.settings import LOST_LEADER_STEP_MS
 from crabka.kraft.voters import ReplicaKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.kraft_bench import CLUSTER, OK, CoreBench, fetched, voter
@@ -316,6 +317,18 @@ def test_refused_dials_start_the_election_early_and_nothing_more() -> None:
     assert all(request.pre_vote for _, request in bench.sent(VoteRequest))
     assert answer(bench, vote(3, pre_vote=True)).granted
     assert not answer(bench, vote(3)).granted
+
+
+def test_voters_that_lost_their_leader_stand_one_after_the_other() -> None:
+    bench = CoreBench(voters=(0, 1, 2))
+    hear_leader(bench)
+    bench.step(LeaderLost(2))
+    bench.pass_time(LOST_LEADER_STEP_MS - 1)
+    assert bench.role() is RoleName.FOLLOWER
+    assert answer(bench, vote(0, pre_vote=True)).granted
+    bench.step(LeaderLost(2))
+    bench.pass_time(1)
+    assert bench.role() is RoleName.PROSPECTIVE
 
 
 def test_an_observer_that_lost_its_leader_does_not_stand() -> None:
