@@ -34,7 +34,7 @@ KNOWN: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, set[str]]] = {
     planted.never_truncate: (1, {checks.LIVENESS}),
     planted.keep_voters_of_a_cut_log: (5, {checks.CONSISTENT}),
     planted.change_voters_before_committing: (2, {checks.VOTERS_ONE_BY_ONE}),
-    planted.trust_an_old_log_after_restart: (42, {checks.COMMITTED_EQUAL, checks.ONE_LEADER}),
+    planted.trust_an_old_log_after_restart: (118, {checks.COMMITTED_EQUAL, checks.ONE_LEADER}),
     planted.lose_voters_after_restart: (8, {checks.VOTERS_ONE_BY_ONE, checks.COMMITTED_KEPT, checks.CONSISTENT}),
 }
 

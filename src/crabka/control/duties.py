@@ -35,8 +35,11 @@ def duties_of_term() -> list[Duty]:
     return [expire_sessions, keep_balanced, elect_where_nobody_leads]
 
 
-async def fence_incarnation(context: ControlContext, broker: BrokerIncarnation, reason: str) -> None:
-    """Fence a broker whose time is over, unless it registered anew, and end its session."""
+async def fence_incarnation(context: ControlContext, broker: BrokerIncarnation, reason: str) -> bool:
+    """Fence a broker whose time is over, unless it registered anew, and end its session.
+
+    Return False if this controller cannot decide any more.
+    """
 
     def decide(image: MetadataImage) -> Outcome[bool]:
         # In the same turn: a heartbeat that comes while this is committed opens the session again.
@@ -49,6 +52,8 @@ async def fence_incarnation(context: ControlContext, broker: BrokerIncarnation, 
             log.warning("Fenced broker %d of epoch %d: %s", broker.broker_id, broker.epoch, reason)
     except OperationError as error:
         log.info("Broker %d is left to the next controller: %s", broker.broker_id, error)
+        return False
+    return True
 
 
 async def expire_sessions(context: ControlContext) -> None:
@@ -67,7 +72,10 @@ async def expire_sessions(context: ControlContext) -> None:
             await asyncio.sleep(context.config.broker_heartbeat_interval_ms / 1000)
             now_ms = clock.monotonic_ms()
         for broker in sessions.expired(now_ms):
-            await fence_incarnation(context, broker, "no heartbeat within broker.session.timeout.ms")
+            if not await fence_incarnation(context, broker, "no heartbeat within broker.session.timeout.ms"):
+                # Its session is still due: without a pause this would be tried again in the same moment.
+                await asyncio.sleep(context.config.broker_heartbeat_interval_ms / 1000)
+                break
 
 
 async def keep_balanced(context: ControlContext) -> None:

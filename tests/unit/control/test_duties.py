@@ -6,6 +6,7 @@ import pytest
 
 from crabka.control.duties import LATE_MS, fence_incarnation
 from crabka.controller.sessions import BrokerIncarnation
+from crabka.errors import OperationError
 from crabka.metadata.records import PartitionChangeRecord
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.sim_controller import SimController, SimControllers, WireBroker, create_topic, run_controllers
@@ -117,5 +118,25 @@ def test_duties_end_with_the_term() -> None:
         await node.start()
         await cluster.active()
         assert (await broker.heartbeat(node)).error_code is ErrorCode.none
+
+    run_controllers(main)
+
+
+def test_a_controller_that_cannot_decide_does_not_try_in_every_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main(cluster: SimControllers) -> None:
+        node, broker = await cluster.active(), WireBroker(cluster)
+        await broker.serve(node)
+        tries = 0
+
+        async def refuse(_writer: object, _decide: object) -> None:
+            nonlocal tries
+            tries += 1
+            raise OperationError(ErrorCode.not_controller)
+
+        monkeypatch.setattr(type(node.context.metadata_writer), "submit", refuse)
+        await cluster.pause(SESSION_S + 10)
+        assert 1 <= tries <= 50
+        monkeypatch.undo()
+        await cluster.wait(lambda: is_fenced(node), timeout_s=5)
 
     run_controllers(main)
