@@ -49,7 +49,7 @@ def test_writes_go_on_soon_after_a_leader_was_killed(shape: Shape, script: Scrip
     for seed in range(1, 1 + scaled(1, 10)):
         conditions = RunConditions(shape=shape, script=script, settings=DEFAULT_SESSIONS, copies=False, operates=False)
         gaps_s += run_world(seed, conditions).meter.gaps_s
-    assert len(gaps_s) >= 3
+    assert len(gaps_s) >= 2
     print(f"{len(gaps_s)} gaps: median {statistics.median(gaps_s):.2f} s, longest {max(gaps_s):.2f} s")
     assert statistics.median(gaps_s) <= LONGEST_MEDIAN_GAP_S
 

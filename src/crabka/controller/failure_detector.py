@@ -11,7 +11,7 @@ the core at `next_wake_ms`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
@@ -126,7 +126,9 @@ class _Watched:
     """One broker. `next_dial_ms` is set while it is suspected or waited for, `is_dialling` while a dial is out."""
 
     epoch: int
-    connection: Hashable | None = None
+    # All that carried heartbeats of the epoch and are open. After a partition an old one may deliver a late heartbeat
+    # and break, while the broker sends over another.
+    connections: set[Hashable] = field(default_factory=set)
     next_dial_ms: int | None = None
     is_dialling: bool = False
     dials: int = 0
@@ -191,14 +193,13 @@ class FailureDetector:
         if watched is None or watched.epoch < broker.epoch:
             watched = self._watched[broker.broker_id] = _Watched(broker.epoch)
         if watched.epoch == broker.epoch:
-            watched.connection = connection
+            watched.connections.add(connection)
             watched.trust()
 
     def _broke(self, connection: Hashable, now_ms: int) -> None:
         for watched in self._watched.values():
-            # Only the connection of its last heartbeat tells something: a broker may have opened another one since.
-            if watched.connection == connection:
-                watched.connection = None
+            if connection in watched.connections:
+                watched.connections.remove(connection)
                 watched.next_dial_ms = now_ms
 
     def _due_dials(self, now_ms: int) -> list[DetectorAction]:

@@ -114,11 +114,19 @@ def test_a_heartbeat_ends_the_suspicion_and_makes_the_dial_meaningless() -> None
     assert finish(core, 1400, REFUSED) == []
 
 
+def test_a_late_heartbeat_of_an_old_connection_does_not_hide_the_new_one() -> None:
+    core = detector(ONE)
+    core.step(HeartbeatArrived(ONE, "new"), 900)
+    core.step(HeartbeatArrived(ONE, 1), 910)
+    assert core.step(ConnectionBroke(1), 920) == [DialBroker(ONE)]
+    assert finish(core, 921, DialOutcome.UNREACHABLE) == []
+    assert core.step(ConnectionBroke("new"), 1000) == [DialBroker(ONE)]
+    assert finish(core, 1001, REFUSED) == []
+
+
 def test_a_connection_without_heartbeats_says_nothing() -> None:
     core = detector(ONE)
     assert core.step(ConnectionBroke("admin client"), 1000) == []
-    core.step(HeartbeatArrived(ONE, "second"), 1000)
-    assert core.step(ConnectionBroke(1), 1001) == []
 
 
 def test_an_older_incarnation_is_nobody() -> None:
