@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crabka.broker.partition import Partition
 from crabka.controller.outcome import Outcome
@@ -134,7 +134,13 @@ class MovingPartitions(Base):
         assert node.controller is not None
         self.trace.note(f"{partition.topic}-{partition.index} is led by {leader}")
         self.moves += 1
-        record = PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id, leader=leader)
+        # A leader is always in sync; a power cut may have left nobody there.
+        in_sync: dict[str, Any] = (
+            {} if leader == NOBODY else {"isr": (leader,), "eligible_leader_replicas": (), "last_known_elr": ()}
+        )
+        record = PartitionChangeRecord(
+            partition_id=partition.index, topic_id=partition.topic_id, leader=leader, **in_sync
+        )
         await node.controller.context.metadata_writer.submit(lambda _image: Outcome(None, [record]))
         partition.replica_count = 2
 
