@@ -35,6 +35,10 @@ log = logging.getLogger(__name__)
 
 # A broker that is about to serve, or to stop, reports again at once.
 SOON_MS: Final = 10
+# While it waits for leave to stop, it asks less and less often.
+LONGEST_STOP_PAUSE_MS: Final = 200
+# As Kafka: whoever holds it up for longer is not waited for.
+LONGEST_RETIREMENT_MS: Final = 300_000
 REGISTRATION_PAUSE_MS: Final = 100
 # Registrations that another try can mend.
 _PASSING = frozenset(
@@ -82,6 +86,7 @@ class BrokerLifecycle:
         self._due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._last_answer_ms = 0
+        self._stop_pause_ms = SOON_MS // 2
         self._unfenced = asyncio.Event()
         self._may_stop = asyncio.Event()
 
@@ -131,8 +136,13 @@ class BrokerLifecycle:
             return
         self._wants_stop = True
         self._due.set()
+        began_ms = self._runtime.clock.monotonic_ms()
         while not self._may_stop.is_set():
-            silent_ms = self._runtime.clock.monotonic_ms() - self._last_answer_ms
+            now_ms = self._runtime.clock.monotonic_ms()
+            silent_ms = now_ms - self._last_answer_ms
+            if now_ms - began_ms >= LONGEST_RETIREMENT_MS:
+                log.warning("stopping without leave: it was not given within %d ms", LONGEST_RETIREMENT_MS)
+                return
             left_ms = self._config.broker_session_timeout_ms - silent_ms
             if left_ms <= 0:
                 log.warning("stopping without leave: no controller answered for %d ms", silent_ms)
@@ -213,5 +223,7 @@ class BrokerLifecycle:
             self._may_stop.set()
         if not answer.is_fenced:
             self._unfenced.set()
-        is_waiting = (answer.is_fenced and not wants_fence) or wants_stop
-        return SOON_MS if is_waiting else self._config.broker_heartbeat_interval_ms
+        if wants_stop:
+            self._stop_pause_ms = min(self._stop_pause_ms * 2, LONGEST_STOP_PAUSE_MS)
+            return self._stop_pause_ms
+        return SOON_MS if answer.is_fenced and not wants_fence else self._config.broker_heartbeat_interval_ms

@@ -210,6 +210,19 @@ def test_a_broker_without_controllers_stops_without_leave_when_its_session_is_ov
     run(test)
 
 
+def test_a_broker_that_is_held_up_for_too_long_stops_without_leave() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        await lifecycle.serve()
+        started = asyncio.get_running_loop().time()
+        await lifecycle.retire()
+        assert 300 <= asyncio.get_running_loop().time() - started <= 310
+        assert len(controller.heartbeats) < 2_000
+
+    run(test)
+
+
 def test_a_broker_that_never_began_retires_at_once() -> None:
     async def test(lifecycle: BrokerLifecycle, _: ScriptedController, __: BrokerIdentity) -> None:
         await lifecycle.retire()
