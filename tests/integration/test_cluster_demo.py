@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from crabka.cli.cluster_layout import find_homes
 from crabka.cli.cluster_processes import running_pid
 from crabka.clients.admin_types import NewTopic
 from crabka.clients.sync import SyncAdmin, SyncProducer
+from crabka.errors import OperationError
 from tests.support.cluster_processes import CrabkaCluster
 from tests.support.node_process import wait_until
 
@@ -55,8 +57,18 @@ def test_a_cluster_keeps_its_data_and_its_ports(tmp_path: Path) -> None:
 
 
 def _leader(admin: SyncAdmin) -> int:
-    return admin.describe_topics(["t"])["t"].partitions[0].leader
+    partition = _partition(admin)
+    return -1 if partition is None else partition.leader
 
 
 def _isr(admin: SyncAdmin) -> tuple[int, ...]:
-    return admin.describe_topics(["t"])["t"].partitions[0].isr
+    partition = _partition(admin)
+    return () if partition is None else partition.isr
+
+
+def _partition(admin: SyncAdmin) -> Any:
+    """Return the partition as some broker knows it, None where the topic is not known yet."""
+    try:
+        return admin.describe_topics(["t"])["t"].partitions[0]
+    except OperationError:
+        return None

@@ -36,7 +36,7 @@ class GoldenProcess(CrabkaProcess):
     def _command(self) -> Sequence[str]:
         port = free_port()
         overrides = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:29093",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{free_port()}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
             "log.dirs": f"{self.directory / 'd1'},{self.directory / 'd2'}",
             "remote.log.storage.system.enable": "false",
