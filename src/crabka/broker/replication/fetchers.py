@@ -13,7 +13,7 @@ from crabka.broker.replication.fetch_list import BrokerAddress, FetcherTools
 from crabka.broker.replication.followed import FollowedPartition
 from crabka.broker.replication.follower_changes import FollowerChanges
 from crabka.broker.replication.leader_fetcher import LeaderFetcher
-from crabka.broker.replication.throttle import ReplicationThrottle
+from crabka.broker.replication.throttle import FOLLOWER_RATE, ReplicationThrottle, throttled_rate
 from crabka.metadata.configs import ConfigResourceType
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from crabka.metadata.delta import MetadataDelta
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
-
-_CLUSTER_DEFAULT = ""
-_THROTTLED_RATE = "follower.replication.throttled.rate"
 
 
 class ReplicaFetchers:
@@ -106,12 +103,7 @@ class ReplicaFetchers:
 
     def read_throttle(self, image: MetadataImage) -> None:
         """Take over the rate of throttled followers, which only the metadata knows (KIP-73)."""
-        for name in (str(self._identity.node_id), _CLUSTER_DEFAULT):
-            rate = image.configs.get(ConfigResourceType.BROKER, name).get(_THROTTLED_RATE)
-            if rate is not None:
-                self._throttle.bytes_per_second = int(rate)
-                return
-        self._throttle.bytes_per_second = None
+        self._throttle.bytes_per_second = throttled_rate(image.configs, self._identity.node_id, FOLLOWER_RATE)
 
     async def close(self) -> None:
         """Follow nobody any more; no fetcher runs on return."""
