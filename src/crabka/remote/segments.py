@@ -1,0 +1,157 @@
+"""The data model of the remote tier: segments, their metadata and the states of both (KIP-405).
+
+Values only: how states may follow each other is in `lifecycle`, what a reader finds is in `metadata_cache`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field, replace
+from enum import Enum, IntEnum
+
+from crabka.ids import TopicPartition, uuid_to_text
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdPartition:
+    """A partition of a topic that may be deleted and created anew under its name: the id counts, not the name."""
+
+    topic_id: uuid.UUID
+    topic: str = field(compare=False)
+    partition: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Name and index."""
+        return TopicPartition(self.topic, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} ({uuid_to_text(self.topic_id)})"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteLogSegmentId:
+    """One upload of a segment; another upload of the same offsets has another id."""
+
+    topic_id_partition: TopicIdPartition
+    id: uuid.UUID
+
+    def __str__(self) -> str:
+        return f"segment {uuid_to_text(self.id)} of {self.topic_id_partition}"
+
+
+class RemoteLogSegmentState(IntEnum):
+    """Where a segment is in its life; the values are those on the wire."""
+
+    COPY_SEGMENT_STARTED = 0
+    COPY_SEGMENT_FINISHED = 1
+    DELETE_SEGMENT_STARTED = 2
+    DELETE_SEGMENT_FINISHED = 3
+
+
+class RemotePartitionDeleteState(IntEnum):
+    """How far the deletion of a whole partition is; the values are those on the wire."""
+
+    DELETE_PARTITION_MARKED = 0
+    DELETE_PARTITION_STARTED = 1
+    DELETE_PARTITION_FINISHED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CustomMetadata:
+    """What a storage wants to be told again when it is asked for the segment; opaque to everybody else."""
+
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteLogSegmentMetadata:
+    """All that is known of a segment. Raises ValueError if it contradicts itself.
+
+    `end_offset` is that of the last record. `leader_epochs` has (epoch, first offset) in rising order, cut to the
+    segment. `max_timestamp_ms` is -1 if unknown.
+    """
+
+    segment_id: RemoteLogSegmentId
+    start_offset: int
+    end_offset: int
+    max_timestamp_ms: int
+    broker_id: int
+    event_timestamp_ms: int
+    segment_size_bytes: int
+    leader_epochs: tuple[tuple[int, int], ...]
+    state: RemoteLogSegmentState = RemoteLogSegmentState.COPY_SEGMENT_STARTED
+    custom_metadata: CustomMetadata | None = None
+    txn_index_empty: bool = False
+
+    def __post_init__(self) -> None:
+        if self.end_offset < self.start_offset:
+            raise ValueError(f"{self.segment_id} ends at {self.end_offset}, before its start {self.start_offset}")
+        if self.segment_size_bytes < 0:
+            raise ValueError(f"{self.segment_id} has a size of {self.segment_size_bytes} bytes")
+        if not self.leader_epochs:
+            raise ValueError(f"{self.segment_id} has no leader epoch")
+
+    @property
+    def topic_id_partition(self) -> TopicIdPartition:
+        """The partition that the segment belongs to."""
+        return self.segment_id.topic_id_partition
+
+    def with_update(self, update: RemoteLogSegmentMetadataUpdate) -> RemoteLogSegmentMetadata:
+        """Return the metadata as it is after an update, which is not checked here."""
+        return replace(
+            self,
+            state=update.state,
+            broker_id=update.broker_id,
+            event_timestamp_ms=update.event_timestamp_ms,
+            custom_metadata=self.custom_metadata if update.custom_metadata is None else update.custom_metadata,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteLogSegmentMetadataUpdate:
+    """A step in the life of a segment."""
+
+    segment_id: RemoteLogSegmentId
+    event_timestamp_ms: int
+    state: RemoteLogSegmentState
+    broker_id: int
+    custom_metadata: CustomMetadata | None = None
+
+    @property
+    def topic_id_partition(self) -> TopicIdPartition:
+        """The partition that the segment belongs to."""
+        return self.segment_id.topic_id_partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemotePartitionDeleteMetadata:
+    """A step in the deletion of a partition."""
+
+    topic_id_partition: TopicIdPartition
+    state: RemotePartitionDeleteState
+    event_timestamp_ms: int
+    broker_id: int
+
+
+class IndexType(Enum):
+    """What is stored beside the batches of a segment; the values are the suffixes of Kafka's file names."""
+
+    OFFSET = ".index"
+    TIMESTAMP = ".timeindex"
+    PRODUCER_SNAPSHOT = ".snapshot"
+    TRANSACTION = ".txnindex"
+    LEADER_EPOCH = ".leader_epoch_checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSegmentData:
+    """The files of a local segment that go to the tier. Only the transaction index may be missing."""
+
+    log_segment: str
+    offset_index: str
+    time_index: str
+    producer_snapshot_index: str
+    transaction_index: str | None = None
+    # Text of a leader-epoch-checkpoint with all epochs up to the end of the segment.
+    leader_epoch_index: bytes

@@ -1,0 +1,66 @@
+"""The data model of the remote tier."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from crabka.remote.segments import (
+    CustomMetadata,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+    TopicIdPartition,
+)
+
+PARTITION = TopicIdPartition(uuid.UUID(int=7), "events", 3)
+SEGMENT = RemoteLogSegmentMetadata(
+    segment_id=RemoteLogSegmentId(PARTITION, uuid.UUID(int=9)),
+    start_offset=10,
+    end_offset=19,
+    max_timestamp_ms=1_000,
+    broker_id=1,
+    event_timestamp_ms=2_000,
+    segment_size_bytes=512,
+    leader_epochs=((0, 10), (2, 15)),
+)
+
+
+def test_a_partition_is_known_by_the_id_of_its_topic_and_not_by_the_name() -> None:
+    renamed = TopicIdPartition(PARTITION.topic_id, "other", 3)
+    assert renamed == PARTITION
+    assert hash(renamed) == hash(PARTITION)
+    assert TopicIdPartition(uuid.UUID(int=8), "events", 3) != PARTITION
+    assert str(PARTITION) == "events-3 (AAAAAAAAAAAAAAAAAAAABw)"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"end_offset": 9}, "before its start 10"),
+        ({"segment_size_bytes": -1}, "size of -1"),
+        ({"leader_epochs": ()}, "no leader epoch"),
+    ],
+)
+def test_metadata_that_contradicts_itself_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(SEGMENT, **change)
+
+
+def test_an_update_changes_state_origin_and_time_and_keeps_custom_metadata_that_it_does_not_give() -> None:
+    noted = replace(SEGMENT, custom_metadata=CustomMetadata(b"place"))
+    update = RemoteLogSegmentMetadataUpdate(
+        segment_id=SEGMENT.segment_id,
+        event_timestamp_ms=3_000,
+        state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
+        broker_id=2,
+    )
+    after = noted.with_update(update)
+    assert (after.state, after.broker_id, after.event_timestamp_ms) == (update.state, 2, 3_000)
+    assert after.custom_metadata == CustomMetadata(b"place")
+    given = noted.with_update(replace(update, custom_metadata=CustomMetadata(b"new")))
+    assert given.custom_metadata == CustomMetadata(b"new")
