@@ -1,0 +1,157 @@
+"""The remote segments of one partition in memory, as readers and cleaners see them (KIP-405).
+
+Owns what is known of each segment until its deletion is finished, and finds readable ones by epoch and offset through
+one `EpochIndex` per leader epoch. Which states may follow each other is decided in `lifecycle`. Not thread-safe: the
+metadata manager that owns it holds a lock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.remote.epoch_index import EpochIndex, EpochRange
+from crabka.remote.lifecycle import require_segment_add, require_segment_transition
+from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from crabka.remote.segments import RemoteLogSegmentMetadataUpdate, RemotePartitionDeleteMetadata
+
+_FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+_GONE = RemoteLogSegmentState.DELETE_SEGMENT_FINISHED
+
+
+class RemoteLogMetadataCache:
+    """What is known of the segments of one partition.
+
+    | method                        | copy started | copy finished | delete started |
+    |-------------------------------|--------------|---------------|----------------|
+    | find, find_with_txn_index     | no           | yes           | no             |
+    | size_bytes                    | no           | yes           | no             |
+    | highest_offset                | no           | yes           | if it was ever finished |
+    | segments, segments_of_epoch   | yes          | yes           | yes            |
+    """
+
+    __slots__ = ("_finished_count", "_highest_offsets", "_indexes", "_segments", "_unreadable", "partition_delete")
+
+    def __init__(self) -> None:
+        # Finished ones in the order in which they were finished: it decides between equal segments.
+        self._segments: dict[uuid.UUID, RemoteLogSegmentMetadata] = {}
+        self._indexes: dict[int, EpochIndex] = {}
+        self._unreadable: dict[uuid.UUID, RemoteLogSegmentMetadata] = {}
+        self._highest_offsets: dict[int, int] = {}
+        self._finished_count = 0
+        self.partition_delete: RemotePartitionDeleteMetadata | None = None
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether any segment is known, in whatever state."""
+        return bool(self._segments)
+
+    @property
+    def highest_offsets(self) -> Mapping[int, int]:
+        """The highest offset per epoch that was ever copied."""
+        return self._highest_offsets
+
+    def add(self, metadata: RemoteLogSegmentMetadata) -> bool:
+        """Note a segment whose copy begins; return False if nothing changed. Raises InvalidAddError."""
+        key = metadata.segment_id.id
+        if not require_segment_add(self._segments.get(key), metadata, self.partition_delete):
+            return False
+        self._segments[key] = self._unreadable[key] = metadata
+        return True
+
+    def update(self, update: RemoteLogSegmentMetadataUpdate) -> bool:
+        """Take a step in the life of a segment; return False if nothing changed.
+
+        Raises InvalidSegmentTransitionError.
+        """
+        key = update.segment_id.id
+        before = self._segments.get(key)
+        if not require_segment_transition(before, update) or before is None:
+            return False
+        self._take_out(before)
+        after = before.with_update(update)
+        if after.state is not _GONE:
+            self._put_in(after)
+        return True
+
+    def load(self, segments: Iterable[RemoteLogSegmentMetadata], highest_offsets: Mapping[int, int]) -> None:
+        """Take over what another cache had, in its order and without any check of transitions."""
+        for segment in segments:
+            self._put_in(segment)
+        for epoch, offset in highest_offsets.items():
+            self._raise_highest(epoch, offset)
+
+    def find(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
+        """Return the readable segment that has an offset of an epoch."""
+        index = self._indexes.get(leader_epoch)
+        return None if index is None else index.find(offset)
+
+    def find_with_txn_index(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
+        """Return the first readable segment with a transaction index and this or a higher offset of an epoch."""
+        index = self._indexes.get(leader_epoch)
+        return None if index is None else index.find_with_txn_index(offset)
+
+    def highest_offset(self, leader_epoch: int) -> int | None:
+        """Return the highest offset of an epoch that was ever copied; deletions do not lower it."""
+        return self._highest_offsets.get(leader_epoch)
+
+    def size_bytes(self, leader_epoch: int) -> int:
+        """Return the bytes of all readable segments that have records of an epoch."""
+        index = self._indexes.get(leader_epoch)
+        return 0 if index is None else index.size_bytes
+
+    def segments(self) -> Collection[RemoteLogSegmentMetadata]:
+        """Return all segments, finished ones in the order in which they were finished."""
+        return self._segments.values()
+
+    def segments_of_epoch(self, leader_epoch: int) -> Iterator[RemoteLogSegmentMetadata]:
+        """Return all segments that have records of an epoch, in no order."""
+        yield from self._indexes.get(leader_epoch, ())
+        for segment in self._unreadable.values():
+            if any(epoch == leader_epoch for epoch, _first in segment.leader_epochs):
+                yield segment
+
+    def _put_in(self, segment: RemoteLogSegmentMetadata) -> None:
+        key = segment.segment_id.id
+        self._segments[key] = segment
+        if segment.state is not _FINISHED:
+            self._unreadable[key] = segment
+            return
+        self._finished_count += 1
+        for epoch, row in _epoch_ranges(segment, self._finished_count):
+            index = self._indexes.get(epoch)
+            if index is None:
+                index = self._indexes[epoch] = EpochIndex()
+            index.add(row)
+            self._raise_highest(epoch, row.last)
+
+    def _take_out(self, segment: RemoteLogSegmentMetadata) -> None:
+        key = segment.segment_id.id
+        del self._segments[key]
+        if segment.state is not _FINISHED:
+            del self._unreadable[key]
+            return
+        for epoch, row in _epoch_ranges(segment, order=0):
+            index = self._indexes[epoch]
+            index.remove(row)
+            if not index:
+                del self._indexes[epoch]
+
+    def _raise_highest(self, epoch: int, offset: int) -> None:
+        known = self._highest_offsets.get(epoch)
+        if known is None or offset > known:
+            self._highest_offsets[epoch] = offset
+
+
+def _epoch_ranges(segment: RemoteLogSegmentMetadata, order: int) -> list[tuple[int, EpochRange]]:
+    """Return each epoch of a segment with its offsets: up to the next epoch, or to the end of the segment."""
+    ranges = []
+    last = segment.end_offset
+    for epoch, first in reversed(segment.leader_epochs):
+        ranges.append((epoch, EpochRange(first, last, order, segment)))
+        last = first - 1
+    return ranges
