@@ -41,6 +41,19 @@ class OperationError(CrabkaError):
         return self.message or self.error_code.name
 
 
+class OffsetInRemoteTierError(OperationError):
+    """A read below the local log start of a tiered log: the remote tier has the offset (KIP-405)."""
+
+    def __init__(self, topic: str, partition: int, offset: int, local_log_start_offset: int) -> None:
+        super().__init__(
+            ErrorCode.offset_moved_to_tiered_storage,
+            f"Offset {offset} of partition {topic}-{partition} is in the remote tier only; the local log starts at "
+            f"{local_log_start_offset}.",
+        )
+        self.offset = offset
+        self.local_log_start_offset = local_log_start_offset
+
+
 class ConfigError(CrabkaError):
     """A setting, a file or an option given by the operator is wrong."""
 

@@ -39,10 +39,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _DAY_MS = 24 * 3600 * 1000
+# A local retention that is the total one.
+AS_TOTAL = -2
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 CLEANUP_POLICIES = ("compact", "delete")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 MIN_SEGMENT_BYTES = 1024 * 1024
+# What the cluster itself keeps is never tiered, whatever its settings say (Kafka's UnifiedLog.isRemoteLogEnabled).
+UNTIERED_TOPICS = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
+)
 
 _CLEANING = (
     ConfigKey(
@@ -330,6 +336,19 @@ class TopicConfig:
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 
     @property
+    def effective_local_retention_ms(self) -> int:
+        """The age at which segments leave the local disk; -1 keeps them there."""
+        return self.retention_ms if self._local_is_all(self.local_retention_ms) else self.local_retention_ms
+
+    @property
+    def effective_local_retention_bytes(self) -> int:
+        """The local size above which segments leave the disk; -1 sets no limit."""
+        return self.retention_bytes if self._local_is_all(self.local_retention_bytes) else self.local_retention_bytes
+
+    def _local_is_all(self, limit: int) -> bool:
+        return limit == AS_TOTAL or not self.remote_storage_enable or self.remote_log_copy_disable
+
+    @property
     def compact(self) -> bool:
         """True if the cleaner works on the topic."""
         return "compact" in self.cleanup_policy
@@ -358,6 +377,11 @@ def check_consistency(config: TopicConfig) -> None:
             f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
             f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
         )
+
+
+def is_tierable(topic: str, config: TopicConfig) -> bool:
+    """Return whether the segments of a topic go to the remote tier, if the node has one."""
+    return config.remote_storage_enable and not config.compact and topic not in UNTIERED_TOPICS
 
 
 def check_remote_storage(config: TopicConfig, *, system_enabled: bool) -> None:

@@ -6,7 +6,7 @@ while `dirty` is set: entries that a crash takes away are found again in the bat
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -98,6 +98,20 @@ class LeaderEpochCache:
         self._epochs.clear()
         self._starts.clear()
         self._changed()
+
+    def between(self, start_offset: int, last_offset: int) -> tuple[tuple[int, int], ...]:
+        """Return the epochs of the records in [start, last], the first one beginning at `start_offset` at the earliest.
+
+        This is what the metadata of a remote segment says of its epochs (KIP-405).
+        """
+        first = max(bisect_right(self._starts, start_offset) - 1, 0)
+        end = bisect_right(self._starts, last_offset)
+        starts = [max(start, start_offset) for start in self._starts[first:end]]
+        return tuple(zip(self._epochs[first:end], starts, strict=True))
+
+    def text_up_to(self, end_offset: int) -> bytes:
+        """Return a checkpoint file of the epochs that began before `end_offset`."""
+        return encode_epochs(self.entries[: bisect_left(self._starts, end_offset)])
 
     def encode(self) -> bytes:
         """Return the content of the checkpoint file."""

@@ -29,7 +29,7 @@ class LogDurability(LogState):
     def needs_start_checkpoint(self) -> bool:
         """Return whether the files alone do not tell the log start, or would not after a crash."""
         trimmed = self.log_start_offset != self._segments.first.base_offset
-        return trimmed or self._durable_deletions < self._deletions or self.config.remote_storage_enable
+        return trimmed or self._durable_deletions < self._deletions or self.is_tiered
 
     def begin_flush(self) -> FlushPlan | None:
         """Return what a flush up to the log end must sync, None if nothing is dirty. The plan runs in any thread."""

@@ -46,11 +46,15 @@ class LogManager:
         *,
         producer_id_expiration_ms: int = DAY_MS,
         slow_append_ms: int = DEFAULT_SLOW_APPEND_MS,
+        tiering: bool = True,
     ) -> None:
+        """`tiering` says whether the node has a remote tier (`remote.log.storage.system.enable`)."""
         self._runtime = runtime
         self._expiration_ms = producer_id_expiration_ms
         self._deletions = Deletions(runtime.fs)
-        self._context = SegmentContext(runtime.fs, rng=runtime.rng, schedule_deletion=self._deletions.schedule)
+        self._context = SegmentContext(
+            runtime.fs, rng=runtime.rng, tiering=tiering, schedule_deletion=self._deletions.schedule
+        )
         self._dirs = {path: LogDir(runtime.fs, path) for path in log_dirs}
         self._writers = {
             path: DirWriter(runtime, path, slow_append_ms=slow_append_ms, on_failure=self.on_dir_failure)
@@ -266,10 +270,14 @@ class LogManager:
     async def run_retention(self, now_ms: int) -> int:
         """Apply retention to all logs and forget silent producers; return how many segments went."""
         moved = set()
+        leaving = []
         for log in self:
             try:
                 # The log start of a follower moves with its leader's, and nobody has checkpointed it.
                 if log.expire_by_retention(now_ms) or log.has_segments_below_start():
+                    moved.add(log.log_dir)
+                if log.may_drop_tiered(now_ms):
+                    leaving.append(log)
                     moved.add(log.log_dir)
             except StorageError as error:
                 self.on_dir_failure(error.log_dir, error)
@@ -281,7 +289,61 @@ class LogManager:
                 count += len(log.delete_below_log_start(now_ms))
             except StorageError as error:
                 self.on_dir_failure(error.log_dir, error)
+        for log in leaving:
+            count += await self._drop_tiered(log, now_ms)
+        for log in self:
+            try:
+                log.roll_if_past_local_retention(now_ms)
+            except StorageError as error:
+                self.on_dir_failure(error.log_dir, error)
         return count
+
+    async def _drop_tiered(self, log: PartitionLog, now_ms: int) -> int:
+        """Let segments leave a log for the remote tier, one by one, so that a crash leaves no hole between them."""
+        count = 0
+        try:
+            while self._logs.get(log.topic_partition) is log and log.drop_oldest_tiered(now_ms) is not None:
+                count += 1
+                await self._runtime.threads.submit(log.sync_names)
+        except StorageError as error:
+            self.on_dir_failure(error.log_dir, error)
+        return count
+
+    async def flush_log(self, log: PartitionLog) -> None:
+        """Make durable what is in a log now, waiting for the disk in a thread. A failure takes the dir offline."""
+        end_offset = log.log_end_offset
+        if log in self._flushing:
+            await asyncio.gather(self._flushing[log], return_exceptions=True)
+        if log.recovery_point >= end_offset or self._logs.get(log.topic_partition) is not log:
+            return
+        plan = log.begin_flush() if log not in self._flushing else None
+        if plan is not None:
+            self._start_flush(log, plan, self._runtime.clock.now_ms())
+        await asyncio.gather(self._flushing[log], return_exceptions=True)
+
+    async def rebuild_from_remote(
+        self,
+        log: PartitionLog,
+        start_offset: int,
+        *,
+        log_start_offset: int,
+        epochs: Sequence[tuple[int, int]],
+        producer_snapshot: bytes,
+    ) -> None:
+        """Let a follower's log begin anew behind what the remote tier holds, safe from crashes.
+
+        The caller sees to it that nobody appends to the log meanwhile. Raises as `PartitionLog.rebuild_from_remote`.
+        """
+        log.announce_truncation(0)
+        await self.save_recovery_points([log.log_dir])
+        log.rebuild_from_remote(
+            start_offset,
+            log_start_offset=log_start_offset,
+            epochs=epochs,
+            producer_snapshot=producer_snapshot,
+            now_ms=self._runtime.clock.now_ms(),
+        )
+        await self._save([log.log_dir], _all_offsets)
 
     def run_deletions(self, now_ms: int) -> asyncio.Future[None] | None:
         """Remove in a thread what is due; returns its future, None if nothing is due."""
@@ -306,12 +368,15 @@ class LogManager:
             due = log.has_unflushed_segments() or now_ms - log.last_flush_ms >= log.config.flush_ms
             plan = log.begin_flush() if due and log not in self._flushing else None
             if plan is not None:
-                writer = self._writers[log.log_dir]
-                # A slow dir has one thread, so that it does not take all of the pool.
-                future = writer.run(plan.run) if writer.is_slow else self._runtime.threads.submit(plan.run)
-                self._flushing[log] = future
-                future.add_done_callback(partial(self._on_flushed, log, plan, now_ms))
+                self._start_flush(log, plan, now_ms)
         return asyncio.gather(*self._flushing.values(), return_exceptions=True)
+
+    def _start_flush(self, log: PartitionLog, plan: FlushPlan, now_ms: int) -> None:
+        writer = self._writers[log.log_dir]
+        # A slow dir has one thread, so that it does not take all of the pool.
+        future = writer.run(plan.run) if writer.is_slow else self._runtime.threads.submit(plan.run)
+        self._flushing[log] = future
+        future.add_done_callback(partial(self._on_flushed, log, plan, now_ms))
 
     def _on_flushed(self, log: PartitionLog, plan: FlushPlan, now_ms: int, future: asyncio.Future[None]) -> None:
         del self._flushing[log]

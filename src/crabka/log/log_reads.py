@@ -6,7 +6,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from crabka.errors import OperationError
+from crabka.errors import OffsetInRemoteTierError, OperationError
 from crabka.log.leader_epochs import EpochEnd
 from crabka.log.log_state import LogState
 from crabka.log.reader import EXACT, ReadSlice, empty_slice, plan_in_segment
@@ -26,7 +26,8 @@ class LogReads(LogState):
         """Plan a read from the batch that holds `start_offset`; batches from `upper_offset` on are not returned.
 
         Ends with the segment; the next read goes on in the next one. The last batch may be cut off by `max_bytes`,
-        as in Kafka. Raises OperationError (OFFSET_OUT_OF_RANGE) below the log start or above the log end.
+        as in Kafka. Raises OperationError (OFFSET_OUT_OF_RANGE) below the log start or above the log end, and its
+        subclass OffsetInRemoteTierError for what a tiered log has in the remote tier only.
         """
         end_offset = self.log_end_offset
         active = self._active
@@ -61,6 +62,8 @@ class LogReads(LogState):
         return self._plan_by_index(start_offset, max_bytes=max_bytes, upper=upper, min_one_batch=min_one_batch)
 
     def _plan_by_index(self, start_offset: int, *, max_bytes: int, upper: int | None, min_one_batch: bool) -> ReadSlice:
+        if start_offset < self._segments.first.base_offset:
+            raise OffsetInRemoteTierError(self.topic, self.partition, start_offset, self.local_log_start_offset)
         with self._storage_errors():
             index = self._segments.floor_index(start_offset)
             while index + 1 < len(self._segments) and not self._segments[index].reaches(start_offset):

@@ -30,12 +30,14 @@ class LogShrinking(LogState):
         self._raise_log_start(target)
         return self.log_start_offset
 
-    def _raise_log_start(self, offset: int) -> None:
-        if offset > self.log_start_offset:
-            self.log_start_offset = offset
-            self.leader_epochs.truncate_from_start(offset)
-            if self.recovery_point < offset:
-                self.recovery_point = offset
+    def raise_log_start(self, offset: int) -> bool:
+        """Move the log start up to `offset`, where the remote tier begins now; return whether it moved.
+
+        Local segments stay until the next retention run. The owner checkpoints log starts before it deletes what lies
+        below in the remote tier. Raises OperationError (OFFSET_OUT_OF_RANGE) above the high watermark.
+        """
+        before = self.log_start_offset
+        return offset > before and self.delete_records_before(offset) > before
 
     def announce_truncation(self, offset: int) -> None:
         """Lower the recovery point to where the log is about to be cut.
@@ -60,7 +62,11 @@ class LogShrinking(LogState):
             self.leader_epochs.truncate_from_end(offset)
             return False
         if offset <= self._segments.first.base_offset:
-            self.truncate_fully(offset, now_ms=now_ms)
+            if self.is_tiered:
+                # What the remote tier holds below stays a part of the log.
+                self._begin_anew(offset, log_start_offset=min(self.log_start_offset, offset), now_ms=now_ms)
+            else:
+                self.truncate_fully(offset, now_ms=now_ms)
             return True
         require(self._pending is None, f"{self.topic}-{self.partition}: a truncation overtakes an append")
         with self._storage_errors():
@@ -80,14 +86,17 @@ class LogShrinking(LogState):
 
     def truncate_fully(self, offset: int, *, now_ms: int = 0) -> None:
         """Drop everything and start again, empty, at `offset`. Durable on return."""
+        self.leader_epochs.clear()
+        self._begin_anew(offset, log_start_offset=offset, now_ms=now_ms)
+
+    def _begin_anew(self, offset: int, *, log_start_offset: int, now_ms: int) -> None:
         require(self._pending is None, f"{self.topic}-{self.partition}: a truncation overtakes an append")
         with self._storage_errors():
             self._delete_segments(self._segments.drop_from(0), now_ms)
             self._new_segment(offset, now_ms)
-            self.leader_epochs.clear()
             self._snapshots.remove_outside(0, -1)
             self.producer_state.load([], offset)
-            self.log_end_offset = self.log_start_offset = offset
+            self.log_end_offset, self.log_start_offset = offset, log_start_offset
             self._after_truncation(offset)
 
     def _after_truncation(self, offset: int) -> None:
@@ -108,15 +117,20 @@ class LogShrinking(LogState):
         self.expire_by_retention(now_ms)
         return self.delete_below_log_start(now_ms)
 
+    @property
+    def copies_to_tier(self) -> bool:
+        """Whether segments go to the remote tier, which then says what may leave this disk."""
+        return self.is_tiered and not self.config.remote_log_copy_disable
+
     def expire_by_retention(self, now_ms: int) -> bool:
         """Move the log start behind the segments that age and size no longer keep; return whether it moved.
 
         The owner checkpoints log starts before it calls `delete_below_log_start`: a crash in the middle of deleting
-        may bring any of the files back, and only the log start tells that they are old.
+        may bring any of the files back, and only the log start tells that they are old. A log whose segments go to
+        the remote tier does not change: see `drop_oldest_tiered`.
         """
         config, before = self.config, self.log_start_offset
-        if config.delete and not config.remote_storage_enable:
-            # What is in the remote tier, and so may leave this disk, is the tier's to say.
+        if config.delete and not self.copies_to_tier:
             if config.retention_bytes >= 0:
                 self._expire(retention.expired_by_size(self.size_bytes, config.retention_bytes))
             if config.retention_ms >= 0:
@@ -135,15 +149,18 @@ class LogShrinking(LogState):
             if count == len(self._segments):
                 # A log is never without a segment, and the new one must know where the log ends.
                 self._roll(now_ms)
-            dropped = self._segments.drop_first(count)
-            first = self._segments.first
-            if first.is_active or first in self._unsynced:
-                # Its name must not be lost while the names behind it survive.
-                self._context.fs.fsync_dir(self.path)
-            self._unsynced = [segment for segment in self._unsynced if segment not in dropped]
-            self._delete_segments(dropped, now_ms)
-            for segment in dropped:
-                self._snapshots.remove(segment.base_offset)
+            return self._drop_first(count, now_ms)
+
+    def _drop_first(self, count: int, now_ms: int) -> list[Segment]:
+        dropped = self._segments.drop_first(count)
+        first = self._segments.first
+        if first.is_active or first in self._unsynced:
+            # Its name must not be lost while the names behind it survive.
+            self._context.fs.fsync_dir(self.path)
+        self._unsynced = [segment for segment in self._unsynced if segment not in dropped]
+        self._delete_segments(dropped, now_ms)
+        for segment in dropped:
+            self._snapshots.remove(segment.base_offset)
         return dropped
 
     def has_segments_below_start(self) -> bool:

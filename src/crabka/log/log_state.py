@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from crabka.config.keys import LONG_MAX
+from crabka.config.topic import is_tierable
 from crabka.errors import StorageError, require
 from crabka.ids import TopicPartition
 from crabka.log.append import needs_preparation
@@ -58,6 +59,8 @@ class LogState:
         self._deletions = self._durable_deletions = 0
         # A batch on its way to the disk, behind the log end. Nobody else changes the active segment until it is there.
         self._pending: PendingAppend | PendingCopy | None = None
+        # The last offset that the remote tier is known to hold without a gap below it, -1 if nothing is known.
+        self.highest_remote_offset = -1
         self._apply_settings(config)
         # What a clean stop left here, None if there was none.
         self._settled_shape = self._shape() if loaded.is_settled else None
@@ -83,6 +86,8 @@ class LogState:
 
     def _apply_settings(self, config: TopicConfig) -> None:
         self.config = config
+        # Whether old segments are, or may be, in the remote tier only (KIP-405).
+        self.is_tiered = self._context.tiering and is_tierable(self.topic, config)
         self._segment_bytes = config.effective_segment_bytes
         # Batches must be looked into or rewritten before they are appended (`prepare_batch`).
         self.prepares_batches = needs_preparation(config)
@@ -139,19 +144,30 @@ class LogState:
         return self._segments.bases
 
     def set_high_watermark(self, offset: int) -> None:
-        """Move the high watermark, kept between log start and log end."""
+        """Move the high watermark, kept between the local log start and the log end."""
         if offset > self.log_end_offset:
             offset = self.log_end_offset
-        elif offset < self.log_start_offset:
-            offset = self.log_start_offset
+        elif offset < self.log_start_offset or (self.is_tiered and offset < self.local_log_start_offset):
+            offset = self.local_log_start_offset
         self.high_watermark = offset
         self.producer_state.on_high_watermark(offset)
 
     def update_config(self, config: TopicConfig) -> None:
-        """Run with other settings from now on."""
+        """Run with other settings from now on. A log that leaves the remote tier begins with what is on this disk."""
+        was_tiered = self.is_tiered
         self._apply_settings(config)
+        if was_tiered and not self.is_tiered:
+            self.highest_remote_offset = -1
+            self._raise_log_start(self.local_log_start_offset)
         with self._storage_errors():
             self._active.configure(config)
+
+    def _raise_log_start(self, offset: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+            if self.recovery_point < offset:
+                self.recovery_point = offset
 
     def roll_if_needed(self, now_ms: int) -> bool:
         """Start a new segment if the active one has batches and is open for `segment.ms`. Return whether it did.

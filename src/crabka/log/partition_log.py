@@ -15,9 +15,8 @@ from crabka.errors import OperationError, require
 from crabka.log.append import NO_APPEND_TIME, AppendResult, PendingAppend, PreparedBatch, prepare_batch
 from crabka.log.log_cleaning import LogCleaning
 from crabka.log.log_copying import LogCopying
-from crabka.log.log_durability import LogDurability
 from crabka.log.log_reads import LogReads
-from crabka.log.log_shrinking import LogShrinking
+from crabka.log.log_tiering import LogTiering
 from crabka.log.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.producer_state import AppendOrigin
 from crabka.log.reader import ReadSlice
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "ReadSlice"]
 
 
-class PartitionLog(LogReads, LogCopying, LogShrinking, LogDurability, LogCleaning):
+class PartitionLog(LogReads, LogCopying, LogTiering, LogCleaning):
     """A log that is open. Made by `recovery.open_log`."""
 
     @overload

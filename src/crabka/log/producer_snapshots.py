@@ -18,7 +18,7 @@ from crc32c import crc32c
 from crabka.errors import CorruptDataError
 from crabka.log.naming import SNAPSHOT_SUFFIX, file_offset, offset_name
 from crabka.log.producer_state import BatchMark, ProducerEntry
-from crabka.vfs import read_file
+from crabka.vfs import read_file, write_atomic
 
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
@@ -114,10 +114,18 @@ class ProducerSnapshots:
             file.pwritev([encode_snapshot(entries)], 0)
         finally:
             file.close()
+        self._note(offset)
+        return path
+
+    def install(self, offset: int, data: bytes) -> None:
+        """Write a snapshot that came from elsewhere, durably."""
+        write_atomic(self._fs, self.path(offset), data)
+        self._note(offset)
+
+    def _note(self, offset: int) -> None:
         if offset not in self._offsets:
             self._offsets.append(offset)
             self._offsets.sort()
-        return path
 
     def read_latest(self, lowest: int, highest: int) -> tuple[int, list[ProducerEntry]] | None:
         """Return offset and content of the newest readable snapshot in [lowest, highest]; bad ones are removed."""

@@ -11,6 +11,7 @@ import posixpath
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from crabka.config.topic import is_tierable
 from crabka.errors import CorruptDataError, StorageError
 from crabka.log.checkpoints import decode_epochs
 from crabka.log.leader_epochs import LeaderEpochCache
@@ -72,6 +73,8 @@ class LoadedLog:
     high_watermark: int = 0
     now_ms: int = 0
     names_dirty: bool = False
+    # Whether the log may begin in the remote tier, before the first segment.
+    is_tiered: bool = False
     # Whether a clean stop left everything on the disk as it is here.
     is_settled: bool = False
 
@@ -85,8 +88,8 @@ def open_log(
     """
     try:
         loaded = _load_parts(context, path, options)
-        if not config.remote_storage_enable:
-            _drop_below(context.fs, path, loaded.segments, options.log_start_offset)
+        loaded.is_tiered = context.tiering and is_tierable(topic_partition.topic, config)
+        _drop_below(context.fs, path, loaded.segments, options.log_start_offset)
         if options.clean and not _is_torn(loaded, config, options):
             loaded.recovery_point = loaded.log_end_offset
             loaded.is_settled = not loaded.names_dirty
@@ -205,15 +208,15 @@ def _is_torn(loaded: LoadedLog, config: TopicConfig, options: OpenOptions) -> bo
 def _settle(context: SegmentContext, loaded: LoadedLog, config: TopicConfig, options: OpenOptions) -> None:
     """Make the offsets agree with each other and load the producer state."""
     first = loaded.segments.first.base_offset
-    loaded.log_start_offset = (
-        options.log_start_offset if config.remote_storage_enable else max(options.log_start_offset, first)
-    )
+    loaded.log_start_offset = options.log_start_offset if loaded.is_tiered else max(options.log_start_offset, first)
     if loaded.log_start_offset > loaded.log_end_offset:
         _restart_at(context, loaded, config, loaded.log_start_offset)
-    loaded.high_watermark = min(max(options.high_watermark, loaded.log_start_offset), loaded.log_end_offset)
+    # A crash may have kept the log start and lost the epochs that were cut with it.
+    loaded.leader_epochs.truncate_from_start(loaded.log_start_offset)
+    start = max(loaded.log_start_offset, loaded.segments.first.base_offset)
+    loaded.high_watermark = min(max(options.high_watermark, start), loaded.log_end_offset)
     loaded.recovery_point = min(loaded.recovery_point, loaded.log_end_offset)
     loaded.snapshots.remove_strays(loaded.segments.bases)
-    start = max(loaded.log_start_offset, loaded.segments.first.base_offset)
     if loaded.producer_state.map_end_offset == loaded.log_end_offset:
         # Recovery has replayed every batch already.
         loaded.snapshots.remove_outside(start, loaded.log_end_offset)

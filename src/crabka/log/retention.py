@@ -40,10 +40,8 @@ def expired_by_size(total_bytes: int, retention_bytes: int) -> Expired:
 
     def expired(segment: Segment, _upper_bound: int) -> bool:
         nonlocal surplus
-        if surplus - segment.size < 0:
-            return False
         surplus -= segment.size
-        return True
+        return surplus >= 0
 
     return expired
 

@@ -59,6 +59,8 @@ class SegmentContext:
     rng: random.Random | None = None
     handles: LruCache[Handle] = field(default_factory=lambda: LruCache(MAX_CACHED_HANDLES))
     indexes: LruCache[SegmentIndexes] = field(default_factory=lambda: LruCache(1024))
+    # Whether the node has a remote tier; without one no log is tiered, whatever its topic says.
+    tiering: bool = True
     # Called with a path (file or directory) and the time from which it may be removed.
     schedule_deletion: Callable[[str, int], None] = lambda _path, _due_ms: None
 
@@ -349,6 +351,17 @@ class Segment:
         if self._pinned is not None:
             return self._pinned[0]
         return self._handle or self._open_read_only(self.log_path)
+
+    def ensure_index_files(self) -> None:
+        """Make the index files of a sealed segment hold all its entries and nothing else. May wait for the disk."""
+        indexes, stem = self.indexes(), self.stem
+        sizes = {
+            stem + INDEX_SUFFIX: len(indexes.offsets) * OFFSET_ENTRY_SIZE,
+            stem + TIME_INDEX_SUFFIX: len(indexes.times) * TIME_ENTRY_SIZE,
+        }
+        fs = self._context.fs
+        if not all(fs.exists(path) and fs.stat(path).size_bytes == size for path, size in sizes.items()):
+            self.write_indexes(indexes)
 
     def read_max_timestamp(self) -> TimeIndexEntry:
         """Return the largest timestamp and the last offset of the batch that has it, from the time index."""

@@ -1,0 +1,30 @@
+"""A sealed segment as the remote tier takes it: its offsets and the files that are copied (KIP-405).
+
+A description of what a log has on disk at one moment. Retention or truncation may take the files away later; whoever
+copies them holds on to open files or starts again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TierableSegment:
+    """A segment that is not appended to any more."""
+
+    base_offset: int
+    # Inclusive: one below the next segment's base.
+    end_offset: int
+    size_bytes: int
+    # The largest timestamp of the records or, if none has one, when the file was last changed.
+    max_timestamp_ms: int
+    log_path: str
+    offset_index_path: str
+    time_index_path: str
+    # The state of the producers at the end of the segment.
+    producer_snapshot_path: str
+    # None if no transaction was aborted in the segment.
+    txn_index_path: str | None
+    # Whether a crash can no longer take anything of it.
+    is_flushed: bool
