@@ -198,4 +198,5 @@ class LogTiering(LogShrinking, LogDurability):
             # Nothing below is on this disk, so nothing below needs a flush.
             self.recovery_point = start_offset
             self._after_truncation(start_offset)
+            fs.fsync_dir(self.log_dir)
             self.set_high_watermark(start_offset)

@@ -90,3 +90,32 @@ def test_only_changes_make_the_cache_dirty() -> None:
     assert not epochs.dirty
     epochs.clear()
     assert epochs.dirty
+
+
+@pytest.mark.parametrize(
+    ("start", "last", "epochs"),
+    [
+        (0, 9, ((1, 0),)),
+        (5, 9, ((1, 5),)),
+        (5, 10, ((1, 5), (3, 10))),
+        (10, 30, ((3, 10), (4, 20))),
+        (12, 19, ((3, 12),)),
+        (25, 99, ((4, 25),)),
+    ],
+)
+def test_the_epochs_of_a_segment_are_cut_to_it(start: int, last: int, epochs: tuple[tuple[int, int], ...]) -> None:
+    assert LeaderEpochCache([(1, 0), (3, 10), (4, 20)]).between(start, last) == epochs
+
+
+def test_a_segment_before_all_epochs_has_those_that_begin_in_it() -> None:
+    cache = LeaderEpochCache([(3, 10), (4, 20)])
+    assert cache.between(5, 15) == ((3, 10),)
+    assert cache.between(0, 9) == ()
+    assert LeaderEpochCache().between(0, 9) == ()
+
+
+def test_the_text_for_the_tier_holds_the_epochs_below_the_end() -> None:
+    cache = LeaderEpochCache([(1, 0), (3, 10), (4, 20)])
+    assert cache.text_up_to(20) == b"0\n2\n1 0\n3 10\n"
+    assert cache.text_up_to(21) == cache.encode()
+    assert cache.text_up_to(0) == b"0\n0\n"

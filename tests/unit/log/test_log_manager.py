@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import random
 import uuid
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -12,15 +14,18 @@ from crabka.errors import ConfigError, StorageError
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import read_offset_checkpoint
 from crabka.log.log_manager import LogManager
+from crabka.log.partition_log import PartitionLog
 from crabka.ports import FileSystem, Runtime
-from crabka.testing import FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
+from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from crabka.testing.faulty_file_system import disk_failure
 from tests.support.logs import NOW_MS, append, make_batch, read_headers
+from tests.support.tiered_logs import EMPTY_SNAPSHOT
 
 T = TypeVar("T")
 DIRS = ("/d1", "/d2")
 TOPIC_ID = uuid.UUID(int=77)
 CONFIG = TopicConfig(internal_segment_bytes=300, file_delete_delay_ms=1000)
+TIERED = replace(CONFIG, remote_storage_enable=True, local_retention_bytes=0, retention_ms=-1)
 
 
 def partition(index: int) -> TopicPartition:
@@ -322,3 +327,99 @@ def test_a_log_start_outlives_records_that_were_never_flushed() -> None:
 
     simulate(fs, first)
     simulate(fs, second)
+
+
+async def tiered_log(manager: LogManager) -> PartitionLog:
+    await manager.load()
+    log = manager.create(partition(0), TOPIC_ID, TIERED)
+    for _ in range(10):
+        append(log, make_batch(2, value_bytes=40))
+    return log
+
+
+def test_tiered_segments_go_one_by_one_once_the_log_start_is_written() -> None:
+    fs = MemoryFileSystem()
+
+    async def scenario(manager: LogManager) -> int:
+        log = await tiered_log(manager)
+        await manager.flush_log(log)
+        assert log.recovery_point == 20
+        assert await manager.run_retention(NOW_MS) == 0
+        log.note_remote_offset(15)
+        assert await manager.run_retention(NOW_MS) > 0
+        assert read_offset_checkpoint(fs, f"{log.log_dir}/log-start-offset-checkpoint") == {partition(0): 0}
+        assert log.log_start_offset == 0
+        return log.local_log_start_offset
+
+    local_start = simulate(fs, scenario)
+    assert local_start > 10
+    fs.crash()
+
+    async def reopened(manager: LogManager) -> None:
+        await manager.load(lambda _topic: TIERED)
+        log = manager.get(partition(0))
+        assert log is not None
+        assert (log.log_start_offset, log.local_log_start_offset) == (0, local_start)
+
+    simulate(fs, reopened)
+
+
+def test_retention_seals_an_active_segment_that_the_tier_shall_take() -> None:
+    async def scenario(manager: LogManager) -> None:
+        await manager.load()
+        log = manager.create(partition(0), TOPIC_ID, replace(TIERED, local_retention_bytes=-2, local_retention_ms=1000))
+        append(log, make_batch())
+        await manager.run_retention(NOW_MS + 1000)
+        assert log.segment_base_offsets == [0]
+        await manager.run_retention(NOW_MS + 1001)
+        assert log.segment_base_offsets == [0, 1]
+
+    simulate(MemoryFileSystem(), scenario)
+
+
+def test_a_dir_that_fails_while_tiered_segments_go_is_offline() -> None:
+    fs = FaultyFileSystem(MemoryFileSystem())
+
+    async def scenario(manager: LogManager) -> None:
+        log = await tiered_log(manager)
+        await manager.flush_log(log)
+        log.note_remote_offset(15)
+        fs.add(FaultRule(operation="rename", path=f"{log.path}/*", error=errno.EIO))
+        assert await manager.run_retention(NOW_MS) == 0
+        assert manager.offline_dirs == [log.log_dir]
+
+    simulate(fs, scenario)
+
+
+def test_a_flush_waits_for_the_one_that_is_under_way() -> None:
+    async def scenario(manager: LogManager) -> None:
+        log = await tiered_log(manager)
+        manager.flush_dirty(NOW_MS)
+        append(log, make_batch())
+        await manager.flush_log(log)
+        assert log.recovery_point == log.log_end_offset == 21
+        await manager.flush_log(log)
+
+    simulate(MemoryFileSystem(), scenario)
+
+
+def test_a_rebuild_from_the_tier_leaves_checkpoints_for_the_next_start() -> None:
+    fs = MemoryFileSystem()
+
+    async def scenario(manager: LogManager) -> None:
+        log = await tiered_log(manager)
+        await manager.rebuild_from_remote(
+            log, 500, log_start_offset=40, epochs=[(0, 0), (3, 100)], producer_snapshot=EMPTY_SNAPSHOT
+        )
+
+    simulate(fs, scenario)
+    fs.crash()
+
+    async def reopened(manager: LogManager) -> None:
+        await manager.load(lambda _topic: TIERED)
+        log = manager.get(partition(0))
+        assert log is not None
+        assert (log.log_start_offset, log.local_log_start_offset, log.log_end_offset) == (40, 500, 500)
+        assert log.leader_epochs.entries == [(0, 40), (3, 100)]
+
+    simulate(fs, reopened)

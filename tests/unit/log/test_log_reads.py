@@ -4,12 +4,13 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
-from crabka.errors import OperationError
+from crabka.errors import OffsetInRemoteTierError, OperationError
 from crabka.log.leader_epochs import EpochEnd
 from crabka.log.partition_log import AppendOrigin, PartitionLog
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import iter_headers
 from tests.support.logs import NOW_MS, ProducerFields, append, make_batch, open_test_log, read_headers
+from tests.support.tiered_logs import drop_tiered, filled_log, tiered_config
 
 SMALL = TopicConfig(internal_segment_bytes=600, index_interval_bytes=100)
 
@@ -100,3 +101,29 @@ def test_offsets_are_found_by_time_and_epoch() -> None:
     assert (largest.timestamp, largest.offset) == (NOW_MS + 191, 39)
     assert log.end_offset_for_epoch(0) == EpochEnd(0, 40)
     assert log.end_offset_for_epoch(4) == EpochEnd(4, 41)
+
+
+def test_a_read_below_the_local_start_is_told_to_look_in_the_tier() -> None:
+    log = filled_log(tiered_config(local_retention_bytes=0))
+    log.note_remote_offset(9)
+    drop_tiered(log)
+    log.raise_log_start(3)
+    assert (log.log_start_offset, log.local_log_start_offset) == (3, 8)
+    for offset in (3, 7):
+        with pytest.raises(OffsetInRemoteTierError) as caught:
+            log.read(offset, max_bytes=1000, upper_offset=10)
+        assert caught.value.error_code is ErrorCode.offset_moved_to_tiered_storage
+        assert caught.value.local_log_start_offset == 8
+    with pytest.raises(OperationError) as out_of_range:
+        log.read(2, max_bytes=1000)
+    assert out_of_range.value.error_code is ErrorCode.offset_out_of_range
+    assert [header.base_offset for header in read_headers(log, 8)] == [8, 9]
+
+
+def test_offsets_by_time_are_local() -> None:
+    log = filled_log(tiered_config(local_retention_bytes=0))
+    log.note_remote_offset(9)
+    drop_tiered(log)
+    found = log.offset_for_timestamp(0)
+    assert found is not None
+    assert found.offset == 8

@@ -19,6 +19,7 @@ from tests.support.logs import (
     make_context,
     open_test_log,
 )
+from tests.support.tiered_logs import drop_tiered, filled_log, tiered_config
 
 
 def test_a_new_log_is_empty() -> None:
@@ -122,3 +123,26 @@ def test_a_flush_is_due_after_so_many_records() -> None:
     log.update_config(TopicConfig())
     assert not log.flushes_by_count
     assert not log.flush_due(1_000_000)
+
+
+def test_offsets_keep_their_order_in_a_log_that_begins_in_the_tier() -> None:
+    log = filled_log(tiered_config(local_retention_bytes=0))
+    log.note_remote_offset(9)
+    drop_tiered(log)
+    for offset in (-1, 0, 3, 7):
+        log.set_high_watermark(offset)
+        assert log.high_watermark == log.local_log_start_offset == 8
+    log.set_high_watermark(9)
+    assert log.log_start_offset <= log.last_stable_offset <= log.high_watermark == 9
+
+
+def test_the_last_stable_offset_of_a_transaction_that_began_in_the_tier_lies_there() -> None:
+    log = open_test_log(config=tiered_config(internal_segment_bytes=150, local_retention_bytes=0))
+    append(log, make_batch(producer=ProducerFields(7), transactional=True))
+    for _ in range(3):
+        append(log, make_batch(value_bytes=60))
+    log.flush()
+    log.note_remote_offset(log.log_end_offset)
+    drop_tiered(log)
+    assert log.local_log_start_offset > 0
+    assert log.last_stable_offset == 0

@@ -92,3 +92,17 @@ def test_snapshots_follow_a_rename() -> None:
     fs.rename("/log", "/moved")
     store.move("/moved")
     assert store.read_latest(0, 10) is not None
+
+
+def test_a_snapshot_from_elsewhere_is_installed_durably() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/log")
+    fs.fsync_dir("/")
+    snapshots = ProducerSnapshots(fs, "/log", [])
+    data = encode_snapshot([ProducerEntry(7, 2)])
+    snapshots.install(50, data)
+    fs.crash()
+    assert snapshots.offsets == [50]
+    found = ProducerSnapshots(fs, "/log", fs.listdir("/log")).read_latest(0, 99)
+    assert found is not None
+    assert (found[0], [entry.producer_id for entry in found[1]]) == (50, [7])

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from crabka.config.topic import TopicConfig
-from crabka.errors import CorruptDataError, StorageError
+from crabka.errors import CorruptDataError, OffsetInRemoteTierError, StorageError
 from crabka.log.partition_log import PartitionLog
 from crabka.log.recovery import OpenOptions
 from crabka.testing import FaultyFileSystem, MemoryFileSystem
@@ -22,8 +22,10 @@ from tests.support.logs import (
     open_test_log,
     read_headers,
 )
+from tests.support.tiered_logs import drop_tiered, filled_log, tiered_config
 
 SMALL = TopicConfig(internal_segment_bytes=400, index_interval_bytes=100)
+TIERED = tiered_config(local_retention_bytes=0)
 UNCLEAN = OpenOptions(now_ms=NOW_MS)
 CLEAN = OpenOptions(clean=True, now_ms=NOW_MS)
 
@@ -219,3 +221,72 @@ def test_a_failing_disk_is_told_with_its_log_dir() -> None:
     with pytest.raises(StorageError) as caught:
         open_test_log(make_context(FaultyFileSystem(fs, [disk_failure()])), SMALL, UNCLEAN)
     assert caught.value.log_dir == LOG_DIR
+
+
+def tiered_and_trimmed(fs: MemoryFileSystem) -> PartitionLog:
+    """Return a log that starts at 3, in the tier, and at 6 on this disk."""
+    fs.makedirs(LOG_DIR)
+    fs.fsync_dir("/")
+    log = filled_log(TIERED, context=make_context(fs))
+    log.note_remote_offset(5)
+    log.raise_log_start(3)
+    drop_tiered(log)
+    return log
+
+
+@pytest.mark.parametrize("ending", ["clean stop", "kill", "power cut"])
+def test_both_starts_and_the_epochs_between_them_outlive_a_restart(ending: str) -> None:
+    fs = MemoryFileSystem()
+    log = tiered_and_trimmed(fs)
+    if ending == "clean stop":
+        log.close(clean=True)
+    elif ending == "power cut":
+        fs.crash()
+    options = OpenOptions(
+        clean=ending == "clean stop", recovery_point=10, log_start_offset=3, high_watermark=10, now_ms=NOW_MS
+    )
+    found = reopen(fs, options, TIERED)
+    assert (found.log_start_offset, found.local_log_start_offset, found.log_end_offset) == (3, 6, 10)
+    assert found.leader_epochs.entries == [(0, 3), (1, 4), (2, 8)]
+    assert found.high_watermark == 10
+    assert found.producer_state.entries[1].last_sequence == 9
+    with pytest.raises(OffsetInRemoteTierError):
+        found.read(5, max_bytes=100)
+
+
+def test_a_high_watermark_that_was_lost_is_not_below_the_local_start() -> None:
+    fs = MemoryFileSystem()
+    tiered_and_trimmed(fs)
+    assert reopen(fs, OpenOptions(log_start_offset=3, now_ms=NOW_MS), TIERED).high_watermark == 6
+
+
+def test_without_a_checkpoint_a_tiered_log_starts_at_zero_as_in_kafka() -> None:
+    fs = MemoryFileSystem()
+    tiered_and_trimmed(fs)
+    found = reopen(fs, UNCLEAN, TIERED)
+    assert (found.log_start_offset, found.local_log_start_offset) == (0, 6)
+
+
+def test_segments_below_the_log_start_of_a_tiered_log_that_came_back_go_again() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs(LOG_DIR)
+    filled_log(TIERED, context=make_context(fs))
+    found = reopen(fs, OpenOptions(log_start_offset=5, now_ms=NOW_MS), TIERED)
+    assert found.segment_base_offsets == [4, 6, 8]
+
+
+def test_a_tiered_log_on_a_node_without_a_tier_begins_with_its_files() -> None:
+    fs = MemoryFileSystem()
+    tiered_and_trimmed(fs)
+    context = make_context(fs)
+    context.tiering = False
+    found = open_test_log(context, TIERED, OpenOptions(log_start_offset=3, now_ms=NOW_MS))
+    assert (found.is_tiered, found.log_start_offset) == (False, 6)
+
+
+def test_epochs_below_the_log_start_that_came_back_go_again() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs(LOG_DIR)
+    filled_log(TIERED, context=make_context(fs))
+    found = reopen(fs, OpenOptions(recovery_point=10, log_start_offset=5, now_ms=NOW_MS), TIERED)
+    assert found.leader_epochs.entries == [(1, 5), (2, 8)]

@@ -45,3 +45,10 @@ def test_nothing_above_the_high_watermark_goes() -> None:
 def test_an_empty_last_segment_stays() -> None:
     found = segments([100, 0])
     assert count_deletable(found, end=10, log_end=10, expired=lambda _segment, _bound: True) == 1
+
+
+def test_size_counts_segments_that_go_for_another_reason() -> None:
+    big, small = (Segment(make_context(), "/data", base, size) for base, size in ((0, 20), (10, 5)))
+    expired = expired_by_size(110, 100)
+    assert not expired(big, 10)
+    assert not expired(small, 20)

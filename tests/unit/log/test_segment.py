@@ -182,3 +182,20 @@ def test_a_failed_write_leaves_the_segment_as_it_was() -> None:
     with pytest.raises(OSError, match="space"):
         fill(segment, 1)
     assert segment.size == size
+
+
+def test_the_index_files_of_a_sealed_segment_hold_what_its_indexes_do() -> None:
+    context = make_context()
+    segment = new_segment(context)
+    fill(segment, 20)
+    segment.seal()
+    stem = segment.stem
+    wanted = read_file(context.fs, stem + ".index"), read_file(context.fs, stem + ".timeindex")
+    for damage in (b"", wanted[1] + bytes(12)):
+        file = context.fs.open(stem + ".timeindex")
+        file.truncate(0)
+        file.pwritev([damage], 0)
+        file.close()
+        context.fs.unlink(stem + ".index")
+        segment.ensure_index_files()
+        assert (read_file(context.fs, stem + ".index"), read_file(context.fs, stem + ".timeindex")) == wanted

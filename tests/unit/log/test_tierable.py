@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from crabka.log.tierable import TierableSegment
+
+
+def test_a_description_of_a_segment_does_not_change() -> None:
+    segment = TierableSegment(
+        base_offset=0,
+        end_offset=9,
+        size_bytes=100,
+        max_timestamp_ms=1,
+        log_path="0.log",
+        offset_index_path="0.index",
+        time_index_path="0.timeindex",
+        producer_snapshot_path="10.snapshot",
+        txn_index_path=None,
+        is_flushed=True,
+    )
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        segment.is_flushed = False  # type: ignore[misc]
+    assert dataclasses.replace(segment, is_flushed=False) != segment
