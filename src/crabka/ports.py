@@ -140,6 +140,10 @@ class FileSystem(Protocol):
         """Remove a file. Raises FileNotFoundError."""
         ...
 
+    def rmdir(self, path: str) -> None:
+        """Remove a directory that is empty. Raises FileNotFoundError, OSError with ENOTEMPTY if it is not."""
+        ...
+
     def rmtree(self, path: str) -> None:
         """Remove a directory with all its content."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 from typing import TYPE_CHECKING, NamedTuple
@@ -301,6 +302,21 @@ def test_rmtree_removes_everything_below(disk: Disk) -> None:
         disk.fs.rmtree(f"{disk.root}/a")
     with pytest.raises(NotADirectoryError):
         disk.fs.rmtree(path)
+
+
+def test_rmdir_removes_only_what_is_empty(disk: Disk) -> None:
+    disk.fs.makedirs(f"{disk.root}/a")
+    path = disk.write("a/log", b"x")
+    with pytest.raises(OSError, match="not empty") as refusal:
+        disk.fs.rmdir(f"{disk.root}/a")
+    assert refusal.value.errno == errno.ENOTEMPTY
+    with pytest.raises(NotADirectoryError):
+        disk.fs.rmdir(path)
+    disk.fs.unlink(path)
+    disk.fs.rmdir(f"{disk.root}/a")
+    assert disk.fs.listdir(disk.root) == []
+    with pytest.raises(FileNotFoundError):
+        disk.fs.rmdir(f"{disk.root}/a")
 
 
 def test_disk_usage_is_plausible(disk: Disk) -> None:

@@ -2,8 +2,8 @@
 
 Owns rules and their counters. Must not know what the files mean. A rule matches operations by name and paths by
 glob; the first that fires decides. Operations are the method names of the ports: open, stat, listdir, makedirs,
-rename, unlink, rmtree, fsync_dir, disk_usage, lock, and pwritev, pread, pread_nowait, send_to, truncate, fsync of
-files.
+rename, unlink, rmdir, rmtree, fsync_dir, disk_usage, lock, and pwritev, pread, pread_nowait, send_to, truncate, fsync
+of files.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ OPERATIONS = frozenset(
         "makedirs",
         "rename",
         "unlink",
+        "rmdir",
         "rmtree",
         "fsync_dir",
         "disk_usage",
@@ -201,6 +202,11 @@ class FaultyFileSystem:
         self.check("unlink", path)
         self.inner.unlink(path)
 
+    def rmdir(self, path: str) -> None:
+        """Remove a directory that is empty."""
+        self.check("rmdir", path)
+        self.inner.rmdir(path)
+
     def rmtree(self, path: str) -> None:
         """Remove a directory with all its content."""
         self.check("rmtree", path)
@@ -234,7 +240,7 @@ def disk_failure(path: str = "*") -> FaultRule:
 
 def read_only_disk(path: str = "*") -> list[FaultRule]:
     """Return rules: the kernel remounted the file system read-only after an error."""
-    writing = ("pwritev", "truncate", "makedirs", "rename", "unlink", "rmtree")
+    writing = ("pwritev", "truncate", "makedirs", "rename", "unlink", "rmdir", "rmtree")
     return [FaultRule(operation=operation, path=path, error=errno.EROFS) for operation in writing]
 
 

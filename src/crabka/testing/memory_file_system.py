@@ -209,6 +209,12 @@ class MemoryFileSystem:
         self._names.record({self._parent(path): None})
         self._forget(node)
 
+    def rmdir(self, path: str) -> None:
+        """Remove a directory that is empty. Raises FileNotFoundError, OSError with ENOTEMPTY if it is not."""
+        if self._directory(path).entries:
+            raise _error(errno.ENOTEMPTY, path)
+        self._names.record({self._parent(path): None})
+
     def rmtree(self, path: str) -> None:
         """Remove a directory with all its content, name by name as the real one does."""
         directory = self._directory(path)

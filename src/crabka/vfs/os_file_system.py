@@ -195,6 +195,10 @@ class OsFileSystem:
         """Remove a file. Raises FileNotFoundError."""
         os.unlink(path)
 
+    def rmdir(self, path: str) -> None:
+        """Remove a directory that is empty. Raises FileNotFoundError, OSError with ENOTEMPTY if it is not."""
+        os.rmdir(path)
+
     def rmtree(self, path: str) -> None:
         """Remove a directory with all its content."""
         shutil.rmtree(path)

@@ -74,6 +74,7 @@ def test_dead_disk_fails_every_operation_but_close(fs: FaultyFileSystem) -> None
         "makedirs": lambda: fs.makedirs("/data/x"),
         "rename": lambda: fs.rename("/data/log", "/data/x"),
         "unlink": lambda: fs.unlink("/data/log"),
+        "rmdir": lambda: fs.rmdir("/data"),
         "rmtree": lambda: fs.rmtree("/data"),
         "fsync_dir": lambda: fs.fsync_dir("/data"),
         "disk_usage": lambda: fs.disk_usage("/data"),
