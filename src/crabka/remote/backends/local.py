@@ -41,11 +41,20 @@ def open_root(fs: FileSystem, settings: Mapping[str, str]) -> str:
     """Return the root of the tier that `dir` names, made if need be. Raises ConfigError."""
     root = posixpath.join(StorageSettings(LOCAL_KEYS, settings).text("dir"), ROOT_NAME)
     try:
-        fs.makedirs(root)
-        fs.fsync_dir(posixpath.dirname(root))
+        _make_durable_directory(fs, root)
     except OSError as error:
         raise ConfigError(f"dir of the remote tier's storage cannot be used: {error}") from error
     return root
+
+
+def _make_durable_directory(fs: FileSystem, path: str) -> None:
+    """Make a directory with its parents so that a crash cannot take them back, with all that is put in later."""
+    new = [path]
+    while not fs.exists(parent := posixpath.dirname(new[-1]) or "."):
+        new.append(parent)
+    fs.makedirs(path)
+    for name in new:
+        fs.fsync_dir(posixpath.dirname(name) or ".")
 
 
 class LocalTieredStorage(RemoteStorageManager):
