@@ -1,10 +1,12 @@
-"""The public test kit: simulated disk, time, threads and network, on which unchanged node code runs."""
+"""The public test kit: simulated disk, remote tier, time, threads and network, on which unchanged node code runs."""
 
 from __future__ import annotations
 
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem, disk_failure, no_space, read_only_disk
+from crabka.testing.faulty_storage import FaultyStorageManager, StorageFault
 from crabka.testing.inline_threads import InlineThreads
 from crabka.testing.memory_file_system import MemoryFile, MemoryFileSystem
+from crabka.testing.memory_storage import InmemoryRemoteStorage
 from crabka.testing.simulated_clock import SimulatedClock
 from crabka.testing.simulated_network import SimulatedHost, SimulatedNetwork
 from crabka.testing.simulated_runtime import simulated_runtime
@@ -14,7 +16,9 @@ from crabka.testing.virtual_time_loop import SimulationDeadlockError, VirtualTim
 __all__ = [
     "FaultRule",
     "FaultyFileSystem",
+    "FaultyStorageManager",
     "InlineThreads",
+    "InmemoryRemoteStorage",
     "MemoryFile",
     "MemoryFileSystem",
     "SimulatedClock",
@@ -22,6 +26,7 @@ __all__ = [
     "SimulatedNetwork",
     "SimulatedTransport",
     "SimulationDeadlockError",
+    "StorageFault",
     "VirtualTimeLoop",
     "disk_failure",
     "no_space",

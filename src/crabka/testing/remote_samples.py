@@ -1,12 +1,14 @@
-"""Metadata of remote segments for tests: short to write, and the same in every run."""
+"""Remote segments for tests, metadata and files: short to write, and the same in every run."""
 
 from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from crabka.remote.segments import (
     CustomMetadata,
+    LogSegmentData,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
@@ -15,6 +17,9 @@ from crabka.remote.segments import (
     RemotePartitionDeleteState,
     TopicIdPartition,
 )
+
+if TYPE_CHECKING:
+    from crabka.ports import FileSystem
 
 SAMPLE_PARTITION = TopicIdPartition(uuid.UUID(int=0x5EED), "events", 3)
 
@@ -78,3 +83,29 @@ def in_state(segment: RemoteLogSegmentMetadata, state: RemoteLogSegmentState) ->
     if state is RemoteLogSegmentState.COPY_SEGMENT_STARTED:
         return replace(segment, state=state)
     return segment.with_update(sample_update(segment, state))
+
+
+def write_sample_files(
+    fs: FileSystem, directory: str, log: bytes, *, with_txn_index: bool = False, epochs: str = "0\n1\n0 0\n"
+) -> LogSegmentData:
+    """Write the files of a local segment, with content that tells them apart, and return where they are."""
+    contents = {".log": log, ".index": b"offsets", ".timeindex": b"times" * 12, ".snapshot": b"producers"}
+    if with_txn_index:
+        contents[".txnindex"] = b"aborted transactions"
+    for suffix, content in contents.items():
+        file = fs.open(_sample_path(directory, suffix), create=True)
+        file.truncate(0)
+        file.pwritev([content], 0)
+        file.close()
+    return LogSegmentData(
+        log_segment=_sample_path(directory, ".log"),
+        offset_index=_sample_path(directory, ".index"),
+        time_index=_sample_path(directory, ".timeindex"),
+        producer_snapshot_index=_sample_path(directory, ".snapshot"),
+        transaction_index=_sample_path(directory, ".txnindex") if with_txn_index else None,
+        leader_epoch_index=epochs.encode(),
+    )
+
+
+def _sample_path(directory: str, suffix: str) -> str:
+    return f"{directory}/{0:020d}{suffix}"
