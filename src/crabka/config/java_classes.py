@@ -44,12 +44,15 @@ _KNOWN: Mapping[str, frozenset[str]] = {
         {"org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"}
     ),
     "remote.log.metadata.manager.class.name": frozenset({TOPIC_BASED_METADATA}),
-    "remote.log.storage.manager.class.name": frozenset({LOCAL_TIERED_STORAGE}),
+    "remote.log.storage.manager.class.name": frozenset({LOCAL_TIERED_STORAGE, "azure", "file", "gcs", "local", "s3"}),
     "replica.selector.class": frozenset({RACK_AWARE_SELECTOR}),
     "sasl.oauthbearer.jwt.retriever.class": frozenset({f"{_OAUTH_PACKAGE}.DefaultJwtRetriever"}),
     "sasl.oauthbearer.jwt.validator.class": frozenset({f"{_OAUTH_PACKAGE}.DefaultJwtValidator"}),
 }
 """For each key that names Java classes: those that Crabka can stand in for."""
+
+_PYTHON_CLASSES = frozenset({"remote.log.storage.manager.class.name"})
+"""Keys that also take a class of somebody else as `package.module:Class`; a Java class has no colon."""
 
 
 def check_java_class(name: str, value: Value) -> None:
@@ -58,8 +61,10 @@ def check_java_class(name: str, value: Value) -> None:
     if known is None:
         return
     for class_name in value if isinstance(value, tuple) else (value,):
-        if class_name and class_name not in known:
-            choice = f"known here: {', '.join(sorted(known))}" if known else "none can be used here"
+        python_class = name in _PYTHON_CLASSES and ":" in str(class_name)
+        if class_name and class_name not in known and not python_class:
+            names = [*sorted(known), *(["package.module:Class"] if name in _PYTHON_CLASSES else [])]
+            choice = f"known here: {', '.join(names)}" if names else "none can be used here"
             raise ConfigError(f"{name}: Crabka cannot run the Java class {class_name} ({choice})")
 
 

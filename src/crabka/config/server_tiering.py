@@ -13,9 +13,8 @@ TIERING_KEYS = (
         "remote.log.storage.manager.class.name",
         STRING,
         None,
-        "The kind of storage; Kafka's LocalTieredStorage stands for a directory.",
+        "The storage: s3, gcs, azure, file, local (as Kafka's LocalTieredStorage), or package.module:Class.",
         NotEmpty(),
-        effect="none",
     ),
     ConfigKey(
         "remote.log.storage.manager.class.path",
@@ -30,7 +29,6 @@ TIERING_KEYS = (
         "rsm.config.",
         "The prefix of keys that are handed to the storage.",
         NotEmpty(),
-        effect="none",
     ),
     ConfigKey(
         "remote.log.metadata.manager.class.name",

@@ -22,6 +22,12 @@ def test_foreign_class_is_refused(name: str) -> None:
         check_java_class(name, "com.example.Mine")
 
 
+def test_storage_of_the_tier_may_be_a_python_class_and_nothing_else_may() -> None:
+    check_java_class("remote.log.storage.manager.class.name", "package.module:Class")
+    with pytest.raises(ConfigError, match=r"package\.module:Class"):
+        check_java_class("remote.log.metadata.manager.class.name", "package.module:Class")
+
+
 def test_foreign_class_in_a_list_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"com\.example\.Assignor"):
         check_java_class("group.consumer.assignors", ("uniform", "com.example.Assignor"))
