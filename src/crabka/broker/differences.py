@@ -65,6 +65,11 @@ DIFFERENCES: tuple[Difference, ...] = (
         "INVALID_CONFIG unless `remote.log.storage.system.enable` is set, which this node refuses to start with",
     ),
     Difference(
+        "`remote.storage.enable=true` for `__remote_log_metadata`",
+        "is taken and has no effect",
+        "INVALID_CONFIG, as for every topic of the cluster itself",
+    ),
+    Difference(
         "AlterClientQuotas",
         "throttles clients",
         "stores the quotas and shows them; nobody is throttled",

@@ -14,6 +14,7 @@ from crabka.config.client_metrics import CLIENT_METRICS_KEYS, SubscriptionError,
 from crabka.config.group import GROUP_KEYS, parse_group_overrides
 from crabka.config.keys import LIST, ConfigKey
 from crabka.config.server import topic_defaults
+from crabka.config.server_checks import check_broker_local_retention
 from crabka.config.server_keys import DYNAMIC_ONLY_KEYS, SERVER_KEYS
 from crabka.config.server_security import asks_for_security
 from crabka.config.topic import TOPIC_KEYS, TopicConfig, check_remote_storage
@@ -172,7 +173,7 @@ def _check_result(
     try:
         match resource_type:
             case AlterableResource.TOPIC:
-                check_topic(merged, context.server)
+                check_topic(merged, context.server, topic=context.resource_name, existing=existing)
             case AlterableResource.CLIENT_METRICS:
                 parse_client_metrics_overrides(merged)
             case AlterableResource.GROUP:
@@ -185,12 +186,23 @@ def _check_result(
         raise (_refused if by_broker else _invalid)(str(error)) from error
 
 
-def check_topic(overrides: Mapping[str, str], server: ServerConfig | None) -> None:
-    """Raise ConfigError when a topic cannot have these settings on this node; for CreateTopics too."""
+def check_topic(
+    overrides: Mapping[str, str],
+    server: ServerConfig | None,
+    *,
+    topic: str = "",
+    existing: Mapping[str, str] | None = None,
+) -> None:
+    """Raise ConfigError when a topic cannot have these settings on this node, or not after those it has."""
     defaults = TopicConfig() if server is None else topic_defaults(server)
     config = TopicConfig.from_overrides(overrides, defaults)
     if server is not None:
-        check_remote_storage(config, system_enabled=server.remote_log_storage_system_enable)
+        check_remote_storage(
+            config,
+            system_enabled=server.remote_log_storage_system_enable,
+            topic=topic,
+            was_enabled=(existing or {}).get("remote.storage.enable", "").lower() == "true",
+        )
 
 
 def _check_broker(merged: Mapping[str, str], changes: Mapping[str, str | None], context: AlterContext) -> None:
@@ -212,7 +224,7 @@ def _check_broker(merged: Mapping[str, str], changes: Mapping[str, str | None], 
         if key is not None:
             key.parse(text)
     if context.server is not None:
-        context.server.with_dynamic(merged)
+        check_broker_local_retention(context.server.with_dynamic(merged))
 
 
 def _check_elr(changes: Mapping[str, str | None], context: AlterContext, *, cluster_wide: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crabka.config.topic import check_local_retention
 from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -100,3 +101,14 @@ def _check_tiering(config: ServerConfig) -> None:
             config.remote_log_storage_manager_class_name,
             "remote.log.storage.system.enable needs remote.log.storage.manager.class.name",
         )
+        check_broker_local_retention(config)
+
+
+def check_broker_local_retention(config: ServerConfig) -> None:
+    """Raise ConfigError when the defaults of topics keep more on the local disk than in total."""
+    check_local_retention(
+        "log.local.retention.bytes", config.log_local_retention_bytes, "log.retention.bytes", config.log_retention_bytes
+    )
+    check_local_retention(
+        "log.local.retention.ms", config.log_local_retention_ms, "log.retention.ms", config.log_retention_ms
+    )

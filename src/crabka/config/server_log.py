@@ -153,7 +153,6 @@ LOG_KEYS = (
         "The default of a topic's `local.retention.ms`.",
         at_least(-2),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "log.local.retention.bytes",
@@ -162,7 +161,6 @@ LOG_KEYS = (
         "The default of a topic's `local.retention.bytes`.",
         at_least(-2),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "log.index.size.max.bytes",

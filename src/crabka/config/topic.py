@@ -178,23 +178,20 @@ _RETENTION = (
         LONG,
         -2,
         "The age at which tiered segments leave the local disk; -2 means as `retention.ms`.",
-        at_least(-2),
-        effect="none",
+        at_least(AS_TOTAL),
     ),
     ConfigKey(
         "local.retention.bytes",
         LONG,
         -2,
         "The local size above which tiered segments leave the disk; -2 means as `retention.bytes`.",
-        at_least(-2),
-        effect="none",
+        at_least(AS_TOTAL),
     ),
     boolean("remote.storage.enable", "Whether closed segments are copied to the remote tier.", default=False),
     boolean(
         "remote.log.copy.disable",
         "Stops copying new segments to the tier; what is there stays readable.",
         default=False,
-        effect="none",
     ),
     boolean(
         "remote.log.delete.on.disable",
@@ -379,14 +376,23 @@ def check_consistency(config: TopicConfig) -> None:
         )
 
 
-def is_tierable(topic: str, config: TopicConfig) -> bool:
-    """Return whether the segments of a topic go to the remote tier, if the node has one."""
-    return config.remote_storage_enable and not config.compact and topic not in UNTIERED_TOPICS
+def check_remote_storage(
+    config: TopicConfig, *, system_enabled: bool, topic: str = "", was_enabled: bool = False
+) -> None:
+    """Raise ConfigError when a topic asks for the remote tier, or leaves it, in a way that cannot work.
 
-
-def check_remote_storage(config: TopicConfig, *, system_enabled: bool) -> None:
-    """Raise ConfigError when a topic asks for the remote tier in a way that cannot work (KIP-405, KIP-950)."""
+    The rules and their order are Kafka's (KIP-405, KIP-950); that the cluster's own topics are refused, instead of
+    left alone without a word, is not.
+    """
     if not config.remote_storage_enable:
+        if was_enabled and not config.remote_log_delete_on_disable:
+            raise ConfigError(
+                "It is invalid to disable remote storage without deleting remote data. "
+                "If you want to keep the remote data and turn to read only, please set "
+                "`remote.storage.enable=true,remote.log.copy.disable=true`. "
+                "If you want to disable remote storage and delete all remote data, please set "
+                "`remote.storage.enable=false,remote.log.delete.on.disable=true`."
+            )
         return
     if not system_enabled:
         raise ConfigError(
@@ -397,28 +403,31 @@ def check_remote_storage(config: TopicConfig, *, system_enabled: bool) -> None:
         raise ConfigError(
             "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
         )
-    for unit, total, local in (
-        ("ms", config.retention_ms, config.local_retention_ms),
+    if topic in UNTIERED_TOPICS:
+        raise ConfigError(f"Remote log storage is not supported for the internal topic {topic}.")
+    limits = (
         ("bytes", config.retention_bytes, config.local_retention_bytes),
-    ):
-        if config.remote_log_copy_disable and local not in (-2, total):
+        ("ms", config.retention_ms, config.local_retention_ms),
+    )
+    for unit, total, local in limits:
+        check_local_retention(f"local.retention.{unit}", local, f"retention.{unit}", total)
+    for unit, total, local in limits:
+        if config.remote_log_copy_disable and local not in (AS_TOTAL, total):
             raise ConfigError(
                 f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and "
                 f"`retention.{unit}` must be set to the identical value because there will be no more logs "
                 "copied to the remote storage."
             )
-        _check_local_retention(unit, total, local)
 
 
-def _check_local_retention(unit: str, total: int, local: int) -> None:
-    """Local data is part of the whole, so its limit cannot be the larger one (KIP-405)."""
-    name = f"local.retention.{unit}"
-    if total == -1 or local == -2:
+def check_local_retention(local_name: str, local: int, total_name: str, total: int) -> None:
+    """Raise ConfigError when a local limit is larger than the total one, of which it is a part (KIP-405)."""
+    if total < 0 or local == AS_TOTAL:
         return
     if local == -1:
-        raise invalid(name, local, f"Value must not be -1 as retention.{unit} value is set as {total}.")
+        raise invalid(local_name, local, f"Value must not be -1 as {total_name} value is set as {total}.")
     if local > total:
-        raise invalid(name, local, f"Value must not be more than retention.{unit} property value: {total}")
+        raise invalid(local_name, local, f"Value must not be more than {total_name} property value: {total}")
 
 
 def field_name(key_name: str) -> str:

@@ -18,4 +18,5 @@ def topic_defaults(config: ServerConfig, runtime: Runtime) -> TopicDefaults:
         replication_factor=config.default_replication_factor,
         rng=runtime.rng,
         new_topic_id=runtime.new_uuid,
+        server=config,
     )

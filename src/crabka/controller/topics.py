@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from crabka.config.topic import TopicConfig
+from crabka.config.alter import check_topic
 from crabka.controller.control_view import ControlView
 from crabka.controller.outcome import ItemVerdict, Outcome
 from crabka.controller.placement import initial_directories, place_partitions
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping, Sequence
 
+    from crabka.config.server import ServerConfig
     from crabka.ids import TopicId
     from crabka.metadata.image import MetadataImage
 
@@ -47,6 +48,8 @@ class TopicDefaults:
     replication_factor: int
     rng: random.Random
     new_topic_id: Callable[[], TopicId]
+    # The settings that topics inherit and that say whether there is a remote tier; without them both are Kafka's.
+    server: ServerConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ def _create(
             ErrorCode.invalid_topic_exception, f"Topic '{topic.name}' collides with existing topic: {collision}"
         )
     configs = {name: value for name, value in topic.configs.items() if value is not None}
-    _check_configs(configs)
+    _check_configs(topic.name, configs, defaults.server)
     replicas = _manual_replicas(image, topic) if topic.assignments else _placed_replicas(image, topic, defaults)
     topic_id = _printable_topic_id(defaults.new_topic_id)
     records: list[Any] = [TopicRecord(name=topic.name, topic_id=topic_id)]
@@ -177,9 +180,9 @@ def new_partition_record(image: MetadataImage, topic_id: TopicId, index: int, re
     )
 
 
-def _check_configs(configs: dict[str, str]) -> None:
+def _check_configs(name: str, configs: dict[str, str], server: ServerConfig | None) -> None:
     try:
-        TopicConfig.from_overrides(configs)
+        check_topic(configs, server, topic=name)
     except ConfigError as error:
         raise OperationError(ErrorCode.invalid_config, str(error)) from error
 

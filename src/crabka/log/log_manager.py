@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from crabka.config.topic import TopicConfig
-from crabka.errors import CorruptDataError, CrabkaError, StorageError
+from crabka.errors import ConfigError, CorruptDataError, CrabkaError, StorageError
 from crabka.ids import TopicPartition
 from crabka.log.deletions import Deletions
 from crabka.log.dir_writer import DEFAULT_SLOW_APPEND_MS, DirWriter
@@ -22,6 +22,7 @@ from crabka.log.log_dir import CheckpointOffsets, LogDir, LogDirContent
 from crabka.log.naming import DirectoryKind, marked_name
 from crabka.log.recovery import DAY_MS, OpenOptions, open_log
 from crabka.log.segment import SegmentContext
+from crabka.log.tierable import is_tierable
 
 if TYPE_CHECKING:
     import uuid
@@ -132,7 +133,8 @@ class LogManager:
     async def load(self, config_of: ConfigOf | None = None) -> None:
         """Lock and scan all dirs and open their logs in threads, recovering after an unclean stop.
 
-        Raises ConfigError when another process holds a dir; a dir that fails otherwise goes offline.
+        Raises ConfigError when another process holds a dir, or when a topic is tiered and the node has no tier; a dir
+        that fails otherwise goes offline.
         """
         config_of = config_of or (lambda _topic: TopicConfig())
         epochs = []
@@ -162,6 +164,12 @@ class LogManager:
                 producer_id_expiration_ms=self._expiration_ms,
             )
             config = config_of(topic_partition.topic)
+            if is_tierable(topic_partition.topic, config) and not self._context.tiering:
+                # Opened without the tier, the log would forget where it starts, and with it what the tier holds.
+                raise ConfigError(
+                    "You have to delete all topics with the property remote.storage.enable=true before disabling "
+                    f"tiered storage cluster-wide; {topic_partition.topic} is one"
+                )
             opening.append(
                 self._runtime.threads.submit(open_log, self._context, path, topic_partition, config, options)
             )

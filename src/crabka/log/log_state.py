@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from crabka.config.keys import LONG_MAX
-from crabka.config.topic import is_tierable
 from crabka.errors import StorageError, require
 from crabka.ids import TopicPartition
 from crabka.log.append import needs_preparation
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.segment import Segment
+from crabka.log.tierable import is_tierable
 
 if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig

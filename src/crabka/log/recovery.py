@@ -11,7 +11,6 @@ import posixpath
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from crabka.config.topic import is_tierable
 from crabka.errors import CorruptDataError, StorageError
 from crabka.log.checkpoints import decode_epochs
 from crabka.log.leader_epochs import LeaderEpochCache
@@ -32,6 +31,7 @@ from crabka.log.segment import Segment, SegmentContext
 from crabka.log.segment_recovery import SegmentRecovery
 from crabka.log.segments import Segments
 from crabka.log.swap import complete_swaps
+from crabka.log.tierable import is_tierable
 from crabka.vfs import read_file
 
 if TYPE_CHECKING:

@@ -1,12 +1,23 @@
-"""A sealed segment as the remote tier takes it: its offsets and the files that are copied (KIP-405).
+"""What the remote tier takes: which topics, and of a sealed segment which offsets and files (KIP-405).
 
-A description of what a log has on disk at one moment. Retention or truncation may take the files away later; whoever
-copies them holds on to open files or starts again.
+A `TierableSegment` describes what a log has on disk at one moment. Retention or truncation may take the files away
+later; whoever copies them holds on to open files or starts again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crabka.config.topic import UNTIERED_TOPICS
+
+if TYPE_CHECKING:
+    from crabka.config.topic import TopicConfig
+
+
+def is_tierable(topic: str, config: TopicConfig) -> bool:
+    """Return whether the segments of a topic go to the remote tier, if the node has one."""
+    return config.remote_storage_enable and not config.compact and topic not in UNTIERED_TOPICS
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from crabka.config.alter import (
     check_resource_name,
     replacement_ops,
 )
+from crabka.config.java_classes import LOCAL_TIERED_STORAGE
 from crabka.errors import OperationError
 from tests.unit.config.nodes import server
 
@@ -229,3 +230,52 @@ def test_bad_log_levels_are_refused(op: ConfigOp, message: str) -> None:
 def test_log_levels_of_another_node_are_refused() -> None:
     with pytest.raises(OperationError, match=r"Unexpected node id\. Expected 1, but received 2"):
         apply_ops(AlterableResource.BROKER_LOGGER, {}, [], LOGGERS._replace(resource_name="2"))
+
+
+TIERED_NODE = server(
+    remote_log_storage_system_enable="true", remote_log_storage_manager_class_name=LOCAL_TIERED_STORAGE
+)
+ON_TIERED_TOPIC = AlterContext("topic", TIERED_NODE)
+
+
+def test_a_topic_enters_and_leaves_the_tier_by_the_rules() -> None:
+    entered = apply_ops(TOPIC, {}, [_set("remote.storage.enable", "true")], ON_TIERED_TOPIC)
+    assert entered == {"remote.storage.enable": "true"}
+    existing = {"remote.storage.enable": "true"}
+    for leave in (_set("remote.storage.enable", "false"), ConfigOp("remote.storage.enable", AlterOp.DELETE, None)):
+        with pytest.raises(OperationError, match="It is invalid to disable remote storage") as caught:
+            apply_ops(TOPIC, existing, [leave], ON_TIERED_TOPIC)
+        assert caught.value.error_code is ErrorCode.invalid_config
+        consent = _set("remote.log.delete.on.disable", "true")
+        assert "remote.storage.enable" in apply_ops(TOPIC, existing, [leave, consent], ON_TIERED_TOPIC)
+
+
+def test_a_replacement_without_the_tier_does_not_leave_it_unasked() -> None:
+    existing = {"remote.storage.enable": "true", "retention.ms": "5"}
+    ops = replacement_ops(existing, {"retention.ms": "6"})
+    with pytest.raises(OperationError, match="It is invalid to disable remote storage"):
+        apply_ops(TOPIC, existing, ops, ON_TIERED_TOPIC)
+
+
+def test_a_tiered_topic_does_not_become_compacted() -> None:
+    existing = {"remote.storage.enable": "true"}
+    with pytest.raises(OperationError, match="Remote log storage only supports topics with"):
+        apply_ops(TOPIC, existing, [_set("cleanup.policy", "compact")], ON_TIERED_TOPIC)
+
+
+def test_internal_topics_do_not_enter_the_tier() -> None:
+    context = AlterContext("__remote_log_metadata", TIERED_NODE)
+    with pytest.raises(OperationError, match="internal topic __remote_log_metadata") as caught:
+        apply_ops(TOPIC, {}, [_set("remote.storage.enable", "true")], context)
+    assert caught.value.error_code is ErrorCode.invalid_config
+
+
+def test_brokers_cannot_keep_more_on_their_disks_than_in_total() -> None:
+    ops = [_set("log.local.retention.ms", "10"), _set("log.retention.ms", "5")]
+    with pytest.raises(OperationError) as caught:
+        apply_ops(BROKER, {}, ops, ON_ALL_BROKERS)
+    assert caught.value.error_code is ErrorCode.invalid_request
+    assert str(caught.value) == (
+        "Invalid value 10 for configuration log.local.retention.ms: "
+        "Value must not be more than log.retention.ms property value: 5"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from crabka.config.java_classes import LOCAL_TIERED_STORAGE
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 from tests.unit.config.nodes import MINIMAL, server
@@ -43,3 +44,36 @@ def test_contradiction_is_refused(changes: dict[str, str], message: str) -> None
 def test_zero_connections_are_allowed_with_overrides() -> None:
     config = server(max_connections_per_ip="0", max_connections_per_ip_overrides="localhost:5")
     assert config.max_connections_per_ip_overrides == {"localhost": 5}
+
+
+TIER = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.storage.manager.class.name": LOCAL_TIERED_STORAGE,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"log.retention.ms": "5", "log.local.retention.ms": "6"},
+            (
+                "Invalid value 6 for configuration log.local.retention.ms: "
+                "Value must not be more than log.retention.ms property value: 5"
+            ),
+        ),
+        (
+            {"log.retention.bytes": "5", "log.local.retention.bytes": "-1"},
+            (
+                "Invalid value -1 for configuration log.local.retention.bytes: "
+                "Value must not be -1 as log.retention.bytes value is set as 5."
+            ),
+        ),
+    ],
+)
+def test_a_node_with_a_tier_keeps_no_more_locally_than_in_total(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ServerConfig.from_properties({**MINIMAL, **TIER, **changes})
+    assert str(caught.value) == message
+    # Without a tier nobody reads the local limits.
+    ServerConfig.from_properties({**MINIMAL, **changes})

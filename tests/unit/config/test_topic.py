@@ -105,6 +105,20 @@ def test_bad_settings_are_refused_in_kafkas_words(overrides: dict[str, str], mes
             ),
         ),
         (
+            {"retention.bytes": "5", "local.retention.bytes": "-1"},
+            (
+                "Invalid value -1 for configuration local.retention.bytes: "
+                "Value must not be -1 as retention.bytes value is set as 5."
+            ),
+        ),
+        (
+            {"remote.log.copy.disable": "true", "local.retention.bytes": "1", "local.retention.ms": "1"},
+            (
+                "When `remote.log.copy.disable` is set to true, the `local.retention.bytes` and `retention.bytes` must "
+                "be set to the identical value because there will be no more logs copied to the remote storage."
+            ),
+        ),
+        (
             {"remote.log.copy.disable": "true", "local.retention.ms": "1"},
             (
                 "When `remote.log.copy.disable` is set to true, the `local.retention.ms` and `retention.ms` must be "
@@ -126,3 +140,46 @@ def test_tiered_topic_needs_a_node_with_a_tier() -> None:
         check_remote_storage(config, system_enabled=False)
     check_remote_storage(config, system_enabled=True)
     check_remote_storage(TopicConfig(), system_enabled=False)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cleanup.policy": ""},
+        {"retention.ms": "5", "local.retention.ms": "5"},
+        {"retention.ms": "-1", "local.retention.ms": "-1"},
+        {"retention.bytes": "-1", "local.retention.bytes": "7"},
+        {"remote.log.copy.disable": "true", "retention.ms": "5", "local.retention.ms": "5"},
+        {"remote.log.copy.disable": "true", "local.retention.ms": "-2"},
+    ],
+)
+def test_tiered_topic_may_have_settings_that_agree(changes: dict[str, str]) -> None:
+    config = TopicConfig.from_overrides({"remote.storage.enable": "true", **changes})
+    check_remote_storage(config, system_enabled=True, topic="t")
+
+
+def test_leaving_the_tier_takes_the_consent_to_delete() -> None:
+    with pytest.raises(ConfigError, match="It is invalid to disable remote storage without deleting remote data"):
+        check_remote_storage(TopicConfig(), system_enabled=True, was_enabled=True)
+    check_remote_storage(TopicConfig(remote_log_delete_on_disable=True), system_enabled=True, was_enabled=True)
+    check_remote_storage(TopicConfig(), system_enabled=True, was_enabled=False)
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__remote_log_metadata", "__cluster_metadata"])
+def test_internal_topics_are_not_tiered(topic: str) -> None:
+    config = TopicConfig(remote_storage_enable=True)
+    with pytest.raises(ConfigError, match=f"not supported for the internal topic {topic}"):
+        check_remote_storage(config, system_enabled=True, topic=topic)
+
+
+def test_local_retention_is_the_total_one_unless_it_is_set_and_counts() -> None:
+    def limits(**settings: object) -> tuple[int, int]:
+        config = TopicConfig(retention_ms=9, retention_bytes=99, remote_storage_enable=True)
+        config = dataclasses.replace(config, **settings)  # type: ignore[arg-type] # names are those of the fields
+        return config.effective_local_retention_ms, config.effective_local_retention_bytes
+
+    assert limits() == (9, 99)
+    assert limits(local_retention_ms=5, local_retention_bytes=55) == (5, 55)
+    assert limits(local_retention_ms=-1, local_retention_bytes=-1, retention_ms=-1, retention_bytes=-1) == (-1, -1)
+    assert limits(local_retention_ms=5, local_retention_bytes=55, remote_log_copy_disable=True) == (9, 99)
+    assert limits(local_retention_ms=5, local_retention_bytes=55, remote_storage_enable=False) == (9, 99)

@@ -13,6 +13,7 @@ def test_the_defaults_are_those_of_the_node() -> None:
         runtime = (await cluster.active()).context.runtime
         defaults = topic_defaults(config, runtime)
         assert (defaults.partition_count, defaults.replication_factor) == (7, 3)
+        assert defaults.server is config
         assert defaults.new_topic_id() != defaults.new_topic_id()
 
     run_controllers(main)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
 import pytest
 
+from crabka.config.java_classes import LOCAL_TIERED_STORAGE
+from crabka.config.one_node import one_node_properties
+from crabka.config.server import ServerConfig
 from crabka.controller.topics import (
     MAX_PARTITIONS_PER_REQUEST,
     TopicDefaults,
@@ -267,3 +271,44 @@ def test_fenced_replicas_of_a_new_partition_are_not_in_sync() -> None:
     outcome = create_topics(image, [WantedTopic("t", assignments=[(0, [1, 3, 2])])], defaults())
     partition = outcome.records[-1]
     assert (partition.replicas, partition.isr, partition.leader) == ((1, 3, 2), (3, 2), 3)
+
+
+def with_tier(*, enabled: bool) -> TopicDefaults:
+    properties = one_node_properties("/d1", "h", 9092)
+    if enabled:
+        properties = {
+            **properties,
+            "remote.log.storage.system.enable": "true",
+            "remote.log.storage.manager.class.name": LOCAL_TIERED_STORAGE,
+        }
+    server, _ = ServerConfig.from_properties(properties)
+    return replace(defaults(), server=server)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("t", {"cleanup.policy": "compact"}, "Remote log storage only supports topics with cleanup.policy=delete"),
+        ("t", {"retention.ms": "5", "local.retention.ms": "6"}, "Value must not be more than retention.ms"),
+        ("t", {"remote.log.copy.disable": "true", "local.retention.ms": "1"}, "When `remote.log.copy.disable` is set"),
+        ("__remote_log_metadata", {}, "not supported for the internal topic"),
+    ],
+)
+def test_a_tiered_topic_is_created_by_the_rules(name: str, settings: dict[str, str], message: str) -> None:
+    configs = {"remote.storage.enable": "true", **settings}
+    outcome = create_topics(cluster(1), [WantedTopic(name, configs=configs)], with_tier(enabled=True))
+    verdict = outcome.result[name].verdict
+    assert verdict.error_code is ErrorCode.invalid_config
+    assert message in (verdict.message or "")
+    assert outcome.records == []
+
+
+def test_a_tiered_topic_needs_a_tier() -> None:
+    wanted = WantedTopic("t", configs={"remote.storage.enable": "true"})
+    refusal = create_topics(cluster(1), [wanted], with_tier(enabled=False)).result["t"].verdict
+    assert refusal.error_code is ErrorCode.invalid_config
+    assert refusal.message == (
+        "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+    )
+    created = create_topics(cluster(1), [wanted], with_tier(enabled=True))
+    assert created.result["t"].verdict.error_code is ErrorCode.none

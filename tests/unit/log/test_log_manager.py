@@ -423,3 +423,23 @@ def test_a_rebuild_from_the_tier_leaves_checkpoints_for_the_next_start() -> None
         assert log.leader_epochs.entries == [(0, 40), (3, 100)]
 
     simulate(fs, reopened)
+
+
+def test_a_node_that_lost_its_tier_does_not_open_tiered_logs() -> None:
+    fs = MemoryFileSystem()
+
+    async def scenario(manager: LogManager) -> None:
+        await tiered_log(manager)
+        await manager.shutdown()
+
+    simulate(fs, scenario)
+
+    async def without_tier(manager: LogManager) -> None:
+        untiered = LogManager(manager._runtime, DIRS, tiering=False)
+        with pytest.raises(ConfigError, match="You have to delete all topics with the property"):
+            await untiered.load(lambda _topic: TIERED)
+        untiered.unlock()
+        await manager.load(lambda _topic: TIERED)
+        assert manager.get(partition(0)) is not None
+
+    simulate(fs, without_tier)

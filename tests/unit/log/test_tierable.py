@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from crabka.log.tierable import TierableSegment
+from crabka.config.topic import TopicConfig
+from crabka.log.tierable import TierableSegment, is_tierable
 
 
 def test_a_description_of_a_segment_does_not_change() -> None:
@@ -23,3 +24,13 @@ def test_a_description_of_a_segment_does_not_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         segment.is_flushed = False  # type: ignore[misc]
     assert dataclasses.replace(segment, is_flushed=False) != segment
+
+
+def test_compacted_and_internal_topics_are_not_tierable() -> None:
+    config = TopicConfig(remote_storage_enable=True)
+    assert is_tierable("orders", config)
+    assert is_tierable("orders", dataclasses.replace(config, cleanup_policy=frozenset()))
+    assert not is_tierable("orders", TopicConfig())
+    assert not is_tierable("orders", dataclasses.replace(config, cleanup_policy=frozenset({"compact", "delete"})))
+    for topic in ("__consumer_offsets", "__transaction_state", "__remote_log_metadata", "__cluster_metadata"):
+        assert not is_tierable(topic, config)
