@@ -61,12 +61,13 @@ class LogShrinking(LogState):
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(offset)
             return False
-        if offset <= self._segments.first.base_offset:
-            if self.is_tiered:
-                # What the remote tier holds below stays a part of the log.
-                self._begin_anew(offset, log_start_offset=min(self.log_start_offset, offset), now_ms=now_ms)
-            else:
-                self.truncate_fully(offset, now_ms=now_ms)
+        first = self._segments.first.base_offset
+        if offset <= first and not self.is_tiered:
+            self.truncate_fully(offset, now_ms=now_ms)
+            return True
+        if offset < first:
+            # What the remote tier holds below stays a part of the log.
+            self._begin_anew(offset, log_start_offset=min(self.log_start_offset, offset), now_ms=now_ms)
             return True
         require(self._pending is None, f"{self.topic}-{self.partition}: a truncation overtakes an append")
         with self._storage_errors():

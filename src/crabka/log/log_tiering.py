@@ -62,8 +62,12 @@ class LogTiering(LogShrinking, LogDurability):
             time_index_path=segment.stem + TIME_INDEX_SUFFIX,
             producer_snapshot_path=self._snapshots.path(end_offset + 1),
             txn_index_path=segment.stem + TXN_INDEX_SUFFIX if segment.aborted() else None,
-            is_flushed=end_offset < self.recovery_point and segment not in self._unsynced,
+            is_flushed=self._is_flushed(segment, end_offset + 1),
         )
+
+    def _is_flushed(self, segment: Segment, end: int) -> bool:
+        """Return whether a sealed segment is durable, and with it the epochs and producers up to where it ends."""
+        return end <= self.recovery_point and segment not in self._unsynced
 
     def prepare_for_copy(self, tierable: TierableSegment) -> bool:
         """Make the index files and the producer snapshot of a segment complete; return False if it is gone.
@@ -97,11 +101,12 @@ class LogTiering(LogShrinking, LogDurability):
         """Return whether the oldest segment is in the remote tier, durable here as well, and past local retention."""
         if not self.copies_to_tier or len(self._segments) == 1:
             return False
-        end = self._segments.upper_bound(0, self.log_end_offset)
-        # A follower hears of offsets in the tier before it has flushed them; with them the epochs would be lost.
-        bound = min(self.high_watermark, self.highest_remote_offset + 1, self.recovery_point)
+        first, end = self._segments.first, self._segments.upper_bound(0, self.log_end_offset)
+        # A follower hears of offsets in the tier before it has flushed them; epochs and producers would go with them.
+        if end > min(self.high_watermark, self.highest_remote_offset + 1) or not self._is_flushed(first, end):
+            return False
         with self._storage_errors():
-            return end <= bound and self._is_past_local_retention(self._segments.first, end, now_ms)
+            return self._is_past_local_retention(first, end, now_ms)
 
     def drop_oldest_tiered(self, now_ms: int) -> Segment | None:
         """Let the oldest segment leave this disk if `may_drop_tiered`, without moving the log start; return it.

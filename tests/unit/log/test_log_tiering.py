@@ -307,6 +307,16 @@ def test_truncation_below_the_local_start_leaves_the_tier_a_part_of_the_log() ->
     assert (log.log_start_offset, log.log_end_offset, log.leader_epochs.entries) == (0, 0, [])
 
 
+def test_truncation_to_the_local_start_keeps_the_producers_of_the_tier() -> None:
+    log = filled_log(SMALL_LOCAL)
+    log.note_remote_offset(7)
+    drop_tiered(log)
+    assert log.truncate_to(8, now_ms=NOW_MS)
+    assert (log.log_start_offset, log.local_log_start_offset, log.log_end_offset) == (0, 8, 8)
+    assert log.producer_state.entries[1].last_sequence == 7
+    assert append(log, make_batch(producer=ProducerFields(1, 0, 8)), leader_epoch=2) == 8
+
+
 def test_a_log_that_leaves_the_tier_begins_with_what_is_here() -> None:
     log = filled_log(SMALL_LOCAL)
     log.note_remote_offset(5)
