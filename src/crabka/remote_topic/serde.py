@@ -1,0 +1,227 @@
+"""Events of the metadata topic as bytes, equal to what Kafka's RemoteLogMetadataSerde writes and reads.
+
+    value = frame version 1 | kind | version 0, all as unsigned varints | body, a flexible Kafka message
+    kind 0 = RemoteLogSegmentMetadataRecord, 1 = ...UpdateRecord, 2 = RemotePartitionDeleteMetadataRecord
+
+A broker without a snapshot reads all events of years, so the form that brokers write today is read here in a few
+steps. What has another form, such as tagged fields of later versions, and what is malformed goes to `event_reader`.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from functools import lru_cache
+from typing import Final
+
+from crabka.protocol.hot.primitives import compact_string, uvarint
+from crabka.remote.segments import (
+    CustomMetadata,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+    TopicIdPartition,
+)
+from crabka.remote_topic.event_reader import MetadataEvent, read_event
+
+_SEGMENT_PREFIX: Final = b"\x01\x00\x00"
+_UPDATE_PREFIX: Final = b"\x01\x01\x00"
+_PARTITION_DELETE_PREFIX: Final = b"\x01\x02\x00"
+_PREFIX_BYTES: Final = 3
+
+_NO_TAGS: Final = b"\x00"
+# One tagged field, number 0, one byte long: the transaction index is empty.
+_TXN_INDEX_EMPTY: Final = b"\x01\x00\x01\x01"
+
+_PARTITION_TAIL: Final = struct.Struct(">16siB")
+_SEGMENT_FIELDS: Final = struct.Struct(">16sBqqiqqB")
+_UPDATE_FIELDS: Final = struct.Struct(">16sBiqB")
+_PARTITION_DELETE_FIELDS: Final = struct.Struct(">iqbB")
+_EPOCH: Final = struct.Struct(">iqB")
+_SIZE: Final = struct.Struct(">iB")
+_MAX_ONE_BYTE: Final = 0x7F
+_KNOWN_PARTITIONS: Final = 65_536
+
+_SEGMENT_STATES: Final = tuple(RemoteLogSegmentState)
+_DELETE_STATES: Final = tuple(RemotePartitionDeleteState)
+
+
+class _OtherFormError(Exception):
+    """The bytes do not have the form that brokers write today; `event_reader` knows all forms."""
+
+
+def encode_event(event: MetadataEvent) -> bytes:
+    """Return the value of the record for an event."""
+    match event:
+        case RemoteLogSegmentMetadata():
+            return _encode_segment(event)
+        case RemoteLogSegmentMetadataUpdate():
+            return _encode_update(event)
+        case RemotePartitionDeleteMetadata():
+            fields = _PARTITION_DELETE_FIELDS.pack(event.broker_id, event.event_timestamp_ms, event.state, 0)
+            return _PARTITION_DELETE_PREFIX + _encode_partition(event.topic_id_partition) + fields
+
+
+def decode_event(value: bytes) -> MetadataEvent:
+    """Return the event in a record's value. Raises MetadataEventError."""
+    prefix = value[:_PREFIX_BYTES]
+    try:
+        if prefix == _SEGMENT_PREFIX:
+            return _read_segment(value)
+        if prefix == _UPDATE_PREFIX:
+            return _read_update(value)
+        if prefix == _PARTITION_DELETE_PREFIX:
+            return _read_partition_delete(value)
+    except (_OtherFormError, struct.error, IndexError, ValueError):
+        pass
+    return read_event(value)
+
+
+def _encode_partition(partition: TopicIdPartition) -> bytes:
+    tail = _PARTITION_TAIL.pack(partition.topic_id.bytes, partition.partition, 0)
+    return compact_string(partition.topic) + tail
+
+
+def _encode_segment(event: RemoteLogSegmentMetadata) -> bytes:
+    epochs = event.leader_epochs
+    return b"".join(
+        (
+            _SEGMENT_PREFIX,
+            _encode_partition(event.topic_id_partition),
+            _SEGMENT_FIELDS.pack(
+                event.segment_id.id.bytes,
+                0,
+                event.start_offset,
+                event.end_offset,
+                event.broker_id,
+                event.max_timestamp_ms,
+                event.event_timestamp_ms,
+                0,
+            )[:-1],
+            uvarint(len(epochs) + 1),
+            *(_EPOCH.pack(epoch, offset, 0) for epoch, offset in epochs),
+            _SIZE.pack(event.segment_size_bytes, 0)[:-1],
+            _encode_custom(event.custom_metadata),
+            bytes((event.state,)),
+            _TXN_INDEX_EMPTY if event.txn_index_empty else _NO_TAGS,
+        )
+    )
+
+
+def _encode_update(event: RemoteLogSegmentMetadataUpdate) -> bytes:
+    fields = _UPDATE_FIELDS.pack(event.segment_id.id.bytes, 0, event.broker_id, event.event_timestamp_ms, 0)[:-1]
+    end = _encode_custom(event.custom_metadata) + bytes((event.state, 0))
+    return _UPDATE_PREFIX + _encode_partition(event.topic_id_partition) + fields + end
+
+
+def _encode_custom(custom: CustomMetadata | None) -> bytes:
+    return b"\x00" if custom is None else uvarint(len(custom.value) + 1) + custom.value
+
+
+def _read_segment(value: bytes) -> RemoteLogSegmentMetadata:
+    partition, position = _read_partition(value)
+    raw_id, tags, start, end, broker_id, max_timestamp_ms, event_timestamp_ms, epoch_count = (
+        _SEGMENT_FIELDS.unpack_from(value, position)
+    )
+    position += _SEGMENT_FIELDS.size
+    if tags or epoch_count > _MAX_ONE_BYTE:
+        raise _OtherFormError
+    epochs, position = _read_epochs(value, position, epoch_count - 1)
+    size, custom_length = _SIZE.unpack_from(value, position)
+    custom, position = _read_custom(value, position + _SIZE.size, custom_length)
+    return RemoteLogSegmentMetadata(
+        segment_id=RemoteLogSegmentId(partition, uuid.UUID(bytes=raw_id)),
+        start_offset=start,
+        end_offset=end,
+        max_timestamp_ms=max_timestamp_ms,
+        broker_id=broker_id,
+        event_timestamp_ms=event_timestamp_ms,
+        segment_size_bytes=size,
+        leader_epochs=epochs,
+        state=_SEGMENT_STATES[value[position]],
+        custom_metadata=custom,
+        txn_index_empty=_read_txn_index_empty(value, position + 1),
+    )
+
+
+def _read_update(value: bytes) -> RemoteLogSegmentMetadataUpdate:
+    partition, position = _read_partition(value)
+    raw_id, tags, broker_id, event_timestamp_ms, custom_length = _UPDATE_FIELDS.unpack_from(value, position)
+    custom, position = _read_custom(value, position + _UPDATE_FIELDS.size, custom_length)
+    if tags or value[position + 1 :] != _NO_TAGS:
+        raise _OtherFormError
+    return RemoteLogSegmentMetadataUpdate(
+        segment_id=RemoteLogSegmentId(partition, uuid.UUID(bytes=raw_id)),
+        event_timestamp_ms=event_timestamp_ms,
+        state=_SEGMENT_STATES[value[position]],
+        broker_id=broker_id,
+        custom_metadata=custom,
+    )
+
+
+def _read_partition_delete(value: bytes) -> RemotePartitionDeleteMetadata:
+    partition, position = _read_partition(value)
+    broker_id, event_timestamp_ms, state, tags = _PARTITION_DELETE_FIELDS.unpack_from(value, position)
+    if tags or state < 0 or len(value) != position + _PARTITION_DELETE_FIELDS.size:
+        raise _OtherFormError
+    return RemotePartitionDeleteMetadata(
+        topic_id_partition=partition,
+        state=_DELETE_STATES[state],
+        event_timestamp_ms=event_timestamp_ms,
+        broker_id=broker_id,
+    )
+
+
+def _read_partition(value: bytes) -> tuple[TopicIdPartition, int]:
+    length = value[_PREFIX_BYTES]
+    if not 1 <= length <= _MAX_ONE_BYTE:
+        raise _OtherFormError
+    position = _PREFIX_BYTES + length + _PARTITION_TAIL.size
+    return _known_partition(value[_PREFIX_BYTES + 1 : position]), position
+
+
+@lru_cache(_KNOWN_PARTITIONS)
+def _known_partition(raw: bytes) -> TopicIdPartition:
+    """Return the one object for a partition; millions of segments share it."""
+    name_length = len(raw) - _PARTITION_TAIL.size
+    raw_id, partition, tags = _PARTITION_TAIL.unpack_from(raw, name_length)
+    if tags:
+        raise _OtherFormError
+    return TopicIdPartition(uuid.UUID(bytes=raw_id), raw[:name_length].decode(), partition)
+
+
+def _read_epochs(value: bytes, position: int, count: int) -> tuple[tuple[tuple[int, int], ...], int]:
+    if count == 1:
+        epoch, offset, tags = _EPOCH.unpack_from(value, position)
+        if tags:
+            raise _OtherFormError
+        return ((epoch, offset),), position + _EPOCH.size
+    epochs: list[tuple[int, int]] = []
+    for _ in range(count):
+        epoch, offset, tags = _EPOCH.unpack_from(value, position)
+        if tags or (epochs and epoch <= epochs[-1][0]):
+            raise _OtherFormError
+        epochs.append((epoch, offset))
+        position += _EPOCH.size
+    return tuple(epochs), position
+
+
+def _read_custom(value: bytes, position: int, length: int) -> tuple[CustomMetadata | None, int]:
+    if not length:
+        return None, position
+    end = position + length - 1
+    if length > _MAX_ONE_BYTE or end > len(value):
+        raise _OtherFormError
+    return CustomMetadata(value[position:end]), end
+
+
+def _read_txn_index_empty(value: bytes, position: int) -> bool:
+    tags = value[position:]
+    if tags == _TXN_INDEX_EMPTY:
+        return True
+    if tags == _NO_TAGS:
+        return False
+    raise _OtherFormError
