@@ -1,0 +1,169 @@
+"""Which metadata partitions this node reads, and how each becomes ready (KIP-405).
+
+It reads those that hold events of partitions it leads or follows, and those that it leads itself: the leader of a
+metadata partition finishes the deletion of topics that nobody leads any more. One task compares what is wanted with
+what is read; whatever fails is tried again. A partition that was read before goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable
+
+from crabka.clients.backoff import Backoff
+from crabka.errors import CrabkaError
+from crabka.ports import Runtime
+from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
+from crabka.remote.segments import TopicIdPartition
+from crabka.remote_topic.event_log import EventBatch, MetadataEventLog
+from crabka.remote_topic.metadata_partition import MetadataPartition
+from crabka.remote_topic.partitioner import metadata_partition_for
+from crabka.remote_topic.snapshot import load_snapshot
+
+RETRY_MS = 100
+MAX_RETRY_MS = 5_000
+
+_log = logging.getLogger(__name__)
+
+
+class MetadataAssignment:
+    """The metadata partitions and which of them are read. Everything but `partitions` belongs to the loop."""
+
+    def __init__(self, runtime: Runtime, event_log: MetadataEventLog, directory: str) -> None:
+        self._runtime = runtime
+        self._event_log = event_log
+        self._directory = directory
+        self.topic_id = event_log.topic_id
+        # All of the topic, by number; replaced as a whole if the topic is.
+        self.partitions = _fresh_partitions(event_log)
+        self._hosted: set[TopicIdPartition] = set()
+        self._own: frozenset[int] = frozenset()
+        self._changed = asyncio.Event()
+
+    @property
+    def wanted(self) -> set[int]:
+        """The metadata partitions that are to be read."""
+        count = len(self.partitions)
+        hosting = {metadata_partition_for(partition, count) for partition in self._hosted}
+        return hosting | {number for number in self._own if number < count}
+
+    @property
+    def own(self) -> frozenset[int]:
+        """The metadata partitions that this node leads."""
+        return self._own
+
+    def host(self, partitions: Iterable[TopicIdPartition]) -> None:
+        """Learn that this node has replicas of partitions."""
+        self._hosted.update(partitions)
+        self._changed.set()
+
+    def unhost(self, partitions: Iterable[TopicIdPartition]) -> None:
+        """Learn that this node has no replicas of partitions any more."""
+        self._hosted.difference_update(partitions)
+        self._changed.set()
+
+    def set_own(self, numbers: Iterable[int]) -> None:
+        """Learn which metadata partitions this node leads."""
+        self._own = frozenset(numbers)
+        self._changed.set()
+
+    def deliver(self, batch: EventBatch) -> None:
+        """Apply events of a partition that is read."""
+        partition = self.partitions[batch.partition]
+        if partition.is_assigned:
+            partition.apply(batch)
+
+    def start_over(self, partitions: Collection[int]) -> None:
+        """Forget what is known of partitions, or of all if the topic is another one now."""
+        if self._event_log.topic_id == self.topic_id:
+            for number in partitions:
+                self.partitions[number].start_over()
+        else:
+            self._replace_topic()
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Bring what is read in line with what is wanted, again and again."""
+        backoff = Backoff(self._runtime.rng, RETRY_MS, MAX_RETRY_MS)
+        while True:
+            self._changed.clear()
+            is_complete = await self._reconcile()
+            if is_complete:
+                backoff.reset()
+            try:
+                async with asyncio.timeout(None if is_complete else backoff.next_ms() / 1000):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _reconcile(self) -> bool:
+        """Take one step towards what is wanted; return whether nothing is left to do."""
+        wanted = self.wanted
+        for partition in self.partitions:
+            if partition.is_assigned and partition.number not in wanted:
+                self._event_log.stop(partition.number)
+                partition.unassign()
+        for number in sorted(wanted):
+            await self._assign(number)
+        return await self._set_targets()
+
+    async def _assign(self, number: int) -> None:
+        partition = self.partitions[number]
+        if partition.is_assigned:
+            return
+        if not partition.is_loaded:
+            view, next_offset = await self._runtime.threads.submit(self._load, number)
+            partition.load(view, next_offset)
+        # Another topic may have taken the place of this one meanwhile.
+        if number < len(self.partitions) and self.partitions[number] is partition:
+            partition.assign()
+            self._event_log.consume(number, partition.next_offset)
+
+    def _load(self, number: int) -> tuple[InmemoryRemoteLogMetadataManager, int]:
+        """Return what the snapshot of a partition has; runs in a thread."""
+        view = InmemoryRemoteLogMetadataManager()
+        snapshot = load_snapshot(
+            self._runtime.fs,
+            self._directory,
+            topic_id=self.topic_id,
+            partition_count=len(self.partitions),
+            partition=number,
+        )
+        if snapshot is None:
+            return view, 0
+        view.load(snapshot.dump)
+        return view, snapshot.next_offset
+
+    async def _set_targets(self) -> bool:
+        aimless = [partition for partition in self.partitions if partition.is_assigned and partition.target is None]
+        if not aimless:
+            return True
+        try:
+            ends = await self._event_log.end_offsets([partition.number for partition in aimless])
+        except CrabkaError as error:
+            _log.warning("the ends of %d metadata partitions are not known: %s", len(aimless), error)
+            return False
+        for partition in aimless:
+            end = ends.get(partition.number)
+            if end is None or not partition.is_assigned:
+                continue
+            if end < partition.next_offset:
+                _log.warning("metadata partition %d lost events that were read before", partition.number)
+                partition.start_over()
+                self._event_log.consume(partition.number, 0)
+            partition.aim(end)
+        return all(partition.target is not None for partition in aimless)
+
+    def _replace_topic(self) -> None:
+        _log.error("the metadata topic was replaced by another one: what it said about remote segments is lost")
+        for partition in self.partitions:
+            if partition.is_assigned:
+                self._event_log.stop(partition.number)
+                partition.unassign()
+        self.topic_id = self._event_log.topic_id
+        self.partitions = _fresh_partitions(self._event_log)
+
+
+def _fresh_partitions(event_log: MetadataEventLog) -> list[MetadataPartition]:
+    return [MetadataPartition(number) for number in range(event_log.partition_count)]

@@ -1,0 +1,198 @@
+"""One partition of the metadata topic as this node knows it: what its events amount to, and up to which offset.
+
+Owns the rule that the offset moves only after the event before it is applied, so that neither a reader nor a snapshot
+can believe in more than is there. Changes come from the loop alone; `readable` may be read from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from crabka.remote.errors import NotReadyError, RemoteStorageError
+from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager, RlmmCacheDump
+from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate
+from crabka.remote_topic.event_log import EventBatch
+from crabka.remote_topic.event_reader import MetadataEvent, MetadataEventError
+from crabka.remote_topic.serde import decode_event
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class EventCounts:
+    """What became of the events of a partition since the node started."""
+
+    applied: int = 0
+    refused: int = 0
+    """Events that the state machine did not allow, such as those of a leader that was replaced."""
+    poisonous: int = 0
+    """Records that are no events."""
+
+
+class Capture(NamedTuple):
+    """What was known of a partition at one moment."""
+
+    next_offset: int
+    dump: RlmmCacheDump
+    view: InmemoryRemoteLogMetadataManager  # where it was known
+
+
+class MetadataPartition:
+    """What is known from the events of one metadata partition."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.counts = EventCounts()
+        # The offset behind the last event that is applied.
+        self.next_offset = 0
+        # That of the snapshot file; -1 if the file tells something else than what is known here.
+        self.snapshot_offset = 0
+        self.is_loaded = False
+        self.is_assigned = False
+        # What the log had when the partition was assigned: before that is reached, others know more than we do.
+        self.target: int | None = None
+        # The view to read from; None while an answer could be wrong. One attribute, so that threads see it whole.
+        self.readable: InmemoryRemoteLogMetadataManager | None = None
+        self._view = InmemoryRemoteLogMetadataManager()
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._publishing = 0
+        self._refusals: dict[int, RemoteStorageError] = {}
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether more is known than the snapshot file has."""
+        return self.next_offset != self.snapshot_offset
+
+    def load(self, view: InmemoryRemoteLogMetadataManager, next_offset: int) -> None:
+        """Take over what a snapshot has, before anything is applied."""
+        self._view = view
+        self.next_offset = self.snapshot_offset = next_offset
+        self.is_loaded = True
+
+    def assign(self) -> None:
+        """Begin to take events. Reads stay refused until `aim` is called and reached."""
+        self.is_assigned = True
+
+    def aim(self, end_offset: int) -> None:
+        """Set the offset that must be reached before reads are answered."""
+        self.target = end_offset
+        self._refresh()
+
+    def unassign(self) -> None:
+        """Take no more events; what is known stays, for the case that the partition is assigned again."""
+        self.is_assigned = False
+        self.target = None
+        self._refresh()
+        self._fail_waiters()
+
+    def start_over(self) -> None:
+        """Forget everything: the log has another history than the one that was applied."""
+        self.target = None
+        self._refresh()
+        self._view = InmemoryRemoteLogMetadataManager()
+        self.next_offset = 0
+        self.snapshot_offset = -1
+        self._fail_waiters()
+
+    def capture(self) -> Capture:
+        """Return all that is known."""
+        return Capture(self.next_offset, self._view.dump(), self._view)
+
+    def note_snapshot(self, capture: Capture) -> None:
+        """Learn that what was captured is in the snapshot file."""
+        # After a new start the offset would count events of another history.
+        if capture.view is self._view:
+            self.snapshot_offset = capture.next_offset
+
+    def apply(self, batch: EventBatch) -> None:
+        """Apply events; those that were applied before are skipped."""
+        for offset, value in batch.records:
+            if offset >= self.next_offset:
+                self._apply_value(offset, value)
+                self.next_offset = offset + 1
+        self.next_offset = max(self.next_offset, batch.next_offset)
+        self._refresh()
+        self._wake_waiters()
+
+    @contextmanager
+    def publishing(self) -> Iterator[None]:
+        """Remember what becomes of events inside the block: one may be applied before its offset is known."""
+        self._publishing += 1
+        try:
+            yield
+        finally:
+            self._publishing -= 1
+            if not self._publishing:
+                self._refusals.clear()
+
+    async def wait_applied(self, offset: int) -> None:
+        """Return once the event at an offset is applied. To be used inside `publishing`.
+
+        Raises why it was refused, or NotReadyError if nobody will know because the partition was taken away.
+        """
+        if offset >= self.next_offset:
+            if not self.is_assigned:
+                raise _taken_away(self.number)
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            entry = (offset, waiter)
+            self._waiters.append(entry)
+            try:
+                await waiter
+            finally:
+                if entry in self._waiters:
+                    self._waiters.remove(entry)
+        if (refusal := self._refusals.get(offset)) is not None:
+            raise refusal
+
+    def _apply_value(self, offset: int, value: bytes | None) -> None:
+        try:
+            event = decode_event(b"" if value is None else value)
+        except MetadataEventError as error:
+            self.counts.poisonous += 1
+            _log.warning("record %d of metadata partition %d is skipped: %s", offset, self.number, error)
+            return
+        try:
+            self._apply_event(event)
+        except RemoteStorageError as refusal:
+            self.counts.refused += 1
+            _log.info("event %d of metadata partition %d is refused: %s", offset, self.number, refusal)
+            if self._publishing:
+                self._refusals[offset] = refusal
+        else:
+            self.counts.applied += 1
+
+    def _apply_event(self, event: MetadataEvent) -> None:
+        if isinstance(event, RemoteLogSegmentMetadata):
+            self._view.add_remote_log_segment_metadata(event)
+        elif isinstance(event, RemoteLogSegmentMetadataUpdate):
+            self._view.update_remote_log_segment_metadata(event)
+        else:
+            self._view.put_remote_partition_delete_metadata(event)
+
+    def _refresh(self) -> None:
+        is_ready = self.is_assigned and self.target is not None and self.next_offset >= self.target
+        self.readable = self._view if is_ready else None
+
+    def _wake_waiters(self) -> None:
+        if not self._waiters:
+            return
+        due = [entry for entry in self._waiters if entry[0] < self.next_offset]
+        self._waiters = [entry for entry in self._waiters if entry[0] >= self.next_offset]
+        for _, waiter in due:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _fail_waiters(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for _, waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(_taken_away(self.number))
+
+
+def _taken_away(number: int) -> NotReadyError:
+    return NotReadyError(f"metadata partition {number} is not read here; the event may be stored all the same")
