@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import uuid
 from typing import Any
 
@@ -39,46 +38,6 @@ _EPOCHS = st.dictionaries(_INT32, _INT64, min_size=1, max_size=150).map(lambda e
 def partition_named(topic: str, partition: int = 0) -> TopicIdPartition:
     """Return a partition of a topic whose id follows from its name."""
     return TopicIdPartition(uuid.uuid5(uuid.NAMESPACE_DNS, topic), topic, partition)
-
-
-def segment_of(
-    partition: TopicIdPartition, start: int = 0, end: int | None = None, *, number: int = 0
-) -> RemoteLogSegmentMetadata:
-    """Return a segment of 100 records whose copy begins; `number` tells apart copies of the same offsets."""
-    end = start + 99 if end is None else end
-    return RemoteLogSegmentMetadata(
-        segment_id=RemoteLogSegmentId(
-            partition, uuid.uuid5(partition.topic_id, f"{partition.partition}-{start}-{number}")
-        ),
-        start_offset=start,
-        end_offset=end,
-        max_timestamp_ms=1_000 + end,
-        broker_id=1,
-        event_timestamp_ms=10,
-        segment_size_bytes=1_000,
-        leader_epochs=((0, start),),
-    )
-
-
-def update_of(
-    metadata: RemoteLogSegmentMetadata, state: RemoteLogSegmentState, *, broker_id: int = 1
-) -> RemoteLogSegmentMetadataUpdate:
-    """Return the step of a segment into a state."""
-    return RemoteLogSegmentMetadataUpdate(
-        segment_id=metadata.segment_id, event_timestamp_ms=20 + state, state=state, broker_id=broker_id
-    )
-
-
-def partition_delete(partition: TopicIdPartition, state: RemotePartitionDeleteState) -> RemotePartitionDeleteMetadata:
-    """Return a step in the deletion of a partition."""
-    return RemotePartitionDeleteMetadata(
-        topic_id_partition=partition, state=state, event_timestamp_ms=7_000 + state, broker_id=3
-    )
-
-
-def random_uuid(rng: random.Random) -> uuid.UUID:
-    """Return a UUID of a generator."""
-    return uuid.UUID(int=rng.getrandbits(128), version=4)
 
 
 @st.composite

@@ -69,7 +69,9 @@ def snapshot_path(directory: str, partition: int) -> str:
 
 def write_snapshot(fs: FileSystem, directory: str, snapshot: Snapshot) -> None:
     """Replace the snapshot of a metadata partition in one step. Raises OSError."""
-    fs.makedirs(directory)
+    if not fs.exists(directory):
+        fs.makedirs(directory)
+        fs.fsync_dir(posixpath.dirname(directory))
     write_atomic(fs, snapshot_path(directory, snapshot.partition), encode_snapshot(snapshot))
 
 

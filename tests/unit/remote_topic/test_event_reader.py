@@ -8,9 +8,10 @@ import pytest
 
 from crabka.remote_topic.event_reader import MetadataEventError, read_event
 from crabka.remote_topic.serde import encode_event
-from tests.support.remote_events import partition_named, segment_of
+from crabka.testing.remote_samples import sample_segment
+from tests.support.remote_events import partition_named
 
-SEGMENT = segment_of(partition_named("t", 2), 5, 9)
+SEGMENT = sample_segment(1, (5, 9), partition=partition_named("t", 2), with_txn_index=True)
 VALUE = encode_event(SEGMENT)
 TAG = b"\x01\x03\x02hi"
 PARTITION_TAGS_AT = 3 + 2 + 16 + 4

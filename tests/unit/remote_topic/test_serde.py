@@ -10,21 +10,14 @@ from crabka.ids import uuid_to_text
 from crabka.remote.segments import CustomMetadata, RemoteLogSegmentMetadata, RemotePartitionDeleteState
 from crabka.remote_topic.event_reader import MetadataEvent, MetadataEventError
 from crabka.remote_topic.serde import decode_event, encode_event
-from tests.support.remote_events import (
-    FINISHED,
-    golden_event_values,
-    golden_segments,
-    partition_delete,
-    partition_named,
-    segment_of,
-    update_of,
-)
+from crabka.testing.remote_samples import sample_partition_delete, sample_segment, sample_update
+from tests.support.remote_events import FINISHED, golden_event_values, golden_segments, partition_named
 
-SEGMENT = segment_of(partition_named("t", 2), 5, 9)
+SEGMENT = sample_segment(1, (5, 9), partition=partition_named("t", 2), with_txn_index=True)
 EVENTS: list[MetadataEvent] = [
     SEGMENT,
-    update_of(SEGMENT, FINISHED),
-    partition_delete(partition_named("t"), RemotePartitionDeleteState.DELETE_PARTITION_STARTED),
+    sample_update(SEGMENT, FINISHED),
+    sample_partition_delete(RemotePartitionDeleteState.DELETE_PARTITION_STARTED),
 ]
 
 
@@ -130,16 +123,18 @@ def test_epochs_in_another_order_are_sorted() -> None:
 def test_custom_metadata_of_any_size_is_kept(size: int) -> None:
     custom = CustomMetadata(b"c" * size)
     segment = replace(SEGMENT, custom_metadata=custom)
-    update = replace(update_of(SEGMENT, FINISHED), custom_metadata=custom)
+    update = replace(sample_update(SEGMENT, FINISHED), custom_metadata=custom)
     assert decode_event(encode_event(segment)) == segment
     assert decode_event(encode_event(update)) == update
 
 
 def test_names_and_epoch_lists_beyond_one_length_byte_are_read() -> None:
-    event = replace(segment_of(partition_named("n" * 249)), leader_epochs=tuple((e, e) for e in range(200)))
+    event = replace(
+        sample_segment(1, (0, 9), partition=partition_named("n" * 249)), leader_epochs=tuple((e, e) for e in range(200))
+    )
     assert decode_event(encode_event(event)) == event
 
 
 def test_partitions_of_many_events_are_one_object() -> None:
-    first, second = (decode_event(encode_event(segment_of(partition_named("t"), start))) for start in (0, 100))
+    first, second = (decode_event(encode_event(sample_segment(number, (0, 9)))) for number in (1, 2))
     assert first.topic_id_partition is second.topic_id_partition
