@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from crabka.ports import Runtime
 from crabka.remote.segments import TopicIdPartition
 from crabka.remote_topic.event_log import InProcessMetadataEventLog, InProcessMetadataTopic
 from crabka.remote_topic.manager import TopicBasedRemoteLogMetadataManager
 from crabka.remote_topic.settings import RemoteTopicSettings
+from crabka.runtime import real_runtime
 from crabka.testing import MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop, simulated_runtime
 
 TOPIC_ID = uuid.UUID(int=0xABCDEF)
@@ -78,3 +82,36 @@ def simulate_topic(
                 await manager.stop()
 
     loop.run(main())
+
+
+@contextmanager
+def manager_in_thread(partition_count: int = 5) -> Iterator[TopicBasedRemoteLogMetadataManager]:
+    """Run a manager on a loop in a thread of its own, for who calls it from others."""
+    started: Future[tuple[TopicBasedRemoteLogMetadataManager, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def serve() -> None:
+        runtime = replace(real_runtime(), fs=MemoryFileSystem())
+        log = InProcessMetadataEventLog(InProcessMetadataTopic(partition_count, TOPIC_ID))
+        manager = TopicBasedRemoteLogMetadataManager(runtime, log, SNAPSHOTS, RemoteTopicSettings())
+        stop = asyncio.Event()
+        await manager.start()
+        started.set_result((manager, asyncio.get_running_loop(), stop))
+        await stop.wait()
+        await manager.stop()
+        runtime.threads.close()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    manager, loop, stop = started.result()
+    try:
+        yield manager
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+
+
+def host_and_wait(manager: TopicBasedRemoteLogMetadataManager, *partitions: TopicIdPartition) -> None:
+    """Let a manager in another thread host partitions; return once it is ready for them."""
+    manager.on_partition_leadership_changes(partitions, ())
+    while not all(manager.is_ready(partition) for partition in partitions):
+        threading.Event().wait(0.001)
