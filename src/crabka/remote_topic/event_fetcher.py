@@ -125,6 +125,7 @@ class EventFetcher:
             for target in targets:
                 await self._accept(target, answers.get(target.partition))
         except CrabkaError as error:
+            # Perhaps the broker is gone; whoever leads now is asked next.
             self._cluster.invalidate(self._topic)
             self._pause([target.partition.partition for target in targets], str(error))
         finally:
@@ -149,17 +150,22 @@ class EventFetcher:
         # Meanwhile the partition may have been stopped, begun elsewhere, or read from a new leader.
         if reading is None or reading.offset != target.offset:
             return
-        if answer is None:
-            self._pause([number], "the broker left it out of its answer")
-        elif answer.error_code is ErrorCode.offset_out_of_range:
-            await self._find_place(number, reading)
-        elif answer.error_code is not ErrorCode.none:
-            if means_stale_metadata(answer.error_code):
-                self._cluster.invalidate(self._topic)
-            self._pause([number], answer.error_code.name)
-        else:
-            reading.backoff.reset()
-            await self._hand_over(number, reading, answer.records)
+        try:
+            if answer is None:
+                self._pause([number], "the broker left it out of its answer")
+            elif answer.error_code is ErrorCode.offset_out_of_range:
+                await self._find_place(number, reading)
+            elif answer.error_code is not ErrorCode.none:
+                if means_stale_metadata(answer.error_code):
+                    self._cluster.invalidate(self._topic)
+                self._pause([number], answer.error_code.name)
+            else:
+                await self._hand_over(number, reading, answer.records)
+                reading.backoff.reset()
+        # A batch that is corrupt, or a leader that does not tell its offsets: this partition waits, others do not.
+        except CrabkaError as error:
+            _log.warning("metadata partition %d cannot be read at %d: %s", number, reading.offset, error)
+            self._pause([number], str(error))
 
     async def _hand_over(self, number: int, reading: _Reading, data: bytes) -> None:
         for records, next_offset in _portions(data, reading.offset):
