@@ -12,7 +12,10 @@ import random
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import ssl
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -246,9 +249,12 @@ class Network(Protocol):
         ...
 
     async def connect(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        """Open a connection. Raises OSError (ConnectionRefusedError when nobody listens)."""
+        """Open a connection, with a context through TLS to the server named `host`.
+
+        Raises OSError: ConnectionRefusedError when nobody listens, ssl.SSLError when there is no TLS to be had.
+        """
         ...
 
     def direct_writer(self, transport: asyncio.BaseTransport) -> DirectWriter | None:

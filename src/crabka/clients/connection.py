@@ -1,7 +1,8 @@
 """One connection to a broker: pipelined requests, responses in order, versions agreed at the start.
 
 Knows nothing of clusters or retries: whatever goes wrong closes the connection and fails every request on it.
-TLS and SASL plug in when the connection is opened; Kafka's order is TLS, ApiVersions (KIP-511), then SASL (KIP-43).
+Kafka's order is TLS, ApiVersions (KIP-511), then SASL (KIP-43). To a broker that limits sessions the client proves
+itself again, between two requests, before the time is over (KIP-368).
 """
 
 from __future__ import annotations
@@ -10,19 +11,20 @@ import asyncio
 import ssl
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import crabka
 from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, VersionMismatchError
-from crabka.clients.response_buffer import ResponseBuffer
-from crabka.errors import OperationError, WireError
+from crabka.clients.response_buffer import ResponseBuffer, ResponseLengthError
+from crabka.clients.security import UNPROTECTED, ClientSecurity
+from crabka.clients.tls import told_length, told_tls_failure
+from crabka.errors import CrabkaError, OperationError, WireError
 from crabka.ports import Buffer, Network
 from crabka.protocol.apis import SPECS, ApiKey, MessageTypes, encode_request, read_response, request_types
 
-Handshake = Callable[["Connection"], Awaitable[None]]
 BodyBuilder = Callable[[MessageTypes], Any]
 
 CLIENT_SOFTWARE_NAME = "crabka"
@@ -36,15 +38,14 @@ _CORRELATION_MASK = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """Limits of one connection."""
+    """Limits of one connection, and its protection."""
 
     client_id: str = "crabka"
     connect_timeout_ms: int = 10_000
     request_timeout_ms: int = 30_000
     max_in_flight: int = 100
     max_response_bytes: int = 256 * 1024 * 1024
-    handshake: Handshake | None = None
-    ssl_context: ssl.SSLContext | None = None
+    security: ClientSecurity = UNPROTECTED
 
 
 class _Pending(NamedTuple):
@@ -73,6 +74,9 @@ class Connection(asyncio.BufferedProtocol):
         self._failure: Exception | None = None
         self._next_correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
+        # The request that follows the opening, and when SASL is due again, in the time of the loop.
+        self._first_correlation_id = 0
+        self._renew_at: float | None = None
         self.api_versions: Any = None
         """The broker's ApiVersions response, with the features it supports and has finalized."""
 
@@ -80,26 +84,21 @@ class Connection(asyncio.BufferedProtocol):
     async def open(
         cls, network: Network, host: str, port: int, settings: ConnectionSettings | None = None
     ) -> Connection:
-        """Connect, negotiate versions and run the handshake.
+        """Connect, negotiate versions and authenticate.
 
         Raises ClientNetworkError when the broker cannot be reached, WireError when it does not speak Kafka, and
-        whatever the handshake raises.
+        AuthenticationError when one side does not accept the other.
         """
         settings = settings or ConnectionSettings()
         connection = cls(f"{host}:{port}", settings)
         try:
             async with asyncio.timeout(settings.connect_timeout_ms / 1000):
-                await network.connect(lambda: connection, host, port)
-                if settings.ssl_context is not None:
-                    await connection._start_tls(settings.ssl_context, host)
+                await network.connect(lambda: connection, host, port, tls=settings.security.tls)
                 await connection._negotiate()
-                if settings.handshake is not None:
-                    await settings.handshake(connection)
+                await connection._authenticate()
         except (OSError, TimeoutError) as error:
             connection.close()
-            raise ClientNetworkError(
-                f"cannot connect to {host}:{port}: {str(error) or type(error).__name__}"
-            ) from error
+            raise connection._told(error) from error
         except BaseException:
             connection.close()
             raise
@@ -157,6 +156,16 @@ class Connection(asyncio.BufferedProtocol):
         """
         return self._write(api_key, version, body, expects_response=True)
 
+    async def ask(self, api_key: ApiKey, build: BodyBuilder) -> Any:
+        """Send a request past those that wait and return the decoded response: for authentication alone.
+
+        Raises ClientNetworkError, VersionMismatchError, WireError.
+        """
+        version = self.version_of(api_key)
+        body = build(request_types(api_key, version))
+        frame = await self._write(api_key, version, encode_request(body), expects_response=True)
+        return self._decode(api_key, version, frame)
+
     def close(self) -> None:
         """Close; requests in flight fail with ClientNetworkError. Closing twice is allowed."""
         self._fail(ClientNetworkError(f"the connection to {self.address} was closed"))
@@ -179,12 +188,19 @@ class Connection(asyncio.BufferedProtocol):
         try:
             for frame in self._buffer.received(nbytes):
                 self._deliver(frame)
+        except ResponseLengthError as error:
+            self._fail(told_length(self.address, error.length) or error)
         except WireError as error:
             self._fail(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
-        self._fail(ClientNetworkError(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
+        if isinstance(exc, ssl.SSLError) and not isinstance(exc, ssl.SSLEOFError):
+            # With TLS 1.3 a broker that does not accept the client's certificate says so after the handshake.
+            self._fail(self._told(exc))
+        else:
+            said = f": {exc}" if exc else self._hint()
+            self._fail(ClientNetworkError(f"{self.address} closed the connection{said}"))
         self._closed.set()
 
     def pause_writing(self) -> None:
@@ -205,6 +221,9 @@ class Connection(asyncio.BufferedProtocol):
                 failure = RequestTimeoutError(f"{self.address} did not answer {api_key.name} in {timeout_ms} ms")
                 self._fail(failure)
                 raise failure from error
+        return self._decode(api_key, version, frame)
+
+    def _decode(self, api_key: ApiKey, version: int, frame: Buffer) -> Any:
         try:
             return _decode_response(api_key, version, frame)
         except WireError as error:
@@ -217,6 +236,8 @@ class Connection(asyncio.BufferedProtocol):
         # The lock is fair: requests leave in the order of the calls even after the socket was full.
         async with self._turn:
             await self._writable.wait()
+            if self._renew_at is not None and asyncio.get_running_loop().time() >= self._renew_at:
+                await self._renew_session()
             return self._write(api_key, version, encode_request(body), expects_response=expects_response)
 
     def _write(
@@ -261,12 +282,46 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
 
-    async def _start_tls(self, context: ssl.SSLContext, host: str) -> None:
-        loop = asyncio.get_running_loop()
-        plain = self._transport
-        if plain is None:
-            raise ClientNetworkError(f"not connected to {self.address}")
-        self._transport = await loop.start_tls(plain, self, context, server_hostname=host)
+    async def _authenticate(self) -> None:
+        sasl = self._settings.security.sasl
+        if sasl is not None:
+            after_ms = await sasl.authenticate(self)
+            self._renew_at = None if after_ms is None else asyncio.get_running_loop().time() + after_ms / 1000
+        self._first_correlation_id = self._next_correlation_id
+
+    async def _renew_session(self) -> None:
+        """Authenticate again; the caller has the turn, since the broker takes nothing else until this is over."""
+        timeout_ms = self._settings.request_timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._authenticate()
+        except TimeoutError as error:
+            failure = RequestTimeoutError(f"{self.address} did not authenticate this client again in {timeout_ms} ms")
+            self._fail(failure)
+            raise failure from error
+        except CrabkaError as error:
+            self._fail(error)
+            raise
+        except BaseException:
+            self._fail(ClientNetworkError(f"authenticating again at {self.address} was interrupted"))
+            raise
+
+    def _told(self, error: OSError) -> CrabkaError:
+        """Return what to raise for a failure of the network or of TLS."""
+        if self._settings.security.tls is not None and (told := told_tls_failure(self.address, error)) is not None:
+            return told
+        return ClientNetworkError(f"cannot connect to {self.address}: {str(error) or type(error).__name__}")
+
+    def _hint(self) -> str:
+        """Return why a broker may have closed a connection without a word: it expects more protection."""
+        security = self._settings.security
+        waiting = self._pending[0].correlation_id if self._pending else None
+        if security.tls is None and waiting == 0:
+            return " without an answer; if its listener expects TLS, set security.protocol to SSL or SASL_SSL"
+        if security.sasl is None and self._versions and waiting == self._first_correlation_id:
+            protocol = "SASL_PLAINTEXT" if security.tls is None else "SASL_SSL"
+            return f" without an answer; if its listener expects SASL, set security.protocol to {protocol}"
+        return ""
 
     async def _negotiate(self) -> None:
         version = SPECS[ApiKey.API_VERSIONS].max_version

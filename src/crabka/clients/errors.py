@@ -19,3 +19,15 @@ class VersionMismatchError(CrabkaError):
 
 class ClientClosedError(CrabkaError):
     """The client was closed before or while the call was made."""
+
+
+class AuthenticationError(CrabkaError):
+    """Client and broker do not agree on a channel or on who the other is; trying again does not help."""
+
+
+class TlsAuthenticationError(AuthenticationError):
+    """There is no TLS with this broker: a certificate is not accepted, or one side does not expect TLS."""
+
+
+class SaslAuthenticationError(AuthenticationError):
+    """The broker does not accept the user or the mechanism, or does not prove that it knows the user."""

@@ -24,7 +24,7 @@ from crabka.clients.accumulator import (
 )
 from crabka.clients.cluster import Cluster
 from crabka.clients.delivery import PartitionOutcome, Verdict, judge, produce_request, read_outcomes
-from crabka.clients.errors import ClientClosedError, ClientNetworkError, RequestTimeoutError
+from crabka.clients.errors import AuthenticationError, ClientClosedError, ClientNetworkError, RequestTimeoutError
 from crabka.clients.metadata import TopicMetadata
 from crabka.clients.partitioner import StickyPartitioner, partition_for_key
 from crabka.errors import ConfigError, CrabkaError, OperationError
@@ -332,6 +332,9 @@ class Producer:
         }
         try:
             await self._cluster.refresh(sorted(topics))
+        except AuthenticationError as error:
+            await self._give_up(error)
+            return
         except CrabkaError:
             pass
         else:
@@ -350,6 +353,8 @@ class Producer:
             response = await self._cluster.request_any(ApiKey.INIT_PRODUCER_ID, build)
         except ClientNetworkError:
             await asyncio.sleep(self._cluster.backoff().next_ms() / 1000)
+        except AuthenticationError as error:
+            await self._give_up(error)
         else:
             code = response.error_code
             if code is ErrorCode.none:
@@ -357,8 +362,13 @@ class Producer:
             elif code.retriable:
                 await asyncio.sleep(self._cluster.backoff().next_ms() / 1000)
             else:
-                self._failure = OperationError(code, "the cluster gave no producer id")
-                self._fail_everything(self._failure)
+                await self._give_up(OperationError(code, "the cluster gave no producer id"))
+        await self._announce_progress()
+
+    async def _give_up(self, failure: Exception) -> None:
+        """Fail all that waits, and whatever is sent from now on."""
+        self._failure = failure
+        self._fail_everything(failure)
         await self._announce_progress()
 
     def _release(self, batch: ProducerBatch) -> None:

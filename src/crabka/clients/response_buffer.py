@@ -16,6 +16,18 @@ CHUNK_BYTES = 64 * 1024
 MAX_FIRST_BYTES = 16 * 1024 * 1024
 
 
+class ResponseLengthError(WireError):
+    """A response would be shorter than nothing or longer than allowed."""
+
+    def __init__(self, length: int, limit: int) -> None:
+        super().__init__(length, limit)
+        self.length = length
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return f"a response of {self.length} bytes is not within 0..{self.limit}"
+
+
 class ResponseBuffer:
     """Collects bytes until whole frames are there, in the terms of asyncio.BufferedProtocol."""
 
@@ -40,7 +52,7 @@ class ResponseBuffer:
     def received(self, count: int) -> list[Buffer]:
         """Take note of new bytes in that memory and return the frames, without their length, that they complete.
 
-        Raises WireError when a length is negative or beyond the limit.
+        Raises ResponseLengthError.
         """
         if self._frame is None:
             self._end += count
@@ -55,7 +67,7 @@ class ResponseBuffer:
         return [frame]
 
     def feed(self, data: bytes) -> list[Buffer]:
-        """Copy bytes in and return the frames that they complete. Raises WireError."""
+        """Copy bytes in and return the frames that they complete. Raises ResponseLengthError."""
         frames: list[Buffer] = []
         view = memoryview(data)
         while view:
@@ -92,7 +104,7 @@ class ResponseBuffer:
     def _checked_length(self, raw: memoryview) -> int:
         length = int.from_bytes(raw, "big", signed=True)
         if not 0 <= length <= self._max_response_bytes:
-            raise WireError(f"a response of {length} bytes is not within 0..{self._max_response_bytes}")
+            raise ResponseLengthError(length, self._max_response_bytes)
         return length
 
 

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import ipaddress
 import socket
+import ssl
 from typing import TYPE_CHECKING
 
 from crabka.runtime.socket_writer import SocketWriter, open_socket_writer
@@ -66,18 +67,23 @@ class AsyncioNetwork:
         return TcpListener(servers, host, bound_port)
 
     async def connect(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         """Connect to the first address of `host` that answers.
 
-        Raises OSError; ConnectionRefusedError only if every address that this machine can use refused.
+        Raises OSError; ConnectionRefusedError only if every address that this machine can use refused, and ssl.SSLError
+        as soon as one answers without being fit to be trusted.
         """
         loop = asyncio.get_running_loop()
         failures: list[OSError] = []
         # One address at a time: asyncio would hide ConnectionRefusedError in an OSError of several addresses.
         for _, address in await _resolve(host, port):
             try:
-                return await loop.create_connection(factory, address, port)
+                return await loop.create_connection(
+                    factory, address, port, ssl=tls, server_hostname=None if tls is None else host
+                )
+            except ssl.SSLError:
+                raise
             except OSError as error:
                 failures.append(error)
         raise _telling_failure(failures)

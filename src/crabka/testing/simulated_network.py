@@ -14,10 +14,12 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+from crabka.errors import ConfigError
 from crabka.testing.simulated_transport import SimulatedTransport
 
 if TYPE_CHECKING:
     import random
+    import ssl
     from collections.abc import Callable
 
     from crabka.testing.simulated_transport import Pipe
@@ -65,9 +67,14 @@ class SimulatedHost:
         return self.listeners[port]
 
     async def connect(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        """Connect to a host by name. Raises ConnectionRefusedError, TimeoutError or socket.gaierror."""
+        """Connect to a host by name. Raises ConnectionRefusedError, TimeoutError or socket.gaierror.
+
+        There is no TLS here, whose bytes no seed decides: asking for it raises ConfigError.
+        """
+        if tls is not None:
+            raise ConfigError("the simulated network has no TLS")
         destination = self if host in LOOPBACK_NAMES else self._network.find(host)
         transport = await self._network.connect(self, destination, port)
         protocol = factory()

@@ -10,6 +10,7 @@ import asyncio
 import errno
 import os
 import random
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -72,11 +73,11 @@ class ProcessNetwork:
         return await self._host.listen(factory, host, port)
 
     async def connect(
-        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         """Open a connection."""
         self._check()
-        return await self._host.connect(factory, host, port)
+        return await self._host.connect(factory, host, port, tls=tls)
 
     def direct_writer(self, transport: asyncio.BaseTransport) -> None:
         """Return None: there is no socket."""

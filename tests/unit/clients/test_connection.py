@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,13 +12,24 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients.connection import Connection, ConnectionSettings
-from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, VersionMismatchError
+from crabka.clients.errors import (
+    ClientNetworkError,
+    RequestTimeoutError,
+    SaslAuthenticationError,
+    TlsAuthenticationError,
+    VersionMismatchError,
+)
+from crabka.clients.sasl import SaslClient, SaslCredentials
+from crabka.clients.secret import Secret
+from crabka.clients.security import ClientSecurity
 from crabka.errors import OperationError, WireError
 from crabka.protocol.apis import ApiKey, MessageTypes
 from tests.support.client_simulation import ClientSimulation, simulate
+from tests.support.scram_server import SaslScript
 from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest, ScriptedBroker
 
 SETTINGS = ConnectionSettings(client_id="tester", request_timeout_ms=1_000, connect_timeout_ms=1_000)
+PASSWORD = "pencil"
 Test = Callable[[ScriptedBroker, Callable[..., Awaitable[Connection]]], Awaitable[None]]
 
 
@@ -189,20 +201,164 @@ def test_unasked_answer_closes_the_connection() -> None:
     with_broker(test)
 
 
-def test_handshake_runs_after_negotiation_and_its_failure_closes() -> None:
+def as_user(password: str = PASSWORD) -> ConnectionSettings:
+    credentials = SaslCredentials("SCRAM-SHA-256", "alice", Secret(password))
+    sasl = SaslClient(credentials, random.Random(1))
+    return ConnectionSettings(request_timeout_ms=1_000, security=ClientSecurity(sasl=sasl))
+
+
+def test_user_who_is_not_accepted_gets_no_connection() -> None:
     async def test(broker: ScriptedBroker, connect: Callable[..., Awaitable[Connection]]) -> None:
-        seen: list[Connection] = []
-
-        async def handshake(connection: Connection) -> None:
-            assert connection.supports(ApiKey.SASL_HANDSHAKE)
-            seen.append(connection)
-            raise PermissionError("wrong password")
-
-        with pytest.raises(ClientNetworkError, match="wrong password"):
-            await connect(ConnectionSettings(handshake=handshake))
-        assert not seen[0].is_open
-        await seen[0].wait_closed()
+        SaslScript("pencil").install(broker)
+        with pytest.raises(SaslAuthenticationError, match="'alice'"):
+            await connect(as_user("crayon"))
+        while broker.connections:
+            await asyncio.sleep(0.1)
         assert broker.connection_count == 1
+
+    with_broker(test)
+
+
+def test_session_is_renewed_before_it_ends_and_only_when_it_is_used() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[..., Awaitable[Connection]]) -> None:
+        script = SaslScript("pencil", lifetime_ms=10_000)
+        script.install(broker)
+        connection = await connect(as_user())
+        for _ in range(100):
+            await asyncio.sleep(0.4)
+            await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
+        # 40 s in sessions of which 85 to 95 % are used.
+        assert len(script.sessions) == 5
+        await asyncio.sleep(100)
+        assert len(script.sessions) == 5
+        await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
+        assert len(script.sessions) == 6
+        assert broker.connection_count == 1
+        connection.close()
+
+    with_broker(test)
+
+
+def test_session_without_an_end_is_not_renewed() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[..., Awaitable[Connection]]) -> None:
+        script = SaslScript("pencil")
+        script.install(broker)
+        connection = await connect(as_user())
+        await asyncio.sleep(1_000_000)
+        await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
+        assert len(script.sessions) == 1
+        connection.close()
+
+    with_broker(test)
+
+
+def test_requests_do_not_come_between_the_messages_of_a_renewal() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[..., Awaitable[Connection]]) -> None:
+        SaslScript("pencil", lifetime_ms=1_000).install(broker)
+        connection = await connect(as_user())
+        del broker.requests[:]
+        loop, due = asyncio.get_running_loop(), connection._renew_at or 0
+        # A message is under way for at least 0.1 ms: the first request is not answered when the renewal begins.
+        await asyncio.sleep(due - 0.00001 - loop.time())
+        early = asyncio.ensure_future(connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id))
+        await asyncio.sleep(0.00002)
+        assert connection.in_flight_count == 1
+        late = [connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id) for _ in range(3)]
+        await asyncio.gather(early, *late)
+        asked = [request.api_key for request in broker.requests]
+        renewal = [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.SASL_AUTHENTICATE]
+        assert asked == [ApiKey.INIT_PRODUCER_ID, *renewal, *[ApiKey.INIT_PRODUCER_ID] * 3]
+        connection.close()
+
+    with_broker(test)
+
+
+def test_renewal_that_is_refused_ends_the_connection_for_all() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[..., Awaitable[Connection]]) -> None:
+        script = SaslScript("pencil", lifetime_ms=1_000)
+        script.install(broker)
+        connection = await connect(as_user())
+        script.password = "crayon"
+        await asyncio.sleep(1)
+        requests = [connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id) for _ in range(3)]
+        failures = await asyncio.gather(*requests, return_exceptions=True)
+        assert [type(failure) for failure in failures] == [SaslAuthenticationError] * 3
+        assert not connection.is_open
+        assert not broker.asked(ApiKey.INIT_PRODUCER_ID)
+
+    with_broker(test)
+
+
+def test_renewal_without_an_answer_ends_the_connection_in_time() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[..., Awaitable[Connection]]) -> None:
+        SaslScript("pencil", lifetime_ms=1_000).install(broker)
+        connection = await connect(as_user())
+        broker.answers[ApiKey.SASL_AUTHENTICATE] = lambda _: NO_ANSWER
+        await asyncio.sleep(1)
+        with pytest.raises(RequestTimeoutError, match="did not authenticate this client again in 1000 ms"):
+            await connection.send_without_response(ApiKey.INIT_PRODUCER_ID, init_producer_id)
+        assert not connection.is_open
+
+    with_broker(test)
+
+
+def test_cancelled_renewal_ends_the_connection() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[..., Awaitable[Connection]]) -> None:
+        SaslScript("pencil", lifetime_ms=1_000).install(broker)
+        connection = await connect(as_user())
+        broker.answers[ApiKey.SASL_AUTHENTICATE] = lambda _: NO_ANSWER
+        await asyncio.sleep(1)
+        first, second = (
+            asyncio.ensure_future(connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)) for _ in range(2)
+        )
+        await asyncio.sleep(0.5)
+        first.cancel()
+        with pytest.raises(ClientNetworkError, match="authenticating again at server:9 was interrupted"):
+            await second
+        assert not connection.is_open
+
+    with_broker(test)
+
+
+def test_answer_in_tls_is_told() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        def alert(_: ReceivedRequest) -> Any:
+            next(iter(broker.connections)).transport.write(bytes.fromhex("15030300020250"))
+            return NO_ANSWER
+
+        broker.answers[ApiKey.API_VERSIONS] = alert
+        with pytest.raises(TlsAuthenticationError, match=r"server:9 answers with TLS: set security.protocol to SSL"):
+            await connect()
+
+    with_broker(test)
+
+
+def disconnect(_: ReceivedRequest) -> Any:
+    raise DisconnectError
+
+
+def test_broker_that_leaves_at_once_may_expect_tls() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]]) -> None:
+        broker.answers[ApiKey.API_VERSIONS] = disconnect
+        with pytest.raises(ClientNetworkError, match=r"if its listener expects TLS, set security.protocol to SSL"):
+            await connect()
+
+    with_broker(test)
+
+
+def test_broker_that_leaves_at_the_first_request_may_expect_sasl() -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[..., Awaitable[Connection]]) -> None:
+        answer = broker.answers[ApiKey.INIT_PRODUCER_ID]
+        broker.answers[ApiKey.INIT_PRODUCER_ID] = disconnect
+        connection = await connect()
+        with pytest.raises(ClientNetworkError, match=r"expects SASL, set security.protocol to SASL_PLAINTEXT"):
+            await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
+        broker.answers[ApiKey.INIT_PRODUCER_ID] = answer
+        connection = await connect()
+        await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
+        broker.answers[ApiKey.INIT_PRODUCER_ID] = disconnect
+        with pytest.raises(ClientNetworkError, match=r"server:9 closed the connection$"):
+            await connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id)
 
     with_broker(test)
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from crabka.clients.response_buffer import CHUNK_BYTES, MAX_FIRST_BYTES, ResponseBuffer
+from crabka.clients.response_buffer import CHUNK_BYTES, MAX_FIRST_BYTES, ResponseBuffer, ResponseLengthError
 from crabka.errors import WireError
 
 
@@ -33,8 +33,10 @@ def test_tail_is_kept_for_the_next_piece() -> None:
 
 @pytest.mark.parametrize("length", [-1, 101, 2**31 - 1])
 def test_impossible_length_is_refused(length: int) -> None:
-    with pytest.raises(WireError):
+    with pytest.raises(ResponseLengthError, match=f"a response of {length} bytes is not within 0..100") as caught:
         ResponseBuffer(100).feed(struct.pack(">i", length))
+    assert caught.value.length == length
+    assert isinstance(caught.value, WireError)
 
 
 @pytest.mark.parametrize("size", [CHUNK_BYTES - 4, CHUNK_BYTES - 3, CHUNK_BYTES, 3 * CHUNK_BYTES])

@@ -4,10 +4,12 @@ import asyncio
 import contextvars
 import random
 import socket
+import ssl
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from crabka.errors import ConfigError
 from crabka.testing import SimulatedNetwork, SimulatedTransport, VirtualTimeLoop
 from crabka.testing.simulated_network import CONNECT_TIMEOUT_S
 
@@ -102,6 +104,14 @@ def test_nobody_listening_is_refused_and_unknown_hosts_are_not_resolved() -> Non
             await world.a.connect(Peer, "b", 9092)
         with pytest.raises(socket.gaierror):
             await world.a.connect(Peer, "nowhere", 9092)
+
+    World().run(main)
+
+
+def test_tls_is_refused() -> None:
+    async def main(world: World) -> None:
+        with pytest.raises(ConfigError, match="the simulated network has no TLS"):
+            await world.a.connect(Peer, "b", 9092, tls=ssl.create_default_context())
 
     World().run(main)
 
