@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,18 +67,21 @@ def run(request: pytest.FixtureRequest) -> Runner:
     return run_on_loop
 
 
-class Listening:
-    """A scripted broker on a real socket, with or without TLS."""
+def server_context(pair: KeyPair, *, clients_of: Authority | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*pair)
+    if clients_of is not None:
+        context.load_verify_locations(clients_of.certificate)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
-    def __init__(self, pair: KeyPair | None, *, clients_of: Authority | None = None) -> None:
+
+class Listening:
+    """A scripted broker on a real socket with TLS."""
+
+    def __init__(self, pair: KeyPair, *, clients_of: Authority | None = None) -> None:
         self.broker = ScriptedBroker()
-        self._context = None
-        if pair is not None:
-            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self._context.load_cert_chain(*pair)
-            if clients_of is not None:
-                self._context.load_verify_locations(clients_of.certificate)
-                self._context.verify_mode = ssl.CERT_REQUIRED
+        self._context = server_context(pair, clients_of=clients_of)
 
     async def __aenter__(self) -> Listening:
         loop = asyncio.get_running_loop()
@@ -141,11 +146,43 @@ def test_client_shows_a_certificate_with_an_encrypted_key(run: Runner, world: Wo
     run(main)
 
 
+def refuse_one(listener: socket.socket, context: ssl.SSLContext) -> None:
+    """Shake hands with one client and say in an alert why not, which servers of asyncio do not do."""
+    accepted, _ = listener.accept()
+    with accepted.dup() as held:
+        with pytest.raises(ssl.SSLError):
+            context.wrap_socket(accepted, server_side=True)
+        # Closing before the client has said all would reset the connection and lose the alert.
+        while held.recv(4096):
+            pass
+
+
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 def test_missing_certificate_of_the_client_is_told(run: Runner, world: World, version: str) -> None:
+    settings = ConnectionSettings(
+        security=ClientSecurity.from_properties(encrypted(world, ssl_enabled_protocols=version))
+    )
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+            context = server_context(world.server, clients_of=world.authority)
+            refusing = asyncio.get_running_loop().run_in_executor(pool, refuse_one, listener, context)
+            with pytest.raises(TlsAuthenticationError, match=r"if it wants a certificate, set ssl.keystore.location"):
+                await Connection.open(AsyncioNetwork(), "127.0.0.1", listener.getsockname()[1], settings)
+            await refusing
+
+    run(main)
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_broker_that_wants_a_certificate_and_leaves_without_a_word_is_not_a_riddle(
+    run: Runner, world: World, version: str
+) -> None:
     async def main() -> None:
         async with Listening(world.server, clients_of=world.authority) as listening:
-            with pytest.raises(TlsAuthenticationError, match=r"if it wants a certificate, set ssl.keystore.location"):
+            with pytest.raises(
+                ClientNetworkError, match=r"wants a certificate of the client, set ssl.keystore.location"
+            ):
                 await listening.connect(encrypted(world, ssl_enabled_protocols=version))
 
     run(main)

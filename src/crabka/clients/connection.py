@@ -199,8 +199,8 @@ class Connection(asyncio.BufferedProtocol):
             # With TLS 1.3 a broker that does not accept the client's certificate says so after the handshake.
             self._fail(self._told(exc))
         else:
-            said = f": {exc}" if exc else self._hint()
-            self._fail(ClientNetworkError(f"{self.address} closed the connection{said}"))
+            said = f": {exc}" if exc else ""
+            self._fail(ClientNetworkError(f"{self.address} closed the connection{self._hint()}{said}"))
         self._closed.set()
 
     def pause_writing(self) -> None:
@@ -316,8 +316,10 @@ class Connection(asyncio.BufferedProtocol):
         """Return why a broker may have closed a connection without a word: it expects more protection."""
         security = self._settings.security
         waiting = self._pending[0].correlation_id if self._pending else None
-        if security.tls is None and waiting == 0:
-            return " without an answer; if its listener expects TLS, set security.protocol to SSL or SASL_SSL"
+        if waiting == 0:
+            if security.tls is None:
+                return " without an answer; if its listener expects TLS, set security.protocol to SSL or SASL_SSL"
+            return " without an answer; if it wants a certificate of the client, set ssl.keystore.location"
         if security.sasl is None and self._versions and waiting == self._first_correlation_id:
             protocol = "SASL_PLAINTEXT" if security.tls is None else "SASL_SSL"
             return f" without an answer; if its listener expects SASL, set security.protocol to {protocol}"

@@ -103,8 +103,11 @@ def told_tls_failure(address: str, error: OSError) -> CrabkaError | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsAuthenticationError(f"TLS with {address}: {_certificate_problem(error)}")
     if isinstance(error, ssl.SSLEOFError | ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
-        hint = "if its listener is without TLS, set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
-        return ClientNetworkError(f"{address} closed the connection during the TLS handshake: {hint}")
+        hint = (
+            "if its listener is without TLS, set security.protocol to PLAINTEXT or SASL_PLAINTEXT; "
+            "if it wants a certificate of the client, set ssl.keystore.location"
+        )
+        return ClientNetworkError(f"{address} closed the connection during the TLS handshake; {hint}")
     if not isinstance(error, ssl.SSLError):
         return None
     reason = getattr(error, "reason", None) or str(error)
