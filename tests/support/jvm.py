@@ -151,7 +151,7 @@ class JvmKafka(NodeProcess):
         lines = [f"{key}={value}" for key, value in self._properties().items()]
         self.properties_path.write_text("\n".join(lines) + "\n")
         arguments = ["format", "--config", str(self.properties_path), "--cluster-id", CLUSTER_ID, "--standalone"]
-        run_tool("kafka.tools.StorageTool", *arguments)
+        run_tool("kafka.tools.StorageTool", *arguments, *self._format_options())
 
     def _properties(self) -> dict[str, str]:
         single = {
@@ -169,6 +169,10 @@ class JvmKafka(NodeProcess):
             "share.coordinator.state.topic.min.isr": "1",
         }
         return single | self.settings
+
+    def _format_options(self) -> Sequence[str]:
+        """More options of the format command."""
+        return ()
 
     def _prepare(self) -> None:
         self.format()

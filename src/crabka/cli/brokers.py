@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, BootstrapController
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, BootstrapController, CommandConfig
 from crabka.cli.output import Row, print_done, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin import Admin
@@ -27,10 +27,16 @@ FENCED, ACTIVE = "fenced", "active"
 
 
 @app.callback()
-def list_(context: typer.Context, *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def list_(
+    context: typer.Context,
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """List the brokers of a cluster with what they lead and hold; subcommands do more."""
     if context.invoked_subcommand is None:
-        print_rows(COLUMNS, with_admin(bootstrap, broker_rows), as_json=as_json)
+        print_rows(COLUMNS, with_admin(bootstrap, broker_rows, command_config=command_config), as_json=as_json)
 
 
 @app.command()
@@ -38,11 +44,17 @@ def unregister(
     broker: Annotated[int, typer.Argument(help="Its id.", metavar="ID", show_default=False)],
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     bootstrap_controller: BootstrapController = None,
     as_json: AsJson = False,
 ) -> None:
     """Make the cluster forget a broker that is gone for good."""
-    with_admin(bootstrap, lambda admin: admin.unregister_broker(broker), controllers=bootstrap_controller)
+    with_admin(
+        bootstrap,
+        lambda admin: admin.unregister_broker(broker),
+        controllers=bootstrap_controller,
+        command_config=command_config,
+    )
     print_done(f"broker {broker} is not registered any more", as_json=as_json, result={"broker": broker})
 
 

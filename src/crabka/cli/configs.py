@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from crabka.cli.node_process import parse_settings
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
 from crabka.cli.output import Row, print_done, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin_types import ConfigChange, ConfigOperation, ConfigOwner, ConfigValue, ResourceType
@@ -49,13 +49,16 @@ def describe(
     name: NameArgument = "",
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     all_: Annotated[bool, typer.Option("--all", "-a", help="Show defaults too.")] = False,
     docs: Annotated[bool, typer.Option("--docs", help="Say what each setting means.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show settings; without --all only those that somebody set."""
     resource = _resource(kind, name)
-    found = with_admin(bootstrap, lambda admin: admin.describe_configs(resource, documentation=docs))
+    found = with_admin(
+        bootstrap, lambda admin: admin.describe_configs(resource, documentation=docs), command_config=command_config
+    )
     shown = [found[key] for key in sorted(found) if all_ or found[key].source != ConfigSource.DEFAULT_CONFIG]
     columns = ("key", "value", "source", *(("meaning",) if docs else ()))
     print_rows(columns, [_row(value) for value in shown], as_json=as_json)
@@ -67,6 +70,7 @@ def alter(
     name: NameArgument = "",
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Give a setting a value.")
     ] = None,
@@ -91,7 +95,7 @@ def alter(
     if not changes:
         raise ConfigError("nothing to change: give --set, --append, --subtract or --delete")
     resource = _resource(kind, name)
-    with_admin(bootstrap, lambda admin: admin.alter_configs(resource, changes))
+    with_admin(bootstrap, lambda admin: admin.alter_configs(resource, changes), command_config=command_config)
     keys = [change.name for change in changes]
     print_done(f"changed {', '.join(keys)} of {kind.value} {name or '(all)'}", as_json=as_json, result=keys)
 

@@ -10,7 +10,7 @@ import typer
 from crabka._kio import ErrorCode
 from crabka.cli.group_errors import explained
 from crabka.cli.offsets import expand, parse_moment
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, GroupName, TopicPlaces, split_places
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, GroupName, TopicPlaces, split_places
 from crabka.cli.output import Row, print_json, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin import Admin
@@ -44,6 +44,7 @@ def reset(
     group: GroupName,
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     topic: TopicPlaces = None,
     all_topics: Annotated[bool, typer.Option("--all-topics", help="All that the group has committed.")] = False,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the begin of the log.")] = False,
@@ -71,7 +72,7 @@ def reset(
         return plan
 
     with explained(group):
-        plan = with_admin(bootstrap, run)
+        plan = with_admin(bootstrap, run, command_config=command_config)
     _print_plan(group, plan, execute=execute, as_json=as_json)
 
 

@@ -9,7 +9,7 @@ import typer
 from crabka.cli.group_errors import explained
 from crabka.cli.group_reset import reset
 from crabka.cli.offsets import expand
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, GroupName, TopicPlaces, split_places
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, GroupName, TopicPlaces, split_places
 from crabka.cli.output import Row, print_done, print_json, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin import Admin
@@ -30,6 +30,7 @@ MEMBER_COLUMNS = ("member", "instance", "client", "host", "assignment")
 def list_(
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     state: Annotated[
         list[str] | None, typer.Option("--state", help="Only those in a state: Stable, Empty, …", show_default=False)
     ] = None,
@@ -39,12 +40,20 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List groups."""
-    found = with_admin(bootstrap, lambda admin: admin.list_groups(states=state or (), types=type_ or ()))
+    found = with_admin(
+        bootstrap, lambda admin: admin.list_groups(states=state or (), types=type_ or ()), command_config=command_config
+    )
     print_rows(("group", "type", "state", "protocol"), [_summary(group) for group in found], as_json=as_json)
 
 
 @app.command()
-def describe(group: GroupName, *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def describe(
+    group: GroupName,
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Show the state of a group, how far it has read, and its members."""
 
     async def ask(admin: Admin) -> tuple[GroupDescription, list[Row]]:
@@ -52,7 +61,7 @@ def describe(group: GroupName, *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_j
         return found, await lag_rows(admin, found)
 
     with explained(group):
-        found, partitions = with_admin(bootstrap, ask)
+        found, partitions = with_admin(bootstrap, ask, command_config=command_config)
     members = [_member(member) for member in found.members]
     head = _head(found, partitions)
     if as_json:
@@ -71,6 +80,7 @@ def delete(
     groups: Annotated[list[str], typer.Argument(help="Names of groups.", metavar="GROUP...", show_default=False)],
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete groups that have no members, with all that they have committed; one that cannot go stops no other."""
@@ -86,13 +96,18 @@ def delete(
         if failure is not None:
             raise failure
 
-    with_admin(bootstrap, run)
+    with_admin(bootstrap, run, command_config=command_config)
     print_done(f"deleted {', '.join(groups)}", as_json=as_json, result=groups)
 
 
 @app.command("delete-offsets")
 def delete_offsets(
-    group: GroupName, *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, topic: TopicPlaces = None, as_json: AsJson = False
+    group: GroupName,
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    topic: TopicPlaces = None,
+    as_json: AsJson = False,
 ) -> None:
     """Forget what a group has committed for topics that it does not read now."""
     if not topic:
@@ -105,7 +120,7 @@ def delete_offsets(
         return partitions
 
     with explained(group):
-        deleted = with_admin(bootstrap, run)
+        deleted = with_admin(bootstrap, run, command_config=command_config)
     result = [{"topic": each.topic, "partition": each.partition} for each in deleted]
     text = ", ".join(str(each) for each in deleted)
     print_done(f"group {group} has no offsets for {text} now", as_json=as_json, result=result)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, parse_partition
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, parse_partition
 from crabka.cli.output import Row, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin import Admin
@@ -41,6 +41,7 @@ def get(
     ] = "latest",
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     committed: Annotated[bool, typer.Option("--committed", help="Stop at open transactions.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -61,7 +62,7 @@ def get(
             for partition in partitions
         ]
 
-    rows = with_admin(bootstrap, ask)
+    rows = with_admin(bootstrap, ask, command_config=command_config)
     print_rows(("topic", "partition", "offset", "timestamp", "epoch"), rows, as_json=as_json)
 
 

@@ -20,6 +20,16 @@ BootstrapController = Annotated[
     str | None,
     typer.Option("--bootstrap-controller", help="HOST:PORT of controllers, to ask them instead.", show_default=False),
 ]
+CommandConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        envvar="CRABKA_COMMAND_CONFIG",
+        help="Client properties: security.protocol, ssl.*, sasl.*, client.id.",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Settings = Annotated[list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting.")]
 GroupName = Annotated[str, typer.Argument(help="Name of the group.", metavar="GROUP", show_default=False)]

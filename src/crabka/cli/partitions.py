@@ -14,6 +14,7 @@ from crabka.cli.options import (
     DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
+    CommandConfig,
     TopicPlaces,
     parse_ids,
     split_places,
@@ -54,6 +55,7 @@ class MoveGoal(NamedTuple):
 def reassign(
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     bootstrap_controller: Annotated[
         str | None,
         typer.Option("--bootstrap-controller", help="HOST:PORT of controllers, for --list and --cancel."),
@@ -94,14 +96,19 @@ def reassign(
     )
     _check_goal(goal, needs_target=not (list_ or cancel))
     if list_ or cancel:
-        _print_ongoing(bootstrap, bootstrap_controller, goal, cancel=cancel, as_json=as_json)
+        ongoing = _ask_ongoing(
+            bootstrap, goal, controllers=bootstrap_controller, command_config=command_config, cancel=cancel
+        )
+        _print_ongoing(ongoing, as_json=as_json)
         return
     if bootstrap_controller is not None:
         raise ConfigError("--bootstrap-controller goes with --list and --cancel only: controllers know no topics")
     if not goal.is_given and not wait:
         raise ConfigError("what to move? give --file, --topic with --replicas, --topics with --brokers, or --list")
     current, plan = with_admin(
-        bootstrap, lambda admin: _move(admin, goal, throttle=throttle, wait=wait, dry_run=dry_run)
+        bootstrap,
+        lambda admin: _move(admin, goal, throttle=throttle, wait=wait, dry_run=dry_run),
+        command_config=command_config,
     )
     if throttle is not None and not wait and not dry_run:
         print("the throttle stays until `crabka partitions reassign --wait` has seen the end", file=sys.stderr)
@@ -112,6 +119,7 @@ def reassign(
 def elect_leaders(
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     topic: TopicPlaces = None,
     unclean: Annotated[
         bool, typer.Option("--unclean", help="Any replica that is left may lead; records may be lost.")
@@ -125,7 +133,7 @@ def elect_leaders(
         named = None if topic is None else await expand(admin, split_places(topic))
         return await admin.elect_leaders(kind, named)
 
-    results = with_admin(bootstrap, run)
+    results = with_admin(bootstrap, run, command_config=command_config)
     rows = [_election_row(partition, results[partition]) for partition in sorted(results)]
     print_rows(("topic", "partition", "result"), rows, as_json=as_json)
     failed = [error for error in results.values() if error and error.error_code is not ErrorCode.election_not_needed]
@@ -205,7 +213,9 @@ async def _finish(admin: Admin, plan: Assignment, *, throttled: set[str] | None)
             raise CrabkaError(f"{partition} has replicas {current.get(partition)}, not {replicas}: somebody changed it")
 
 
-def _print_ongoing(bootstrap: str, controllers: str | None, goal: MoveGoal, *, cancel: bool, as_json: bool) -> None:
+def _ask_ongoing(
+    bootstrap: str, goal: MoveGoal, *, controllers: str | None, command_config: str | None, cancel: bool
+) -> dict[TopicPartition, ReplicaMove]:
     async def run(admin: Admin) -> dict[TopicPartition, ReplicaMove]:
         ongoing = await admin.list_partition_reassignments(await _named(admin, goal))
         if cancel and ongoing:
@@ -215,7 +225,10 @@ def _print_ongoing(bootstrap: str, controllers: str | None, goal: MoveGoal, *, c
                 await clear_throttle(admin, {partition.topic for partition in ongoing})
         return ongoing
 
-    ongoing = with_admin(bootstrap, run, controllers=controllers)
+    return with_admin(bootstrap, run, controllers=controllers, command_config=command_config)
+
+
+def _print_ongoing(ongoing: dict[TopicPartition, ReplicaMove], *, as_json: bool) -> None:
     rows = [{"topic": each.topic, "partition": each.partition, **ongoing[each]._asdict()} for each in sorted(ongoing)]
     print_rows(ONGOING_COLUMNS, rows, as_json=as_json)
 

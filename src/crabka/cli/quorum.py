@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from crabka.cli.node_process import load_config
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, BootstrapController
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, BootstrapController, CommandConfig
 from crabka.cli.output import Row, print_done, print_json, print_rows
 from crabka.cli.serve import read_properties
 from crabka.cli.session import with_admin
@@ -36,6 +36,7 @@ REPLICATION_COLUMNS = ("node", "directory", "log_end", "lag", "last_fetch", "las
 def describe(
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     bootstrap_controller: BootstrapController = None,
     replication: Annotated[
         bool, typer.Option("--replication", help="How far each copy of the metadata log has come.")
@@ -47,7 +48,7 @@ def describe(
     async def ask(admin: Admin) -> tuple[str, DescribedQuorum]:
         return (await admin.describe_cluster()).cluster_id, await admin.describe_quorum()
 
-    cluster_id, quorum = with_admin(bootstrap, ask, controllers=bootstrap_controller)
+    cluster_id, quorum = with_admin(bootstrap, ask, controllers=bootstrap_controller, command_config=command_config)
     nodes = replica_rows(quorum, now_ms=time.time_ns() // 1_000_000)
     if replication:
         print_rows(REPLICATION_COLUMNS, nodes, as_json=as_json)
@@ -68,6 +69,7 @@ def add(
         str, typer.Option("--config", metavar="FILE", help="The new controller's properties.", show_default=False)
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     bootstrap_controller: BootstrapController = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +81,7 @@ def add(
     async def run(admin: Admin) -> None:
         await admin.add_raft_voter(server.node_id, directory, endpoints, cluster_id=identity.cluster_id)
 
-    with_admin(bootstrap, run, controllers=bootstrap_controller)
+    with_admin(bootstrap, run, controllers=bootstrap_controller, command_config=command_config)
     shown = [f"{each.name}://{each.host}:{each.port}" for each in endpoints]
     result = {"node": server.node_id, "directory": uuid_to_text(directory), "endpoints": shown}
     print_done(
@@ -100,6 +102,7 @@ def remove(
         ),
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     bootstrap_controller: BootstrapController = None,
     as_json: AsJson = False,
 ) -> None:
@@ -109,7 +112,10 @@ def remove(
     except ValueError as error:
         raise ConfigError(f"--directory-id: {error}") from error
     with_admin(
-        bootstrap, lambda admin: admin.remove_raft_voter(controller_id, directory), controllers=bootstrap_controller
+        bootstrap,
+        lambda admin: admin.remove_raft_voter(controller_id, directory),
+        controllers=bootstrap_controller,
+        command_config=command_config,
     )
     result = {"node": controller_id, "directory": directory_id}
     message = f"controller {controller_id} with directory {directory_id} is no voter any more"

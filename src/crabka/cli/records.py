@@ -12,7 +12,14 @@ import typer
 
 from crabka.cli.node_process import parse_settings
 from crabka.cli.offsets import expand, parse_time
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, parse_partition, parse_partition_offset
+from crabka.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    CommandConfig,
+    parse_partition,
+    parse_partition_offset,
+)
 from crabka.cli.output import bytes_as_json, print_done, print_rows
 from crabka.cli.session import with_admin, with_cluster
 from crabka.clients.accumulator import RecordMetadata
@@ -41,6 +48,7 @@ def produce(
     values: Annotated[list[str] | None, typer.Argument(help="Values; without any, lines of stdin.")] = None,
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
     key_separator: Annotated[
         str | None, typer.Option("--key-separator", help="Split each value into key and value at this text.")
@@ -65,7 +73,7 @@ def produce(
             await producer.flush()
         return [await delivery for delivery in deliveries]
 
-    written = with_cluster(bootstrap, send)
+    written = with_cluster(bootstrap, send, command_config=command_config)
     result = [{"topic": topic, "partition": each.partition, "offset": each.offset} for each in written]
     print_done(f"wrote {len(written)} records to {place}", as_json=as_json, result=result)
 
@@ -75,6 +83,7 @@ def consume(
     places: Places,
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     start: Annotated[
         str, typer.Option("--from", help="earliest, latest, an ISO time, or +N for offset N.")
     ] = "earliest",
@@ -86,7 +95,7 @@ def consume(
     """Print the records that exist now."""
     printer = _printer(values=values, as_json=as_json)
     reading = _Reading(places, start, count, committed=committed, follow=False)
-    with_cluster(bootstrap, lambda cluster: reading.run(cluster, printer))
+    with_cluster(bootstrap, lambda cluster: reading.run(cluster, printer), command_config=command_config)
 
 
 @app.command()
@@ -94,6 +103,7 @@ def tail(
     places: Places,
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     start: Annotated[str, typer.Option("--from", help="As in consume.")] = "latest",
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
     committed: Annotated[bool, typer.Option("--committed", help="Leave out aborted transactions.")] = False,
@@ -103,7 +113,7 @@ def tail(
     """Print records as they come, until Ctrl-C."""
     printer = _printer(values=values, as_json=as_json)
     reading = _Reading(places, start, count, committed=committed, follow=True)
-    with_cluster(bootstrap, lambda cluster: reading.run(cluster, printer))
+    with_cluster(bootstrap, lambda cluster: reading.run(cluster, printer), command_config=command_config)
 
 
 @app.command("delete-before")
@@ -114,11 +124,12 @@ def delete_before(
     ],
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete the records before an offset."""
     before = dict(parse_partition_offset(place) for place in places)
-    starts = with_admin(bootstrap, lambda admin: admin.delete_records(before))
+    starts = with_admin(bootstrap, lambda admin: admin.delete_records(before), command_config=command_config)
     rows = [{"topic": each.topic, "partition": each.partition, "start": starts[each]} for each in before]
     print_rows(("topic", "partition", "start"), rows, as_json=as_json)
 

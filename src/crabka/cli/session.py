@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
+from crabka.cli.serve import read_properties
 from crabka.clients.admin import Admin
 from crabka.clients.cluster import Cluster, ClusterSettings
 from crabka.clients.connection import ConnectionSettings
 from crabka.clients.controller_cluster import ControllerCluster
+from crabka.clients.security import ClientSecurity
 from crabka.runtime import real_runtime, run
 
 T = TypeVar("T")
@@ -17,14 +19,21 @@ CLIENT_ID = "crabka-cli"
 METADATA_TIMEOUT_MS = 10_000
 
 
-def with_cluster(bootstrap: str, use: Callable[[Cluster], Awaitable[T]], cluster_class: type[Cluster] = Cluster) -> T:
-    """Connect, call `use`, disconnect. Raises ConfigError for a bad address and what `use` raises."""
+def with_cluster(
+    bootstrap: str,
+    use: Callable[[Cluster], Awaitable[T]],
+    cluster_class: type[Cluster] = Cluster,
+    *,
+    command_config: str | None = None,
+) -> T:
+    """Connect as a file of client properties says, call `use`, disconnect.
+
+    Raises ConfigError for a bad address or file, and what `use` raises.
+    """
+    settings = _settings(read_properties(command_config) if command_config else {})
 
     async def session() -> T:
         runtime = real_runtime()
-        settings = ClusterSettings(
-            connection=ConnectionSettings(client_id=CLIENT_ID), metadata_timeout_ms=METADATA_TIMEOUT_MS
-        )
         try:
             async with cluster_class(runtime, bootstrap, settings) as cluster:
                 return await use(cluster)
@@ -34,8 +43,20 @@ def with_cluster(bootstrap: str, use: Callable[[Cluster], Awaitable[T]], cluster
     return run(session())
 
 
-def with_admin(bootstrap: str, use: Callable[[Admin], Awaitable[T]], *, controllers: str | None = None) -> T:
+def with_admin(
+    bootstrap: str,
+    use: Callable[[Admin], Awaitable[T]],
+    *,
+    controllers: str | None = None,
+    command_config: str | None = None,
+) -> T:
     """Like `with_cluster` for administrative calls; with addresses of controllers they are asked instead of brokers."""
-    if controllers is not None:
-        return with_cluster(controllers, lambda cluster: use(Admin(cluster)), ControllerCluster)
-    return with_cluster(bootstrap, lambda cluster: use(Admin(cluster)))
+    address, cluster_class = (bootstrap, Cluster) if controllers is None else (controllers, ControllerCluster)
+    return with_cluster(address, lambda cluster: use(Admin(cluster)), cluster_class, command_config=command_config)
+
+
+def _settings(properties: Mapping[str, str]) -> ClusterSettings:
+    connection = ConnectionSettings(
+        client_id=properties.get("client.id", CLIENT_ID), security=ClientSecurity.from_properties(properties)
+    )
+    return ClusterSettings(connection, metadata_timeout_ms=METADATA_TIMEOUT_MS)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Settings, settings_of
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, Settings, settings_of
 from crabka.cli.output import Row, print_done, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin_types import NewTopic
@@ -22,11 +22,12 @@ Names = Annotated[list[str], typer.Argument(help="Names of topics.", metavar="TO
 def list_(
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     internal: Annotated[bool, typer.Option("--internal", help="Show Kafka's own topics too.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List topics."""
-    found = with_admin(bootstrap, lambda admin: admin.list_topics())
+    found = with_admin(bootstrap, lambda admin: admin.list_topics(), command_config=command_config)
     rows = [_summary(found[name]) for name in sorted(found) if internal or not found[name].is_internal]
     print_rows(("topic", "partitions", "replicas", "id"), rows, as_json=as_json)
 
@@ -36,6 +37,7 @@ def create(
     names: Names,
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many; -1 is the default.")] = -1,
     replicas: Annotated[int, typer.Option("--replicas", "-r", help="Copies of each; -1 is the default.")] = -1,
     config: Settings = None,
@@ -43,7 +45,7 @@ def create(
 ) -> None:
     """Create topics."""
     wanted = [NewTopic(name, partitions, replicas, settings_of(config)) for name in names]
-    created = with_admin(bootstrap, lambda admin: admin.create_topics(wanted))
+    created = with_admin(bootstrap, lambda admin: admin.create_topics(wanted), command_config=command_config)
     result = [
         {"topic": topic.name, "partitions": topic.partition_count, "id": uuid_to_text(topic.topic_id)}
         for topic in created
@@ -52,18 +54,30 @@ def create(
 
 
 @app.command()
-def describe(names: Names, *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def describe(
+    names: Names,
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Show the partitions of topics with leaders and replicas."""
-    found = with_admin(bootstrap, lambda admin: admin.describe_topics(names))
+    found = with_admin(bootstrap, lambda admin: admin.describe_topics(names), command_config=command_config)
     rows = [row for name in names for row in _partitions(found[name])]
     columns = ("topic", "partition", "leader", "epoch", "replicas", "isr", "offline")
     print_rows(columns, rows, as_json=as_json)
 
 
 @app.command()
-def delete(names: Names, *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def delete(
+    names: Names,
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Delete topics with all their records."""
-    with_admin(bootstrap, lambda admin: admin.delete_topics(names))
+    with_admin(bootstrap, lambda admin: admin.delete_topics(names), command_config=command_config)
     print_done(f"deleted {', '.join(names)}", as_json=as_json, result=names)
 
 
@@ -73,10 +87,11 @@ def alter(
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="The new total.", show_default=False)],
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Raise the number of partitions of a topic."""
-    with_admin(bootstrap, lambda admin: admin.create_partitions({name: partitions}))
+    with_admin(bootstrap, lambda admin: admin.create_partitions({name: partitions}), command_config=command_config)
     result = {"topic": name, "partitions": partitions}
     print_done(f"{name} has {partitions} partitions now", as_json=as_json, result=result)
 

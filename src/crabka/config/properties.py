@@ -97,7 +97,8 @@ def _unescape(text: str) -> str:
 def _unicode_escape(text: str, index: int) -> str:
     digits = text[index + 2 : index + 6]
     if len(digits) != 4 or any(digit not in "0123456789abcdefABCDEF" for digit in digits):
-        raise ConfigError(f"malformed \\uXXXX escape: {text[index : index + 6]}")
+        # What stands there may be part of a password.
+        raise ConfigError("malformed \\uXXXX escape")
     return chr(int(digits, 16))
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from crabka.cli.session import with_admin, with_cluster
-from crabka.clients.cluster import Cluster
+from crabka.clients.cluster import Cluster, ClusterSettings
+from crabka.clients.errors import SaslAuthenticationError
 from crabka.errors import ConfigError
 
 
@@ -20,3 +23,38 @@ def test_errors_of_the_work_come_through() -> None:
 
     with pytest.raises(ConfigError, match="the work failed"):
         with_cluster("127.0.0.1:1", fail)
+
+
+def written(directory: Path, text: str) -> str:
+    path = directory / "client.properties"
+    path.write_text(text)
+    return str(path)
+
+
+def test_client_properties_say_how_to_connect(broker: str, tmp_path: Path) -> None:
+    async def settings_of(cluster: Cluster) -> ClusterSettings:
+        await cluster.any_connection()
+        return cluster.settings
+
+    unprotected = written(tmp_path, "security.protocol=PLAINTEXT\nclient.id=me\nlinger.ms=7\n")
+    assert with_cluster(broker, settings_of, command_config=unprotected).connection.client_id == "me"
+    assert with_cluster(broker, settings_of).connection.client_id == "crabka-cli"
+
+
+def test_protection_that_the_broker_does_not_have_is_told(broker: str, tmp_path: Path) -> None:
+    user = "sasl.mechanism=PLAIN\nsasl.username=alice\nsasl.password=s3cret\n"
+    config = written(tmp_path, f"security.protocol=SASL_PLAINTEXT\n{user}")
+    with pytest.raises(SaslAuthenticationError, match=r"speaks no SASL: set security.protocol to PLAINTEXT"):
+        with_admin(broker, lambda admin: admin.describe_cluster(), command_config=config)
+
+
+def test_mistakes_in_client_properties_are_told_before_anything_happens(tmp_path: Path) -> None:
+    for text, complaint in [
+        ("security.protocol=TLS\n", r"security.protocol: TLS is not one of"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n", r"sasl.mechanism: OAUTHBEARER is not supported"),
+    ]:
+        with pytest.raises(ConfigError, match=complaint):
+            with_admin("127.0.0.1:1", lambda admin: admin.describe_cluster(), command_config=written(tmp_path, text))
+    missing = str(tmp_path / "missing.properties")
+    with pytest.raises(ConfigError, match=r"cannot read .*missing.properties"):
+        with_admin("127.0.0.1:1", lambda admin: admin.describe_cluster(), command_config=missing)

@@ -1,0 +1,302 @@
+"""The clients on protected listeners of Apache Kafka: every protocol and mechanism, and one clear error per mistake."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crabka.cli.main import execute
+from crabka.clients import (
+    AuthenticationError,
+    ClientNetworkError,
+    ClientSecurity,
+    Cluster,
+    ClusterSettings,
+    Connection,
+    ConnectionSettings,
+    NewTopic,
+    SaslAuthenticationError,
+    SyncAdmin,
+    SyncFetcher,
+    SyncProducer,
+    TlsAuthenticationError,
+)
+from crabka.config.properties import format_properties
+from crabka.ids import TopicPartition
+from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.runtime import AsyncioNetwork, real_runtime
+from crabka.runtime import run as run_on_loop
+from tests.support.certificates import Authority, KeyPair
+from tests.support.jvm import require_jvm
+from tests.support.jvm_secured import MECHANISMS, PASSWORD, SESSION_MS, USER, SecuredKafka
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def own(authority: Authority) -> KeyPair:
+    """What a client shows of itself."""
+    return authority.issue("client")
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[SecuredKafka]:
+    require_jvm()
+    with SecuredKafka(tmp_path_factory.mktemp("kafka"), authority) as running:
+        yield running
+
+
+def sasl(mechanism: str, password: str | None = None) -> dict[str, str]:
+    credentials = {"sasl.username": USER, "sasl.password": PASSWORD if password is None else password}
+    return {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, **credentials}
+
+
+def tls(authority: Authority, protocol: str = "SSL") -> dict[str, str]:
+    return {"security.protocol": protocol, "ssl.ca.location": str(authority.certificate)}
+
+
+def settings_of(properties: dict[str, str]) -> ClusterSettings:
+    connection = ConnectionSettings(security=ClientSecurity.from_properties(properties))
+    return ClusterSettings(connection, metadata_timeout_ms=5_000)
+
+
+def use_everything(address: str, properties: dict[str, str]) -> None:
+    """Create a topic, write to it, read from it, and ask for it."""
+    settings, topic = settings_of(properties), f"secured-{next(_numbers)}"
+    with SyncAdmin(address, cluster_settings=settings) as admin:
+        admin.create_topics([NewTopic(topic, 1, 1)])
+        assert topic in admin.list_topics()
+    values = [b"%d" % number for number in range(100)]
+    with SyncProducer(address, cluster_settings=settings) as producer:
+        for value in values:
+            producer.send(topic, value)
+        producer.flush()
+    with SyncFetcher(address, cluster_settings=settings) as fetcher:
+        fetcher.assign({TopicPartition(topic, 0): 0})
+        found: list[bytes | None] = []
+        while len(found) < len(values):
+            found += [record.value for record in fetcher.poll(5_000)]
+    assert found == values
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_sasl_without_tls(kafka: SecuredKafka, mechanism: str) -> None:
+    use_everything(kafka.address("SASL_PLAINTEXT"), sasl(mechanism))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_sasl_with_tls(kafka: SecuredKafka, authority: Authority, mechanism: str) -> None:
+    use_everything(kafka.address("SASL_SSL"), {**sasl(mechanism), **tls(authority, "SASL_SSL")})
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_tls_without_sasl(kafka: SecuredKafka, authority: Authority, version: str) -> None:
+    use_everything(kafka.address("SSL"), {**tls(authority), "ssl.enabled.protocols": version})
+
+
+def test_tls_with_certificates_of_both_sides(kafka: SecuredKafka, authority: Authority, own: KeyPair) -> None:
+    store = authority.keystore(authority.encrypted(own, "s3cret"))
+    shown = {"ssl.keystore.location": str(store), "ssl.keystore.type": "PEM", "ssl.key.password": "s3cret"}
+    use_everything(kafka.address("MUTUAL"), {**tls(authority), **shown})
+
+
+def test_same_properties_serve_kafkas_own_clients_and_ours(kafka: SecuredKafka, authority: Authority) -> None:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    properties = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": f'{module} required username="{USER}" password="{PASSWORD}";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.certificate),
+    }
+    use_everything(kafka.address("SASL_SSL"), properties)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_wrong_password(kafka: SecuredKafka, mechanism: str) -> None:
+    properties = sasl(mechanism, "wr0ng")
+    with SyncAdmin(kafka.address("SASL_PLAINTEXT"), cluster_settings=settings_of(properties)) as admin:
+        with pytest.raises(SaslAuthenticationError, match=f"of '{USER}' by {mechanism} failed at .*nvalid") as caught:
+            admin.list_topics()
+        assert "wr0ng" not in str(caught.value)
+
+
+async def connect(address: str, properties: dict[str, str]) -> Connection:
+    host, _, port = address.rpartition(":")
+    settings = settings_of(properties).connection
+    return await Connection.open(AsyncioNetwork(), host, int(port), settings)
+
+
+def failure(address: str, properties: dict[str, str]) -> Exception:
+    """Return what a connection that must not come about raises."""
+
+    async def main() -> None:
+        connection = await connect(address, properties)
+        connection.close()
+        await connection.wait_closed()
+
+    with pytest.raises((AuthenticationError, ClientNetworkError)) as caught:
+        run_on_loop(main())
+    return caught.value
+
+
+def test_user_to_a_listener_without_sasl(kafka: SecuredKafka) -> None:
+    told = failure(kafka.bootstrap_servers, sasl("PLAIN"))
+    assert isinstance(told, SaslAuthenticationError)
+    assert "expects no SASL" in str(told)
+
+
+def test_nobody_to_a_listener_with_sasl(kafka: SecuredKafka) -> None:
+    told = r"expects SASL, set security.protocol to SASL_PLAINTEXT"
+    with (
+        SyncAdmin(kafka.address("SASL_PLAINTEXT"), timeout_ms=1_000) as admin,
+        pytest.raises(ClientNetworkError, match=told),
+    ):
+        admin.list_topics()
+
+
+def test_tls_to_a_listener_without(kafka: SecuredKafka, authority: Authority) -> None:
+    told = failure(kafka.bootstrap_servers, tls(authority))
+    assert isinstance(told, ClientNetworkError)
+    assert "if its listener is without TLS, set security.protocol to PLAINTEXT" in str(told)
+
+
+def test_plaintext_to_a_listener_with_tls(kafka: SecuredKafka) -> None:
+    told = failure(kafka.address("SSL"), {})
+    assert isinstance(told, TlsAuthenticationError)
+    assert "answers with TLS: set security.protocol to SSL or SASL_SSL" in str(told)
+
+
+def test_broker_of_an_unknown_authority(kafka: SecuredKafka, tmp_path: Path) -> None:
+    told = failure(kafka.address("SSL"), tls(Authority(tmp_path, "stranger")))
+    assert isinstance(told, TlsAuthenticationError)
+    assert "signed by nobody that ssl.ca.location" in str(told)
+
+
+def test_broker_whose_certificate_is_for_another_name(kafka: SecuredKafka, authority: Authority) -> None:
+    address = f"localhost:{kafka.ports['SSL']}"
+    told = failure(address, tls(authority))
+    assert isinstance(told, TlsAuthenticationError)
+    assert "for another host" in str(told)
+    use_everything(address, {**tls(authority), "ssl.endpoint.identification.algorithm": ""})
+
+
+def test_broker_whose_certificate_is_over(kafka: SecuredKafka, authority: Authority) -> None:
+    told = failure(kafka.address("STALE"), tls(authority))
+    assert isinstance(told, TlsAuthenticationError)
+    assert "no longer valid" in str(told)
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_client_without_a_certificate(kafka: SecuredKafka, authority: Authority, version: str) -> None:
+    told = failure(kafka.address("MUTUAL"), {**tls(authority), "ssl.enabled.protocols": version})
+    assert isinstance(told, TlsAuthenticationError)
+    assert "set ssl.keystore.location" in str(told)
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_client_of_an_unknown_authority(
+    kafka: SecuredKafka, authority: Authority, tmp_path: Path, version: str
+) -> None:
+    stranger = Authority(tmp_path, "stranger").issue("client")
+    shown = {"ssl.certificate.location": str(stranger.certificate), "ssl.key.location": str(stranger.key)}
+    told = failure(kafka.address("MUTUAL"), {**tls(authority), **shown, "ssl.enabled.protocols": version})
+    assert isinstance(told, TlsAuthenticationError)
+    assert "does not accept this client's certificate" in str(told)
+
+
+def everything(types: MessageTypes) -> Any:
+    return types.message(
+        topics=None,
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+
+
+async def ask_on_and_on(connection: Connection) -> None:
+    while True:
+        await connection.request(ApiKey.METADATA, everything)
+
+
+def on_a_brief_session(kafka: SecuredKafka, mechanism: str, use: Callable[[Connection], Awaitable[None]]) -> None:
+    async def main() -> None:
+        connection = await connect(kafka.address("BRIEF"), sasl(mechanism))
+        try:
+            await use(connection)
+        finally:
+            connection.close()
+            await connection.wait_closed()
+
+    run_on_loop(main())
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_session_goes_on_by_authenticating_again(kafka: SecuredKafka, mechanism: str) -> None:
+    async def use(connection: Connection) -> None:
+        dues = {connection._renew_at}
+        while len(dues) < 4:
+            await asyncio.gather(*(connection.request(ApiKey.METADATA, everything) for _ in range(5)))
+            dues.add(connection._renew_at)
+        assert None not in dues
+        assert connection.is_open
+
+    on_a_brief_session(kafka, mechanism, use)
+
+
+def test_session_that_nobody_renews_is_ended_by_the_broker(kafka: SecuredKafka) -> None:
+    async def use(connection: Connection) -> None:
+        connection._renew_at = None
+        loop = asyncio.get_running_loop()
+        opened = loop.time()
+        with pytest.raises(ClientNetworkError, match="closed the connection"):
+            await ask_on_and_on(connection)
+        assert loop.time() - opened > SESSION_MS / 1000 / 2
+
+    on_a_brief_session(kafka, "PLAIN", use)
+
+
+def test_cluster_outlives_its_sessions(kafka: SecuredKafka) -> None:
+    async def main() -> None:
+        runtime = real_runtime()
+        try:
+            async with Cluster(runtime, kafka.address("BRIEF"), settings_of(sasl("SCRAM-SHA-256"))) as cluster:
+                first = await cluster.any_connection()
+                due = first._renew_at
+                while first._renew_at == due:
+                    await cluster.refresh(None)
+                assert await cluster.any_connection() is first
+        finally:
+            runtime.threads.close()
+
+    run_on_loop(main())
+
+
+def test_commands_take_client_properties(
+    kafka: SecuredKafka, authority: Authority, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text(format_properties({**sasl("SCRAM-SHA-256"), **tls(authority, "SASL_SSL")}))
+    options = ["--bootstrap", kafka.address("SASL_SSL"), "--command-config", str(config)]
+    assert execute(["topics", "create", "by-command", "-p", "1", "-r", "1", *options]) == 0
+    assert execute(["records", "produce", "by-command", "hello", *options]) == 0
+    capsys.readouterr()
+    assert execute(["records", "consume", "by-command", "--from", "earliest", "--values", *options]) == 0
+    assert capsys.readouterr().out == "hello\n"
+    config.write_text(format_properties({**sasl("SCRAM-SHA-256", "wr0ng"), **tls(authority, "SASL_SSL")}))
+    assert execute(["topics", "list", *options]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"crabka: SASL authentication of '{USER}' by SCRAM-SHA-256 failed")
+    assert "wr0ng" not in said
+    assert said.count("\n") == 1
