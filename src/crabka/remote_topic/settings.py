@@ -111,6 +111,8 @@ class RemoteTopicSettings:
             "retention.bytes": str(_FOR_EVER),
             "min.insync.replicas": str(self.min_isr),
             "remote.storage.enable": "false",
+            # An event lets segments leave the disks of all replicas: it must survive a power cut of all of them.
+            "flush.messages": "1",
         }
 
 

@@ -81,6 +81,7 @@ def test_the_topic_keeps_everything_and_is_not_tiered_itself() -> None:
         "retention.ms": "-1",
         "retention.bytes": "-1",
         "min.insync.replicas": "2",
+        "flush.messages": "1",
         "remote.storage.enable": "false",
     }
     assert RemoteTopicSettings(retention_ms=5).topic_configs()["retention.ms"] == "5"
