@@ -11,7 +11,7 @@ import asyncio
 import random
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Threads(Protocol):
         """Run `fn` off the loop; the future is resolved on the loop that called."""
         ...
 
-    def close(self) -> None:
-        """Wait for running work and refuse more."""
+    def close(self, *, wait: bool = True) -> None:
+        """Refuse more work and wait for what was submitted; without `wait`, leave it to its fate."""
         ...
 
 
@@ -262,6 +262,41 @@ class Network(Protocol):
         ...
 
 
+class Failpoints(Protocol):
+    """Named places in the code where a test may end the process or raise; elsewhere they do nothing."""
+
+    def hit(self, name: str) -> None:
+        """Say that the place is reached."""
+        ...
+
+
+class NoFailpoints:
+    """Nothing happens anywhere."""
+
+    __slots__ = ()
+
+    def hit(self, name: str) -> None:
+        """Go on."""
+
+
+class SharedThreads:
+    """A pool that uses another one's threads and leaves them alone when it is closed."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self._closed = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
+        """Run `fn` in the other pool. Raises RuntimeError after close."""
+        if self._closed:
+            raise RuntimeError("the thread pool is closed")
+        return self._threads.submit(fn, *args, **kwargs)
+
+    def close(self, *, wait: bool = True) -> None:  # noqa: ARG002 - what runs belongs to the other pool
+        """Refuse more work."""
+        self._closed = True
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """The ports of one node, handed down from its entry point."""
@@ -271,6 +306,13 @@ class Runtime:
     threads: Threads
     fs: FileSystem
     network: Network
+    # Makes a pool of so many threads with a name; where there is none, as in the simulation, `threads` serve all.
+    make_pool: Callable[[int, str], Threads] | None = None
+    failpoints: Failpoints = field(default_factory=NoFailpoints)
+
+    def new_pool(self, size: int, name: str) -> Threads:
+        """Return a pool for work that may take so long that it must not use up `threads`; the caller closes it."""
+        return SharedThreads(self.threads) if self.make_pool is None else self.make_pool(size, name)
 
     def new_uuid(self) -> uuid.UUID:
         """Return a random version 4 UUID drawn from the node's own generator."""

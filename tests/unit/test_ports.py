@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
@@ -58,3 +59,32 @@ def test_a_range_is_warmed_in_pieces_from_where_it_is_needed() -> None:
     file: Any = Recording()
     FileRange(file, 10, 2_500_000, None).warm(100)
     assert reads == [(1 << 20, 110), (1 << 20, 110 + (1 << 20)), (2_499_900 - (2 << 20), 110 + (2 << 20))]
+
+
+def test_without_a_maker_of_pools_long_work_shares_the_threads_of_the_node() -> None:
+    shared = ThreadPool(1)
+    node = Runtime(SystemClock(), random.Random(1), shared, OsFileSystem(), AsyncioNetwork())
+
+    async def main() -> None:
+        pool = node.new_pool(5, "uploads")
+        assert await pool.submit(int, "7") == 7
+        pool.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            pool.submit(int)
+        assert await shared.submit(int, "8") == 8
+
+    asyncio.run(main())
+    shared.close()
+
+
+def test_a_maker_of_pools_is_asked_for_one() -> None:
+    asked: list[tuple[int, str]] = []
+    own = ThreadPool(1)
+
+    def make(size: int, name: str) -> ThreadPool:
+        asked.append((size, name))
+        return own
+
+    node = Runtime(SystemClock(), random.Random(1), ThreadPool(1), OsFileSystem(), AsyncioNetwork(), make_pool=make)
+    assert node.new_pool(5, "uploads") is own
+    assert asked == [(5, "uploads")]

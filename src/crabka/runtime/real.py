@@ -6,6 +6,7 @@ import random
 
 from crabka.ports import Runtime
 from crabka.runtime.clock import SystemClock
+from crabka.runtime.failpoints import failpoints_from_environment
 from crabka.runtime.network import AsyncioNetwork
 from crabka.runtime.thread_pool import DEFAULT_WORKER_COUNT, ThreadPool
 from crabka.vfs import OsFileSystem
@@ -23,4 +24,6 @@ def real_runtime(seed: int | None = None, *, max_workers: int = DEFAULT_WORKER_C
         threads=threads,
         fs=OsFileSystem(),
         network=AsyncioNetwork(threads),
+        make_pool=lambda size, name: ThreadPool(size, name=name),
+        failpoints=failpoints_from_environment(),
     )

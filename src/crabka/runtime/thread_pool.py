@@ -6,8 +6,9 @@ Owns the threads and the queue. Leaner than run_in_executor: one future per job 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from crabka.errors import CrabkaError
@@ -69,16 +70,25 @@ class ThreadPool:
         self._queue.put(_Job(loop, future, fn, args, kwargs))
         return future
 
-    def close(self) -> None:
-        """Finish everything submitted, end the threads and refuse more. Idempotent; blocks the caller."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._started:
+    def close(self, *, wait: bool = True) -> None:
+        """Finish everything submitted, end the threads and refuse more. Idempotent; blocks the caller.
+
+        Without `wait` it returns at once: jobs that have not started are dropped, the others end with their threads.
+        """
+        if not self._closed and self._started:
+            if not wait:
+                self._drop_waiting()
             for _ in self._threads:
                 self._queue.put(None)
+        self._closed = True
+        if self._started and wait:
             for thread in self._threads:
                 thread.join()
+
+    def _drop_waiting(self) -> None:
+        with contextlib.suppress(Empty):
+            while (job := self._queue.get_nowait()) is not None:
+                job.future.cancel()
 
     def _work(self) -> None:
         while (job := self._queue.get()) is not None:

@@ -58,9 +58,11 @@ class InlineThreads:
         self._schedule(work)
         return future
 
-    def close(self) -> None:
-        """Do all pending work now and refuse more. Idempotent."""
+    def close(self, *, wait: bool = True) -> None:
+        """Do all pending work now, or drop it, and refuse more. Idempotent."""
         self._closed = True
+        if not wait:
+            self.kill()
         while self._pending:
             key = next(iter(self._pending))
             handle, step = self._pending.pop(key)

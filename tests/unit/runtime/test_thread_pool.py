@@ -153,3 +153,22 @@ def test_pool_survives_a_loop_that_closes_before_the_result(pool: ThreadPool) ->
     release.set()
     for _ in range(4):  # more often than there are threads: all of them are alive
         assert asyncio.run(use_again()) == 5
+
+
+def test_close_without_waiting_drops_what_has_not_started(pool: ThreadPool) -> None:
+    release = threading.Event()
+    late: list[int] = []
+
+    async def main() -> None:
+        running = [pool.submit(release.wait) for _ in range(2)]
+        waiting = pool.submit(late.append, 1)
+        pool.close(wait=False)
+        with pytest.raises(RuntimeError, match="closed"):
+            pool.submit(int)
+        release.set()
+        await asyncio.gather(*running, waiting, return_exceptions=True)
+        assert waiting.cancelled() == (not late)
+
+    asyncio.run(main())
+    pool.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("test-pool")]
