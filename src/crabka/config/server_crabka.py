@@ -43,6 +43,14 @@ CRABKA_KEYS = (
         default=True,
     ),
     ConfigKey(
+        "crabka.remote.leftover.grace.ms",
+        LONG,
+        300_000,
+        "How long the leader of a partition waits before it removes an upload to the remote tier that another broker, "
+        "or an earlier run of this one, began and did not finish.",
+        at_least(1),
+    ),
+    ConfigKey(
         "crabka.http.listener",
         STRING,
         None,
@@ -59,4 +67,5 @@ class CrabkaSettings:
     crabka_validate_records: bool
     crabka_slow_append_ms: int
     crabka_fast_failure_detection_enable: bool
+    crabka_remote_leftover_grace_ms: int
     crabka_http_listener: str | None

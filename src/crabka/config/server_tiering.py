@@ -67,7 +67,6 @@ TIERING_KEYS = (
         128,
         "The most bytes that a storage may note per segment.",
         at_least(0),
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.task.interval.ms",
@@ -75,7 +74,6 @@ TIERING_KEYS = (
         30_000,
         "How often partitions are checked for segments to copy or remove.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.task.retry.backoff.ms",
@@ -84,7 +82,6 @@ TIERING_KEYS = (
         "The first pause after a failed copy.",
         at_least(1),
         internal=True,
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.task.retry.backoff.max.ms",
@@ -93,7 +90,6 @@ TIERING_KEYS = (
         "The longest pause after failed copies.",
         at_least(1),
         internal=True,
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.task.retry.jitter",
@@ -102,7 +98,6 @@ TIERING_KEYS = (
         "The random share of those pauses.",
         Between(0, 0.5),
         internal=True,
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.thread.pool.size",
@@ -119,7 +114,6 @@ TIERING_KEYS = (
         "How many segments are copied at once.",
         at_least(1),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.expiration.thread.pool.size",
@@ -128,7 +122,6 @@ TIERING_KEYS = (
         "How many partitions expire remote segments at once.",
         at_least(1),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.follower.thread.pool.size",
@@ -146,23 +139,20 @@ TIERING_KEYS = (
         "The most bytes per second copied to the tier.",
         at_least(1),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.copy.quota.window.num",
         INT,
         11,
-        "Windows over which Kafka measures copying.",
+        "Windows over which copying is measured.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.copy.quota.window.size.seconds",
         INT,
         1,
-        "The length of a window over which Kafka measures copying.",
+        "The length of a window over which copying is measured.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.fetch.max.bytes.per.second",
@@ -258,6 +248,8 @@ class TieringSettings:
     remote_log_manager_copier_thread_pool_size: int
     remote_log_manager_expiration_thread_pool_size: int
     remote_log_manager_copy_max_bytes_per_second: int
+    remote_log_manager_copy_quota_window_num: int
+    remote_log_manager_copy_quota_window_size_seconds: int
     remote_log_manager_fetch_max_bytes_per_second: int
     remote_log_reader_threads: int
     remote_log_reader_max_pending_tasks: int

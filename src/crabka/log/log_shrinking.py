@@ -107,6 +107,8 @@ class LogShrinking(LogState):
         self._context.fs.fsync_dir(self.path)
         self.log_end_offset = max(offset, self._segments.first.base_offset)
         self.recovery_point = min(self.recovery_point, offset)
+        # What comes in the place of the records that went is not in the remote tier.
+        self.highest_remote_offset = min(self.highest_remote_offset, offset - 1)
         self.leader_epochs.truncate_from_end(offset)
         rebuild_producer_state(
             self.producer_state, self._snapshots, self._segments, start=self.log_start_offset, end=self.log_end_offset

@@ -20,7 +20,7 @@ from crabka.log.producer_snapshots import decode_snapshot
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import replay_segment
 from crabka.log.segment import Segment
-from crabka.log.tierable import TierableSegment
+from crabka.log.tierable import TierableSegment, UntieredPart
 from crabka.vfs import write_atomic
 
 NO_LIMIT: Final = 1 << 31
@@ -33,6 +33,16 @@ class LogTiering(LogShrinking, LogDurability):
         """Take note that the remote tier holds everything up to `offset`, inclusive. It never forgets."""
         if self.is_tiered and offset > self.highest_remote_offset:
             self.highest_remote_offset = offset
+
+    def untiered(self) -> UntieredPart:
+        """Return how much of the log is on this disk and not, or not to its end, in the remote tier."""
+        end_offset = self.highest_remote_offset + 1
+        sealed = [
+            segment.size
+            for index, segment in enumerate(self._segments)
+            if segment is not self._active and self._segments.upper_bound(index, self.log_end_offset) > end_offset
+        ]
+        return UntieredPart(len(sealed), sum(sealed), self._active.size)
 
     # -- copying -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,131 @@
+"""Removes remote segments that retention no longer keeps, and uploads that nobody will finish (RLMExpirationTask).
+
+The log start moves first and is made durable, then segments go: a reader is told that an offset is gone, never that it
+cannot be found. A new leader finds what its predecessor left over by the same rules.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from crabka.broker.tiering.leftovers import LeftoverWatch
+from crabka.broker.tiering.lineage import EpochLineage
+from crabka.broker.tiering.retention_plan import LogExtent, RetentionLimits, plan_retention
+from crabka.broker.tiering.stats import (
+    REMOTE_DELETE_LAG_BYTES,
+    REMOTE_DELETE_LAG_SEGMENTS,
+    REMOTE_LOG_METADATA_COUNT,
+    REMOTE_LOG_SIZE_BYTES,
+)
+from crabka.remote.errors import NotReadyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from crabka.broker.tiering.copier import SegmentCopier
+    from crabka.broker.tiering.deletion import SegmentRemover
+    from crabka.broker.tiering.leftovers import SecondDeletions
+    from crabka.broker.tiering.retention_plan import Removal, RetentionPlan
+    from crabka.broker.tiering.tiered_log import TieredLog
+    from crabka.broker.tiering.tools import TierTools
+    from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
+
+log = logging.getLogger(__name__)
+
+
+class ExpiryTask:
+    """Keeps the tier of one led partition tidy; one object for each time that the partition is led."""
+
+    def __init__(
+        self,
+        tools: TierTools,
+        copier: SegmentCopier,
+        remover: SegmentRemover,
+        again: SecondDeletions,
+        *,
+        partition: TopicIdPartition,
+        source: TieredLog,
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        self._tools = tools
+        self._copier = copier
+        self._remover = remover
+        self._again = again
+        self._partition = partition
+        self._log = source
+        self._is_wanted = is_wanted
+        self._leftovers = LeftoverWatch()
+
+    async def run_once(self) -> None:
+        """Remove what has to go now. Raises RemoteStorageError, StorageError."""
+        metadata = self._tools.metadata
+        if not metadata.is_ready(self._partition):
+            raise NotReadyError(f"the remote metadata of {self._partition} is not known yet")
+        listed = list(metadata.list_remote_log_segments(self._partition))
+        plan = self._plan(listed)
+        self._note_size(listed)
+        if plan.log_start_offset is not None:
+            await self._move_log_start(plan.log_start_offset)
+        await self._remove(plan.removals)
+        await self._remove_leftovers(listed)
+
+    def _plan(self, listed: Sequence[RemoteLogSegmentMetadata]) -> RetentionPlan:
+        source = self._log
+        config, left = source.config, source.untiered()
+        limits = RetentionLimits(retention_ms=config.retention_ms, retention_bytes=config.retention_bytes)
+        return plan_retention(
+            EpochLineage(source.leader_epochs.entries, source.log_end_offset),
+            listed,
+            LogExtent(
+                log_start_offset=source.log_start_offset,
+                high_watermark=source.high_watermark,
+                local_only_bytes=left.sealed_bytes + left.active_bytes,
+            ),
+            limits if config.delete else RetentionLimits(),
+            now_ms=self._tools.runtime.clock.now_ms(),
+            in_flight=self._copier.in_flight | self._remover.in_flight,
+        )
+
+    async def _move_log_start(self, offset: int) -> None:
+        hit, source = self._tools.runtime.failpoints.hit, self._log
+        hit("retention.before_log_start")
+        if source.raise_log_start(offset):
+            await self._tools.save_log_starts([source.log_dir])
+        hit("retention.after_log_start")
+
+    async def _remove(self, removals: Sequence[Removal]) -> None:
+        left_bytes = sum(removal.segment.segment_size_bytes for removal in removals)
+        for index, (segment, reason) in enumerate(removals):
+            self._note_delete_lag(len(removals) - index, left_bytes)
+            if not self._is_wanted():
+                return
+            log.info("%s is removed: %s", segment.segment_id, reason.value)
+            await self._remover.remove(segment)
+            left_bytes -= segment.segment_size_bytes
+        self._note_delete_lag(0, 0)
+
+    async def _remove_leftovers(self, listed: Sequence[RemoteLogSegmentMetadata]) -> None:
+        clock, grace_ms = self._tools.runtime.clock, self._tools.config().crabka_remote_leftover_grace_ms
+        abandoned = self._leftovers.abandoned(
+            listed,
+            in_flight=self._copier.in_flight | self._remover.in_flight,
+            now_ms=clock.monotonic_ms(),
+            grace_ms=grace_ms,
+        )
+        for segment in abandoned:
+            if not self._is_wanted():
+                return
+            log.info("%s is removed: broker %d never finished its upload", segment.segment_id, segment.broker_id)
+            await self._remover.remove(segment)
+            self._again.add(segment, due_ms=clock.monotonic_ms() + grace_ms)
+
+    def _note_size(self, listed: Sequence[RemoteLogSegmentMetadata]) -> None:
+        stats, name = self._tools.stats, self._partition.topic_partition
+        stats.set_gauge(REMOTE_LOG_METADATA_COUNT, name, len(listed))
+        stats.set_gauge(REMOTE_LOG_SIZE_BYTES, name, sum(segment.segment_size_bytes for segment in listed))
+
+    def _note_delete_lag(self, segment_count: int, byte_count: int) -> None:
+        stats, name = self._tools.stats, self._partition.topic_partition
+        stats.set_gauge(REMOTE_DELETE_LAG_SEGMENTS, name, segment_count)
+        stats.set_gauge(REMOTE_DELETE_LAG_BYTES, name, byte_count)

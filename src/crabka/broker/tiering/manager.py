@@ -1,0 +1,252 @@
+"""Tiered storage of one broker (KIP-405, RemoteLogManager): who copies, expires and deletes what, and when.
+
+It is told of leadership, settings and deleted topics by the metadata publisher. Until the metadata of the tier is known
+it only waits; the broker serves local data meanwhile. Without `remote.log.storage.system.enable` there is none of this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from crabka.broker.tiering.copier import CopyTask, SegmentCopier
+from crabka.broker.tiering.deletion import PartitionRemover, SegmentRemover
+from crabka.broker.tiering.expirer import ExpiryTask
+from crabka.broker.tiering.follower_task import FollowerTask
+from crabka.broker.tiering.leftovers import SecondDeletions
+from crabka.broker.tiering.orphans import OrphanSweep
+from crabka.broker.tiering.partition_tasks import PartitionTasks, RepeatedTask
+from crabka.broker.tiering.pool import TierPool
+from crabka.broker.tiering.quota import ByteRateQuota
+from crabka.errors import InvariantError, StorageError
+from crabka.remote.errors import NotReadyError
+from crabka.remote.segments import TopicIdPartition
+from crabka.runtime.task_scope import TaskScope
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from crabka.broker.partition import Partition
+    from crabka.broker.tiering.orphans import ClusterFacts
+    from crabka.broker.tiering.tiered_log import TieredLog
+    from crabka.broker.tiering.tools import TierTools
+    from crabka.errors import CrabkaError
+    from crabka.remote.metadata_manager import RemoteLogMetadataManager
+    from crabka.remote.switching import SwappableRlmm
+
+log = logging.getLogger(__name__)
+
+# How long a stop waits for uploads on their way; what is not done then is a leftover of an earlier run.
+CLOSING_MS = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierHooks:
+    """What the manager asks of the rest of the broker."""
+
+    # Starts the manager of the tier's metadata; it may take as long as the cluster needs to have its topic.
+    start_metadata: Callable[[], Awaitable[RemoteLogMetadataManager]]
+    # Stops what was started.
+    stop_metadata: Callable[[], Awaitable[None]]
+    cluster: ClusterFacts
+    on_dir_failure: Callable[[str, Exception], None]
+    on_broken_invariant: Callable[[CrabkaError], None]
+
+
+class TieringManager:
+    """What the broker holds of the tier. Everything runs on the node's loop; slow work is in pools of its own."""
+
+    def __init__(self, tools: TierTools, rlmm: SwappableRlmm, hooks: TierHooks) -> None:
+        self.tools = tools
+        self._rlmm = rlmm
+        self._hooks = hooks
+        runtime, config = tools.runtime, tools.config
+        self._copy_pool = TierPool(runtime, "remote-copy", lambda: config().remote_log_manager_copier_thread_pool_size)
+        self._delete_pool = TierPool(
+            runtime, "remote-expiration", lambda: config().remote_log_manager_expiration_thread_pool_size
+        )
+        self._segments = SegmentRemover(tools, self._delete_pool)
+        self._removers = PartitionRemover(tools, self._segments)
+        quota = ByteRateQuota(
+            lambda: config().remote_log_manager_copy_max_bytes_per_second,
+            sample_count=config().remote_log_manager_copy_quota_window_num,
+            sample_ms=config().remote_log_manager_copy_quota_window_size_seconds * 1000,
+        )
+        self._copier = SegmentCopier(tools, self._copy_pool, self._segments, quota)
+        self._again = SecondDeletions()
+        self._hosted: dict[TopicIdPartition, PartitionTasks] = {}
+        # Partitions whose remote data is being removed by this broker.
+        self._removing: set[TopicIdPartition] = set()
+        # Led partitions that are not tiered any more, and the epoch in which their remote data was looked for.
+        self._forsaken: dict[TopicIdPartition, int] = {}
+        self._sweep = OrphanSweep(tools, self._removers, hooks.cluster, is_busy=self._is_busy)
+        self._scope = TaskScope(on_failure=self._on_failure)
+        self._starting: asyncio.Task[Any] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the manager of the tier's metadata has started."""
+        return self._starting is not None and self._starting.done()
+
+    def start(self) -> None:
+        """Begin to start the manager of the metadata, and to look for deletions that nobody finished."""
+        self._starting = self._scope.start(self._start_metadata())
+        self._scope.start(self._sweep_again_and_again())
+
+    # -- what the metadata of the cluster says -------------------------------------------------------------------------
+
+    def on_leadership(self, partition: Partition) -> None:
+        """Take over that this broker leads or follows a partition, in whatever epoch, or that its settings changed."""
+        name = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
+        tasks = self._hosted.get(name)
+        if not partition.log.is_tiered:
+            self._leave_untiered(name, tasks, partition)
+            return
+        if tasks is not None and tasks.is_leader == partition.is_leader and tasks.log is partition.log:
+            return
+        if tasks is not None:
+            tasks.stop()
+            self.tools.stats.forget(name.topic_partition)
+        self._tell_role(name, is_leader=partition.is_leader)
+        self._hosted[name] = self._run(name, partition.log, is_leader=partition.is_leader)
+
+    def on_stop(self, partition: Partition, *, is_deleted: bool) -> None:
+        """Let go of a partition that moved elsewhere, or whose topic was deleted; who led it then removes its data."""
+        name = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
+        tasks = self._hosted.pop(name, None)
+        self._forsaken.pop(name, None)
+        if tasks is None:
+            return
+        tasks.stop()
+        self.tools.stats.forget(name.topic_partition)
+        if is_deleted and tasks.is_leader:
+            self._scope.start(self._remove_all(name, tasks, self._removers.delete))
+        else:
+            self.tools.metadata.on_stop_partitions([name])
+
+    def _leave_untiered(self, name: TopicIdPartition, tasks: PartitionTasks | None, partition: Partition) -> None:
+        """Stop if the topic was tiered (KIP-950). Who leads it removes what is in the tier, if that shall go.
+
+        A leader before this one may have begun that and not finished, so every new one looks.
+        """
+        if tasks is not None:
+            del self._hosted[name]
+            tasks.stop()
+            self.tools.stats.forget(name.topic_partition)
+        goes = partition.log.config.remote_log_delete_on_disable
+        if not (goes and partition.is_leader):
+            self._forsaken.pop(name, None)
+            if tasks is not None:
+                self.tools.metadata.on_stop_partitions([name])
+        elif tasks is not None or self._forsaken.get(name) != partition.leader_epoch:
+            self._forsaken[name] = partition.leader_epoch
+            self._tell_role(name, is_leader=True)
+            removal = functools.partial(self._forsake, partition.log)
+            self._scope.start(self._remove_all(name, tasks, removal))
+
+    def _run(self, name: TopicIdPartition, source: TieredLog, *, is_leader: bool) -> PartitionTasks:
+        tasks = PartitionTasks(self.tools, name, source, is_leader=is_leader, on_failure=self._on_failure)
+        start = self._scope.start
+        if is_leader:
+            copying = CopyTask(self.tools, self._copier, name, source, lambda: tasks.is_wanted)
+            expiring = ExpiryTask(
+                self.tools,
+                self._copier,
+                self._segments,
+                self._again,
+                partition=name,
+                source=source,
+                is_wanted=lambda: tasks.is_wanted,
+            )
+            tasks.start(start, functools.partial(self._unless_removing, name, copying.run_once))
+            tasks.start(start, functools.partial(self._unless_removing, name, expiring.run_once))
+        else:
+            tasks.start(start, FollowerTask(self.tools, name, source).run_once)
+        return tasks
+
+    async def _unless_removing(self, name: TopicIdPartition, run_once: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the end of a removal from when the topic was not tiered: what goes must not count as copied."""
+        if name in self._removing:
+            raise NotReadyError(f"what the tier has of {name} is being removed")
+        await run_once()
+
+    def _tell_role(self, name: TopicIdPartition, *, is_leader: bool) -> None:
+        leaders, followers = ([name], []) if is_leader else ([], [name])
+        self.tools.metadata.on_partition_leadership_changes(leaders, followers)
+
+    # -- removing all of a partition -----------------------------------------------------------------------------------
+
+    async def _remove_all(
+        self,
+        name: TopicIdPartition,
+        tasks: PartitionTasks | None,
+        remove: Callable[[TopicIdPartition], Awaitable[None]],
+    ) -> None:
+        """Remove, behind an upload that may be on its way; again and again until it is done."""
+        self._removing.add(name)
+        removal = RepeatedTask(self.tools, str(name), on_failure=self._on_failure)
+
+        async def run_once() -> None:
+            await remove(name)
+            removal.stop()
+
+        try:
+            if tasks is not None:
+                await tasks.wait_ended()
+            await removal.run(run_once)
+        finally:
+            self._removing.discard(name)
+            if name not in self._hosted:
+                self.tools.metadata.on_stop_partitions([name])
+
+    async def _forsake(self, source: TieredLog, name: TopicIdPartition) -> None:
+        """Let the log begin where its local part does, then remove what the tier has of it."""
+        if source.raise_log_start(source.local_log_start_offset):
+            await self.tools.save_log_starts([source.log_dir])
+        await self._removers.purge(name)
+
+    def _is_busy(self, name: TopicIdPartition) -> bool:
+        return name in self._removing or name in self._hosted
+
+    async def _sweep_again_and_again(self) -> None:
+        clock, config = self.tools.runtime.clock, self.tools.config
+        while True:
+            await asyncio.sleep(config().remote_log_manager_task_interval_ms / 1000)
+            try:
+                for segment in self._again.take_due(clock.monotonic_ms()):
+                    await self._segments.delete_data(segment)
+                await self._sweep.run_once()
+            except Exception as error:
+                log.warning("Looking for what is to be removed from the tier failed: %s", error, exc_info=error)
+
+    # -- start and stop ------------------------------------------------------------------------------------------------
+
+    async def _start_metadata(self) -> None:
+        self._rlmm.swap(await self._hooks.start_metadata())
+        log.info("The metadata of the remote tier is at hand")
+
+    async def close(self) -> None:
+        """Stop: no new uploads, a moment for those on their way, then let go of the tier."""
+        for tasks in self._hosted.values():
+            tasks.stop()
+        running = [loop for tasks in self._hosted.values() for loop in tasks.loops if not loop.done()]
+        late: set[asyncio.Task[Any]] = set()
+        if running:
+            _, late = await asyncio.wait(running, timeout=CLOSING_MS / 1000)
+        await self._scope.close()
+        # A thread that still uploads is nobody's any more: what it writes is a leftover.
+        self._copy_pool.close(wait=not late)
+        self._delete_pool.close(wait=not late)
+        await self._hooks.stop_metadata()
+        self.tools.storage.close()
+
+    def _on_failure(self, error: BaseException) -> None:
+        if isinstance(error, StorageError):
+            self._hooks.on_dir_failure(error.log_dir, error)
+        elif isinstance(error, InvariantError):
+            self._hooks.on_broken_invariant(error)
+        else:
+            log.error("A task of the remote tier failed", exc_info=error)

@@ -1,0 +1,168 @@
+"""Which remote segments go, and where the log starts then (KIP-405, RLMExpirationTask). PURE.
+
+Segments go from the oldest on, while they are too old, too much, or below the log start. The first one that stays ends
+the search, so that the log never has a hole. Only finished segments count: what is being copied, or was given up, is
+neither part of the size nor a reason to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from crabka.remote.segments import RemoteLogSegmentState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from crabka.broker.tiering.lineage import EpochLineage
+    from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata
+
+UNLIMITED = -1
+NO_TIMESTAMP = -1
+
+
+class RemovalReason(Enum):
+    """Why a remote segment goes."""
+
+    TIME = "retention.ms"
+    SIZE = "retention.bytes"
+    LOG_START = "it is below the log start"
+    UNREFERENCED = "its leader epochs are before those of the log"
+    UNFINISHED = "its deletion was begun before"
+
+
+class Removal(NamedTuple):
+    """A segment that goes."""
+
+    segment: RemoteLogSegmentMetadata
+    reason: RemovalReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionLimits:
+    """Settings of the topic; -1 sets no limit."""
+
+    retention_ms: int = UNLIMITED
+    retention_bytes: int = UNLIMITED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogExtent:
+    """What retention must know of the local log."""
+
+    log_start_offset: int
+    high_watermark: int
+    # Bytes of local segments that the tier does not have.
+    local_only_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionPlan:
+    """What is to be done, the log start first: deleting before it moved would leave readers without an answer."""
+
+    # None if it stays.
+    log_start_offset: int | None = None
+    removals: tuple[Removal, ...] = ()
+    # Of the finished segments of this history, before the removals.
+    remote_size_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Search:
+    """What is left to remove by size, and what was found."""
+
+    expires_before_ms: int | None
+    surplus_bytes: int
+    removals: list[Removal] = field(default_factory=list)
+    log_start_offset: int | None = None
+
+    def reason(self, segment: RemoteLogSegmentMetadata) -> RemovalReason | None:
+        """Return why a segment of the lineage goes, None if it stays."""
+        size, newest_ms = segment.segment_size_bytes, segment.max_timestamp_ms
+        # A segment whose time nobody knows is not old: only its size can make it go.
+        if self.expires_before_ms is not None and NO_TIMESTAMP < newest_ms <= self.expires_before_ms:
+            self.surplus_bytes = max(0, self.surplus_bytes - size)
+            return RemovalReason.TIME
+        if self.surplus_bytes > 0 and size <= self.surplus_bytes:
+            self.surplus_bytes -= size
+            return RemovalReason.SIZE
+        return None
+
+
+def plan_retention(
+    lineage: EpochLineage,
+    segments: Iterable[RemoteLogSegmentMetadata],
+    extent: LogExtent,
+    limits: RetentionLimits,
+    *,
+    now_ms: int,
+    in_flight: Set[RemoteLogSegmentId] = frozenset(),
+) -> RetentionPlan:
+    """Return which of a partition's segments go. `in_flight` are those that this broker is copying or deleting."""
+    listed = [segment for segment in segments if segment.segment_id not in in_flight]
+    unfinished = [
+        Removal(segment, RemovalReason.UNFINISHED)
+        for segment in listed
+        if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED
+    ]
+    finished = [segment for segment in listed if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
+    valid = {segment.segment_id for segment in finished if lineage.has(segment)}
+    size_bytes = sum(segment.segment_size_bytes for segment in finished if segment.segment_id in valid)
+    search = _Search(
+        expires_before_ms=None if limits.retention_ms == UNLIMITED else now_ms - limits.retention_ms,
+        surplus_bytes=_surplus(limits, size_bytes + extent.local_only_bytes),
+    )
+    _search_oldest(lineage, _in_order(lineage, finished), valid, extent, search)
+    unreferenced = [Removal(segment, RemovalReason.UNREFERENCED) for segment in _older(lineage, finished)]
+    return RetentionPlan(
+        log_start_offset=search.log_start_offset,
+        removals=(*unfinished, *search.removals, *unreferenced),
+        remote_size_bytes=size_bytes,
+    )
+
+
+def _search_oldest(
+    lineage: EpochLineage,
+    ordered: Sequence[RemoteLogSegmentMetadata],
+    valid: Set[RemoteLogSegmentId],
+    extent: LogExtent,
+    search: _Search,
+) -> None:
+    for segment in ordered:
+        if segment.end_offset < extent.log_start_offset and segment.leader_epochs[-1][0] <= lineage.epochs[0]:
+            search.removals.append(Removal(segment, RemovalReason.LOG_START))
+            continue
+        if segment.segment_id not in valid:
+            # Of another history: it neither goes by retention nor keeps others from going.
+            continue
+        reason = search.reason(segment) if segment.end_offset < extent.high_watermark else None
+        if reason is None:
+            return
+        search.removals.append(Removal(segment, reason))
+        if segment.end_offset >= max(extent.log_start_offset, search.log_start_offset or 0):
+            search.log_start_offset = segment.end_offset + 1
+
+
+def _in_order(lineage: EpochLineage, segments: Iterable[RemoteLogSegmentMetadata]) -> list[RemoteLogSegmentMetadata]:
+    """Return the segments with an epoch of the lineage, each once: by the first such epoch, then by offset."""
+    epochs = frozenset(lineage.epochs)
+    keyed = []
+    for segment in segments:
+        shared = [epoch for epoch, _ in segment.leader_epochs if epoch in epochs]
+        if shared:
+            keyed.append((shared[0], segment.start_offset, segment.end_offset, segment))
+    keyed.sort(key=lambda entry: entry[:3])
+    return [entry[-1] for entry in keyed]
+
+
+def _older(lineage: EpochLineage, segments: Iterable[RemoteLogSegmentMetadata]) -> list[RemoteLogSegmentMetadata]:
+    if not lineage.epochs:
+        return []
+    return [segment for segment in segments if segment.leader_epochs[-1][0] < lineage.epochs[0]]
+
+
+def _surplus(limits: RetentionLimits, total_bytes: int) -> int:
+    return 0 if limits.retention_bytes == UNLIMITED else max(0, total_bytes - limits.retention_bytes)
