@@ -1,0 +1,71 @@
+"""Uploads that nobody will finish."""
+
+from __future__ import annotations
+
+from crabka.broker.tiering.leftovers import LeftoverWatch, SecondDeletions
+from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tests.support.remote_segments import DELETING, FINISHED, STARTED, remote_segment
+
+BEGUN = remote_segment(0, 9, state=STARTED, broker_id=2)
+
+
+def look(
+    watch: LeftoverWatch,
+    now_ms: int,
+    segments: list[RemoteLogSegmentMetadata] | None = None,
+    in_flight: set[RemoteLogSegmentId] | None = None,
+) -> list[RemoteLogSegmentMetadata]:
+    listed = [BEGUN] if segments is None else segments
+    return watch.abandoned(listed, in_flight=in_flight or set(), now_ms=now_ms, grace_ms=100)
+
+
+def test_an_upload_is_abandoned_only_after_the_grace_period() -> None:
+    watch = LeftoverWatch()
+    assert look(watch, 1000) == []
+    assert look(watch, 1099) == []
+    assert look(watch, 1100) == [BEGUN]
+
+
+def test_the_grace_period_begins_when_this_leader_first_sees_it() -> None:
+    # Its own timestamp, of another broker's clock, is of no account.
+    assert look(LeftoverWatch(), 10**12) == []
+
+
+def test_own_uploads_are_no_leftovers() -> None:
+    watch = LeftoverWatch()
+    assert look(watch, 0, in_flight={BEGUN.segment_id}) == []
+    # From the moment on that this broker gives it up, it is one.
+    assert look(watch, 1000) == []
+    assert look(watch, 1100) == [BEGUN]
+
+
+def test_an_upload_of_an_earlier_run_of_this_broker_is_a_leftover() -> None:
+    watch = LeftoverWatch()
+    own = remote_segment(0, 9, state=STARTED, broker_id=1)
+    assert look(watch, 0, [own]) == []
+    assert look(watch, 100, [own]) == [own]
+
+
+def test_only_uploads_are_waited_for() -> None:
+    watch = LeftoverWatch()
+    segments = [remote_segment(0, 9, state=FINISHED), remote_segment(10, 19, state=DELETING)]
+    assert look(watch, 0, segments) == look(watch, 1000, segments) == []
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    watch = LeftoverWatch()
+    look(watch, 0)
+    look(watch, 50, [])
+    assert look(watch, 100) == []
+
+
+def test_second_deletions_come_when_they_are_due_and_once() -> None:
+    again = SecondDeletions()
+    first, second = remote_segment(0, 9), remote_segment(10, 19)
+    again.add(first, due_ms=100)
+    again.add(second, due_ms=200)
+    assert again.take_due(99) == []
+    assert again.take_due(150) == [first]
+    assert len(again) == 1
+    assert again.take_due(200) == [second]
+    assert again.take_due(10_000) == []
