@@ -84,26 +84,31 @@ class ToyCluster:
     owner: int = 1
     catch_ups: int = 0
 
-    def facts(self, broker_id: int) -> ToyClusterFacts:
-        """Return what one broker knows."""
-        return ToyClusterFacts(self, broker_id)
-
 
 @dataclass(frozen=True)
 class ToyClusterFacts:
     """The facts as one broker sees them."""
 
     cluster: ToyCluster
-    broker_id: int
-
-    def is_owner(self, partition: TopicIdPartition) -> bool:
-        return self.cluster.owner == self.broker_id
 
     def is_topic_deleted(self, partition: TopicIdPartition) -> bool:
         return partition in self.cluster.deleted
 
     async def catch_up(self) -> None:
         self.cluster.catch_ups += 1
+
+
+class SharedMetadata(SwappableRlmm):
+    """The one state of all metadata, as one broker sees it: only its owner looks after what nobody leads."""
+
+    def __init__(self, scene: TierScene, broker_id: int) -> None:
+        super().__init__(scene.rlmm)
+        self._scene = scene
+        self._broker_id = broker_id
+
+    def partitions_of_own(self) -> list[TopicIdPartition]:
+        """Return all partitions, or none."""
+        return self._scene.rlmm.partitions() if self._scene.cluster.owner == self._broker_id else []
 
 
 @dataclass(eq=False)
@@ -218,7 +223,7 @@ class TierBroker:
         hooks = TierHooks(
             start_metadata=self._start_metadata,
             stop_metadata=self._stop_metadata,
-            cluster=scene.cluster.facts(broker_id),
+            cluster=ToyClusterFacts(scene.cluster),
             on_dir_failure=lambda _path, error: self.failures.append(error),
             on_broken_invariant=self.failures.append,
         )
@@ -229,7 +234,9 @@ class TierBroker:
         scene.fs.makedirs(self.log_dir)
         context = SegmentContext(scene.fs, rng=random.Random(1), tiering=True)
         path, start = f"{self.log_dir}/orders-0", scene.saved_starts.get(self.broker_id, 0)
-        options = OpenOptions(clean=False, log_start_offset=start, now_ms=scene.clock.now_ms(), topic_id=ORDERS.topic_id)
+        options = OpenOptions(
+            clean=False, log_start_offset=start, now_ms=scene.clock.now_ms(), topic_id=ORDERS.topic_id
+        )
         opened = open_log(context, path, TopicPartition("orders", 0), scene.topic, options)
         opened.set_high_watermark(opened.log_end_offset)
         return opened
@@ -256,7 +263,7 @@ class TierBroker:
 
     async def _start_metadata(self) -> RemoteLogMetadataManager:
         await self.metadata_is_up
-        return self.scene.rlmm
+        return SharedMetadata(self.scene, self.broker_id)
 
     async def _stop_metadata(self) -> None:
         return None

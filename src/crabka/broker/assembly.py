@@ -21,6 +21,7 @@ from crabka.broker.producer_ids import ProducerIdAllocator
 from crabka.broker.replication.fetchers import ReplicaFetchers
 from crabka.broker.replication.host import ReplicaHost
 from crabka.broker.replication.isr_changes import IsrChanges
+from crabka.broker.tiering.assembly import build_tiering
 from crabka.broker.transactions.coordinator import TransactionCoordinator
 from crabka.broker.txn_markers import LocalMarkerWriter
 from crabka.log.cleaner import CleanerSettings, LogCleaner
@@ -116,6 +117,7 @@ def build_context(parts: BrokerParts) -> BrokerContext:
             save_recovery_points=logs.save_recovery_points,
         ),
         cleaner=LogCleaner(runtime, logs, lambda: _cleaner_settings(config())),
+        tiering=build_tiering(parts, config),
         spawn=spawn,
         on_broken_invariant=parts.fail,
     )
@@ -146,6 +148,7 @@ def build_publisher(
         context.partitions,
         topic_config=topic_config,
         fetchers=context.fetchers,
+        tiering=None if context.tiering is None else context.tiering.manager,
         broker_epoch=lambda: identity.broker_epoch,
         now_ms=host.now_ms,
         make_partition=functools.partial(Partition, host=host),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from crabka.broker.partitions import PartitionRegistry
     from crabka.broker.producer_ids import ProducerIdAllocator
     from crabka.broker.replication.fetchers import ReplicaFetchers
+    from crabka.broker.tiering.assembly import BrokerTiering
     from crabka.broker.transactions.coordinator import TransactionCoordinator
     from crabka.broker.txn_markers import LocalMarkerWriter
     from crabka.broker.txn_verification import PartitionAdder
@@ -60,6 +61,8 @@ class BrokerContext:
     metrics: NodeMetrics
     fetchers: ReplicaFetchers
     cleaner: LogCleaner
+    # None on a node without a remote tier.
+    tiering: BrokerTiering | None
     # Runs a coroutine as a task of the node, so that no task outlives it.
     spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
     # Ends the node: what it believes of itself is wrong, so it must not answer anybody any more.

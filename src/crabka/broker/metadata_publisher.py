@@ -8,7 +8,7 @@ node's loop, before whoever caused the change is answered. A topic is therefore 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from crabka.broker.partition import Partition
 from crabka.errors import StorageError
@@ -36,6 +36,18 @@ _NOT_A_DIRECTORY = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
 _NO_LEADER = -1
 
 
+class TierEvents(Protocol):
+    """What tiering wants to hear of hosted partitions."""
+
+    def on_leadership(self, partition: Partition) -> None:
+        """Hear that a partition is led or followed here, or that its settings changed."""
+        ...
+
+    def on_stop(self, partition: Partition, *, is_deleted: bool) -> None:
+        """Hear that a partition is not hosted here any more, because its topic is deleted or it moved away."""
+        ...
+
+
 class MetadataPublisher:
     """Applies metadata to the logs, partitions and fetchers of one node."""
 
@@ -47,16 +59,21 @@ class MetadataPublisher:
         *,
         topic_config: Callable[[MetadataImage, str], TopicConfig],
         fetchers: ReplicaFetchers | None = None,
+        tiering: TierEvents | None = None,
         broker_epoch: Callable[[], int] = lambda: -1,
         now_ms: Callable[[], int] = lambda: 0,
         make_partition: Callable[[str, int, TopicId, PartitionLog, DirWriter], Partition] = Partition,
     ) -> None:
-        """Without fetchers the node follows nobody. `now_ms` is the clock that replication goes by."""
+        """Without fetchers the node follows nobody. `now_ms` is the clock that replication goes by.
+
+        `tiering` hears of every hosted partition; a node without a remote tier has none.
+        """
         self._node_id = node_id
         self._logs = logs
         self._partitions = partitions
         self._topic_config = topic_config
         self._fetchers = fetchers
+        self._tiering = tiering
         self._broker_epoch = broker_epoch
         self._now_ms = now_ms
         self._make_partition = make_partition
@@ -113,6 +130,8 @@ class MetadataPublisher:
         )
         if fetchers is not None and follows:
             fetchers.follow(partition)
+        if self._tiering is not None:
+            self._tiering.on_leadership(partition)
 
     def _leave(self, topic: TopicImage, index: int) -> None:
         """Give up a replica that was moved elsewhere: its data is on others, and Kafka deletes it here, too."""
@@ -121,9 +140,11 @@ class MetadataPublisher:
             self._drop(partition)
         self._partitions.forget_offline(topic.name, topic.topic_id, index)
 
-    def _drop(self, partition: Partition) -> None:
+    def _drop(self, partition: Partition, *, is_deleted: bool = False) -> None:
         if self._fetchers is not None:
             self._fetchers.unfollow(partition)
+        if self._tiering is not None:
+            self._tiering.on_stop(partition, is_deleted=is_deleted)
         self._partitions.remove(partition)
         partition.retire()
         self._logs.delete(TopicPartition(partition.topic, partition.index))
@@ -172,7 +193,7 @@ class MetadataPublisher:
 
     def _delete_topic(self, topic: TopicImage) -> None:
         for partition in list(self._partitions.of_topic(topic.name).values()):
-            self._drop(partition)
+            self._drop(partition, is_deleted=True)
         self._partitions.forget_offline(topic.name, topic.topic_id)
 
     def _reconfigure(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -189,3 +210,6 @@ class MetadataPublisher:
                     partition.log.update_config(config)
                 except StorageError as error:
                     self._logs.on_dir_failure(error.log_dir, error)
+                else:
+                    if self._tiering is not None:
+                        self._tiering.on_leadership(partition)

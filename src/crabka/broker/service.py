@@ -146,6 +146,9 @@ class BrokerService:
         self._tell_lost_dirs()
         for duty in duties_of(context):
             self._spawn(repeat(context, duty))
+        if context.tiering is not None:
+            quorum.subscribe(context.tiering.on_metadata)
+            context.tiering.start(endpoints)
 
     async def retire(self) -> None:
         """Hand over what this broker leads while it still serves."""
@@ -162,6 +165,8 @@ class BrokerService:
 
     async def close(self) -> None:
         """Stop talking to other nodes. The logs are left to whoever opened them."""
+        if self.context.tiering is not None:
+            await self.context.tiering.manager.close()
         await self.context.fetchers.close()
         await self._lifecycle.close()
         await self._channel.close()
@@ -199,6 +204,9 @@ class BrokerService:
 
     def _on_dir_failure(self, log_dir: str, _lost: list[TopicPartition]) -> None:
         lost = self.context.partitions.take_offline(log_dir)
+        if self.context.tiering is not None:
+            for partition in lost:
+                self.context.tiering.manager.on_stop(partition, is_deleted=False)
         if log_dir == self._config.metadata_log_dir:
             self._fail(StorageError(log_dir, "the log dir of the metadata is lost"))
         elif not self._logs.online_dirs:

@@ -18,7 +18,7 @@ from crabka.broker.partitions import PartitionRegistry
 from crabka.broker.service import BrokerService
 from crabka.broker.side_port import SidePort
 from crabka.control.service import ControllerService
-from crabka.errors import ConfigError, CrabkaError, InvariantError, StorageError
+from crabka.errors import CrabkaError, InvariantError, StorageError
 from crabka.kraft.voters import VoterEndpoint
 from crabka.log.cleaner import CleanerStats
 from crabka.log.log_dir import LogDir
@@ -116,7 +116,6 @@ class Node:
 
     async def _start(self) -> None:
         config = self._config
-        _refuse_what_is_not_built(config)
         # Before the metadata is touched: it must not be written by two processes.
         self._lock_dirs()
         cluster_id = read_meta_properties(self._runtime.fs, config.metadata_log_dir).cluster_id
@@ -237,9 +236,3 @@ class Node:
         present = [f"{count} {name}" for name, count in stored.items() if count]
         if present:
             log.warning("The metadata holds %s: they are kept, but not enforced", ", ".join(present))
-
-
-def _refuse_what_is_not_built(config: ServerConfig) -> None:
-    """Raise ConfigError for settings whose promise could not be kept."""
-    if config.remote_log_storage_system_enable:
-        raise ConfigError("remote.log.storage.system.enable is set, but Crabka has no tiered storage yet: remove it")

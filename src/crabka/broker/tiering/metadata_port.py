@@ -65,8 +65,8 @@ class TierMetadata(Protocol):
         """Return whether reads of a partition answer with something else than NotReadyError."""
         ...
 
-    def partitions(self) -> Collection[TopicIdPartition]:
-        """Return partitions of which segments, or a deletion on its way, are known here."""
+    def partitions_of_own(self) -> Collection[TopicIdPartition]:
+        """Return the partitions of which anything is known, and whose metadata this broker has to look after."""
         ...
 
     async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
@@ -100,11 +100,11 @@ class AwaitableChanges(Protocol):
 
 
 @runtime_checkable
-class ListsPartitions(Protocol):
-    """A metadata manager that can tell which partitions it knows."""
+class OwnsPartitions(Protocol):
+    """A metadata manager that shares the care for partitions that nobody leads among brokers."""
 
-    def partitions(self) -> Collection[TopicIdPartition]:
-        """Return partitions of which anything is known."""
+    def partitions_of_own(self) -> Collection[TopicIdPartition]:
+        """Return the known partitions that this broker looks after."""
         ...
 
 
@@ -158,10 +158,10 @@ class PooledTierMetadata:
         """Return whether reads of a partition answer with something else than NotReadyError."""
         return self._rlmm.is_ready(partition)
 
-    def partitions(self) -> Collection[TopicIdPartition]:
+    def partitions_of_own(self) -> Collection[TopicIdPartition]:
         """Return the partitions that the manager tells; one that cannot leaves unfinished deletions unfinished."""
         manager = self._current()
-        return manager.partitions() if isinstance(manager, ListsPartitions) else ()
+        return manager.partitions_of_own() if isinstance(manager, OwnsPartitions) else ()
 
     async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
         """Note a segment whose copy begins. Raises InvalidAddError, NotReadyError."""

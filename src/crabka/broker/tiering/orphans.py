@@ -23,10 +23,6 @@ log = logging.getLogger(__name__)
 class ClusterFacts(Protocol):
     """What must be known of the cluster to tell what is left over."""
 
-    def is_owner(self, partition: TopicIdPartition) -> bool:
-        """Return whether this broker has to finish the deletion of a partition that nobody leads."""
-        ...
-
     def is_topic_deleted(self, partition: TopicIdPartition) -> bool:
         """Return whether there is no topic of that id."""
         ...
@@ -68,9 +64,8 @@ class OrphanSweep:
             await self._remover.delete(partition)
 
     def _left_over(self) -> frozenset[TopicIdPartition]:
-        cluster = self._cluster
         return frozenset(
             partition
-            for partition in self._tools.metadata.partitions()
-            if not self._is_busy(partition) and cluster.is_topic_deleted(partition) and cluster.is_owner(partition)
+            for partition in self._tools.metadata.partitions_of_own()
+            if not self._is_busy(partition) and self._cluster.is_topic_deleted(partition)
         )

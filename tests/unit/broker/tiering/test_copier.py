@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -106,7 +107,11 @@ def test_nothing_of_an_open_transaction_is_copied() -> None:
         broker = scene.broker()
         broker.fill(1)
         open_batch = make_batch(
-            BATCH_RECORDS, value_bytes=100, producer=ProducerFields(7), transactional=True, timestamp=scene.clock.now_ms()
+            BATCH_RECORDS,
+            value_bytes=100,
+            producer=ProducerFields(7),
+            transactional=True,
+            timestamp=scene.clock.now_ms(),
         )
         broker.log.append_as_leader(open_batch, leader_epoch=0, now_ms=scene.clock.now_ms())
         broker.fill(2)
@@ -298,21 +303,19 @@ def test_the_end_of_an_upload_that_another_leader_gave_up_is_refused_and_removed
         zombie.fill(1)
         heir.fill(1)
         paused = asyncio.get_running_loop().create_future()
-        submit = zombie.threads.submit
+        submit: Any = zombie.threads.submit
 
-        def hold(fn: object, *args: object, **kwargs: object) -> object:
-            future = submit(fn, *args, **kwargs)  # type: ignore[arg-type]
-            return waits(future) if getattr(fn, "__name__", "") == "copy_log_segment_data" else future
-
-        async def late(future: asyncio.Future[object]) -> object:
+        async def late(future: asyncio.Future[Any]) -> Any:
             result = await future
             await paused
             return result
 
-        def waits(future: asyncio.Future[object]) -> object:
-            return asyncio.ensure_future(late(future))
+        def hold(fn: Any, *args: Any, **kwargs: Any) -> Any:
+            future = submit(fn, *args, **kwargs)
+            return asyncio.ensure_future(late(future)) if fn.__name__ == "copy_log_segment_data" else future
 
-        zombie.threads.submit = hold  # type: ignore[assignment, method-assign]
+        threads: Any = zombie.threads
+        threads.submit = hold
         zombie.lead()
         await passes(1)
         assert [state for _, _, state in scene.states()] == [STARTED]
@@ -470,11 +473,9 @@ def test_a_segment_that_vanishes_before_it_is_copied_is_no_catastrophe() -> None
     async def main() -> None:
         broker = scene.broker()
         broker.fill(2)
-        prepare = broker.log.prepare_for_copy
-        answers = [False]
-        broker.log.prepare_for_copy = (  # type: ignore[method-assign]
-            lambda segment: answers.pop() if answers else prepare(segment)
-        )
+        log: Any = broker.log
+        prepare, answers = log.prepare_for_copy, [False]
+        log.prepare_for_copy = lambda segment: answers.pop() if answers else prepare(segment)
         broker.lead()
         await passes(5)
         assert scene.finished_ranges() == ranges(2)

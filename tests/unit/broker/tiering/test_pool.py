@@ -158,8 +158,15 @@ def test_closing_without_waiting_leaves_a_job_to_its_thread() -> None:
 
     async def main() -> None:
         scene = Scene(1)
-        job = scene.pool.submit(release.wait)
-        await asyncio.sleep(0)
+        began = threading.Event()
+
+        def work() -> None:
+            began.set()
+            release.wait()
+
+        job = scene.pool.submit(work)
+        while not began.is_set():
+            await asyncio.sleep(0)
         scene.pool.close(wait=False)
         assert not job.done()
 

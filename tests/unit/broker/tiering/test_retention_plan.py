@@ -190,7 +190,11 @@ def test_a_log_without_epochs_loses_nothing() -> None:
 
 
 def test_overlapping_segments_go_in_the_order_of_their_offsets() -> None:
-    segments = [remote_segment(10, 29, newest_ms=1), remote_segment(0, 19, newest_ms=1), remote_segment(0, 9, newest_ms=1)]
+    segments = [
+        remote_segment(10, 29, newest_ms=1),
+        remote_segment(0, 19, newest_ms=1),
+        remote_segment(0, 9, newest_ms=1),
+    ]
     planned = plan(segments, retention_ms=0)
     assert (starts(planned), planned.log_start_offset) == ([0, 0, 10], 30)
 

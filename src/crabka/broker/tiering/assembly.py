@@ -1,0 +1,74 @@
+"""Puts the tiering of a broker together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crabka.broker.tiering.cluster_facts import BrokerClusterFacts
+from crabka.broker.tiering.manager import TierHooks, TieringManager
+from crabka.broker.tiering.metadata_port import PooledTierMetadata
+from crabka.broker.tiering.metadata_topic import MetadataTopicHost
+from crabka.broker.tiering.stats import TierStats
+from crabka.broker.tiering.tools import TierTools
+from crabka.errors import CrabkaError, InvariantError
+from crabka.remote.plugins import load_storage_manager
+from crabka.remote.switching import NotReadyRlmm, SwappableRlmm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from crabka.broker.assembly import BrokerParts
+    from crabka.config.server import ServerConfig
+    from crabka.metadata.cluster import Endpoint
+    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.image import MetadataImage
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTiering:
+    """What a broker with a remote tier has of it."""
+
+    manager: TieringManager
+    topic: MetadataTopicHost
+
+    def start(self, endpoints: Sequence[Endpoint]) -> None:
+        """Begin; the broker answers at these endpoints from now on."""
+        self.topic.endpoints = endpoints
+        self.manager.start()
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Learn of a change of the cluster, besides what the publisher tells."""
+        self.topic.on_metadata(delta, image)
+
+
+def build_tiering(parts: BrokerParts, config: Callable[[], ServerConfig]) -> BrokerTiering | None:
+    """Make the tiering of a broker, None unless it shall have one. Raises ConfigError."""
+    if not parts.config.remote_log_storage_system_enable:
+        return None
+    rlmm = SwappableRlmm(NotReadyRlmm())
+    tools = TierTools(
+        broker_id=parts.config.node_id,
+        runtime=parts.runtime,
+        config=config,
+        storage=load_storage_manager(parts.config, parts.runtime.fs),
+        metadata=PooledTierMetadata(rlmm, parts.runtime.threads),
+        stats=TierStats(),
+        save_log_starts=parts.logs.save_log_starts,
+    )
+
+    def on_failure(error: BaseException) -> None:
+        broken = error if isinstance(error, CrabkaError) else InvariantError(f"the remote tier failed: {error!r}")
+        parts.fail(broken)
+
+    topic = MetadataTopicHost(parts.config, parts.runtime, image=lambda: parts.quorum.image, on_failure=on_failure)
+    hooks = TierHooks(
+        start_metadata=topic.start,
+        stop_metadata=topic.stop,
+        cluster=BrokerClusterFacts(
+            parts.quorum, parts.controller, timeout_ms=parts.config.controller_socket_timeout_ms
+        ),
+        on_dir_failure=parts.logs.on_dir_failure,
+        on_broken_invariant=parts.fail,
+    )
+    return BrokerTiering(TieringManager(tools, rlmm, hooks), topic)

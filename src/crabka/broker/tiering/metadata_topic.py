@@ -1,0 +1,87 @@
+"""The topic-based manager of the tier's metadata, as a part of a broker: where its topic is and what it looks after.
+
+It talks to the cluster as any client, through the listener of `remote.log.metadata.manager.listener.name` or else the
+one between brokers. The leader of a partition of the topic reads it always, whatever this broker hosts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from crabka.config.listeners import format_address
+from crabka.errors import ConfigError
+from crabka.remote_topic.boot import start_topic_based_manager
+from crabka.remote_topic.kafka_event_log import KafkaMetadataEventLogConfig
+from crabka.remote_topic.settings import METADATA_TOPIC, RemoteTopicSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from crabka.config.server import ServerConfig
+    from crabka.metadata.cluster import Endpoint
+    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.image import MetadataImage
+    from crabka.ports import Runtime
+    from crabka.remote_topic.manager import TopicBasedRemoteLogMetadataManager
+
+# In the first log dir; the name is not that of a partition.
+SNAPSHOT_DIR: Final = "remote-log-metadata-cache"
+
+
+class MetadataTopicHost:
+    """Starts and stops the manager, and tells it which partitions of the topic this broker leads."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        runtime: Runtime,
+        *,
+        image: Callable[[], MetadataImage],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        """Raises ConfigError if the settings below `rlmm.config.` are wrong."""
+        self._config = config
+        self._runtime = runtime
+        self._image = image
+        self._on_failure = on_failure
+        self._settings = RemoteTopicSettings.from_server(config)
+        self._manager: TopicBasedRemoteLogMetadataManager | None = None
+        # The broker's own address, known once its listeners are bound.
+        self.endpoints: Sequence[Endpoint] = ()
+
+    async def start(self) -> TopicBasedRemoteLogMetadataManager:
+        """Start the manager, which waits for the topic. Raises ConfigError if the listener is none of the broker's."""
+        event_log = KafkaMetadataEventLogConfig(
+            bootstrap=self._bootstrap(), node_id=self._config.node_id, topic=self._settings
+        )
+        directory = f"{self._config.log_dirs[0]}/{SNAPSHOT_DIR}"
+        manager = await start_topic_based_manager(self._runtime, event_log, directory, on_failure=self._on_failure)
+        self._manager = manager
+        self._tell_own(self._image())
+        return manager
+
+    async def stop(self) -> None:
+        """Stop the manager if it runs."""
+        manager, self._manager = self._manager, None
+        if manager is not None:
+            await manager.stop()
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Learn who leads the partitions of the topic."""
+        topic = image.topics.by_name.get(METADATA_TOPIC)
+        if topic is not None and topic.topic_id in delta.topics_created | delta.topics_changed:
+            self._tell_own(image)
+
+    def _tell_own(self, image: MetadataImage) -> None:
+        topic = image.topics.by_name.get(METADATA_TOPIC)
+        if topic is not None and self._manager is not None:
+            node_id = self._config.node_id
+            own = [index for index, partition in topic.partitions.items() if partition.leader == node_id]
+            self._manager.set_own_metadata_partitions(own)
+
+    def _bootstrap(self) -> str:
+        name = self._config.remote_log_metadata_manager_listener_name or self._config.inter_broker_listener_name
+        for endpoint in self.endpoints:
+            if endpoint.name == name:
+                return format_address(endpoint.host, endpoint.port)
+        raise ConfigError(f"the listener {name}, for the metadata of the remote tier, is none of this broker")
