@@ -209,6 +209,8 @@ class TierBroker:
         self.scene = scene
         self.broker_id = broker_id
         self.is_dead = False
+        # Whether nothing can be made durable.
+        self.flush_fails = False
         self.failures: list[BaseException] = []
         self.failpoints = CrashingFailpoints()
         self.failpoints.crash = self.crash
@@ -258,6 +260,7 @@ class TierBroker:
             storage=scene.storage,
             metadata=PooledTierMetadata(self.rlmm, self.threads),
             stats=self.stats,
+            flush_logs=self._flush,
             save_log_starts=self._save_log_starts,
         )
 
@@ -268,18 +271,21 @@ class TierBroker:
     async def _stop_metadata(self) -> None:
         return None
 
+    async def _flush(self) -> None:
+        if not self.flush_fails:
+            self.log.flush()
+
     async def _save_log_starts(self, _log_dirs: Iterable[str]) -> None:
         self.scene.saved_starts[self.broker_id] = self.log.log_start_offset
 
     # -- what happens to it --------------------------------------------------------------------------------------
 
     def fill(self, segments: int, *, leader_epoch: int = 0, timestamp: int | None = None) -> None:
-        """Append so many full segments and one batch more, which opens an active one; all of it durable."""
+        """Append so many full segments and one batch more, which opens an active one."""
         for _ in range(2 * segments):
             self.append(leader_epoch=leader_epoch, timestamp=timestamp)
         if self.log.untiered().active_bytes != len(BATCH):
             self.append(leader_epoch=leader_epoch, timestamp=timestamp)
-        self.log.flush()
 
     def append(self, *, leader_epoch: int = 0, timestamp: int | None = None) -> None:
         """Append one batch and let the high watermark follow."""

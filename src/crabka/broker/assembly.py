@@ -117,10 +117,11 @@ def build_context(parts: BrokerParts) -> BrokerContext:
             save_recovery_points=logs.save_recovery_points,
         ),
         cleaner=LogCleaner(runtime, logs, lambda: _cleaner_settings(config())),
-        tiering=build_tiering(parts, config),
+        tiering=None,
         spawn=spawn,
         on_broken_invariant=parts.fail,
     )
+    context.tiering = build_tiering(parts, config)
     return context
 
 

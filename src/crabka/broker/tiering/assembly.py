@@ -54,6 +54,7 @@ def build_tiering(parts: BrokerParts, config: Callable[[], ServerConfig]) -> Bro
         storage=load_storage_manager(parts.config, parts.runtime.fs),
         metadata=PooledTierMetadata(rlmm, parts.runtime.threads),
         stats=TierStats(),
+        flush_logs=lambda: parts.logs.flush_dirty(parts.runtime.clock.now_ms()),
         save_log_starts=parts.logs.save_log_starts,
     )
 

@@ -194,9 +194,7 @@ class CopyTask:
         self._note_lag()
         if not source.copies_to_tier:
             return
-        start, stable = source.log_start_offset, source.last_stable_offset
-        found = source.tierable_segments(max(copied + 1, start), stable)
-        for segment in plan_copy(found, copied_offset=copied, log_start_offset=start, stable_offset=stable):
+        for segment in await self._plan(copied):
             await self._copier.wait_for_quota(segment.size_bytes)
             if not self._is_wanted():
                 return
@@ -208,6 +206,16 @@ class CopyTask:
             self._verified_offset = segment.end_offset
             source.note_remote_offset(segment.end_offset)
             self._note_lag()
+
+    async def _plan(self, copied: int) -> list[TierableSegment]:
+        """Return what to copy; what a crash could still take is made durable before."""
+        source = self._log
+        start, stable = source.log_start_offset, source.last_stable_offset
+        found = source.tierable_segments(max(copied + 1, start), stable)
+        if not all(segment.is_flushed for segment in found):
+            await self._tools.flush_logs()
+            found = source.tierable_segments(max(copied + 1, start), stable)
+        return plan_copy(found, copied_offset=copied, log_start_offset=start, stable_offset=stable)
 
     def _lineage(self) -> EpochLineage:
         return EpochLineage(self._log.leader_epochs.entries, self._log.log_end_offset)

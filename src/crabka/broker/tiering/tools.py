@@ -25,5 +25,7 @@ class TierTools:
     storage: RemoteStorageManager
     metadata: TierMetadata
     stats: TierStats
+    # Makes sealed segments durable.
+    flush_logs: Callable[[], Awaitable[object]]
     # Makes the log starts of log dirs durable.
     save_log_starts: Callable[[Iterable[str]], Awaitable[None]]

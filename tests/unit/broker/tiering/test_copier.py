@@ -123,6 +123,23 @@ def test_nothing_of_an_open_transaction_is_copied() -> None:
     scene.run(main())
 
 
+def test_nothing_is_copied_that_a_crash_could_take() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(2)
+        broker.flush_fails = True
+        broker.lead()
+        await passes(3)
+        assert scene.listed() == []
+        broker.flush_fails = False
+        await passes(3)
+        assert scene.finished_ranges() == ranges(2)
+
+    scene.run(main())
+
+
 def test_followers_copy_nothing() -> None:
     scene = TierScene()
 
