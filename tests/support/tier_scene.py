@@ -83,6 +83,8 @@ class ToyCluster:
     deleted: set[TopicIdPartition] = field(default_factory=set)
     owner: int = 1
     catch_ups: int = 0
+    # What a broker that catches up with the controller learns.
+    news: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class ToyClusterFacts:
 
     async def catch_up(self) -> None:
         self.cluster.catch_ups += 1
+        self.cluster.news()
 
 
 class SharedMetadata(SwappableRlmm):

@@ -7,7 +7,7 @@ later; whoever copies them holds on to open files or starts again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.config.topic import UNTIERED_TOPICS
 
@@ -39,3 +39,11 @@ class TierableSegment:
     txn_index_path: str | None
     # Whether a crash can no longer take anything of it.
     is_flushed: bool
+
+
+class UntieredPart(NamedTuple):
+    """The local segments that the remote tier does not hold to their end; the active one cannot be copied yet."""
+
+    sealed_count: int
+    sealed_bytes: int
+    active_bytes: int

@@ -204,8 +204,8 @@ class TieringManager:
 
     async def _forsake(self, source: TieredLog, name: TopicIdPartition) -> None:
         """Let the log begin where its local part does, then remove what the tier has of it."""
-        if source.raise_log_start(source.local_log_start_offset):
-            await self.tools.save_log_starts([source.log_dir])
+        source.raise_log_start(source.local_log_start_offset)
+        await self.tools.save_log_starts([source.log_dir])
         await self._removers.purge(name)
 
     def _is_busy(self, name: TopicIdPartition) -> bool:

@@ -1,0 +1,250 @@
+"""Retention of remote segments and removal of leftovers: real logs, a tier in memory, virtual time."""
+
+from __future__ import annotations
+
+from crabka.broker.tiering.stats import (
+    REMOTE_DELETE_ERRORS,
+    REMOTE_DELETE_LAG_BYTES,
+    REMOTE_DELETE_LAG_SEGMENTS,
+    REMOTE_LOG_METADATA_COUNT,
+    REMOTE_LOG_SIZE_BYTES,
+)
+from crabka.remote.errors import RemoteBackendError
+from crabka.remote.segments import RemoteLogSegmentMetadataUpdate, RemoteLogSegmentState
+from crabka.testing.faulty_storage import StorageFault
+from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
+from tests.support.tier_scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, passes
+
+NAME = ORDERS.topic_partition
+HOUR_MS = 3_600_000
+
+
+def drop_local(broker: TierBroker, count: int) -> None:
+    """Let so many segments leave the local disk, as local retention does."""
+    broker.log._drop_first(count, 0)
+
+
+def test_old_segments_go_and_the_log_start_follows_and_is_durable() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(2)
+        broker.lead()
+        await passes(3)
+        await passes(HOUR_MS / 1000)
+        broker.fill(2)
+        await passes(3)
+        broker.set_topic(retention_ms=HOUR_MS // 2)
+        await passes(3)
+        assert scene.finished_ranges() == [(20, 29), (30, 39)]
+        assert broker.log.log_start_offset == 20
+        assert scene.saved_starts == {1: 20}
+        scene.check_tidy()
+
+    scene.run(main())
+
+
+def test_too_much_goes_by_size_and_local_segments_count_once() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(5)
+        broker.lead()
+        await passes(3)
+        # All five are local and remote; together with the active one there are five and a half.
+        broker.set_topic(retention_bytes=3 * SEGMENT_BYTES)
+        await passes(3)
+        assert scene.finished_ranges() == [(20, 29), (30, 39), (40, 49)]
+        assert broker.log.log_start_offset == 20
+
+    scene.run(main())
+
+
+def test_retention_works_though_nothing_is_sealed_locally() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(3)
+        broker.lead()
+        await passes(3)
+        drop_local(broker, 3)
+        assert broker.log.local_log_start_offset == 30
+        assert broker.log.tierable_segments(0, 100) == []
+        broker.set_topic(retention_bytes=2 * SEGMENT_BYTES)
+        await passes(3)
+        assert scene.finished_ranges() == [(10, 19), (20, 29)]
+
+    scene.run(main())
+
+
+def test_deleting_records_frees_remote_segments() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(3)
+        broker.lead()
+        await passes(3)
+        broker.log.delete_records_before(25)
+        await passes(3)
+        assert scene.finished_ranges() == [(20, 29)]
+        assert broker.log.log_start_offset == 25
+        scene.check_tidy()
+
+    scene.run(main())
+
+
+def test_deleting_records_of_old_epochs_frees_their_segments() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(2)
+        broker.lead()
+        await passes(3)
+        broker.lead(4)
+        broker.fill(2, leader_epoch=4)
+        await passes(3)
+        # Nothing of epoch 0 is left in the history of the log then.
+        broker.log.delete_records_before(broker.log.log_end_offset)
+        await passes(3)
+        assert scene.listed() == []
+        scene.check_tidy()
+
+    scene.run(main())
+
+
+def test_segments_without_a_timestamp_do_not_expire_by_time() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(2)
+        odd = remote_segment(0, 9, state=STARTED, newest_ms=-1)
+        scene.rlmm.add_remote_log_segment_metadata(odd)
+        scene.rlmm.update_remote_log_segment_metadata(
+            RemoteLogSegmentMetadataUpdate(segment_id=odd.segment_id, event_timestamp_ms=0, state=FINISHED, broker_id=1)
+        )
+        broker.lead()
+        broker.set_topic(retention_ms=1)
+        await passes(10)
+        assert scene.finished_ranges() == [(0, 9), (10, 19)]
+        assert broker.log.log_start_offset == 0
+
+    scene.run(main())
+
+
+def test_a_deletion_that_fails_is_finished_later_and_the_log_start_is_ahead_of_it() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(3)
+        broker.lead()
+        await passes(3)
+        down = scene.storage.add(StorageFault(operation="delete_log_segment_data", error=RemoteBackendError("down")))
+        broker.set_topic(retention_bytes=0)
+        await passes(3)
+        assert broker.log.log_start_offset == 30
+        assert [state for _, _, state in scene.states()] == [DELETING, FINISHED, FINISHED]
+        assert broker.stats.gauge(REMOTE_DELETE_LAG_SEGMENTS, NAME) == 3
+        assert broker.stats.gauge(REMOTE_DELETE_LAG_BYTES, NAME) == 3 * SEGMENT_BYTES
+        assert broker.stats.counter(REMOTE_DELETE_ERRORS, "orders") == down.fired_count
+        # Even if nothing would have to go any more.
+        broker.set_topic(retention_bytes=-1)
+        scene.storage.remove(down)
+        await passes(60)
+        scene.check_tidy()
+        assert scene.listed() == []
+        assert broker.stats.gauge(REMOTE_DELETE_LAG_SEGMENTS, NAME) == 0
+
+    scene.run(main())
+
+
+def test_uploads_of_others_are_removed_by_the_leader_after_the_grace_period_and_once_more() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        left = remote_segment(0, 9, state=STARTED, broker_id=9)
+        scene.rlmm.add_remote_log_segment_metadata(left)
+        broker.lead()
+        await passes(GRACE_MS / 1000 - 2)
+        assert scene.listed() == [left]
+        await passes(4)
+        assert scene.listed() == []
+        deletions = [call for call in scene.storage.calls if call == ("delete_log_segment_data", left.segment_id)]
+        assert len(deletions) == 1
+        # What its uploader stored after that goes, too.
+        await passes(GRACE_MS / 1000 + 2)
+        deletions = [call for call in scene.storage.calls if call == ("delete_log_segment_data", left.segment_id)]
+        assert len(deletions) == 2
+
+    scene.run(main())
+
+
+def test_followers_remove_nothing() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        left = remote_segment(0, 9, state=STARTED, broker_id=9)
+        scene.rlmm.add_remote_log_segment_metadata(left)
+        broker.follow()
+        await passes(3 * GRACE_MS / 1000)
+        assert scene.listed() == [left]
+
+    scene.run(main())
+
+
+def test_size_and_number_of_segments_are_told() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(3)
+        broker.lead()
+        await passes(3)
+        assert broker.stats.gauge(REMOTE_LOG_METADATA_COUNT, NAME) == 3
+        assert broker.stats.gauge(REMOTE_LOG_SIZE_BYTES, NAME) == 3 * SEGMENT_BYTES
+
+    scene.run(main())
+
+
+def test_a_topic_without_the_delete_policy_keeps_everything() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(3)
+        broker.lead()
+        await passes(3)
+        broker.set_topic(cleanup_policy=frozenset(), retention_bytes=0, retention_ms=0)
+        await passes(5)
+        assert len(scene.finished_ranges()) == 3
+
+    scene.run(main())
+
+
+def test_a_leader_that_is_not_one_any_more_ends_in_the_middle() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(4)
+        broker.lead()
+        await passes(3)
+
+        def lose(_operation: str, _segment: object) -> None:
+            broker.follow()
+
+        scene.storage.add(StorageFault(operation="delete_log_segment_data", before=lose, times=1))
+        broker.set_topic(retention_bytes=0)
+        await passes(10)
+        states = [state for _, _, state in scene.states()]
+        assert states == [RemoteLogSegmentState.COPY_SEGMENT_FINISHED] * 3
+
+    scene.run(main())
