@@ -1,11 +1,25 @@
-"""What every remote storage promises, run on those of the test kit."""
+"""What every remote storage promises, run on directories and on the storages of the test kit."""
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
+from pathlib import Path
 
+import obstore
+import pytest
+from obstore.store import MemoryStore
+
+from crabka.remote.backends.file import FileRemoteStorage
+from crabka.remote.backends.local import LocalTieredStorage
+from crabka.remote.backends.object_store import STREAM_PIECE_BYTES
 from crabka.testing import FaultyStorageManager, InmemoryRemoteStorage, MemoryFileSystem
 from crabka.testing.remote_contracts import LocalSegmentFiles, StorageManagerContract
+
+
+@pytest.fixture(scope="module")
+def obstore_runtime() -> None:
+    """Start what obstore keeps for the whole process, so that no test seems to leak it."""
+    obstore.put(MemoryStore(), "object", b"")
 
 
 class TestInmemoryRemoteStorage(StorageManagerContract):
@@ -34,3 +48,39 @@ class TestFaultyStorageWithoutFaults(StorageManagerContract):
     @pytest.fixture
     def storage(self) -> FaultyStorageManager:
         return FaultyStorageManager(InmemoryRemoteStorage())
+
+
+class TestLocalTieredStorage(StorageManagerContract):
+    @pytest.fixture
+    def storage(self, tmp_path: Path) -> LocalTieredStorage:
+        storage = LocalTieredStorage()
+        storage.configure({"dir": str(tmp_path)})
+        return storage
+
+
+class TestLocalTieredStorageOnSimulatedDisk(StorageManagerContract):
+    @pytest.fixture
+    def fs(self) -> MemoryFileSystem:
+        fs = MemoryFileSystem()
+        fs.makedirs("/tier")
+        return fs
+
+    @pytest.fixture
+    def storage(self, fs: MemoryFileSystem) -> LocalTieredStorage:
+        return LocalTieredStorage(fs, "/tier")
+
+    @pytest.fixture
+    def files(self, fs: MemoryFileSystem) -> LocalSegmentFiles:
+        return LocalSegmentFiles(fs, "/local")
+
+
+@pytest.mark.usefixtures("obstore_runtime")
+class TestFileRemoteStorage(StorageManagerContract):
+    large_segment_bytes = STREAM_PIECE_BYTES + 17
+
+    @pytest.fixture
+    def storage(self, tmp_path: Path) -> Iterator[FileRemoteStorage]:
+        storage = FileRemoteStorage()
+        storage.configure({"dir": str(tmp_path)})
+        yield storage
+        storage.close()

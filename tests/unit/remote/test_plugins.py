@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Mapping
 from types import ModuleType
@@ -74,6 +75,14 @@ def test_a_storage_of_crabka_is_loaded_by_its_name_and_gets_the_nodes_file_syste
     assert isinstance(storage, TellingStorage)
     assert storage.given_fs is fs
     assert storage.settings == {"dir": "tier"}
+
+
+@pytest.mark.parametrize("place", sorted(set(BUILT_IN_STORAGES.values())))
+def test_the_storages_of_crabka_are_where_the_table_says(place: str) -> None:
+    module_name, _, class_name = place.partition(":")
+    storage = getattr(importlib.import_module(module_name), class_name)(MemoryFileSystem())
+    assert isinstance(storage, RemoteStorageManager)
+    storage.close()
 
 
 def test_the_settings_accept_exactly_the_names_that_can_be_loaded() -> None:
