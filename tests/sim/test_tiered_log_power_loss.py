@@ -24,7 +24,7 @@ from crabka.records.header import BatchHeader, parse_header
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.logs import LOG_DIR, LOG_PATH, NOW_MS, TOPIC_PARTITION, ProducerFields, make_batch, read_batches
 from tests.support.scale import scaled
-from tests.support.tiered_logs import tiered_config
+from tests.support.tiered_logs import EMPTY_SNAPSHOT, filled_log, tiered_config
 
 CONFIG = tiered_config(internal_segment_bytes=3000, index_interval_bytes=200, file_delete_delay_ms=0)
 STEPS = 150
@@ -321,3 +321,47 @@ def test_what_is_not_in_the_tier_stays_here_whenever_the_power_goes(seed: int) -
         else:
             step()
         world.check()
+
+
+def _rebuild_with_power_cut(step: int, seed: int, *, announced: bool) -> PartitionLog | None:
+    """Lose power before one of the steps of a rebuild at 50; return the log that is left, None behind the last step."""
+    disk = MemoryFileSystem()
+    disk.makedirs(LOG_DIR)
+    disk.fsync_dir("/")
+    fs = FaultyFileSystem(disk)
+    log = filled_log(context=SegmentContext(fs))
+    if announced:
+        log.announce_truncation(0)
+    recovery_point = log.checkpoint_recovery_point
+
+    def cut(_operation: str, _path: str) -> None:
+        raise _CutError
+
+    rule = FaultRule(before=cut, skip=step)
+    fs.add(rule)
+    try:
+        log.rebuild_from_remote(50, log_start_offset=1, epochs=[(0, 0), (7, 20)], producer_snapshot=EMPTY_SNAPSHOT)
+    except _CutError:
+        disk.crash(random.Random(seed))
+        options = OpenOptions(recovery_point=recovery_point, log_start_offset=0, now_ms=NOW_MS)
+        return open_log(SegmentContext(disk), LOG_PATH, TOPIC_PARTITION, tiered_config(), options)
+    return None
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_rebuild_that_was_announced_leaves_no_hole_wherever_it_is_cut(announced: bool) -> None:
+    holes = done = 0
+    for seed in range(6):
+        step = 0
+        while (log := _rebuild_with_power_cut(step, seed, announced=announced)) is not None:
+            step += 1
+            if log.log_end_offset == 50:
+                # The new log, never with the epochs or the records of the old one.
+                done += 1
+                holes += log.local_log_start_offset != 50 or log.leader_epochs.entries != [(0, 1), (7, 20)]
+                continue
+            found = [header.base_offset for header, _ in read_batches(log)]
+            holes += found != list(range(log.local_log_start_offset, log.log_end_offset))
+        assert step > 20
+    assert done > 0
+    assert (holes == 0) == announced
