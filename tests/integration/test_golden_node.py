@@ -30,7 +30,7 @@ class GoldenProcess(CrabkaProcess):
 
     def _prepare(self) -> None:
         if not (self.directory / "d1").exists():
-            for name in ("d1", "d2"):
+            for name in ("d1", "d2", "tier"):
                 shutil.copytree(SINGLE / name, self.directory / name)
 
     def _command(self) -> Sequence[str]:
@@ -39,7 +39,7 @@ class GoldenProcess(CrabkaProcess):
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{free_port()}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
             "log.dirs": f"{self.directory / 'd1'},{self.directory / 'd2'}",
-            "remote.log.storage.system.enable": "false",
+            "rsm.config.dir": str(self.directory / "tier"),
             # By today's clock the open transactions of then have timed out long ago.
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
         }

@@ -56,6 +56,7 @@ class Node:
             list(config.log_dirs),
             producer_id_expiration_ms=config.producer_id_expiration_ms,
             slow_append_ms=config.crabka_slow_append_ms,
+            tiering=config.remote_log_storage_system_enable,
         )
         # Locked by itself only if it is no log dir as well.
         self._metadata_dir = LogDir(runtime.fs, config.metadata_log_dir)
