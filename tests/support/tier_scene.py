@@ -36,7 +36,7 @@ from crabka.testing.memory_storage import InmemoryRemoteStorage
 from tests.support.logs import make_batch
 from tests.support.remote_segments import ORDERS
 
-GRACE_MS = 60_000
+GRACE_MS = 20_000
 INTERVAL_MS = 1000
 # Two batches fill a segment.
 BATCH = make_batch(5, value_bytes=100)

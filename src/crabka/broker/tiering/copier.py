@@ -11,9 +11,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from crabka.broker.tiering.copy_plan import NOTHING_COPIED, copied_offset, plan_copy, remote_log_start
-from crabka.broker.tiering.lineage import EpochLineage
-from crabka.broker.tiering.metadata_port import PartitionLookup
+from crabka.broker.tiering.copy_plan import NOTHING_COPIED, plan_copy, remote_log_start
+from crabka.broker.tiering.progress import lineage_of, note_copied_offset, require_ready
 from crabka.broker.tiering.stats import (
     REMOTE_COPY_BYTES,
     REMOTE_COPY_ERRORS,
@@ -21,7 +20,7 @@ from crabka.broker.tiering.stats import (
     REMOTE_COPY_LAG_SEGMENTS,
     REMOTE_COPY_REQUESTS,
 )
-from crabka.remote.errors import InvalidSegmentTransitionError, NotReadyError, RemoteStorageError
+from crabka.remote.errors import InvalidSegmentTransitionError, RemoteStorageError
 from crabka.remote.segments import (
     LogSegmentData,
     RemoteLogSegmentId,
@@ -184,13 +183,12 @@ class CopyTask:
     async def run_once(self) -> None:
         """Copy all that may be copied now. Raises RemoteStorageError, StorageError."""
         source, metadata = self._log, self._tools.metadata
-        if not metadata.is_ready(self._partition):
-            raise NotReadyError(f"the remote metadata of {self._partition} is not known yet")
+        require_ready(metadata, self._partition)
         if not self._knows_start:
             await self._take_over_log_start()
             self._knows_start = True
-        copied = self._copied_offset()
-        source.note_remote_offset(copied)
+        copied = note_copied_offset(metadata, self._partition, source, verified_offset=self._verified_offset)
+        self._verified_offset = max(copied, self._verified_offset)
         self._note_lag()
         if not source.copies_to_tier:
             return
@@ -217,16 +215,6 @@ class CopyTask:
             found = source.tierable_segments(max(copied + 1, start), stable)
         return plan_copy(found, copied_offset=copied, log_start_offset=start, stable_offset=stable)
 
-    def _lineage(self) -> EpochLineage:
-        return EpochLineage(self._log.leader_epochs.entries, self._log.log_end_offset)
-
-    def _copied_offset(self) -> int:
-        from_offset = max(self._log.local_log_start_offset, self._verified_offset + 1)
-        lookup = PartitionLookup(self._tools.metadata, self._partition)
-        copied = copied_offset(self._lineage(), lookup, from_offset)
-        self._verified_offset = max(copied, self._verified_offset)
-        return copied
-
     async def _take_over_log_start(self) -> None:
         """Begin where the tier begins: a leader before may have deleted more than this broker ever heard of."""
         source = self._log
@@ -235,7 +223,7 @@ class CopyTask:
             for segment in self._tools.metadata.list_remote_log_segments(self._partition)
             if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
         ]
-        start = remote_log_start(self._lineage(), finished, local_start=source.local_log_start_offset)
+        start = remote_log_start(lineage_of(source), finished, local_start=source.local_log_start_offset)
         if source.raise_log_start(min(start, source.high_watermark)):
             await self._tools.save_log_starts([source.log_dir])
 

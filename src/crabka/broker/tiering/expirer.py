@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from crabka.broker.tiering.leftovers import LeftoverWatch
-from crabka.broker.tiering.lineage import EpochLineage
+from crabka.broker.tiering.progress import lineage_of, note_copied_offset, require_ready
 from crabka.broker.tiering.retention_plan import LogExtent, RetentionLimits, plan_retention
 from crabka.broker.tiering.stats import (
     REMOTE_DELETE_LAG_BYTES,
@@ -18,7 +18,6 @@ from crabka.broker.tiering.stats import (
     REMOTE_LOG_METADATA_COUNT,
     REMOTE_LOG_SIZE_BYTES,
 )
-from crabka.remote.errors import NotReadyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,8 +59,9 @@ class ExpiryTask:
     async def run_once(self) -> None:
         """Remove what has to go now. Raises RemoteStorageError, StorageError."""
         metadata = self._tools.metadata
-        if not metadata.is_ready(self._partition):
-            raise NotReadyError(f"the remote metadata of {self._partition} is not known yet")
+        require_ready(metadata, self._partition)
+        # A log that has just been opened takes everything for local only, and its size would be counted twice.
+        note_copied_offset(metadata, self._partition, self._log)
         listed = list(metadata.list_remote_log_segments(self._partition))
         plan = self._plan(listed)
         self._note_size(listed)
@@ -75,7 +75,7 @@ class ExpiryTask:
         config, left = source.config, source.untiered()
         limits = RetentionLimits(retention_ms=config.retention_ms, retention_bytes=config.retention_bytes)
         return plan_retention(
-            EpochLineage(source.leader_epochs.entries, source.log_end_offset),
+            lineage_of(source),
             listed,
             LogExtent(
                 log_start_offset=source.log_start_offset,

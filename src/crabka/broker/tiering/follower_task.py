@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka.broker.tiering.copy_plan import copied_offset
-from crabka.broker.tiering.lineage import EpochLineage
-from crabka.broker.tiering.metadata_port import PartitionLookup
-from crabka.remote.errors import NotReadyError
+from crabka.broker.tiering.progress import note_copied_offset, require_ready
 
 if TYPE_CHECKING:
     from crabka.broker.tiering.tiered_log import TieredLog
@@ -25,9 +22,6 @@ class FollowerTask:
 
     async def run_once(self) -> None:
         """Tell the log up to where the tier holds all of it. Raises NotReadyError."""
-        source, metadata = self._log, self._tools.metadata
-        if not metadata.is_ready(self._partition):
-            raise NotReadyError(f"the remote metadata of {self._partition} is not known yet")
-        lineage = EpochLineage(source.leader_epochs.entries, source.log_end_offset)
-        lookup = PartitionLookup(metadata, self._partition)
-        source.note_remote_offset(copied_offset(lineage, lookup, source.local_log_start_offset))
+        metadata = self._tools.metadata
+        require_ready(metadata, self._partition)
+        note_copied_offset(metadata, self._partition, self._log)

@@ -109,7 +109,12 @@ def plan_retention(
         if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED
     ]
     finished = [segment for segment in listed if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
-    valid = {segment.segment_id for segment in finished if lineage.has(segment)}
+    # What lies below the log start is as good as gone: its size must not make others go.
+    valid = {
+        segment.segment_id
+        for segment in finished
+        if segment.end_offset >= extent.log_start_offset and lineage.has(segment)
+    }
     size_bytes = sum(segment.segment_size_bytes for segment in finished if segment.segment_id in valid)
     search = _Search(
         expires_before_ms=None if limits.retention_ms == UNLIMITED else now_ms - limits.retention_ms,
@@ -136,7 +141,7 @@ def _search_oldest(
             search.removals.append(Removal(segment, RemovalReason.LOG_START))
             continue
         if segment.segment_id not in valid:
-            # Of another history: it neither goes by retention nor keeps others from going.
+            # Of another history, or below the log start: it neither goes by retention nor keeps others from going.
             continue
         reason = search.reason(segment) if segment.end_offset < extent.high_watermark else None
         if reason is None:

@@ -16,7 +16,7 @@ from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, r
 from tests.support.tier_scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, passes
 
 NAME = ORDERS.topic_partition
-HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
 
 
 def drop_local(broker: TierBroker, count: int) -> None:
@@ -32,10 +32,10 @@ def test_old_segments_go_and_the_log_start_follows_and_is_durable() -> None:
         broker.fill(2)
         broker.lead()
         await passes(3)
-        await passes(HOUR_MS / 1000)
+        await passes(MINUTE_MS / 1000)
         broker.fill(2)
         await passes(3)
-        broker.set_topic(retention_ms=HOUR_MS // 2)
+        broker.set_topic(retention_ms=MINUTE_MS // 2)
         await passes(3)
         assert scene.finished_ranges() == [(20, 29), (30, 39)]
         assert broker.log.log_start_offset == 20
@@ -58,6 +58,26 @@ def test_too_much_goes_by_size_and_local_segments_count_once() -> None:
         await passes(3)
         assert scene.finished_ranges() == [(20, 29), (30, 39), (40, 49)]
         assert broker.log.log_start_offset == 20
+
+    scene.run(main())
+
+
+def test_what_is_local_and_remote_counts_once_also_right_after_a_start() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(4)
+        broker.lead()
+        await passes(3)
+        broker.crash()
+        again = scene.broker()
+        again.set_topic(retention_bytes=5 * SEGMENT_BYTES)
+        # The log does not know yet what the tier holds, and retention may be the first to look.
+        assert again.log.highest_remote_offset == -1
+        again.lead(1)
+        await passes(3)
+        assert len(scene.finished_ranges()) == 4
 
     scene.run(main())
 

@@ -147,6 +147,14 @@ def test_segments_below_the_log_start_go() -> None:
     assert planned.log_start_offset is None
 
 
+def test_what_lies_below_the_log_start_makes_nothing_else_go_by_size() -> None:
+    lineage = EpochLineage([(0, 20)], 100)
+    extent = LogExtent(log_start_offset=20, high_watermark=100, local_only_bytes=0)
+    segments = [remote_segment(start, start + 9) for start in (0, 10, 20, 30)]
+    planned = plan(segments, lineage=lineage, extent=extent, retention_bytes=200)
+    assert (starts(planned), planned.log_start_offset, planned.remote_size_bytes) == ([0, 10], None, 200)
+
+
 def test_a_segment_with_records_from_the_log_start_on_stays() -> None:
     lineage = EpochLineage([(0, 15)], 100)
     extent = LogExtent(log_start_offset=15, high_watermark=100, local_only_bytes=0)

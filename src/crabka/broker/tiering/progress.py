@@ -1,0 +1,39 @@
+"""How much of a log the tier holds: found out from the metadata, and told to the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.broker.tiering.copy_plan import copied_offset
+from crabka.broker.tiering.lineage import EpochLineage
+from crabka.broker.tiering.metadata_port import PartitionLookup
+from crabka.remote.errors import NotReadyError
+
+if TYPE_CHECKING:
+    from crabka.broker.tiering.metadata_port import TierMetadata
+    from crabka.broker.tiering.tiered_log import TieredLog
+    from crabka.remote.segments import TopicIdPartition
+
+
+def lineage_of(source: TieredLog) -> EpochLineage:
+    """Return the history of a log."""
+    return EpochLineage(source.leader_epochs.entries, source.log_end_offset)
+
+
+def require_ready(metadata: TierMetadata, partition: TopicIdPartition) -> None:
+    """Raise NotReadyError while nothing can be said about the segments of a partition."""
+    if not metadata.is_ready(partition):
+        raise NotReadyError(f"the remote metadata of {partition} is not known yet")
+
+
+def note_copied_offset(
+    metadata: TierMetadata, partition: TopicIdPartition, source: TieredLog, *, verified_offset: int = -1
+) -> int:
+    """Find out up to where the tier holds all that is local, tell the log, and return it. Raises NotReadyError.
+
+    The caller knows that it does up to `verified_offset`.
+    """
+    from_offset = max(source.local_log_start_offset, verified_offset + 1)
+    copied = copied_offset(lineage_of(source), PartitionLookup(metadata, partition), from_offset)
+    source.note_remote_offset(copied)
+    return copied
