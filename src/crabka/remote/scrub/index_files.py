@@ -1,0 +1,185 @@
+"""Checks index objects against the batches of their segment, which pass by once.
+
+A follower is built from the bytes of an index, sees every batch in order and tells what does not fit. What is allowed
+is what Kafka of any version writes: an offset index entry may name the last batch of a group that was appended
+together, a time index entry any offset of the batch with the timestamp.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final, NamedTuple, Protocol
+
+from crabka.records.errors import CorruptBatchError
+from crabka.records.header import BatchHeader
+from crabka.records.record import decode_records
+from crabka.remote.scrub.batches import WalkedBatch
+
+Report = Callable[[str], None]
+
+_OFFSET_ENTRY: Final = struct.Struct(">II")
+_TIME_ENTRY: Final = struct.Struct(">qI")
+_ABORTED_ENTRY: Final = struct.Struct(">hqqqq")
+_ABORTED_VERSION: Final = 0
+_MARKER_KEY: Final = struct.Struct(">hh")
+_ABORT: Final = 0
+
+
+class IndexFollower(Protocol):
+    """Compares an index with batches."""
+
+    def see(self, batch: WalkedBatch) -> None:
+        """Compare with the next batch."""
+        ...
+
+    def finish(self) -> None:
+        """Compare with the end of the segment."""
+        ...
+
+
+class OffsetIndexFollower:
+    """Follows `.index`: relative offset and position, both rising, each a batch border."""
+
+    def __init__(self, data: bytes, base_offset: int, report: Report) -> None:
+        self._report = report
+        entries = _without_padding(_unpack(_OFFSET_ENTRY, data, report))
+        if not _rises(entries, 0, strictly=True) or not _rises(entries, 1, strictly=True):
+            report("its entries do not rise")
+            entries = []
+        self._entries = deque((base_offset + relative, position) for relative, position in entries)
+        self._awaited: deque[int] = deque()
+
+    def see(self, batch: WalkedBatch) -> None:
+        """Compare with the next batch."""
+        header = batch.header
+        while self._entries and self._entries[0][1] <= batch.position:
+            offset, position = self._entries.popleft()
+            if position < batch.position:
+                self._report(f"the entry of offset {offset} points to {position}, where no batch begins")
+            elif offset < header.base_offset:
+                self._report(f"the entry of offset {offset} points to {position}, behind that offset")
+            else:
+                self._awaited.append(offset)
+        last_offset = header.last_offset
+        while self._awaited and self._awaited[0] <= last_offset:
+            offset = self._awaited.popleft()
+            if offset != last_offset:
+                self._report(f"has an entry of offset {offset}, with which no batch ends")
+
+    def finish(self) -> None:
+        """Compare with the end of the segment."""
+        for offset in self._awaited:
+            self._report(f"has an entry of offset {offset}, with which no batch ends")
+        for offset, position in self._entries:
+            self._report(f"the entry of offset {offset} points to {position}, behind the last batch")
+
+
+class TimeIndexFollower:
+    """Follows `.timeindex`: timestamp and relative offset of a batch that has it; the last is the largest of all."""
+
+    def __init__(self, data: bytes, base_offset: int, report: Report) -> None:
+        self._report = report
+        entries = _without_padding(_unpack(_TIME_ENTRY, data, report))
+        if not _rises(entries, 0, strictly=True) or not _rises(entries, 1, strictly=False):
+            report("its entries do not rise")
+            entries = []
+        self._entries = deque((timestamp, base_offset + relative) for timestamp, relative in entries)
+        self._last_timestamp = entries[-1][0] if entries else 0
+        self._largest = 0
+
+    def see(self, batch: WalkedBatch) -> None:
+        """Compare with the next batch."""
+        header = batch.header
+        self._largest = max(self._largest, header.max_timestamp)
+        while self._entries and self._entries[0][1] <= header.last_offset:
+            timestamp, offset = self._entries.popleft()
+            if timestamp != header.max_timestamp or offset < header.base_offset:
+                self._report(f"says {timestamp} for offset {offset}, the batch there says {header.max_timestamp}")
+
+    def finish(self) -> None:
+        """Compare with the end of the segment."""
+        for timestamp, offset in self._entries:
+            self._report(f"says {timestamp} for offset {offset}, which lies behind the last batch")
+        if self._last_timestamp != self._largest:
+            self._report(f"ends with {self._last_timestamp}, the largest timestamp of the segment is {self._largest}")
+
+
+class _Aborted(NamedTuple):
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndexFollower:
+    """Follows `.txnindex`: every abort of a transaction that wrote here, named by its marker."""
+
+    def __init__(self, data: bytes, report: Report) -> None:
+        self._report = report
+        entries = [_Aborted(*fields) for fields in _unpack(_ABORTED_ENTRY, data, report)]
+        if any(entry.version != _ABORTED_VERSION or entry.first_offset > entry.last_offset for entry in entries):
+            report("it has an entry of an unknown version or one that ends before its start")
+            entries = []
+        elif not _rises([tuple(entry) for entry in entries], 3, strictly=True):
+            report("its entries do not rise")
+            entries = []
+        self._entries = deque(entries)
+        # Producers with an open transaction whose records were seen; those of earlier segments are not known here.
+        self._open: set[int] = set()
+
+    def see(self, batch: WalkedBatch) -> None:
+        """Compare with the next batch."""
+        header = batch.header
+        is_abort = header.is_control and _is_abort(batch)
+        found = False
+        while self._entries and self._entries[0].last_offset <= header.last_offset:
+            entry = self._entries.popleft()
+            if not is_abort or entry.producer_id != header.producer_id or entry.last_offset < header.base_offset:
+                self._report(f"has an abort of producer {entry.producer_id} at {entry.last_offset}, the log has not")
+            else:
+                found = True
+        if is_abort and header.producer_id in self._open and not found:
+            self._report(f"lacks the abort of producer {header.producer_id} at {header.base_offset}")
+        if header.is_control:
+            self._open.discard(header.producer_id)
+        elif header.is_transactional:
+            self._open.add(header.producer_id)
+
+    def finish(self) -> None:
+        """Compare with the end of the segment."""
+        for entry in self._entries:
+            self._report(f"has an abort of producer {entry.producer_id} at {entry.last_offset}, behind the last batch")
+
+
+def _is_abort(batch: WalkedBatch) -> bool:
+    """Return whether a control batch ends a transaction with an abort."""
+    header: BatchHeader = batch.header
+    try:
+        key = decode_records(batch.head, header)[0].key or b""
+        _version, kind = _MARKER_KEY.unpack_from(key)
+    except (CorruptBatchError, IndexError, struct.error):
+        return False
+    return bool(kind == _ABORT)
+
+
+def _unpack(entry: struct.Struct, data: bytes, report: Report) -> list[tuple[int, ...]]:
+    if len(data) % entry.size:
+        report(f"its {len(data)} bytes are no multiple of {entry.size}")
+        return []
+    return list(entry.iter_unpack(data))
+
+
+def _without_padding(entries: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Drop the zeros of an index file that was not trimmed."""
+    end = len(entries)
+    while end and not any(entries[end - 1]):
+        end -= 1
+    return entries[:end]
+
+
+def _rises(entries: list[tuple[int, ...]], column: int, *, strictly: bool) -> bool:
+    return all(a[column] < b[column] or (a[column] == b[column] and not strictly) for a, b in pairwise(entries))

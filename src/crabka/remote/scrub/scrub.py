@@ -1,0 +1,116 @@
+"""A whole scrub of a partition, and what of a scrub is still true when it ends.
+
+A tier is scrubbed while brokers go on copying and deleting. So: read the metadata, list, read the content, read the
+metadata again, and keep the faults of what did not change meanwhile.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from crabka.remote.errors import RemoteStorageError
+from crabka.remote.scrub.faults import TierFault, TierFaultKind
+from crabka.remote.scrub.lineage import PartitionBounds, check_lineage, newest, overlaps
+from crabka.remote.scrub.segment_check import OnBytes, SegmentFindings, check_segment
+from crabka.remote.scrub.side_files import Epochs, parse_epoch_checkpoint
+from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
+
+if TYPE_CHECKING:
+    from crabka.remote.segments import TopicIdPartition
+    from crabka.remote.storage_manager import RemoteStorageManager
+
+Segments = Mapping[uuid.UUID, RemoteLogSegmentMetadata]
+
+
+class SegmentMap(Protocol):
+    """`map`, or one that works on several segments at a time."""
+
+    def __call__(
+        self,
+        function: Callable[[RemoteLogSegmentMetadata], SegmentFindings],
+        segments: Iterable[RemoteLogSegmentMetadata],
+        /,
+    ) -> Iterable[SegmentFindings]:
+        """Return the findings in the order of the segments."""
+        ...
+
+
+def verify_partition(
+    storage: RemoteStorageManager,
+    partition: TopicIdPartition,
+    segments: Sequence[RemoteLogSegmentMetadata],
+    bounds: PartitionBounds | None = None,
+) -> list[TierFault]:
+    """Return gaps and contradictions between the finished segments of a partition, without reading them."""
+    return check_lineage(partition, segments, fetch_lineage(storage, segments), bounds)
+
+
+def scrub_partition(
+    storage: RemoteStorageManager,
+    partition: TopicIdPartition,
+    segments: Sequence[RemoteLogSegmentMetadata],
+    *,
+    bounds: PartitionBounds | None = None,
+    on_bytes: OnBytes = lambda _count: None,
+    each: SegmentMap = map,
+) -> list[TierFault]:
+    """Read all finished segments of a partition as a whole and return everything that is wrong with them."""
+    ordered = sorted(segments, key=lambda segment: (segment.start_offset, segment.event_timestamp_ms))
+    shared = overlaps(ordered)
+    check = partial(_check_one, storage, shared, on_bytes)
+    findings = list(each(check, ordered))
+    faults = [fault for found in findings for fault in found.faults]
+    faults += _compare_copies(findings)
+    return faults + check_lineage(partition, ordered, fetch_lineage(storage, ordered), bounds)
+
+
+def still_true(faults: Iterable[TierFault], before: Segments, after: Segments) -> list[TierFault]:
+    """Return the faults but those of segments that brokers changed while the tier was read."""
+    return [fault for fault in faults if fault.segment_id is None or _is_same(fault.segment_id.id, before, after)]
+
+
+def fetch_lineage(storage: RemoteStorageManager, segments: Sequence[RemoteLogSegmentMetadata]) -> Epochs | None:
+    """Return the leader epochs up to the end of the newest segment, None if the tier does not have them."""
+    last = newest(segments)
+    if last is None:
+        return None
+    try:
+        return parse_epoch_checkpoint(storage.fetch_index(last, IndexType.LEADER_EPOCH))
+    except (RemoteStorageError, ValueError):
+        return None
+
+
+def _check_one(
+    storage: RemoteStorageManager,
+    shared: dict[RemoteLogSegmentMetadata, range],
+    on_bytes: OnBytes,
+    segment: RemoteLogSegmentMetadata,
+) -> SegmentFindings:
+    return check_segment(storage, segment, on_bytes=on_bytes, remember=shared.get(segment, range(0)))
+
+
+def _compare_copies(findings: Sequence[SegmentFindings]) -> list[TierFault]:
+    """Return batches that two segments have differently, though in the same epoch."""
+    faults: list[TierFault] = []
+    known: dict[tuple[int, int], tuple[SegmentFindings, tuple[int, int]]] = {}
+    for found in findings:
+        for key, fingerprint in found.fingerprints.items():
+            first, other = known.setdefault(key, (found, fingerprint))
+            if other != fingerprint:
+                faults.append(
+                    TierFault(
+                        kind=TierFaultKind.COPIES_DIFFER,
+                        detail=f"offset {key[1]} of epoch {key[0]} is not as in {first.metadata.segment_id}",
+                        partition=found.metadata.topic_id_partition,
+                        segment_id=found.metadata.segment_id,
+                    )
+                )
+                break
+    return faults
+
+
+def _is_same(segment_id: uuid.UUID, before: Segments, after: Segments) -> bool:
+    return before.get(segment_id) == after.get(segment_id)

@@ -1,0 +1,164 @@
+"""Index objects against the batches of their segment."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from crabka.log.txn_index import AbortedTransaction, encode_aborted
+from crabka.records.header import iter_headers
+from crabka.remote.scrub.batches import walk_batches
+from crabka.remote.scrub.index_files import (
+    IndexFollower,
+    OffsetIndexFollower,
+    Report,
+    TimeIndexFollower,
+    TransactionIndexFollower,
+)
+from tests.support.planted_tier import (
+    FIRST_TIMESTAMP_MS,
+    PRODUCER_ID,
+    batches,
+    offset_index,
+    time_index,
+    transaction,
+)
+
+START = 100
+LOG = batches(START, 6)
+POSITIONS = [position for position, _ in iter_headers(LOG)]
+
+
+def follow(build: Callable[[Report], IndexFollower], log: bytes = LOG) -> list[str]:
+    reported: list[str] = []
+    follower = build(reported.append)
+    for batch in walk_batches([log], len(log)):
+        follower.see(batch)
+    follower.finish()
+    return reported
+
+
+def offsets(*entries: tuple[int, int]) -> list[str]:
+    data = b"".join(struct.pack(">II", *entry) for entry in entries)
+    return follow(partial(OffsetIndexFollower, data, START))
+
+
+def times(*entries: tuple[int, int]) -> list[str]:
+    data = b"".join(struct.pack(">qI", *entry) for entry in entries)
+    return follow(partial(TimeIndexFollower, data, START))
+
+
+def test_a_true_offset_index_fits() -> None:
+    assert follow(partial(OffsetIndexFollower, offset_index(LOG), START)) == []
+    assert follow(partial(OffsetIndexFollower, b"", START)) == []
+
+
+def test_zeros_behind_the_last_entry_are_no_entries() -> None:
+    assert follow(partial(OffsetIndexFollower, offset_index(LOG) + bytes(80), START)) == []
+    assert follow(partial(TimeIndexFollower, time_index(LOG) + bytes(120), START)) == []
+
+
+def test_an_entry_may_name_the_last_of_batches_that_were_appended_together() -> None:
+    assert offsets((14, POSITIONS[1])) == []
+
+
+def test_every_flipped_bit_of_an_offset_index_is_found() -> None:
+    data = offset_index(LOG)
+    for bit in range(8 * len(data)):
+        spoiled = bytearray(data)
+        spoiled[bit // 8] ^= 1 << bit % 8
+        assert follow(partial(OffsetIndexFollower, bytes(spoiled), START)), bit
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([(9, POSITIONS[1] + 1)], "where no batch begins"),
+        ([(4, POSITIONS[1])], "behind that offset"),
+        ([(8, POSITIONS[1])], "with which no batch ends"),
+        ([(40, POSITIONS[5])], "with which no batch ends"),
+        ([(29, len(LOG))], "behind the last batch"),
+        ([(14, POSITIONS[2]), (9, POSITIONS[3])], "do not rise"),
+        ([(9, POSITIONS[2]), (14, POSITIONS[2])], "do not rise"),
+    ],
+)
+def test_a_wrong_offset_index_is_found(entries: list[tuple[int, int]], words: str) -> None:
+    (found,) = offsets(*entries)
+    assert words in found
+
+
+def test_an_index_of_an_odd_size_is_found() -> None:
+    assert follow(partial(OffsetIndexFollower, b"123", START)) == ["its 3 bytes are no multiple of 8"]
+
+
+def test_a_true_time_index_fits() -> None:
+    assert follow(partial(TimeIndexFollower, time_index(LOG), START)) == []
+
+
+def test_every_flipped_bit_of_a_time_index_is_found() -> None:
+    data = time_index(LOG)
+    missed = []
+    for bit in range(8 * len(data)):
+        spoiled = bytearray(data)
+        spoiled[bit // 8] ^= 1 << bit % 8
+        if not follow(partial(TimeIndexFollower, bytes(spoiled), START)):
+            missed.append(bit)
+    # An entry may name any offset of its batch: some bits of offsets lead from one of them to another.
+    assert all(bit // 8 % 12 == 11 for bit in missed)
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([], "ends with 0, the largest timestamp"),
+        ([(FIRST_TIMESTAMP_MS + START + 9, 9)], "the largest timestamp of the segment"),
+        ([(FIRST_TIMESTAMP_MS + START + 29, 24)], "the batch there says"),
+        ([(FIRST_TIMESTAMP_MS + START + 29, 30)], "behind the last batch"),
+        ([(FIRST_TIMESTAMP_MS + START + 29, 29), (FIRST_TIMESTAMP_MS + START + 24, 24)], "do not rise"),
+    ],
+)
+def test_a_wrong_time_index_is_found(entries: list[tuple[int, int]], words: str) -> None:
+    found = times(*entries)
+    assert any(words in line for line in found)
+
+
+def aborts(log: bytes, *entries: AbortedTransaction) -> list[str]:
+    return follow(partial(TransactionIndexFollower, encode_aborted(entries)), log)
+
+
+def test_a_true_transaction_index_fits() -> None:
+    log = transaction(0, committed=True) + transaction(3, committed=False)
+    assert aborts(log, AbortedTransaction(PRODUCER_ID, 3, 5, 6)) == []
+
+
+def test_an_abort_may_end_what_began_in_an_earlier_segment() -> None:
+    marker_only = transaction(0, committed=False)
+    position = [position for position, _ in iter_headers(marker_only)][1]
+    assert aborts(marker_only[position:], AbortedTransaction(PRODUCER_ID, 0, 2, 3)) == []
+    assert aborts(marker_only[position:]) == [], "it may have written nothing here"
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([], "lacks the abort of producer 77 at 5"),
+        ([AbortedTransaction(78, 3, 5, 6)], "has an abort of producer 78 at 5, the log has not"),
+        ([AbortedTransaction(PRODUCER_ID, 0, 2, 3)], "has an abort of producer 77 at 2, the log has not"),
+        ([AbortedTransaction(PRODUCER_ID, 3, 9, 10)], "behind the last batch"),
+        ([AbortedTransaction(PRODUCER_ID, 6, 5, 6)], "ends before its start"),
+        ([AbortedTransaction(PRODUCER_ID, 3, 5, 6), AbortedTransaction(PRODUCER_ID, 3, 5, 6)], "do not rise"),
+    ],
+)
+def test_a_wrong_transaction_index_is_found(entries: list[AbortedTransaction], words: str) -> None:
+    log = transaction(0, committed=True) + transaction(3, committed=False)
+    assert any(words in line for line in aborts(log, *entries))
+
+
+def test_an_unknown_version_of_a_transaction_index_is_found() -> None:
+    data = struct.pack(">hqqqq", 1, PRODUCER_ID, 3, 5, 6)
+    log = transaction(0, committed=True) + transaction(3, committed=False)
+    found = follow(partial(TransactionIndexFollower, data), log)
+    assert "unknown version" in found[0]

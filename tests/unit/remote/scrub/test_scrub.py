@@ -1,0 +1,123 @@
+"""Whole partitions: clean ones have no fault, those of Apache Kafka among them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from crabka.remote.backends.local import ROOT_NAME, LocalTieredStorage
+from crabka.remote.scrub import (
+    Severity,
+    TierFault,
+    TierFaultKind,
+    TierHistory,
+    check_objects,
+    check_states,
+    scrub_partition,
+    still_true,
+    verify_partition,
+)
+from crabka.remote.scrub.scrub import fetch_lineage
+from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
+from crabka.vfs import OsFileSystem
+from tests.support.golden import GOLDEN
+from tests.support.golden_tier import golden_history
+from tests.support.planted_tier import ORDERS, STORED_MS, PlantedTier, batches, two_segments, update
+
+
+def kinds(faults: list[TierFault]) -> list[TierFaultKind]:
+    return [fault.kind for fault in faults]
+
+
+def by_partition(history: TierHistory) -> dict[TopicIdPartition, list[RemoteLogSegmentMetadata]]:
+    found = defaultdict(list)
+    for segment in history.finished():
+        found[segment.topic_id_partition].append(segment)
+    return found
+
+
+@pytest.mark.parametrize(("name", "segment_count"), [("single", 23), ("overlap", 4)])
+def test_a_tier_written_by_kafka_is_clean(name: str, segment_count: int) -> None:
+    history = golden_history(name)
+    storage = LocalTieredStorage(OsFileSystem(), str(GOLDEN / name / "tier" / ROOT_NAME))
+    now_ms = 4_000_000_000_000
+    found = check_objects(history, storage.list_objects(), now_ms=now_ms, grace_ms=0)
+    faults = found.faults + check_states(history, now_ms=now_ms, grace_ms=0)
+    read_bytes: list[int] = []
+    for partition, segments in by_partition(history).items():
+        faults += scrub_partition(storage, partition, segments, on_bytes=read_bytes.append)
+        assert verify_partition(storage, partition, segments) == []
+    assert faults == []
+    assert len(list(history.finished())) == segment_count
+    assert sum(read_bytes) == sum(segment.segment_size_bytes for segment in history.finished())
+
+
+def test_a_gap_between_segments_is_found() -> None:
+    tier = PlantedTier()
+    tier.add(batches(0, 2), [(0, 0)])
+    tier.add(batches(20, 2), [(0, 0)])
+    assert kinds(scrub_partition(tier.storage, ORDERS, tier.segments)) == [TierFaultKind.GAP]
+    assert kinds(verify_partition(tier.storage, ORDERS, tier.segments)) == [TierFaultKind.GAP]
+
+
+def test_two_copies_of_the_same_records_have_to_agree() -> None:
+    tier = PlantedTier()
+    tier.add(batches(0, 4), [(0, 0)])
+    tier.add(batches(10, 4), [(0, 0)])
+    assert scrub_partition(tier.storage, ORDERS, tier.segments) == []
+    tier.add(batches(10, 4, value=b"other"), [(0, 0)])
+    (fault,) = scrub_partition(tier.storage, ORDERS, tier.segments)
+    assert fault.kind is TierFaultKind.COPIES_DIFFER
+    assert "offset 10 of epoch 0" in fault.detail
+
+
+def test_the_same_offsets_of_different_epochs_need_not_agree() -> None:
+    tier = PlantedTier()
+    tier.add(batches(0, 4), [(0, 0)])
+    tier.add(batches(0, 2) + batches(10, 4, epoch=1, value=b"other"), [(0, 0), (1, 10)])
+    assert scrub_partition(tier.storage, ORDERS, tier.segments) == []
+
+
+def test_without_the_epochs_of_the_newest_segment_gaps_are_still_found() -> None:
+    tier = two_segments()
+    tier.remove(tier.segments[1], IndexType.LEADER_EPOCH)
+    assert fetch_lineage(tier.storage, tier.segments) is None
+    assert kinds(scrub_partition(tier.storage, ORDERS, tier.segments)) == [TierFaultKind.MISSING_OBJECT]
+    tier.put(tier.segments[1], IndexType.LEADER_EPOCH, b"garbage")
+    assert fetch_lineage(tier.storage, tier.segments) is None
+    assert fetch_lineage(tier.storage, []) is None
+
+
+def test_segments_can_be_read_in_parallel() -> None:
+    tier = two_segments()
+    tier.flip(tier.segments[1], None, 800)
+    with ThreadPoolExecutor(2) as pool:
+        faults = scrub_partition(tier.storage, ORDERS, tier.segments, each=pool.map)
+    assert TierFaultKind.CORRUPT_BATCH in kinds(faults)
+
+
+def test_faults_of_segments_that_changed_meanwhile_are_dropped() -> None:
+    tier = two_segments()
+    before = dict(tier.history.segments)
+    tier.storage.objects.clear()
+    faults = check_objects(tier.history, [], now_ms=STORED_MS, grace_ms=0).faults
+    faults.append(TierFault(kind=TierFaultKind.GAP, detail="stays", partition=ORDERS))
+    assert len(faults) == 11
+    tier.history.apply(update(tier.segments[0], RemoteLogSegmentState.DELETE_SEGMENT_STARTED))
+    left = still_true(faults, before, tier.history.segments)
+    assert {fault.segment_id for fault in left} == {tier.segments[1].segment_id, None}
+    assert len(left) == 6
+
+
+def test_notes_alone_leave_a_tier_clean() -> None:
+    tier = PlantedTier()
+    tier.add(batches(0, 4), [(0, 0)])
+    lost = tier.add(batches(20, 2, epoch=1), [(0, 0), (1, 20)])
+    tier.add(batches(20, 4, epoch=2), [(0, 0), (2, 20)])
+    found = scrub_partition(tier.storage, ORDERS, tier.segments)
+    assert [(fault.kind, fault.segment_id) for fault in found] == [(TierFaultKind.OUTSIDE_LINEAGE, lost.segment_id)]
+    assert found[0].severity is Severity.NOTE
+    assert scrub_partition(tier.storage, ORDERS, [replace(tier.segments[0])]) == []
