@@ -45,6 +45,7 @@ class TierHistory:
         self._segments: dict[uuid.UUID, RemoteLogSegmentMetadata] = {}
         self._gone: set[uuid.UUID] = set()
         self._deletions: dict[TopicIdPartition, RemotePartitionDeleteMetadata] = {}
+        self._topic_ids: set[uuid.UUID] = set()
         self.faults: list[TierFault] = []
         self.event_count = 0
 
@@ -62,6 +63,10 @@ class TierHistory:
         """Return whether there was such a segment and its deletion is finished."""
         return segment_id in self._gone
 
+    def knows_topic(self, topic_id: uuid.UUID) -> bool:
+        """Return whether there was any event of a topic."""
+        return topic_id in self._topic_ids
+
     def finished(self) -> Iterator[RemoteLogSegmentMetadata]:
         """Yield the segments that readers can find."""
         wanted = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
@@ -70,6 +75,7 @@ class TierHistory:
     def apply(self, event: TierEvent) -> None:
         """Take the next event of a metadata partition."""
         self.event_count += 1
+        self._topic_ids.add(event.topic_id_partition.topic_id)
         match event:
             case RemoteLogSegmentMetadata():
                 self._add(event)

@@ -32,6 +32,11 @@ class OrphanSegment(NamedTuple):
     segment_id: uuid.UUID
     base_offset: int
 
+    @property
+    def name(self) -> str:
+        """The names of its objects, with a star for what differs."""
+        return object_path(self.as_metadata()).removesuffix(".log") + ".*"
+
     def as_metadata(self) -> RemoteLogSegmentMetadata:
         """Return just enough to delete it with RemoteStorageManager.delete_log_segment_data."""
         return RemoteLogSegmentMetadata(
@@ -183,7 +188,7 @@ def _orphan(orphan: OrphanSegment, heap: _Litter) -> TierFault:
         kind=TierFaultKind.ORPHAN_OBJECT,
         detail=f"{heap.reason}; {heap.object_count} objects, {heap.byte_count} bytes",
         partition=orphan.partition,
-        object_name=object_path(orphan.as_metadata()).removesuffix(".log") + ".*",
+        object_name=orphan.name,
     )
 
 

@@ -58,13 +58,21 @@ def scrub_partition(
     each: SegmentMap = map,
 ) -> list[TierFault]:
     """Read all finished segments of a partition as a whole and return everything that is wrong with them."""
+    faults = check_contents(storage, segments, on_bytes=on_bytes, each=each)
+    return faults + verify_partition(storage, partition, segments, bounds)
+
+
+def check_contents(
+    storage: RemoteStorageManager,
+    segments: Sequence[RemoteLogSegmentMetadata],
+    *,
+    on_bytes: OnBytes = lambda _count: None,
+    each: SegmentMap = map,
+) -> list[TierFault]:
+    """Read all finished segments of a partition; return what is wrong in them, and where two of them differ."""
     ordered = sorted(segments, key=lambda segment: (segment.start_offset, segment.event_timestamp_ms))
-    shared = overlaps(ordered)
-    check = partial(_check_one, storage, shared, on_bytes)
-    findings = list(each(check, ordered))
-    faults = [fault for found in findings for fault in found.faults]
-    faults += _compare_copies(findings)
-    return faults + check_lineage(partition, ordered, fetch_lineage(storage, ordered), bounds)
+    findings = list(each(partial(_check_one, storage, overlaps(ordered), on_bytes), ordered))
+    return [fault for found in findings for fault in found.faults] + _compare_copies(findings)
 
 
 def still_true(faults: Iterable[TierFault], before: Segments, after: Segments) -> list[TierFault]:

@@ -42,6 +42,8 @@ def test_a_whole_life_leaves_the_memory_of_it() -> None:
     assert history.is_gone(FIRST.segment_id.id)
     assert not history.is_gone(SECOND.segment_id.id)
     assert (refused(history), history.event_count) == ([], 4)
+    assert history.knows_topic(ORDERS.topic_id)
+    assert not history.knows_topic(SECOND.segment_id.id)
 
 
 def test_only_finished_segments_can_be_read() -> None:
