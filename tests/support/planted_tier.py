@@ -21,7 +21,7 @@ from crabka.records.record import Record
 from crabka.remote.errors import InvalidRangeError, SegmentNotFoundError
 from crabka.remote.layout import object_path
 from crabka.remote.listing import TierObject
-from crabka.remote.scrub import TierHistory
+from crabka.remote.scrub import TierEvent, TierHistory
 from crabka.remote.segments import (
     CustomMetadata,
     IndexType,
@@ -90,6 +90,13 @@ class PlantedTier:
     storage: PlantedStorage = field(default_factory=PlantedStorage)
     history: TierHistory = field(default_factory=TierHistory)
     segments: list[RemoteLogSegmentMetadata] = field(default_factory=list)
+    events: list[TierEvent] = field(default_factory=list)
+    first_id: int = 1
+
+    def apply(self, event: TierEvent) -> None:
+        """Let something happen to a segment."""
+        self.history.apply(event)
+        self.events.append(event)
 
     def add(
         self,
@@ -104,7 +111,7 @@ class PlantedTier:
         start, end = headers[0].base_offset, headers[-1].last_offset
         begun = [epoch for epoch, first in epochs if first <= start][-1]
         metadata = RemoteLogSegmentMetadata(
-            segment_id=RemoteLogSegmentId(partition, uuid.UUID(int=len(self.segments) + 1)),
+            segment_id=RemoteLogSegmentId(partition, uuid.UUID(int=self.first_id + len(self.segments))),
             start_offset=start,
             end_offset=end,
             max_timestamp_ms=max(header.max_timestamp for header in headers),
@@ -125,8 +132,8 @@ class PlantedTier:
 
     def note(self, metadata: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:
         """Add a segment to the metadata and finish it."""
-        self.history.apply(metadata)
-        self.history.apply(update(metadata, RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+        self.apply(metadata)
+        self.apply(update(metadata, RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
         finished = replace(metadata, state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
         self.segments.append(finished)
         return finished
@@ -147,11 +154,11 @@ class PlantedTier:
         self.put(metadata, index_type, bytes(data))
 
 
-def two_segments() -> PlantedTier:
+def two_segments(partition: TopicIdPartition = ORDERS, first_id: int = 1) -> PlantedTier:
     """A clean tier: offsets 0..29 in epoch 0, 30..44 in epoch 0 and 45..59 in epoch 2."""
-    tier = PlantedTier()
-    tier.add(batches(0, 6), [(0, 0)])
-    tier.add(batches(30, 3) + batches(45, 3, epoch=2), [(0, 0), (2, 45)])
+    tier = PlantedTier(first_id=first_id)
+    tier.add(batches(0, 6), [(0, 0)], partition=partition)
+    tier.add(batches(30, 3) + batches(45, 3, epoch=2), [(0, 0), (2, 45)], partition=partition)
     return tier
 
 

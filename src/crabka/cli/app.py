@@ -20,6 +20,7 @@ from crabka.cli import (
     quorum,
     records,
     serve,
+    tier,
     topics,
     up,
 )
@@ -40,6 +41,7 @@ app.add_typer(brokers.app, name="brokers")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(partitions.app, name="partitions")
 app.add_typer(quorum.app, name="quorum")
+app.add_typer(tier.app, name="tier")
 app.command("format", help="Prepare the directories of a node, as kafka-storage format does.")(format_command.format_)
 app.command("random-uuid", help="Print a new id for a cluster or a directory.")(format_command.random_uuid)
 

@@ -1,0 +1,67 @@
+"""Which tier a command is about: an address, or the server.properties of a broker.
+
+Brokers do not tell: what they know of their storage is `rsm.config.*`, which DescribeConfigs keeps secret.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crabka.clients.admin_types import ConfigOwner, ResourceType
+from crabka.config.one_node import one_node_properties
+from crabka.config.properties import parse_properties
+from crabka.config.server import ServerConfig
+from crabka.errors import ConfigError
+from crabka.remote.backends.url import CLASS_NAME, storage_settings_of_url
+from crabka.remote.plugins import load_storage_manager
+from crabka.vfs import OsFileSystem
+
+if TYPE_CHECKING:
+    from crabka.clients.admin import Admin
+    from crabka.remote.storage_manager import RemoteStorageManager
+
+_PREFIX_KEY = "remote.log.storage.manager.impl.prefix"
+_DEFAULT_PREFIX = "rsm.config."
+
+
+def open_storage(tier: str | None, config_file: str | None) -> RemoteStorageManager | None:
+    """Open the storage that --tier or --config names, None if neither does. Raises ConfigError."""
+    if tier is not None and config_file is not None:
+        raise ConfigError("--tier and --config exclude each other")
+    if tier is not None:
+        return _load(storage_settings_of_url(tier))
+    return None if config_file is None else _load(_settings_in(config_file))
+
+
+async def explain_missing_storage(admin: Admin) -> ConfigError:
+    """Return what to tell somebody who named no storage."""
+    cluster = await admin.describe_cluster()
+    owner = ConfigOwner(ResourceType.BROKER, str(cluster.brokers[0].node_id))
+    found = (await admin.describe_configs(owner, [CLASS_NAME])).get(CLASS_NAME)
+    if found is None or found.value is None:
+        return ConfigError("the brokers have no remote storage; to check a tier all the same, say --tier URL")
+    return ConfigError(
+        f"the brokers use the storage {found.value}, but where it is they keep to themselves: "
+        "say --tier URL (file:///directory, s3://bucket/prefix) or --config server.properties"
+    )
+
+
+def _settings_in(path: str) -> dict[str, str]:
+    """Return what a server.properties says of the storage; nothing else in it matters here."""
+    try:
+        given = parse_properties(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
+    if CLASS_NAME not in given:
+        raise ConfigError(f"{path} has no {CLASS_NAME}")
+    prefix = given.get(_PREFIX_KEY, _DEFAULT_PREFIX)
+    return {
+        name: value for name, value in given.items() if name in (CLASS_NAME, _PREFIX_KEY) or name.startswith(prefix)
+    }
+
+
+def _load(settings: dict[str, str]) -> RemoteStorageManager:
+    properties = one_node_properties("unused", "127.0.0.1", 0) | settings
+    config, _warnings = ServerConfig.from_properties(properties)
+    return load_storage_manager(config, OsFileSystem())
