@@ -29,6 +29,7 @@ from crabka.cli.cluster_processes import (
 from crabka.cli.options import AsJson
 from crabka.cli.output import Row, print_rows
 from crabka.cli.session import with_admin
+from crabka.cli.up import storage_settings
 from crabka.clients.admin import Admin
 from crabka.clients.admin_types import ClusterDescription
 from crabka.clients.errors import ClientNetworkError
@@ -56,9 +57,15 @@ def demo(
     base_port: Annotated[
         int | None, typer.Option("--base-port", help="The first port; free ones if not given.", show_default=False)
     ] = None,
+    tier: Annotated[
+        str | None,
+        typer.Option(
+            "--tier", metavar="URL", help="Where old segments go: file:///directory, s3://….", show_default=False
+        ),
+    ] = None,
 ) -> None:
-    """Start a cluster and run it until Ctrl-C; a directory that has one keeps its data and its ports."""
-    homes = open_homes(data_dir, nodes, base_port)
+    """Start a cluster and run it until Ctrl-C; a directory that has one keeps its data, its ports and its tier."""
+    homes = open_homes(data_dir, nodes, base_port, storage=None if tier is None else storage_settings(tier))
     for home in homes:
         if running_pid(home) is not None:
             raise ConfigError(f"node {home.node_id} runs already: `crabka cluster stop --data-dir {data_dir}` ends it")

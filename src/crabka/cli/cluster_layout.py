@@ -10,13 +10,14 @@ import itertools
 import random
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from crabka.config.many_nodes import HOST, NodePorts, combined_node_properties
 from crabka.config.properties import format_properties, parse_properties
 from crabka.config.server import ServerConfig
+from crabka.config.tiered_node import tiered_node_properties
 from crabka.errors import ConfigError
 from crabka.ports import Runtime
 from crabka.quorum.formatting import format_storage, is_formatted, new_cluster_id, new_directory_id
@@ -56,13 +57,16 @@ class NodeHome:
         """The process id of the last start; locked by the process as long as it lives."""
         return self.path / "node.pid"
 
-    def config(self) -> ServerConfig:
-        """Read the properties. Raises ConfigError."""
+    def properties(self) -> dict[str, str]:
+        """Read the properties as they are written. Raises ConfigError."""
         try:
-            text = self.properties_path.read_text(encoding="utf-8")
+            return parse_properties(self.properties_path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigError(f"cannot read {self.properties_path}: {error.strerror}") from error
-        return ServerConfig.from_properties(parse_properties(text))[0]
+
+    def config(self) -> ServerConfig:
+        """Read the properties. Raises ConfigError."""
+        return ServerConfig.from_properties(self.properties())[0]
 
 
 def find_homes(data_dir: str) -> list[NodeHome]:
@@ -73,16 +77,27 @@ def find_homes(data_dir: str) -> list[NodeHome]:
     return [NodeHome(node_id, root / f"node-{node_id}") for node_id in ids]
 
 
-def open_homes(data_dir: str, count: int | None, base_port: int | None, *, default_count: int = 3) -> list[NodeHome]:
-    """Return the nodes of a directory, made and formatted if there are none yet.
+def open_homes(
+    data_dir: str,
+    count: int | None,
+    base_port: int | None,
+    *,
+    default_count: int = 3,
+    storage: Mapping[str, str] | None = None,
+) -> list[NodeHome]:
+    """Return the nodes of a directory, made and formatted if there are none yet, with a tier in a storage if given.
 
-    Raises ConfigError if it holds another number of nodes, or ones whose formatting was cut short.
+    Raises ConfigError if it holds another number of nodes, another tier, or ones whose formatting was cut short.
     """
     homes = find_homes(data_dir)
     if not homes:
-        return create_homes(data_dir, choose_ports(count or default_count, base_port))
+        return create_homes(data_dir, choose_ports(count or default_count, base_port), storage)
     if count is not None and count != len(homes):
         raise ConfigError(f"{data_dir} holds a cluster of {len(homes)} nodes, not of {count}")
+    if storage is not None and not storage.items() <= homes[0].properties().items():
+        raise ConfigError(
+            f"{data_dir} holds a cluster without that tier: its node-*/server.properties say which it has"
+        )
     with _borrowed_runtime() as runtime:
         unfinished = [home for home in homes if not is_formatted(runtime.fs, str(home.data_dir))]
     if unfinished:
@@ -90,13 +105,14 @@ def open_homes(data_dir: str, count: int | None, base_port: int | None, *, defau
     return homes
 
 
-def create_homes(data_dir: str, nodes: Sequence[NodePorts]) -> list[NodeHome]:
+def create_homes(data_dir: str, nodes: Sequence[NodePorts], storage: Mapping[str, str] | None = None) -> list[NodeHome]:
     """Write the properties of all nodes and format their directories as one cluster."""
+    tier = {} if storage is None else tiered_node_properties(storage, node_count=len(nodes))
     root = Path(data_dir).resolve()
     homes = [NodeHome(node.node_id, root / f"node-{node.node_id}") for node in nodes]
     for node, home in zip(nodes, homes, strict=True):
         home.path.mkdir(parents=True)
-        properties = combined_node_properties(node, nodes, str(home.data_dir))
+        properties = combined_node_properties(node, nodes, str(home.data_dir)) | tier
         home.properties_path.write_text(format_properties(properties), encoding="utf-8")
     with _borrowed_runtime() as runtime:
         cluster_id = new_cluster_id(runtime)

@@ -85,7 +85,7 @@ class TierCheck:
         self._options = options
 
     async def run(self, progress: TierProgress) -> CheckResult:
-        """Check all that the view is about. Raises OperationError, ClientNetworkError, RemoteStorageError, ConfigError."""
+        """Check all that the view is about. Raises what the brokers and the storage raise."""
         view, admin, threads = self._view, Admin(self._view.cluster), self._view.cluster.runtime.threads
         await view.read_on(progress.metadata)
         partitions = view.finished()

@@ -13,6 +13,7 @@ from crabka.config.one_node import one_node_properties
 from crabka.config.properties import parse_properties
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
+from crabka.remote.backends.local import ROOT_NAME
 from crabka.remote.backends.url import CLASS_NAME, storage_settings_of_url
 from crabka.remote.plugins import load_storage_manager
 from crabka.vfs import OsFileSystem
@@ -62,6 +63,11 @@ def _settings_in(path: str) -> dict[str, str]:
 
 
 def _load(settings: dict[str, str]) -> RemoteStorageManager:
+    """Make the storage. A directory has to be there: one that is made now looks like a tier that lost everything."""
+    prefix = settings.get(_PREFIX_KEY, _DEFAULT_PREFIX)
+    directory = settings.get(f"{prefix}dir")
+    if directory is not None and not (Path(directory) / ROOT_NAME).is_dir():
+        raise ConfigError(f"{directory} is no tier: it has no directory {ROOT_NAME}")
     properties = one_node_properties("unused", "127.0.0.1", 0) | settings
     config, _warnings = ServerConfig.from_properties(properties)
     return load_storage_manager(config, OsFileSystem())

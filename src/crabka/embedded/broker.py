@@ -12,9 +12,12 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from crabka.config.listeners import parse_address
+from crabka.config.tiered_node import tiered_node_properties
 from crabka.embedded.in_process import ProcessNode
 from crabka.embedded.in_thread import ThreadNode
 
@@ -32,15 +35,18 @@ class Broker:
         data_dir: str | None = None,
         listen: str = "127.0.0.1:0",
         settings: Mapping[str, str] | None = None,
+        tier: str | PathLike[str] | None = None,
         process: bool = False,
     ) -> None:
         """Describe the broker; nothing happens before it is started.
 
-        `settings` are Kafka's properties. `process` runs it in a child process, away from this one's interpreter lock.
+        `settings` are Kafka's properties. `tier` is where segments of topics with remote.storage.enable go: a directory
+        or an address such as s3://bucket/prefix. `process` runs it in a child process, away from this one's
+        interpreter lock.
         """
         self._data_dir = data_dir
         self._listen = listen
-        self._settings = dict(settings or {})
+        self._settings = ({} if tier is None else _tier_settings(tier)) | dict(settings or {})
         self._kind: type[ThreadNode | ProcessNode] = ProcessNode if process else ThreadNode
         self._temporary_dir: str | None = None
         self._node: ThreadNode | ProcessNode | None = None
@@ -97,3 +103,11 @@ class Broker:
         if self._temporary_dir is not None:
             shutil.rmtree(self._temporary_dir, ignore_errors=True)
             self._temporary_dir = None
+
+
+def _tier_settings(tier: str | PathLike[str]) -> dict[str, str]:
+    # Libraries of object stores are loaded only by who has a tier.
+    from crabka.remote.backends.url import storage_settings_of_url
+
+    place = fspath(tier)
+    return tiered_node_properties(storage_settings_of_url(place if "://" in place else str(Path(place).resolve())))

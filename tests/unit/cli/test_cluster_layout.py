@@ -51,6 +51,17 @@ def test_a_directory_keeps_its_nodes(tmp_path: Path) -> None:
         open_homes(str(tmp_path), 3, None)
 
 
+def test_all_nodes_get_the_tier_and_keep_it(tmp_path: Path) -> None:
+    storage = {"remote.log.storage.manager.class.name": "local", "rsm.config.dir": "/tier"}
+    homes = open_homes(str(tmp_path), 2, 9092, storage=storage)
+    for home in homes:
+        assert home.config().remote_log_storage_system_enable
+        assert home.properties()["rlmm.config.remote.log.metadata.topic.replication.factor"] == "2"
+    assert open_homes(str(tmp_path), None, None, storage=storage) == open_homes(str(tmp_path), None, None)
+    with pytest.raises(ConfigError, match="without that tier"):
+        open_homes(str(tmp_path), None, None, storage=storage | {"rsm.config.dir": "/other"})
+
+
 def test_an_unfinished_directory_is_refused(tmp_path: Path) -> None:
     homes = create_homes(str(tmp_path), choose_ports(1, 9092))
     (homes[0].data_dir / "meta.properties").unlink()

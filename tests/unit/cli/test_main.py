@@ -15,7 +15,7 @@ from tests.unit.cli.conftest import RunCommand
     ("arguments", "message"),
     [
         (("up", "--nonsense"), "unrecognized arguments: --nonsense"),
-        (("up", "--tier", "s3://bucket"), "--tier: tiered storage is not built yet"),
+        (("up", "--tier", "ftp://bucket"), "--tier ftp://bucket: ftp://bucket is no storage"),
         (("up", "--set", "num.partitions=x"), "Invalid value x for configuration num.partitions"),
         (("up", "--listen", "nowhere"), "'nowhere' is not an address of the form HOST:PORT"),
         (("serve", "--config", "no-such-file"), "cannot read no-such-file: No such file or directory"),
@@ -54,6 +54,7 @@ def test_without_arguments_the_help_is_shown(crabka: RunCommand) -> None:
         "quorum",
         "partitions",
         "cluster",
+        "tier",
     ):
         assert command in outcome.out
 
@@ -74,7 +75,7 @@ def test_run_exits_with_the_code_of_the_command() -> None:
 
 def test_starting_a_node_loads_neither_typer_nor_rich() -> None:
     program = (
-        "import sys; from crabka.cli.main import execute; execute(['up', '--tier', 'x']); "
+        "import sys; from crabka.cli.main import execute; execute(['up', '--set', 'x']); "
         "import crabka.node.node; print([m for m in ('typer', 'rich', 'click') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -10,6 +10,7 @@ import pytest
 
 from crabka.cli import session
 from crabka.clients.sync import SyncProducer
+from crabka.remote.backends.local import ROOT_NAME
 from crabka.remote.segments import IndexType, RemoteLogSegmentState
 from crabka.remote_topic.reading import METADATA_TOPIC
 from tests.support.crabka_process import CrabkaProcess
@@ -185,6 +186,7 @@ def test_a_tier_named_by_a_properties_file(crabka: RunCommand, topic: TieredTopi
     ("arguments", "words"),
     [
         (["--tier", "ftp://x"], "ftp://x is no storage"),
+        (["--tier", "file:///nowhere"], "/nowhere is no tier"),
         (["--tier", "file:///", "--config", "x"], "--tier and --config exclude each other"),
         (["--config", "/no/such/file"], "cannot read /no/such/file"),
         ([], "the brokers have no remote storage"),
@@ -204,6 +206,7 @@ def test_a_cluster_that_does_not_answer_cannot_be_checked(
     crabka: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "METADATA_TIMEOUT_MS", 100)
+    (tmp_path / ROOT_NAME).mkdir()
     result = crabka("tier", "verify", "--tier", f"file://{tmp_path}", "--bootstrap", "127.0.0.1:1")
     assert result.code == 2
 

@@ -13,17 +13,25 @@ from crabka.clients.admin import Admin
 from crabka.clients.admin_types import ClusterDescription, ConfigOwner, ConfigValue
 from crabka.clients.metadata import BrokerEndpoint
 from crabka.errors import ConfigError
-from crabka.remote.backends.local import LocalTieredStorage
+from crabka.remote.backends.local import ROOT_NAME, LocalTieredStorage
 from crabka.remote.backends.url import CLASS_NAME
 
 
+def test_a_directory_that_is_no_tier_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no tier: it has no directory kafka-tiered-storage"):
+        open_storage(f"file://{tmp_path}", None)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_address_names_a_directory(tmp_path: Path) -> None:
+    (tmp_path / ROOT_NAME).mkdir()
     storage = open_storage(f"file://{tmp_path}", None)
     assert isinstance(storage, LocalTieredStorage)
     assert open_storage(None, None) is None
 
 
 def test_of_a_properties_file_only_the_storage_counts(tmp_path: Path) -> None:
+    (tmp_path / ROOT_NAME).mkdir()
     path = tmp_path / "server.properties"
     path.write_text(
         f"listeners=SASL_SSL://:9093\n{CLASS_NAME}=local\n"
