@@ -118,6 +118,7 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         ),
         cleaner=LogCleaner(runtime, logs, lambda: _cleaner_settings(config())),
         tiering=None,
+        remote_reads=None,
         spawn=spawn,
         on_broken_invariant=parts.fail,
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from crabka.broker.producer_ids import ProducerIdAllocator
     from crabka.broker.replication.fetchers import ReplicaFetchers
     from crabka.broker.tiering.assembly import BrokerTiering
+    from crabka.broker.tiering.reader import RemoteReads
     from crabka.broker.transactions.coordinator import TransactionCoordinator
     from crabka.broker.txn_markers import LocalMarkerWriter
     from crabka.broker.txn_verification import PartitionAdder
@@ -63,6 +64,8 @@ class BrokerContext:
     cleaner: LogCleaner
     # None on a node without a remote tier.
     tiering: BrokerTiering | None
+    # What only the remote tier has; None as well without a tier.
+    remote_reads: RemoteReads | None
     # Runs a coroutine as a task of the node, so that no task outlives it.
     spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
     # Ends the node: what it believes of itself is wrong, so it must not answer anybody any more.

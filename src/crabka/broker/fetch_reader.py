@@ -3,6 +3,9 @@
 The loop never waits for a disk: a slice whose bytes are not in the page cache is read by the pool, and the
 response is packed when it came. Consumers read up to the high watermark, from followers as well; followers read from
 the leader, up to the log end, and tell by it how far they are.
+
+What only the remote tier has is planned here and read by `tiering`; a follower is told that it is there, and needs it
+no more (KIP-405).
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.broker.replication.follower_progress import FollowerFetch
-from crabka.errors import OperationError, StorageError
+from crabka.broker.tiering.reader import RemoteFetch
+from crabka.errors import OffsetInRemoteTierError, OperationError, StorageError
 from crabka.ids import ZERO_UUID
 from crabka.log.reader import empty_slice
 from crabka.protocol.error_codes import ErrorCode
@@ -29,12 +33,13 @@ UNKNOWN = -1
 
 
 class TargetRead(NamedTuple):
-    """What came of one target: a finished row, or a row that still waits for the bytes of `cold`."""
+    """What came of one target: a finished row, or one that still waits for the bytes of `cold` or `remote`."""
 
     target: SessionTarget
     partition: Partition | None
     row: FetchPartitionResult
     cold: ReadSlice | None
+    remote: RemoteFetch | None = None
 
 
 class FetchRead(NamedTuple):
@@ -44,6 +49,8 @@ class FetchRead(NamedTuple):
     planned_bytes: int
     # An error, a place to truncate to or a replica to go to: the client must hear of it now.
     is_urgent: bool
+    # Some of it must come from the remote tier; how many bytes that will be is not known.
+    has_remote: bool = False
 
     @property
     def cold_slices(self) -> list[ReadSlice]:
@@ -64,11 +71,12 @@ def read_targets(
     The first look at a follower's fetch takes note of the follower's progress, a second one does not.
     """
     reads: list[TargetRead] = []
-    planned_bytes = 0
+    planned_bytes = reserved_bytes = 0
     is_urgent = False
     for target in targets:
         # Progress is possible even with a batch larger than every limit (KIP-74), but only for the first data.
-        budget, one_batch = max_bytes - planned_bytes, planned_bytes == 0 < max_bytes
+        budget = max_bytes - planned_bytes - reserved_bytes
+        one_batch = budget == max_bytes > 0
         try:
             if client.replica_id < 0:
                 read, length = _read_for_consumer(context, target, client, budget=budget, one_batch=one_batch)
@@ -76,6 +84,10 @@ def read_targets(
                 read, length = _read_for_follower(
                     context, target, client, budget=budget, one_batch=one_batch, is_first_look=is_first_look
                 )
+        except OffsetInRemoteTierError:
+            read, length = _read_remote(context, target, client, budget=budget, one_batch=one_batch), 0
+            if read.remote is not None:
+                reserved_bytes += read.remote.max_bytes
         except OperationError as error:
             read, length = _failed(target, error.error_code), 0
         except StorageError as error:
@@ -87,7 +99,7 @@ def read_targets(
         )
         reads.append(read)
         planned_bytes += length
-    return FetchRead(reads, planned_bytes, is_urgent)
+    return FetchRead(reads, planned_bytes, is_urgent, has_remote=reserved_bytes > 0)
 
 
 def with_cold_bytes(
@@ -189,6 +201,37 @@ def _read_for_follower(
     if length and partition.is_throttled:
         partition.host.throttle.record(length, partition.host.now_ms())
     return read, length
+
+
+def _read_remote(
+    context: BrokerContext, target: SessionTarget, client: FetchClient, *, budget: int, one_batch: bool
+) -> TargetRead:
+    """Return what to read from the remote tier, or what to say if nothing is read from there now.
+
+    Without bytes to spare, over the quota, or with nothing below the limit it is as if there was nothing to read yet.
+    """
+    partition, remote_reads = _find(context, target), context.remote_reads
+    log = partition.log
+    row = FetchPartitionResult(
+        target.index,
+        0,
+        log.high_watermark,
+        log.last_stable_offset,
+        log.log_start_offset,
+        aborted_transactions=() if client.is_committed_only else None,
+    )
+    if client.replica_id >= 0:
+        code = int(ErrorCode.offset_moved_to_tiered_storage)
+        return TargetRead(target, partition, row._replace(error_code=code), None)
+    if remote_reads is None:
+        # The node has no tier, so nobody can read that here.
+        return _failed(target, ErrorCode.offset_out_of_range)
+    upper = log.last_stable_offset if client.is_committed_only else log.high_watermark
+    max_bytes = min(target.max_bytes, budget)
+    if max_bytes <= 0 or upper <= target.fetch_offset or remote_reads.is_throttled:
+        return TargetRead(target, partition, row, None)
+    wanted = RemoteFetch(partition, target.fetch_offset, max_bytes, upper, one_batch, client.is_committed_only)
+    return TargetRead(target, partition, row, None, wanted)
 
 
 def _take(

@@ -49,6 +49,11 @@ CRABKA_KEYS = (
         "How long the leader of a partition waits before it removes an upload to the remote tier that another broker, "
         "or an earlier run of this one, began and did not finish.",
         at_least(1),
+        "crabka.remote.chunk.cache.bytes",
+        LONG,
+        128 * 1024 * 1024,
+        "Memory for pieces of segments that were read from the remote tier, or are read ahead of a consumer.",
+        at_least(8 * 1024 * 1024),
     ),
     ConfigKey(
         "crabka.http.listener",
@@ -68,4 +73,5 @@ class CrabkaSettings:
     crabka_slow_append_ms: int
     crabka_fast_failure_detection_enable: bool
     crabka_remote_leftover_grace_ms: int
+    crabka_remote_chunk_cache_bytes: int
     crabka_http_listener: str | None

@@ -161,23 +161,20 @@ TIERING_KEYS = (
         "The most bytes per second read from the tier.",
         at_least(1),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.fetch.quota.window.num",
         INT,
         11,
-        "Windows over which Kafka measures remote reading.",
+        "Windows over which remote reading is measured.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.fetch.quota.window.size.seconds",
         INT,
         1,
-        "The length of a window over which Kafka measures remote reading.",
+        "The length of a window over which remote reading is measured.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "remote.log.reader.threads",
@@ -186,10 +183,13 @@ TIERING_KEYS = (
         "How many remote reads run at once.",
         at_least(1),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
-        "remote.log.reader.max.pending.tasks", INT, 100, "How many remote reads may wait.", at_least(1), effect="none"
+        "remote.log.reader.max.pending.tasks",
+        INT,
+        100,
+        "How many remote reads may wait.",
+        at_least(1),
     ),
     ConfigKey(
         "remote.log.index.file.cache.total.size.bytes",
@@ -198,7 +198,6 @@ TIERING_KEYS = (
         "Disk space for indexes fetched from the tier.",
         at_least(1),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "remote.log.index.file.cache.ttl.ms",
@@ -207,7 +206,6 @@ TIERING_KEYS = (
         "How long an unused fetched index is kept.",
         at_least(-1),
         internal=True,
-        effect="none",
     ),
     ConfigKey(
         "remote.fetch.max.wait.ms",
@@ -216,7 +214,6 @@ TIERING_KEYS = (
         "How long a fetch waits for remote data.",
         at_least(1),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "remote.list.offsets.request.timeout.ms",
@@ -225,7 +222,6 @@ TIERING_KEYS = (
         "How long a search by timestamp in the tier may take.",
         at_least(1),
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
 )
 
@@ -251,6 +247,8 @@ class TieringSettings:
     remote_log_manager_copy_quota_window_num: int
     remote_log_manager_copy_quota_window_size_seconds: int
     remote_log_manager_fetch_max_bytes_per_second: int
+    remote_log_manager_fetch_quota_window_num: int
+    remote_log_manager_fetch_quota_window_size_seconds: int
     remote_log_reader_threads: int
     remote_log_reader_max_pending_tasks: int
     remote_log_index_file_cache_total_size_bytes: int

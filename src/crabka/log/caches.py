@@ -51,6 +51,13 @@ class LruCache(Generic[V]):
             self._touch(path)
         return value
 
+    def find(self, path: str) -> V | None:
+        """Return the value of a path if it is here."""
+        value = self._values.get(path)
+        if value is not None:
+            self._touch(path)
+        return value
+
     def put(self, path: str, value: V) -> None:
         """Keep a value as the most recently used one."""
         self._values[path] = value

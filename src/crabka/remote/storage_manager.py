@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from crabka.ports import Buffer
+    from crabka.ports import Buffer, File
     from crabka.remote.segments import CustomMetadata, IndexType, LogSegmentData, RemoteLogSegmentMetadata
 
 
@@ -56,6 +56,14 @@ class RemoteStorageManager(ABC):
     @abstractmethod
     def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
         """Remove a segment with all that belongs to it; what is not there is fine."""
+
+    def open_local(self, metadata: RemoteLogSegmentMetadata) -> File | None:  # noqa: ARG002 - for those who have files
+        """Open the batches of a segment for reading if they are a file on this machine, else return None.
+
+        Such a file is sent to consumers as it lies there: it must not change, and once open stay readable even if the
+        segment is deleted. The caller closes it. Raises SegmentNotFoundError, RemoteBackendError.
+        """
+        return None
 
     def close(self) -> None:  # noqa: B027 - nothing to close is fine
         """Let go of connections and threads."""

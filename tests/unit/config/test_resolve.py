@@ -74,6 +74,7 @@ def test_broker_is_described_as_kafka_does() -> None:
     assert set(own) == {
         "crabka.fast.failure.detection.enable",
         "crabka.http.listener",
+        "crabka.remote.chunk.cache.bytes",
         "crabka.slow.append.ms",
         "crabka.validate.records",
     }

@@ -7,6 +7,9 @@ of slices of segment files. Idle partitions are answered with empty records, nev
 A follower names itself: `replica_id`, from version 15 on `replica_state` with its broker epoch (KIP-903). Its fetch
 tells the leader how far it is, reads up to the log end and waits for appends. From version 11 on consumers may be sent
 to a follower (KIP-392); from 16 on an answer that sends them to another leader tells where that is (KIP-951).
+
+What only the remote tier has (KIP-405) is waited for `remote.fetch.max.wait.ms`, and not at all if the log has enough
+to answer at once: what comes from the tier then is there for the next fetch.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from crabka.broker.fetch_reader import (
 )
 from crabka.broker.fetch_sessions import remember_sent
 from crabka.broker.purgatory import DelayedCommittedFetch, DelayedFetch, DelayedReplicaFetch
+from crabka.broker.remote_rows import with_remote_records
 from crabka.errors import OperationError
 from crabka.protocol.apis import ms
 from crabka.protocol.hot import NO_AFFINITY, FetchTopicResult, pack_fetch_response
@@ -70,6 +74,8 @@ class _Fetch:
         found = self._read()
         body = self._request.body
         wait_ms = ms(body.max_wait)
+        if found.has_remote:
+            return self._finish(found)
         if wait_ms > 0 and found.planned_bytes < body.min_bytes and not found.is_urgent and found.reads:
             partitions = [read.partition for read in found.reads if read.partition is not None]
             missing_bytes = body.min_bytes - found.planned_bytes
@@ -102,6 +108,8 @@ class _Fetch:
         return self._finish(self._read(is_first_look=False))
 
     def _finish(self, found: FetchRead) -> Frame | asyncio.Future[Frame]:
+        if found.has_remote:
+            return self._context.spawn(self._finish_remote(found))
         return self._context.spawn(self._finish_cold(found)) if found.cold_slices else self._pack(found)
 
     def _read(self, *, is_first_look: bool = True) -> FetchRead:
@@ -109,6 +117,15 @@ class _Fetch:
         return read_targets(
             self._context, self._plan.targets, self._client, max_bytes=max_bytes, is_first_look=is_first_look
         )
+
+    async def _finish_remote(self, found: FetchRead) -> Frame:
+        local_bytes = found.planned_bytes
+        is_enough = found.is_urgent or (local_bytes > 0 and local_bytes >= self._request.body.min_bytes)
+        wait_ms = 0 if is_enough else self._context.config.remote_fetch_max_wait_ms
+        reads = await with_remote_records(self._context, found.reads, wait_ms)
+        is_urgent = any(read.row.error_code for read in reads)
+        found = FetchRead(reads, found.planned_bytes, is_urgent=found.is_urgent or is_urgent)
+        return await self._finish_cold(found) if found.cold_slices else self._pack(found)
 
     async def _finish_cold(self, found: FetchRead) -> Frame:
         chunks = await self._context.runtime.threads.submit(read_slices, found.cold_slices)

@@ -4,6 +4,7 @@ from crabka.protocol.hot.fetch_response import (
     NO_AFFINITY,
     FetchPartitionResult,
     FetchTopicResult,
+    RecordParts,
     pack_fetch_response,
 )
 from crabka.protocol.hot.primitives import NodeEndpoint
@@ -29,6 +30,7 @@ __all__ = [
     "ProducePartitionResult",
     "ProduceTopic",
     "ProduceTopicResult",
+    "RecordParts",
     "pack_fetch_response",
     "pack_produce_response",
     "read_produce_request",

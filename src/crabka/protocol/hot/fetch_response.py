@@ -30,6 +30,19 @@ INLINE_BYTES = 1024
 NO_AFFINITY = -1
 
 
+class RecordParts:
+    """Records of one partition that come from several places, in order."""
+
+    __slots__ = ("_length", "parts")
+
+    def __init__(self, parts: Sequence[Payload]) -> None:
+        self.parts = parts
+        self._length = sum(map(len, parts))
+
+    def __len__(self) -> int:
+        return self._length
+
+
 class FetchPartitionResult(NamedTuple):
     """Outcome for one partition. All pairs are in the order of the wire."""
 
@@ -38,7 +51,7 @@ class FetchPartitionResult(NamedTuple):
     high_watermark: int
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    records: Payload = b""
+    records: Payload | RecordParts = b""
     aborted_transactions: Sequence[tuple[int, int]] | None = None  # (producer id, first offset)
     preferred_read_replica: int = NO_AFFINITY
     diverging_epoch: tuple[int, int] | None = None  # (epoch, end offset)
@@ -81,7 +94,11 @@ class _Frame:
         self.pieces: list[Buffer] = []
         self.length = 0
 
-    def add_records(self, records: Payload, size: int) -> None:
+    def add_records(self, records: Payload | RecordParts, size: int) -> None:
+        if isinstance(records, RecordParts):
+            for part in records.parts:
+                self.add_records(part, len(part))
+            return
         if size <= INLINE_BYTES and not isinstance(records, FileRange):
             self.pieces.append(records)
             return

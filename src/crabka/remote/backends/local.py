@@ -100,6 +100,11 @@ class LocalTieredStorage(RemoteStorageManager):
             file = self._fs.open(self._path(object_path(metadata)), read_only=True)
         return _FilePieces(file, span)
 
+    def open_local(self, metadata: RemoteLogSegmentMetadata) -> File | None:
+        """Open the file of the batches, which is written once and never changed."""
+        with self._found(metadata, "log"):
+            return self._fs.open(self._path(object_path(metadata)), read_only=True)
+
     def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
         """Return a whole index."""
         with self._found(metadata, f"{index_type.name} index"):

@@ -1,0 +1,64 @@
+"""Rows of a Fetch response whose records come from the remote tier.
+
+A consumer must never hear OFFSET_OUT_OF_RANGE because a store or its metadata does not answer: it would skip records or
+read all of them again. Of the codes that mean "try again" clients know few in a Fetch. The Java consumer refreshes
+metadata and retries on KAFKA_STORAGE_ERROR and REPLICA_NOT_AVAILABLE, and throws on REQUEST_TIMED_OUT; librdkafka
+retries on the same two, and hands UNKNOWN_SERVER_ERROR, which Kafka answers here, to the application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from crabka.protocol.error_codes import ErrorCode
+from crabka.protocol.hot import FetchPartitionResult
+from crabka.remote.errors import NotReadyError, RemoteStorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crabka.broker.context import BrokerContext
+    from crabka.broker.fetch_reader import TargetRead
+    from crabka.broker.tiering.reader import RemoteReads
+
+_UNKNOWN = -1
+
+
+async def with_remote_records(context: BrokerContext, reads: Sequence[TargetRead], wait_ms: float) -> list[TargetRead]:
+    """Return the reads with records from the tier filled in, all of them read at the same time."""
+    remote_reads = context.remote_reads
+    if remote_reads is None:
+        return list(reads)
+    waiting = [read for read in reads if read.remote is not None]
+    if len(waiting) == 1:
+        filled = [await _fill(remote_reads, waiting[0], wait_ms)]
+    else:
+        filled = await asyncio.gather(*(_fill(remote_reads, read, wait_ms) for read in waiting))
+    remaining = iter(filled)
+    return [read if read.remote is None else next(remaining) for read in reads]
+
+
+async def _fill(remote_reads: RemoteReads, read: TargetRead, wait_ms: float) -> TargetRead:
+    wanted, partition = read.remote, read.partition
+    if wanted is None or partition is None:
+        return read
+    try:
+        found = await remote_reads.fetch(wanted, wait_ms)
+    except RemoteStorageError as error:
+        code = remote_error_code(error)
+        if partition.log.log_start_offset > wanted.offset:
+            # Retention has taken it meanwhile.
+            code = ErrorCode.offset_out_of_range
+        row = FetchPartitionResult(read.target.index, int(code), _UNKNOWN)
+        return read._replace(partition=None, row=row, remote=None)
+    row = read.row._replace(records=found.records, aborted_transactions=found.aborted)
+    return read._replace(row=row, remote=None)
+
+
+def remote_error_code(error: RemoteStorageError) -> ErrorCode:
+    """Return what a consumer hears when the tier cannot be read; each code makes it try again."""
+    if isinstance(error, NotReadyError):
+        # One that reads from a follower goes to the leader, which may know more.
+        return ErrorCode.replica_not_available
+    return ErrorCode.kafka_storage_error

@@ -1,0 +1,54 @@
+"""Puts the reading side of tiered storage together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.broker.tiering.chunk_cache import ChunkCache
+from crabka.broker.tiering.index_cache import IndexCacheLimits, RemoteIndexCache
+from crabka.broker.tiering.index_files import IndexFiles
+from crabka.broker.tiering.quota import ByteRateQuota
+from crabka.broker.tiering.read_tools import ReadTools
+from crabka.broker.tiering.reader import RemoteReads
+from crabka.broker.tiering.reader_pool import ReaderPool
+
+if TYPE_CHECKING:
+    from crabka.broker.tiering.tools import TierTools
+
+
+def build_remote_reads(tools: TierTools) -> RemoteReads:
+    """Make what reads from the tier; the caller awaits `open` and calls `close`.
+
+    Fetched indexes are kept in the first log dir, as in Kafka.
+    """
+    config, runtime = tools.config(), tools.runtime
+    clock = runtime.clock
+    threads = runtime.new_pool(config.remote_log_reader_threads, "remote-reader")
+    pool = ReaderPool(
+        threads,
+        thread_count=config.remote_log_reader_threads,
+        max_pending=config.remote_log_reader_max_pending_tasks,
+    )
+    quota = ByteRateQuota(
+        lambda: tools.config().remote_log_manager_fetch_max_bytes_per_second,
+        sample_count=config.remote_log_manager_fetch_quota_window_num,
+        sample_ms=config.remote_log_manager_fetch_quota_window_size_seconds * 1000,
+    )
+    chunks = ChunkCache(
+        tools.storage,
+        pool,
+        capacity_bytes=config.crabka_remote_chunk_cache_bytes,
+        on_downloaded=lambda size: quota.record(size, clock.monotonic_ms()),
+    )
+
+    def limits() -> IndexCacheLimits:
+        now = tools.config()
+        return IndexCacheLimits(
+            now.remote_log_index_file_cache_total_size_bytes, now.remote_log_index_file_cache_ttl_ms
+        )
+
+    indexes = RemoteIndexCache(IndexFiles(runtime.fs, config.log_dirs[0], tools.storage), pool, clock, limits)
+    read_tools = ReadTools(
+        tools.storage, tools.metadata, pool, chunks=chunks, indexes=indexes, clock=clock, stats=tools.stats
+    )
+    return RemoteReads(read_tools, fetch_quota=quota)

@@ -1,0 +1,71 @@
+"""The threads that read from the tier, and the bound on what waits for them.
+
+They are none of the node's other threads: a store that hangs takes these and nobody else's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from crabka.remote.errors import RemoteStorageError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from crabka.ports import Threads
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ReaderBusyError(RemoteStorageError):
+    """So many reads wait for the tier that another one is refused; to be tried again."""
+
+    retriable = True
+
+
+class ReaderPool:
+    """Runs jobs in threads and counts them. Only for the loop."""
+
+    def __init__(self, threads: Threads, *, thread_count: int, max_pending: int) -> None:
+        self._threads = threads
+        self._thread_count = thread_count
+        self._max_pending = max_pending
+        self._unfinished = 0
+
+    @property
+    def queue_size(self) -> int:
+        """Return how many jobs wait for a thread (RemoteLogReaderTaskQueueSize)."""
+        return max(0, self._unfinished - self._thread_count)
+
+    @property
+    def idle_share(self) -> float:
+        """Return the share of threads that have nothing to do (RemoteLogReaderAvgIdlePercent)."""
+        return max(0.0, 1 - self._unfinished / self._thread_count)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
+        """Run `fn` in a thread. The future belongs to all who want it: whoever waits must not cancel it.
+
+        Raises ReaderBusyError when `max_pending` jobs wait already.
+        """
+        if self._unfinished >= self._thread_count + self._max_pending:
+            raise ReaderBusyError(f"{self._max_pending} reads of the remote tier wait already")
+        future = self._threads.submit(fn, *args, **kwargs)
+        self._unfinished += 1
+        future.add_done_callback(self._on_done)
+        return future
+
+    def run_later(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run a small job whose outcome nobody waits for, behind all others. `fn` handles its own failures."""
+        self._threads.submit(fn, *args, **kwargs)
+
+    def close(self) -> None:
+        """Refuse more work. What hangs in a store is not waited for."""
+        self._threads.close(wait=not self._unfinished)
+
+    def _on_done(self, future: asyncio.Future[Any]) -> None:
+        self._unfinished -= 1
+        if not future.cancelled():
+            # Those who waited may have gone; that nobody looks at a failure is fine.
+            future.exception()

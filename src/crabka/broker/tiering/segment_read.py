@@ -1,0 +1,126 @@
+"""Which bytes of one remote segment answer a fetch: whole batches, the first of which holds the wanted offset.
+
+The offset index says where to look; a wrong or missing one costs a longer search and never a wrong answer. Records are
+not looked into.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from crabka.broker.tiering.deadline import RemoteWaitOverError
+from crabka.log.scan import SMALL_CHUNK_BYTES, find_batch
+from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, parse_header
+from crabka.remote.errors import RemoteBackendError
+
+if TYPE_CHECKING:
+    from crabka.broker.tiering.deadline import Deadline
+    from crabka.broker.tiering.segment_source import SegmentSource
+    from crabka.log.offset_index import OffsetIndex
+    from crabka.ports import Payload
+    from crabka.records.header import BatchHeader
+
+_MIN_BATCH_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
+
+
+class WantedBytes(NamedTuple):
+    """What a reader wants of a segment."""
+
+    offset: int
+    max_bytes: int
+    # Batches that begin here or behind are not returned.
+    upper_offset: int
+    # Whether the first batch comes even if it is larger than `max_bytes` (KIP-74).
+    min_one_batch: bool
+
+
+class SegmentPart(NamedTuple):
+    """Whole batches of a segment."""
+
+    payloads: list[Payload]
+    byte_count: int
+    # Behind the last batch, in offsets and in bytes.
+    next_offset: int
+    end_position: int
+
+
+async def locate(
+    source: SegmentSource, index: OffsetIndex, offset: int, deadline: Deadline
+) -> tuple[int, BatchHeader] | None:
+    """Return position and header of the first batch that ends at or behind an offset, None if there is none.
+
+    Raises RemoteWaitOverError, RemoteStorageError.
+    """
+    missing = (0, 0)
+
+    def peek(length: int, position: int) -> object:
+        nonlocal missing
+        missing = (length, position)
+        return source.peek(length, position)
+
+    while (found := find_batch(peek, index.floor_position(offset), source.size, offset)) is None:  # type: ignore[arg-type]
+        if await source.load(*missing, deadline) < missing[0]:
+            raise RemoteWaitOverError
+    position, header = found
+    return None if header is None else (position, header)
+
+
+async def read_part(
+    source: SegmentSource, index: OffsetIndex, wanted: WantedBytes, deadline: Deadline
+) -> SegmentPart | None:
+    """Return the batches from the one that holds the offset on; None if the segment has no such batch.
+
+    No batches at all come if the limits do not allow for the first one. What is not there in time is left out. Raises
+    RemoteWaitOverError if not even the first batch is, and RemoteStorageError.
+    """
+    found = await locate(source, index, wanted.offset, deadline)
+    if found is None:
+        return None
+    position, first = found
+    length = min(wanted.max_bytes, source.size - position)
+    if first.size_in_bytes > length:
+        length = first.size_in_bytes if wanted.min_one_batch else 0
+    if length <= 0 or first.base_offset >= wanted.upper_offset:
+        return SegmentPart([], 0, wanted.offset, position)
+    if first.size_in_bytes > source.size - position:
+        raise RemoteBackendError(f"the batch of offset {wanted.offset} goes behind the end of its segment")
+    loaded = await source.load(length, position, deadline)
+    if loaded < first.size_in_bytes:
+        raise RemoteWaitOverError
+    end, last = _last_whole_batch(source, index, (position, position + loaded), first, wanted.upper_offset)
+    return SegmentPart(source.payloads(end - position, position), end - position, last.next_offset, end)
+
+
+def _last_whole_batch(
+    source: SegmentSource, index: OffsetIndex, span: tuple[int, int], first: BatchHeader, upper_offset: int
+) -> tuple[int, BatchHeader]:
+    """Return where the last whole batch below the upper offset ends, and its header. All bytes are loaded."""
+    position, end = span
+    first_end = position + first.size_in_bytes
+    # All batches before an indexed one that ends at or below the limit lie below it.
+    near = min(index.batch_start_before(end), index.floor_position(upper_offset))
+    if near > first_end:
+        found = _walk(source, near, end, upper_offset)
+        if found is not None:
+            return found
+    return _walk(source, first_end, end, upper_offset) or (first_end, first)
+
+
+def _walk(source: SegmentSource, position: int, end: int, upper_offset: int) -> tuple[int, BatchHeader] | None:
+    """Return the end and the header of the last whole batch; None if there is none or the first is no batch."""
+    last: tuple[int, BatchHeader] | None = None
+    while position + HEADER_SIZE <= end:
+        window = source.peek(min(SMALL_CHUNK_BYTES, end - position), position)
+        if window is None:
+            return last
+        inside = 0
+        while inside + HEADER_SIZE <= len(window):
+            header = parse_header(window, inside)
+            following = position + inside + header.size_in_bytes
+            is_batch = header.magic == MAGIC_V2 and header.batch_length >= _MIN_BATCH_LENGTH
+            if not is_batch or following > end or header.base_offset >= upper_offset:
+                return last
+            last = (following, header)
+            inside = following - position
+        position += inside
+    return last
