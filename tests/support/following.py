@@ -20,6 +20,8 @@ from crabka.broker.partition import Partition
 from crabka.broker.partitions import PartitionRegistry
 from crabka.broker.replication.fetchers import ReplicaFetchers
 from crabka.broker.replication.truncation import diverging_epoch
+from crabka.broker.tiering.follower_tier import FollowerTier
+from crabka.broker.tiering.reader import RemoteReads
 from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.config.topic import TOPIC_KEYS, TopicConfig, parse_topic_overrides, topic_fields
@@ -47,13 +49,14 @@ SETTLE_MS = 3000
 
 
 class ToyLeader:
-    """Leads partitions from logs of its own and answers Fetch and ListOffsets."""
+    """Leads partitions from logs of its own and answers Fetch, ListOffsets and OffsetForLeaderEpoch."""
 
     def __init__(self, node_id: int, *, max_sessions: int = 10) -> None:
         self.node_id = node_id
         self.broker = ScriptedBroker()
         self.broker.answers[ApiKey.FETCH] = self._fetch
         self.broker.answers[ApiKey.LIST_OFFSETS] = self._list_offsets
+        self.broker.answers[ApiKey.OFFSET_FOR_LEADER_EPOCH] = self._epoch_ends
         self.sessions = FetchSessionCache(max_sessions=max_sessions, rng=random.Random(node_id))
         self.logs: dict[tuple[uuid.UUID, int], PartitionLog] = {}
         self.leader_epoch = 5
@@ -137,7 +140,13 @@ class ToyLeader:
             rows = []
             for wanted in topic.partitions:
                 log = self.logs[topic_id_of(topic.name), wanted.partition_index]
-                offset = log.log_end_offset if wanted.timestamp == -1 else log.log_start_offset
+                offset = {
+                    -1: log.log_end_offset,
+                    -2: log.log_start_offset,
+                    -4: log.local_log_start_offset,
+                    -6: log.highest_remote_offset + 1,
+                }[wanted.timestamp]
+                epoch = log.leader_epochs.epoch_for_offset(offset)
                 rows.append(
                     new(
                         "ListOffsetsPartitionResponse",
@@ -145,10 +154,30 @@ class ToyLeader:
                         error_code=self.errors.get(-1, ErrorCode.none),
                         timestamp=-1,
                         offset=offset,
-                        leader_epoch=self.leader_epoch,
+                        leader_epoch=self.leader_epoch if epoch is None else epoch,
                     )
                 )
             topics.append(new("ListOffsetsTopicResponse", name=topic.name, partitions=rows))
+        return request.types.message(throttle_time=0, topics=topics)
+
+    def _epoch_ends(self, request: ReceivedRequest) -> Any:
+        new = request.types.new
+        topics = []
+        for topic in request.body.topics:
+            rows = []
+            for wanted in topic.partitions:
+                log = self.logs[topic_id_of(topic.topic), wanted.partition]
+                epoch, end_offset = log.end_offset_for_epoch(wanted.leader_epoch)
+                rows.append(
+                    new(
+                        "EpochEndOffset",
+                        error_code=self.errors.get(-1, ErrorCode.none),
+                        partition=wanted.partition,
+                        leader_epoch=epoch,
+                        end_offset=end_offset,
+                    )
+                )
+            topics.append(new("OffsetForLeaderTopicResult", topic=topic.topic, partitions=rows))
         return request.types.message(throttle_time=0, topics=topics)
 
 
@@ -173,6 +202,8 @@ class FollowerWorld:
         self.config, _ = ServerConfig.from_properties({**properties, **(settings or {})})
         self.image = cluster(1, FOLLOWER, 3)
         self.leaders: dict[int, ToyLeader] = {}
+        # What the follower reads the tier with; None if it has no tier.
+        self.remote_reads: RemoteReads | None = None
 
     async def start(self) -> None:
         """Open the logs on the disk and follow whom the image says."""
@@ -192,6 +223,7 @@ class FollowerWorld:
             image=lambda: self.image,
             on_dir_failure=self.logs.on_dir_failure,
             save_recovery_points=self.logs.save_recovery_points,
+            tier=FollowerTier(lambda: self.remote_reads, self.logs),
         )
         self.publisher = MetadataPublisher(
             FOLLOWER, self.logs, self.partitions, topic_config=_topic_config, fetchers=self.fetchers

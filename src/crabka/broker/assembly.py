@@ -22,6 +22,7 @@ from crabka.broker.replication.fetchers import ReplicaFetchers
 from crabka.broker.replication.host import ReplicaHost
 from crabka.broker.replication.isr_changes import IsrChanges
 from crabka.broker.tiering.assembly import build_tiering
+from crabka.broker.tiering.follower_tier import FollowerTier
 from crabka.broker.transactions.coordinator import TransactionCoordinator
 from crabka.broker.txn_markers import LocalMarkerWriter
 from crabka.log.cleaner import CleanerSettings, LogCleaner
@@ -115,6 +116,7 @@ def build_context(parts: BrokerParts) -> BrokerContext:
             image=image,
             on_dir_failure=logs.on_dir_failure,
             save_recovery_points=logs.save_recovery_points,
+            tier=FollowerTier(lambda: context.remote_reads, logs),
         ),
         cleaner=LogCleaner(runtime, logs, lambda: _cleaner_settings(config())),
         tiering=None,

@@ -49,6 +49,8 @@ CRABKA_KEYS = (
         "How long the leader of a partition waits before it removes an upload to the remote tier that another broker, "
         "or an earlier run of this one, began and did not finish.",
         at_least(1),
+    ),
+    ConfigKey(
         "crabka.remote.chunk.cache.bytes",
         LONG,
         128 * 1024 * 1024,

@@ -84,7 +84,6 @@ REPLICATION_KEYS = (
         "Whether a new follower of a tiered topic starts after the data in the tier.",
         default=False,
         scope=CLUSTER_WIDE,
-        effect="none",
     ),
 )
 
@@ -108,3 +107,4 @@ class ReplicationSettings:
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
     unclean_leader_election_interval_ms: int
+    follower_fetch_last_tiered_offset_enable: bool

@@ -14,10 +14,12 @@ from crabka.broker.replication.follower_session import FollowerSession
 from crabka.broker.replication.follower_state import (
     AppendFetched,
     AskLeaderRange,
+    AskLeaderTier,
     CutFollowerLog,
     FetchAnswered,
     FetchFailed,
     LogRejected,
+    RebuildFromTier,
     RestartLog,
     TakeLeaderOffsets,
 )
@@ -80,6 +82,8 @@ class FetchList:
         self.session = FollowerSession()
         # The leader must be asked where its logs begin and end.
         self.out_of_range: list[FollowedPartition] = []
+        # The leader must be asked from where on it has records that are not in the remote tier only.
+        self.moved_to_tier: list[FollowedPartition] = []
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -203,6 +207,10 @@ class FetchList:
                 self._tools.spawn(self._finish(followed, changes.restart(followed, action)))
             case AskLeaderRange():
                 self.out_of_range.append(followed)
+            case AskLeaderTier():
+                self.moved_to_tier.append(followed)
+            case RebuildFromTier():
+                self._tools.spawn(self._finish(followed, changes.rebuild(followed, action)))
 
     def _append(self, followed: FollowedPartition, action: AppendFetched, records: memoryview, now_ms: int) -> None:
         tools = self._tools
@@ -235,15 +243,27 @@ class FetchList:
             if followed.is_current:
                 self._step(followed, event, None, self._tools.runtime.clock.monotonic_ms())
 
-    def tell_ranges(self, ranges: Mapping[FollowedPartition, FollowerEvent] | None) -> None:
-        """Tell those out of range what the leader has; None, or nothing for one of them, if that is not known."""
+    def tell_ranges(self, ranges: Mapping[FollowedPartition, FollowerEvent]) -> None:
+        """Tell those out of range what the leader has; nothing for one of them if that is not known."""
         waiting, self.out_of_range = self.out_of_range, []
+        self._tell(waiting, ranges)
+        self._start_cuts()
+
+    def tell_tiers(self, tiers: Mapping[FollowedPartition, FollowerEvent]) -> None:
+        """Tell those whose records are in the tier where the leader's own begin; nothing if that is not known."""
+        waiting, self.moved_to_tier = self.moved_to_tier, []
+        self._tell(waiting, tiers)
+
+    def give_up_asking(self) -> None:
+        """Tell those who wait for an answer that there will be none."""
+        self.tell_ranges({})
+        self.tell_tiers({})
+
+    def _tell(self, waiting: list[FollowedPartition], known: Mapping[FollowedPartition, FollowerEvent]) -> None:
         now_ms = self._tools.runtime.clock.monotonic_ms()
         for followed in waiting:
             if followed.is_current:
-                event = FetchFailed() if ranges is None else ranges.get(followed, FetchFailed())
-                self._step(followed, event, None, now_ms)
-        self._start_cuts()
+                self._step(followed, known.get(followed, FetchFailed()), None, now_ms)
 
 
 def known_error(code: int) -> ErrorCode:

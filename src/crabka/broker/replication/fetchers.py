@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crabka.broker.identity import BrokerIdentity
     from crabka.broker.partition import Partition
     from crabka.broker.partitions import PartitionRegistry
+    from crabka.broker.tiering.follower_tier import FollowerTier
     from crabka.config.server import ServerConfig
     from crabka.metadata.delta import MetadataDelta
     from crabka.metadata.image import MetadataImage
@@ -43,13 +44,18 @@ class ReplicaFetchers:
         image: Callable[[], MetadataImage],
         on_dir_failure: Callable[[str, Exception], None],
         save_recovery_points: Callable[[Iterable[str]], Awaitable[None]],
+        tier: FollowerTier,
     ) -> None:
         self._identity = identity
         self._config = config
         self._image = image
         self._throttle = ReplicationThrottle()
         changes = FollowerChanges(
-            runtime.clock, partitions, on_dir_failure=on_dir_failure, save_recovery_points=save_recovery_points
+            runtime.clock,
+            partitions,
+            on_dir_failure=on_dir_failure,
+            save_recovery_points=save_recovery_points,
+            tier=tier,
         )
         self._tools = FetcherTools(
             runtime, identity, changes, self._throttle, config=config, address_of=self._address_of, spawn=spawn

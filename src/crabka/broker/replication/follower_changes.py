@@ -12,9 +12,11 @@ import logging
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.replication.follower_state import LogBroken, LogChanged, LogRejected
+from crabka.broker.replication.follower_state import FetchFailed, LogBroken, LogChanged, LogRejected
+from crabka.broker.tiering.deadline import RemoteWaitOverError
 from crabka.errors import CorruptDataError, CrabkaError, OperationError, StorageError
 from crabka.records.header import HEADER_SIZE, parse_header
+from crabka.remote.errors import RemoteStorageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -22,7 +24,14 @@ if TYPE_CHECKING:
     from crabka.broker.partition import Partition
     from crabka.broker.partitions import PartitionRegistry
     from crabka.broker.replication.followed import FollowedPartition
-    from crabka.broker.replication.follower_state import AppendFetched, CutFollowerLog, FollowerEvent, RestartLog
+    from crabka.broker.replication.follower_state import (
+        AppendFetched,
+        CutFollowerLog,
+        FollowerEvent,
+        RebuildFromTier,
+        RestartLog,
+    )
+    from crabka.broker.tiering.follower_tier import FollowerTier
     from crabka.ports import Clock
 
 logger = logging.getLogger(__name__)
@@ -38,11 +47,13 @@ class FollowerChanges:
         *,
         on_dir_failure: Callable[[str, Exception], None],
         save_recovery_points: Callable[[Iterable[str]], Awaitable[None]],
+        tier: FollowerTier,
     ) -> None:
         self._clock = clock
         self._partitions = partitions
         self._on_dir_failure = on_dir_failure
         self._save_recovery_points = save_recovery_points
+        self._tier = tier
 
     def counts(self, followed: FollowedPartition) -> bool:
         """Return whether a fetcher still decides on a log: nobody else does, and its dir has not failed."""
@@ -160,6 +171,28 @@ class FollowerChanges:
                 await self._save_recovery_points([partition.log.log_dir])
         except (StorageError, CorruptDataError) as error:
             return self._failed(followed, error)
+        return LogChanged()
+
+    async def rebuild(self, followed: FollowedPartition, action: RebuildFromTier) -> FollowerEvent | None:
+        """Let a log begin anew behind what the remote tier has. None if that no longer counts."""
+        partition = followed.partition
+        try:
+            start = await self._tier.start_behind(partition, action.last_epoch, action.last_offset)
+            async with self._turn(partition):
+                if not self.counts(followed):
+                    return None
+                logger.info(
+                    "%s-%d begins anew at %d: older records are in the remote tier",
+                    partition.topic,
+                    partition.index,
+                    start.start_offset,
+                )
+                await self._tier.rebuild(partition, start, action.log_start_offset)
+        except StorageError as error:
+            return self._failed(followed, error)
+        except (RemoteStorageError, RemoteWaitOverError, OperationError, CorruptDataError) as error:
+            logger.warning("Cannot follow %s-%d from the remote tier: %s", partition.topic, partition.index, error)
+            return FetchFailed()
         return LogChanged()
 
     async def cut(

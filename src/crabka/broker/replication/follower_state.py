@@ -4,7 +4,8 @@ One object lives for one leader epoch of one partition: `step(event, log, now_ms
 and `position`, puts many partitions into one Fetch, and hands each its part of the answer. The log is looked at and
 never touched: actions say what shall happen to it, and `LogChanged` tells that it did. PURE.
 
-Kafka: AbstractFetcherThread, with truncation by the diverging epochs of Fetch 12 and newer (KIP-595) alone.
+Kafka: AbstractFetcherThread, with truncation by the diverging epochs of Fetch 12 and newer (KIP-595) alone. What the
+leader has in the remote tier only is not fetched: the log begins anew behind it (TierStateMachine, KIP-405).
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class FetchPhase(Enum):
     CHANGING = "changing"
     # The offset is outside of the leader's log: where that begins and ends is being asked for.
     OUT_OF_RANGE = "out of range"
+    # The leader has the offset in the remote tier only: where its own records begin is being asked for.
+    MOVED_TO_TIER = "moved to tier"
     DELAYED = "delayed"
     # Nothing more in this leader epoch.
     STOPPED = "stopped"
@@ -114,7 +117,18 @@ class LeaderRangeKnown:
     end_offset: int
 
 
-FollowerEvent: TypeAlias = FetchAnswered | FetchFailed | LogChanged | LogRejected | LogBroken | LeaderRangeKnown
+@dataclass(frozen=True, slots=True)
+class LeaderTierKnown:
+    """Where the log of the leader begins, and the last record before those that a follower can fetch from it."""
+
+    log_start_offset: int
+    last_offset: int
+    last_epoch: int
+
+
+FollowerEvent: TypeAlias = (
+    FetchAnswered | FetchFailed | LogChanged | LogRejected | LogBroken | LeaderRangeKnown | LeaderTierKnown
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +169,23 @@ class AskLeaderRange:
     """Ask the leader for its start and end offset (ListOffsets), then tell LeaderRangeKnown or FetchFailed."""
 
 
-FollowerAction: TypeAlias = AppendFetched | TakeLeaderOffsets | CutFollowerLog | RestartLog | AskLeaderRange
+@dataclass(frozen=True, slots=True)
+class AskLeaderTier:
+    """Ask the leader from where on it has records itself (ListOffsets), then tell LeaderTierKnown or FetchFailed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildFromTier:
+    """Begin anew behind the remote segment that holds a record, with the history up to there, then tell LogChanged."""
+
+    log_start_offset: int
+    last_offset: int
+    last_epoch: int
+
+
+FollowerAction: TypeAlias = (
+    AppendFetched | TakeLeaderOffsets | CutFollowerLog | RestartLog | AskLeaderRange | AskLeaderTier | RebuildFromTier
+)
 
 
 class FollowerFetching:
@@ -197,6 +227,10 @@ class FollowerFetching:
                 self._delay(now_ms, self._backoff_ms)
             case LogBroken():
                 self.phase = FetchPhase.STOPPED
+            case LeaderTierKnown(log_start_offset, last_offset, last_epoch):
+                if self.phase is FetchPhase.MOVED_TO_TIER:
+                    self.phase = FetchPhase.CHANGING
+                    return [RebuildFromTier(log_start_offset, last_offset, last_epoch)]
             case LeaderRangeKnown(start_offset, end_offset):
                 return self._back_into_range(log, now_ms, start_offset=start_offset, end_offset=end_offset)
             case _:
@@ -213,6 +247,9 @@ class FollowerFetching:
             case ErrorCode.offset_out_of_range:
                 self.phase = FetchPhase.OUT_OF_RANGE
                 return [AskLeaderRange()]
+            case ErrorCode.offset_moved_to_tiered_storage:
+                self.phase = FetchPhase.MOVED_TO_TIER
+                return [AskLeaderTier()]
             case ErrorCode.fenced_leader_epoch:
                 # A newer leader epoch exists. Metadata will tell it and make a new follower of this replica.
                 self.phase = FetchPhase.STOPPED

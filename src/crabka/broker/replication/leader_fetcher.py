@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.replication.fetch_list import FetchList, known_error
-from crabka.broker.replication.leader_range import ask_leader_ranges
+from crabka.broker.replication.leader_range import ask_leader_ranges, ask_leader_tiers
 from crabka.clients.connection import Connection, ConnectionSettings, response_offset
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, VersionMismatchError
 from crabka.errors import InvariantError, OperationError, WireError
@@ -118,7 +118,7 @@ class LeaderFetcher:
             except Exception:
                 # Nobody would notice that a follower has stopped before it is needed.
                 logger.exception("Fetching from broker %d failed", self._leader_id)
-            self._list.tell_ranges(None)
+            self._list.give_up_asking()
             self._list.session.reset()
             if not self._is_hurried:
                 await _wait(self._registered, self._tools.config().replica_fetch_backoff_ms)
@@ -161,6 +161,8 @@ class LeaderFetcher:
         wait_ms = self._list.choose()
         if self._list.out_of_range:
             await self._ask_ranges(connection)
+        elif self._list.moved_to_tier:
+            await self._ask_tiers(connection)
         elif not len(self._list.session):
             await _wait(self._work, wait_ms)
         else:
@@ -215,6 +217,12 @@ class LeaderFetcher:
     async def _ask_ranges(self, connection: Connection) -> None:
         out_of_range = list(self._list.out_of_range)
         self._list.tell_ranges(await ask_leader_ranges(connection, self._tools.identity.node_id, out_of_range))
+
+    async def _ask_tiers(self, connection: Connection) -> None:
+        moved = list(self._list.moved_to_tier)
+        skips_tiered = self._tools.config().follower_fetch_last_tiered_offset_enable
+        node_id = self._tools.identity.node_id
+        self._list.tell_tiers(await ask_leader_tiers(connection, node_id, moved, skips_tiered=skips_tiered))
 
 
 async def _wait(event: asyncio.Event, timeout_ms: int | None) -> None:

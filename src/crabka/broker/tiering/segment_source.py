@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from crabka.broker.tiering.deadline import RemoteWaitOverError
+from crabka.broker.tiering.reader_pool import ReaderBusyError
 from crabka.log.reader import MIN_RANGE_BYTES
 from crabka.ports import FileRange
 from crabka.remote.errors import RemoteBackendError
@@ -67,11 +68,12 @@ class ChunkSource:
         if end <= position:
             return 0
         chunk_bytes = self._cache.chunk_bytes
-        numbers = range(position // chunk_bytes, (end - 1) // chunk_bytes + 1)
-        futures = {number: self._cache.get(self._segment, number) for number in numbers if number not in self._chunks}
+        first = position // chunk_bytes
+        numbers = range(first, (end - 1) // chunk_bytes + 1)
+        futures = self._request(numbers)
         await deadline.reach(*futures.values())
         for number in numbers:
-            if number not in self._chunks and not self._keep(number, futures[number], is_first=number == numbers[0]):
+            if number not in self._chunks and not self._keep(number, futures.get(number), is_first=number == first):
                 return max(0, number * chunk_bytes - position)
         return end - position
 
@@ -79,8 +81,22 @@ class ChunkSource:
         """Return views of the chunks."""
         return [*(self._pieces(position, position + length) or ())]
 
-    def _keep(self, number: int, future: asyncio.Future[memoryview], *, is_first: bool) -> bool:
-        if not future.done() or future.cancelled():
+    def _request(self, numbers: range) -> dict[int, asyncio.Future[memoryview]]:
+        """Begin all downloads that there is room for, but at least that of the first chunk."""
+        futures: dict[int, asyncio.Future[memoryview]] = {}
+        for number in numbers:
+            if number in self._chunks:
+                continue
+            try:
+                futures[number] = self._cache.get(self._segment, number)
+            except ReaderBusyError:
+                if number == numbers[0]:
+                    raise
+                break
+        return futures
+
+    def _keep(self, number: int, future: asyncio.Future[memoryview] | None, *, is_first: bool) -> bool:
+        if future is None or not future.done() or future.cancelled():
             return False
         failure = future.exception()
         if failure is None:

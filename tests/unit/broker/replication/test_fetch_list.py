@@ -107,7 +107,20 @@ def test_a_partition_out_of_range_waits_for_the_range() -> None:
         fetch_list.tell_ranges({followed: LeaderRangeKnown(0, 9)})
         assert (fetch_list.choose(), len(fetch_list.session), fetch_list.out_of_range) == (None, 1, [])
         fetch_list.take(answer(row(error=ErrorCode.offset_out_of_range)))
-        fetch_list.tell_ranges(None)
+        fetch_list.give_up_asking()
+        assert followed.fetching.phase is FetchPhase.DELAYED
+
+    follow(test)
+
+
+def test_a_partition_whose_records_are_in_the_tier_waits_for_where_the_leaders_own_begin() -> None:
+    async def test(world: FollowerWorld) -> None:
+        fetch_list, (followed,), _ = listed(world)
+        fetch_list.choose()
+        fetch_list.take(answer(row(error=ErrorCode.offset_moved_to_tiered_storage)))
+        assert (fetch_list.moved_to_tier, fetch_list.out_of_range) == ([followed], [])
+        assert (fetch_list.choose(), len(fetch_list.session)) == (None, 0)
+        fetch_list.tell_tiers({})
         assert followed.fetching.phase is FetchPhase.DELAYED
 
     follow(test)

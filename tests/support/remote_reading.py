@@ -1,0 +1,234 @@
+"""A partition whose log is partly in a tier in memory, read by what a node reads with; time is virtual."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, Self, TypeVar
+
+from crabka.broker.partition import Partition
+from crabka.broker.tiering.chunk_cache import ChunkCache
+from crabka.broker.tiering.index_cache import IndexCacheLimits, RemoteIndexCache
+from crabka.broker.tiering.index_files import DIRECTORY, IndexFiles
+from crabka.broker.tiering.quota import ByteRateQuota
+from crabka.broker.tiering.read_tools import ReadTools
+from crabka.broker.tiering.reader import RemoteFetch, RemoteReads, RemoteRecords
+from crabka.broker.tiering.reader_pool import ReaderPool
+from crabka.broker.tiering.stats import TierStats
+from crabka.config.topic import TopicConfig
+from crabka.log.partition_log import PartitionLog
+from crabka.ports import FileRange, FileSystem, Payload, Threads
+from crabka.protocol.hot import RecordParts
+from crabka.remote.backends.local import LocalTieredStorage
+from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
+from crabka.remote.segments import (
+    LogSegmentData,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+    TopicIdPartition,
+)
+from crabka.remote.storage_manager import RemoteStorageManager
+from crabka.testing import InlineThreads, SimulatedClock, VirtualTimeLoop
+from crabka.testing.memory_storage import InmemoryRemoteStorage
+from tests.support.logs import LOG_DIR, NOW_MS, TOPIC_PARTITION, make_context, open_test_log
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+TIERED_TOPIC_ID = uuid.UUID(int=0x7E1D)
+FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+NO_LIMIT = 1 << 62
+SMALL_CHUNK_BYTES = 1024
+
+
+class HeldThreads:
+    """Threads whose jobs run when a test lets them: a store that is slow, or hangs."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[asyncio.Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
+        """Keep a job."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.waiting.append((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def close(self, *, wait: bool = True) -> None:
+        """Nothing runs any more."""
+
+    def release(self, count: int = 1 << 30) -> int:
+        """Run the oldest jobs; return how many there were."""
+        jobs, self.waiting = self.waiting[:count], self.waiting[count:]
+        for future, job in jobs:
+            try:
+                future.set_result(job())
+            except Exception as error:  # noqa: BLE001 - it belongs to the one who waits
+                future.set_exception(error)
+        return len(jobs)
+
+
+class TierWorld:
+    """A log of `orders-0` with small segments, a tier, and the reader of a node."""
+
+    def __init__(
+        self,
+        config: TopicConfig | None = None,
+        *,
+        storage: Callable[[FileSystem], RemoteStorageManager] = InmemoryRemoteStorage,
+        threads: Callable[[VirtualTimeLoop], Threads] = InlineThreads,
+        chunk_bytes: int = SMALL_CHUNK_BYTES,
+        cache_bytes: int = 64 * SMALL_CHUNK_BYTES,
+        max_pending: int = 100,
+        bytes_per_second: int = NO_LIMIT,
+        loop: VirtualTimeLoop | None = None,
+        topic_id: uuid.UUID = TIERED_TOPIC_ID,
+    ) -> None:
+        """With the loop of somebody else everything but `run` and what calls it may be used."""
+        self.loop = VirtualTimeLoop() if loop is None else loop
+        self._owns_loop = loop is None
+        self.topic_id_partition = TopicIdPartition(topic_id, *TOPIC_PARTITION)
+        self.clock = SimulatedClock(self.loop)
+        self.context = make_context()
+        self.fs = self.context.fs
+        config = config or TopicConfig(
+            internal_segment_bytes=2000, index_interval_bytes=200, remote_storage_enable=True, local_retention_ms=0
+        )
+        self.log: PartitionLog = open_test_log(self.context, config)
+        writer: Any = None
+        self.partition = Partition(*TOPIC_PARTITION, topic_id, self.log, writer)
+        self.storage = storage(self.fs)
+        self.rlmm = InmemoryRemoteLogMetadataManager()
+        self.stats = TierStats()
+        self.threads = threads(self.loop)
+        self.pool = ReaderPool(self.threads, thread_count=4, max_pending=max_pending)
+        self.limits = IndexCacheLimits(1 << 20, 900_000)
+        quota = ByteRateQuota(lambda: bytes_per_second, sample_count=11, sample_ms=1000)
+        self.chunks = ChunkCache(
+            self.storage,
+            self.pool,
+            capacity_bytes=cache_bytes,
+            chunk_bytes=chunk_bytes,
+            on_downloaded=lambda size: quota.record(size, self.clock.monotonic_ms()),
+        )
+        files = IndexFiles(self.fs, LOG_DIR, self.storage)
+        self.indexes = RemoteIndexCache(files, self.pool, self.clock, lambda: self.limits)
+        self.tools = ReadTools(
+            self.storage,
+            self.rlmm,
+            self.pool,
+            chunks=self.chunks,
+            indexes=self.indexes,
+            clock=self.clock,
+            stats=self.stats,
+        )
+        self.reads = RemoteReads(self.tools, fetch_quota=quota)
+        self._segment_count = 0
+        self.fs.makedirs(f"{LOG_DIR}/{DIRECTORY}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.reads.close()
+        if self._owns_loop:
+            self.loop.close()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end."""
+        return self.loop.run_until_complete(coroutine)
+
+    # -- the tier ------------------------------------------------------------------------------------------------
+
+    def tier(self, *, limit: int = 1 << 30) -> list[RemoteLogSegmentMetadata]:
+        """Copy the sealed segments that the tier does not have yet, as a leader does."""
+        log = self.log
+        log.flush()
+        copied = []
+        for segment in log.tierable_segments(log.highest_remote_offset + 1, log.last_stable_offset, limit=limit):
+            assert log.prepare_for_copy(segment)
+            metadata = RemoteLogSegmentMetadata(
+                segment_id=self.next_segment_id(),
+                start_offset=segment.base_offset,
+                end_offset=segment.end_offset,
+                max_timestamp_ms=segment.max_timestamp_ms,
+                broker_id=1,
+                event_timestamp_ms=NOW_MS,
+                segment_size_bytes=segment.size_bytes,
+                leader_epochs=log.leader_epochs.between(segment.base_offset, segment.end_offset),
+                txn_index_empty=segment.txn_index_path is None,
+            )
+            data = LogSegmentData(
+                log_segment=segment.log_path,
+                offset_index=segment.offset_index_path,
+                time_index=segment.time_index_path,
+                producer_snapshot_index=segment.producer_snapshot_path,
+                transaction_index=segment.txn_index_path,
+                leader_epoch_index=log.leader_epochs.text_up_to(segment.end_offset + 1),
+            )
+            copied.append(self.put(metadata, data))
+            log.note_remote_offset(segment.end_offset)
+        return copied
+
+    def put(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> RemoteLogSegmentMetadata:
+        """Store a segment and finish it."""
+        self.rlmm.add_remote_log_segment_metadata(metadata)
+        self.storage.copy_log_segment_data(metadata, data)
+        return self.finish(metadata)
+
+    def finish(self, metadata: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:
+        """Say that a segment is stored."""
+        update = RemoteLogSegmentMetadataUpdate(
+            segment_id=metadata.segment_id, event_timestamp_ms=NOW_MS, state=FINISHED, broker_id=1
+        )
+        self.rlmm.update_remote_log_segment_metadata(update)
+        return metadata.with_update(update)
+
+    def next_segment_id(self) -> RemoteLogSegmentId:
+        """Return an id that was not used yet."""
+        self._segment_count += 1
+        return RemoteLogSegmentId(self.topic_id_partition, uuid.UUID(int=self._segment_count))
+
+    def drop_local(self) -> None:
+        """Let everything that is in the tier leave the disk."""
+        while self.log.drop_oldest_tiered(NOW_MS + 10**9) is not None:
+            pass
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def wanted(self, offset: int, **limits: Any) -> RemoteFetch:
+        """Return what a consumer wants that may read everything, unless told otherwise."""
+        defaults = {
+            "max_bytes": 1 << 20,
+            "upper_offset": self.log.high_watermark,
+            "min_one_batch": True,
+            "is_committed_only": False,
+        }
+        return RemoteFetch(self.partition, offset, **{**defaults, **limits})
+
+    def fetch(self, offset: int, *, wait_ms: int = 500, **limits: Any) -> RemoteRecords:
+        """Fetch from the tier."""
+        return self.run(self.reads.fetch(self.wanted(offset, **limits), wait_ms))
+
+    def fetch_bytes(self, offset: int, **limits: Any) -> bytes:
+        """Fetch from the tier and return the batches."""
+        return joined(self.fetch(offset, **limits).records)
+
+
+def joined(records: Payload | RecordParts) -> bytes:
+    """Return records as they go over the wire."""
+    parts = records.parts if isinstance(records, RecordParts) else [records]
+    return b"".join(part.read() if isinstance(part, FileRange) else part for part in parts)
+
+
+def memory_tier(fs: FileSystem) -> RemoteStorageManager:
+    """Return a tier that is no directory."""
+    return InmemoryRemoteStorage(fs)
+
+
+def directory_tier(fs: FileSystem) -> RemoteStorageManager:
+    """Return a tier that is a directory of the same disk."""
+    fs.makedirs("/tier")
+    return LocalTieredStorage(fs, "/tier")
