@@ -8,14 +8,17 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, Self, TypeVar
 
 from crabka.broker.partition import Partition
+from crabka.broker.tiering.build_reads import build_remote_reads
 from crabka.broker.tiering.chunk_cache import ChunkCache
 from crabka.broker.tiering.index_cache import IndexCacheLimits, RemoteIndexCache
 from crabka.broker.tiering.index_files import DIRECTORY, IndexFiles
+from crabka.broker.tiering.metadata_port import PooledTierMetadata
 from crabka.broker.tiering.quota import ByteRateQuota
 from crabka.broker.tiering.read_tools import ReadTools
 from crabka.broker.tiering.reader import RemoteFetch, RemoteReads, RemoteRecords
 from crabka.broker.tiering.reader_pool import ReaderPool
 from crabka.broker.tiering.stats import TierStats
+from crabka.broker.tiering.tools import TierTools
 from crabka.config.topic import TopicConfig
 from crabka.log.partition_log import PartitionLog
 from crabka.ports import FileRange, FileSystem, Payload, Threads
@@ -34,6 +37,7 @@ from crabka.remote.storage_manager import RemoteStorageManager
 from crabka.testing import InlineThreads, SimulatedClock, VirtualTimeLoop
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from tests.support.logs import LOG_DIR, NOW_MS, TOPIC_PARTITION, make_context, open_test_log
+from tests.support.sim_node import SimNode, batch
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,6 +72,59 @@ class HeldThreads:
             except Exception as error:  # noqa: BLE001 - it belongs to the one who waits
                 future.set_exception(error)
         return len(jobs)
+
+
+class TierWriter:
+    """Copies segments to a tier in one go."""
+
+    def __init__(self, storage: RemoteStorageManager, rlmm: InmemoryRemoteLogMetadataManager) -> None:
+        self._storage = storage
+        self._rlmm = rlmm
+        self._segment_count = 0
+
+    def tier(
+        self, log: PartitionLog, partition: TopicIdPartition, *, limit: int = 1 << 30
+    ) -> list[RemoteLogSegmentMetadata]:
+        """Copy the sealed segments that the tier does not have yet, as a leader does."""
+        log.flush()
+        copied = []
+        for segment in log.tierable_segments(log.highest_remote_offset + 1, log.last_stable_offset, limit=limit):
+            assert log.prepare_for_copy(segment)
+            self._segment_count += 1
+            metadata = RemoteLogSegmentMetadata(
+                segment_id=RemoteLogSegmentId(partition, uuid.UUID(int=self._segment_count)),
+                start_offset=segment.base_offset,
+                end_offset=segment.end_offset,
+                max_timestamp_ms=segment.max_timestamp_ms,
+                broker_id=1,
+                event_timestamp_ms=NOW_MS,
+                segment_size_bytes=segment.size_bytes,
+                leader_epochs=log.leader_epochs.between(segment.base_offset, segment.end_offset),
+                txn_index_empty=segment.txn_index_path is None,
+            )
+            data = LogSegmentData(
+                log_segment=segment.log_path,
+                offset_index=segment.offset_index_path,
+                time_index=segment.time_index_path,
+                producer_snapshot_index=segment.producer_snapshot_path,
+                transaction_index=segment.txn_index_path,
+                leader_epoch_index=log.leader_epochs.text_up_to(segment.end_offset + 1),
+            )
+            self._rlmm.add_remote_log_segment_metadata(metadata)
+            self._storage.copy_log_segment_data(metadata, data)
+            update = RemoteLogSegmentMetadataUpdate(
+                segment_id=metadata.segment_id, event_timestamp_ms=NOW_MS, state=FINISHED, broker_id=1
+            )
+            self._rlmm.update_remote_log_segment_metadata(update)
+            copied.append(metadata.with_update(update))
+            log.note_remote_offset(segment.end_offset)
+        return copied
+
+
+def drop_local(log: PartitionLog) -> None:
+    """Let everything that is in the tier leave the disk."""
+    while log.drop_oldest_tiered(1 << 62) is not None:
+        pass
 
 
 class TierWorld:
@@ -125,7 +182,7 @@ class TierWorld:
             stats=self.stats,
         )
         self.reads = RemoteReads(self.tools, fetch_quota=quota)
-        self._segment_count = 0
+        self._writer = TierWriter(self.storage, self.rlmm)
         self.fs.makedirs(f"{LOG_DIR}/{DIRECTORY}")
 
     def __enter__(self) -> Self:
@@ -144,57 +201,11 @@ class TierWorld:
 
     def tier(self, *, limit: int = 1 << 30) -> list[RemoteLogSegmentMetadata]:
         """Copy the sealed segments that the tier does not have yet, as a leader does."""
-        log = self.log
-        log.flush()
-        copied = []
-        for segment in log.tierable_segments(log.highest_remote_offset + 1, log.last_stable_offset, limit=limit):
-            assert log.prepare_for_copy(segment)
-            metadata = RemoteLogSegmentMetadata(
-                segment_id=self.next_segment_id(),
-                start_offset=segment.base_offset,
-                end_offset=segment.end_offset,
-                max_timestamp_ms=segment.max_timestamp_ms,
-                broker_id=1,
-                event_timestamp_ms=NOW_MS,
-                segment_size_bytes=segment.size_bytes,
-                leader_epochs=log.leader_epochs.between(segment.base_offset, segment.end_offset),
-                txn_index_empty=segment.txn_index_path is None,
-            )
-            data = LogSegmentData(
-                log_segment=segment.log_path,
-                offset_index=segment.offset_index_path,
-                time_index=segment.time_index_path,
-                producer_snapshot_index=segment.producer_snapshot_path,
-                transaction_index=segment.txn_index_path,
-                leader_epoch_index=log.leader_epochs.text_up_to(segment.end_offset + 1),
-            )
-            copied.append(self.put(metadata, data))
-            log.note_remote_offset(segment.end_offset)
-        return copied
-
-    def put(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> RemoteLogSegmentMetadata:
-        """Store a segment and finish it."""
-        self.rlmm.add_remote_log_segment_metadata(metadata)
-        self.storage.copy_log_segment_data(metadata, data)
-        return self.finish(metadata)
-
-    def finish(self, metadata: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:
-        """Say that a segment is stored."""
-        update = RemoteLogSegmentMetadataUpdate(
-            segment_id=metadata.segment_id, event_timestamp_ms=NOW_MS, state=FINISHED, broker_id=1
-        )
-        self.rlmm.update_remote_log_segment_metadata(update)
-        return metadata.with_update(update)
-
-    def next_segment_id(self) -> RemoteLogSegmentId:
-        """Return an id that was not used yet."""
-        self._segment_count += 1
-        return RemoteLogSegmentId(self.topic_id_partition, uuid.UUID(int=self._segment_count))
+        return self._writer.tier(self.log, self.topic_id_partition, limit=limit)
 
     def drop_local(self) -> None:
         """Let everything that is in the tier leave the disk."""
-        while self.log.drop_oldest_tiered(NOW_MS + 10**9) is not None:
-            pass
+        drop_local(self.log)
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -232,3 +243,57 @@ def directory_tier(fs: FileSystem) -> RemoteStorageManager:
     """Return a tier that is a directory of the same disk."""
     fs.makedirs("/tier")
     return LocalTieredStorage(fs, "/tier")
+
+
+# A node that has a tier; which one, a test says.
+TIERED_SETTINGS = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+}
+
+
+def tiered_topic(node: SimNode, name: str, partitions: int = 1, count: int = 12) -> list[bytes]:
+    """Create a tiered topic with small segments, a few batches in each; return the values of a partition."""
+    configs = {"remote_storage_enable": "true", "local_retention_ms": "1", "internal_segment_bytes": "1000"}
+    node.create_topic(name, partitions, **configs)
+    values = [b"%d " % number * 80 for number in range(count)]
+    for index in range(partitions):
+        for value in values:
+            node.produce(name, batch(value), partition=index)
+    return values
+
+
+class NodeTier:
+    """A tier for a node in the simulation, with what the node reads it by."""
+
+    def __init__(self, node: SimNode, storage: Callable[[FileSystem], RemoteStorageManager] = memory_tier) -> None:
+        self._node = node
+        self.storage = storage(node.fs)
+        self.rlmm = InmemoryRemoteLogMetadataManager()
+        self.stats = TierStats()
+        self._writer = TierWriter(self.storage, self.rlmm)
+        context = node.context
+        tools = TierTools(
+            broker_id=1,
+            runtime=node.runtime,
+            config=lambda: context.config,
+            storage=self.storage,
+            metadata=PooledTierMetadata(self.rlmm, node.runtime.threads),
+            stats=self.stats,
+            save_log_starts=context.logs.save_log_starts,
+        )
+        self.reads = context.remote_reads = build_remote_reads(tools)
+        node.run(self.reads.open())
+
+    def tier(self, topic: str, partition: int = 0) -> int:
+        """Move all sealed segments of a partition to the tier; return where its local log begins now."""
+        hosted = self._node.context.partitions.by_name(topic, partition)
+        self._writer.tier(hosted.log, TopicIdPartition(hosted.topic_id, topic, partition))
+        drop_local(hosted.log)
+        return hosted.log.local_log_start_offset
+
+    def close(self) -> None:
+        """Let the node be without a tier again."""
+        self.reads.close()
+        self._node.context.remote_reads = None

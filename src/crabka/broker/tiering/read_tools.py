@@ -8,8 +8,10 @@ from crabka.broker.tiering.segment_source import ChunkSource, FileSource
 from crabka.log.caches import Handle, LruCache
 from crabka.remote.errors import RemoteBackendError, RemoteStorageError
 from crabka.remote.segments import IndexType
+from crabka.remote.storage_manager import RemoteStorageManager
 
 if TYPE_CHECKING:
+    import asyncio
     import uuid
 
     from crabka.broker.tiering.chunk_cache import ChunkCache
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.stats import TierStats
     from crabka.ports import Clock, File
     from crabka.remote.segments import RemoteLogSegmentMetadata
-    from crabka.remote.storage_manager import RemoteStorageManager
 
 _MAX_OPEN_FILES: Final = 128
 
@@ -47,17 +48,18 @@ class ReadTools:
         self.indexes = indexes
         self.clock = clock
         self.stats = stats
-        # Whether the tier has shown to be made of files on this machine.
-        self.is_local = False
-        self._asks_for_files = True
+        # Whether the tier may be made of files on this machine, until it says that it is not.
+        self.is_local = type(storage).open_local is not RemoteStorageManager.open_local
         self._files: LruCache[Handle] = LruCache(_MAX_OPEN_FILES)
+        self._opening: dict[uuid.UUID, asyncio.Future[File | None]] = {}
 
     async def source(self, segment: RemoteLogSegmentMetadata, deadline: Deadline) -> SegmentSource:
         """Return where to read a segment from. Raises RemoteStorageError, RemoteWaitOverError."""
-        if self._asks_for_files:
-            handle = self._files.find(str(segment.segment_id.id))
-            if handle is None:
-                handle = await self._open(segment, deadline)
+        if self.is_local:
+            segment_id = segment.segment_id.id
+            if self._files.find(str(segment_id)) is None:
+                await deadline.wait(self._open(segment))
+            handle = self._files.find(str(segment_id))
             if handle is not None:
                 return FileSource(handle, self.pool, segment)
         return ChunkSource(self.chunks, segment)
@@ -75,15 +77,24 @@ class ReadTools:
         self.indexes.forget(segment_id)
         self._files.forget(str(segment_id))
 
-    async def _open(self, segment: RemoteLogSegmentMetadata, deadline: Deadline) -> Handle | None:
-        file = await deadline.wait(self.pool.submit(_open_file, self.storage, segment))
-        self.is_local = file is not None
-        self._asks_for_files = self.is_local
+    def _open(self, segment: RemoteLogSegmentMetadata) -> asyncio.Future[File | None]:
+        segment_id = segment.segment_id.id
+        future = self._opening.get(segment_id)
+        if future is None:
+            future = self._opening[segment_id] = self.pool.submit(_open_file, self.storage, segment)
+            # The first to hear of it: whoever waits finds the file in the cache.
+            future.add_done_callback(lambda opened: self._opened(segment_id, opened))
+        return future
+
+    def _opened(self, segment_id: uuid.UUID, future: asyncio.Future[File | None]) -> None:
+        del self._opening[segment_id]
+        if future.cancelled() or future.exception() is not None:
+            return
+        file = future.result()
         if file is None:
-            return None
-        handle = Handle(file)
-        self._files.put(str(segment.segment_id.id), handle)
-        return handle
+            self.is_local = False
+        else:
+            self._files.put(str(segment_id), Handle(file))
 
 
 def _open_file(storage: RemoteStorageManager, segment: RemoteLogSegmentMetadata) -> File | None:

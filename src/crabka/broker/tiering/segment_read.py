@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.deadline import Deadline
     from crabka.broker.tiering.segment_source import SegmentSource
     from crabka.log.offset_index import OffsetIndex
-    from crabka.ports import Payload
+    from crabka.ports import Buffer, Payload
     from crabka.records.header import BatchHeader
 
 _MIN_BATCH_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
@@ -52,15 +52,21 @@ async def locate(
     Raises RemoteWaitOverError, RemoteStorageError.
     """
     missing = (0, 0)
+    # How much there is at positions where not all came in time.
+    short: dict[int, int] = {}
 
-    def peek(length: int, position: int) -> object:
+    def peek(length: int, position: int) -> Buffer | None:
         nonlocal missing
-        missing = (length, position)
-        return source.peek(length, position)
+        missing = (short.get(position, length), position)
+        return source.peek(*missing)
 
-    while (found := find_batch(peek, index.floor_position(offset), source.size, offset)) is None:  # type: ignore[arg-type]
-        if await source.load(*missing, deadline) < missing[0]:
-            raise RemoteWaitOverError
+    while (found := find_batch(peek, index.floor_position(offset), source.size, offset)) is None:
+        length, position = missing
+        loaded = await source.load(length, position, deadline)
+        if loaded < length:
+            if loaded < HEADER_SIZE:
+                raise RemoteWaitOverError
+            short[position] = loaded
     position, header = found
     return None if header is None else (position, header)
 

@@ -1,0 +1,74 @@
+"""The history that a follower takes from the tier: epochs and producers up to the end of a segment."""
+
+from __future__ import annotations
+
+import pytest
+
+from crabka.broker.tiering.deadline import Deadline
+from crabka.broker.tiering.follower_bootstrap import FollowerStart, follower_start
+from crabka.broker.tiering.remote_log import remote_log_of
+from crabka.log.producer_snapshots import decode_snapshot
+from crabka.ports import FileSystem
+from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError
+from crabka.remote.segments import IndexType
+from crabka.testing.faulty_storage import FaultyStorageManager, StorageFault
+from crabka.testing.memory_storage import InmemoryRemoteStorage
+from tests.support.logs import NOW_MS, ProducerFields, append, make_batch
+from tests.support.remote_reading import TierWorld
+
+
+def faulty(fs: FileSystem) -> FaultyStorageManager:
+    return FaultyStorageManager(InmemoryRemoteStorage(fs))
+
+
+def fill(world: TierWorld) -> None:
+    """Put offsets 0 to 5 into one segment, in epochs 0 and 2, with a producer in the second half."""
+    append(world.log, make_batch(3))
+    append(world.log, make_batch(3, producer=ProducerFields(77)), leader_epoch=2)
+    world.log.roll(NOW_MS)
+    append(world.log, make_batch(1), leader_epoch=4)
+    world.tier()
+
+
+def start(world: TierWorld, epoch: int, offset: int) -> FollowerStart:
+    async def main() -> FollowerStart:
+        remote = remote_log_of(world.partition, world.rlmm)
+        return await follower_start(world.tools, remote, (epoch, offset), Deadline(1000))
+
+    return world.run(main())
+
+
+def test_a_follower_begins_behind_the_segment_with_its_epochs_and_producers() -> None:
+    with TierWorld() as world:
+        fill(world)
+        found = start(world, 2, 5)
+        assert (found.start_offset, found.epochs) == (6, [(0, 0), (2, 3)])
+        (entry,) = decode_snapshot(found.producer_snapshot)
+        assert (entry.producer_id, entry.batches[-1].last_offset) == (77, 5)
+
+
+def test_an_offset_of_another_history_is_not_known() -> None:
+    with TierWorld() as world:
+        fill(world)
+        with pytest.raises(RemoteBackendError, match="no segment"):
+            start(world, 1, 5)
+
+
+@pytest.mark.parametrize("kind", [IndexType.LEADER_EPOCH, IndexType.PRODUCER_SNAPSHOT])
+def test_damaged_state_is_told(kind: IndexType) -> None:
+    with TierWorld(storage=faulty) as world:
+        fill(world)
+        assert isinstance(world.storage, FaultyStorageManager)
+        skip = 0 if kind is IndexType.LEADER_EPOCH else 1
+        world.storage.add(StorageFault(operation="fetch_index", skip=skip, times=1, keep_bytes=5))
+        with pytest.raises(RemoteBackendError, match="damaged"):
+            start(world, 2, 5)
+
+
+def test_missing_state_is_told() -> None:
+    with TierWorld() as world:
+        fill(world)
+        (segment,) = world.rlmm.list_remote_log_segments(world.topic_id_partition)
+        world.storage.delete_log_segment_data(segment)
+        with pytest.raises(SegmentNotFoundError):
+            start(world, 2, 5)
