@@ -35,6 +35,7 @@ from crabka.remote.segments import (
 )
 from crabka.remote.storage_manager import RemoteStorageManager
 from crabka.testing import InlineThreads, SimulatedClock, VirtualTimeLoop
+from crabka.testing.faulty_storage import FaultyStorageManager
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from tests.support.logs import LOG_DIR, NOW_MS, TOPIC_PARTITION, make_context, open_test_log
 from tests.support.sim_node import SimNode, batch
@@ -239,6 +240,11 @@ def memory_tier(fs: FileSystem) -> RemoteStorageManager:
     return InmemoryRemoteStorage(fs)
 
 
+def faulty_tier(fs: FileSystem) -> RemoteStorageManager:
+    """Return a tier that fails on demand."""
+    return FaultyStorageManager(InmemoryRemoteStorage(fs))
+
+
 def directory_tier(fs: FileSystem) -> RemoteStorageManager:
     """Return a tier that is a directory of the same disk."""
     fs.makedirs("/tier")
@@ -249,6 +255,7 @@ def directory_tier(fs: FileSystem) -> RemoteStorageManager:
 TIERED_SETTINGS = {
     "remote.log.storage.system.enable": "true",
     "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+    "rsm.config.dir": "/shared",
     "remote.log.metadata.manager.listener.name": "PLAINTEXT",
 }
 
@@ -281,6 +288,7 @@ class NodeTier:
             storage=self.storage,
             metadata=PooledTierMetadata(self.rlmm, node.runtime.threads),
             stats=self.stats,
+            flush_logs=lambda: context.logs.flush_dirty(node.clock.now_ms()),
             save_log_starts=context.logs.save_log_starts,
         )
         self.reads = context.remote_reads = build_remote_reads(tools)
@@ -292,6 +300,12 @@ class NodeTier:
         self._writer.tier(hosted.log, TopicIdPartition(hosted.topic_id, topic, partition))
         drop_local(hosted.log)
         return hosted.log.local_log_start_offset
+
+    def hold(self) -> HeldThreads:
+        """Let the store answer from now on only when told to."""
+        threads = HeldThreads()
+        self.reads._tools.pool._threads = threads
+        return threads
 
     def close(self) -> None:
         """Let the node be without a tier again."""

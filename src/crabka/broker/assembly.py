@@ -22,6 +22,7 @@ from crabka.broker.replication.fetchers import ReplicaFetchers
 from crabka.broker.replication.host import ReplicaHost
 from crabka.broker.replication.isr_changes import IsrChanges
 from crabka.broker.tiering.assembly import build_tiering
+from crabka.broker.tiering.build_reads import build_remote_reads
 from crabka.broker.tiering.follower_tier import FollowerTier
 from crabka.broker.transactions.coordinator import TransactionCoordinator
 from crabka.broker.txn_markers import LocalMarkerWriter
@@ -125,6 +126,8 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         on_broken_invariant=parts.fail,
     )
     context.tiering = build_tiering(parts, config)
+    if context.tiering is not None:
+        context.remote_reads = build_remote_reads(context.tiering.manager.tools)
     return context
 
 

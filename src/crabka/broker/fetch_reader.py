@@ -71,12 +71,13 @@ def read_targets(
     The first look at a follower's fetch takes note of the follower's progress, a second one does not.
     """
     reads: list[TargetRead] = []
+    # For what comes from the tier room is kept, but half of it at most: a slow tier must not hold up what is here.
     planned_bytes = reserved_bytes = 0
-    is_urgent = False
+    is_urgent = has_remote = False
     for target in targets:
         # Progress is possible even with a batch larger than every limit (KIP-74), but only for the first data.
         budget = max_bytes - planned_bytes - reserved_bytes
-        one_batch = budget == max_bytes > 0
+        one_batch = planned_bytes == 0 < max_bytes
         try:
             if client.replica_id < 0:
                 read, length = _read_for_consumer(context, target, client, budget=budget, one_batch=one_batch)
@@ -85,9 +86,10 @@ def read_targets(
                     context, target, client, budget=budget, one_batch=one_batch, is_first_look=is_first_look
                 )
         except OffsetInRemoteTierError:
-            read, length = _read_remote(context, target, client, budget=budget, one_batch=one_batch), 0
+            read, length = _read_remote(context, target, client, budget=max_bytes - planned_bytes), 0
             if read.remote is not None:
-                reserved_bytes += read.remote.max_bytes
+                has_remote = True
+                reserved_bytes = min(reserved_bytes + read.remote.max_bytes, max_bytes // 2)
         except OperationError as error:
             read, length = _failed(target, error.error_code), 0
         except StorageError as error:
@@ -99,7 +101,7 @@ def read_targets(
         )
         reads.append(read)
         planned_bytes += length
-    return FetchRead(reads, planned_bytes, is_urgent, has_remote=reserved_bytes > 0)
+    return FetchRead(reads, planned_bytes, is_urgent, has_remote=has_remote)
 
 
 def with_cold_bytes(
@@ -203,9 +205,7 @@ def _read_for_follower(
     return read, length
 
 
-def _read_remote(
-    context: BrokerContext, target: SessionTarget, client: FetchClient, *, budget: int, one_batch: bool
-) -> TargetRead:
+def _read_remote(context: BrokerContext, target: SessionTarget, client: FetchClient, *, budget: int) -> TargetRead:
     """Return what to read from the remote tier, or what to say if nothing is read from there now.
 
     Without bytes to spare, over the quota, or with nothing below the limit it is as if there was nothing to read yet.
@@ -230,7 +230,15 @@ def _read_remote(
     max_bytes = min(target.max_bytes, budget)
     if max_bytes <= 0 or upper <= target.fetch_offset or remote_reads.is_throttled:
         return TargetRead(target, partition, row, None)
-    wanted = RemoteFetch(partition, target.fetch_offset, max_bytes, upper, one_batch, client.is_committed_only)
+    wanted = RemoteFetch(
+        partition,
+        target.fetch_offset,
+        max_bytes=max_bytes,
+        upper_offset=upper,
+        # Only for the first data of the answer, which is not known before all of it was read.
+        min_one_batch=True,
+        is_committed_only=client.is_committed_only,
+    )
     return TargetRead(target, partition, row, None, wanted)
 
 

@@ -9,7 +9,7 @@ retries on the same two, and hands UNKNOWN_SERVER_ERROR, which Kafka answers her
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.hot import FetchPartitionResult
@@ -25,18 +25,51 @@ if TYPE_CHECKING:
 _UNKNOWN = -1
 
 
-async def with_remote_records(context: BrokerContext, reads: Sequence[TargetRead], wait_ms: float) -> list[TargetRead]:
-    """Return the reads with records from the tier filled in, all of them read at the same time."""
+class RemoteBudget(NamedTuple):
+    """How long an answer may wait for the tier, and how many bytes of it are left for what comes from there."""
+
+    wait_ms: float
+    max_bytes: int
+    # Nothing else is in the answer, so that its first batch may be larger than every limit (KIP-74).
+    is_first: bool
+
+
+async def with_remote_records(
+    context: BrokerContext, reads: Sequence[TargetRead], budget: RemoteBudget
+) -> list[TargetRead]:
+    """Return the reads with records from the tier filled in, all of them read at the same time.
+
+    Each gets what it wants as long as there is room in the answer, in order.
+    """
     remote_reads = context.remote_reads
     if remote_reads is None:
         return list(reads)
     waiting = [read for read in reads if read.remote is not None]
-    if len(waiting) == 1:
-        filled = [await _fill(remote_reads, waiting[0], wait_ms)]
+    if len(waiting) == 1 and budget.is_first:
+        filled = [await _fill(remote_reads, waiting[0], budget.wait_ms)]
     else:
-        filled = await asyncio.gather(*(_fill(remote_reads, read, wait_ms) for read in waiting))
+        filled = await asyncio.gather(*(_fill(remote_reads, read, budget.wait_ms) for read in waiting))
+        filled = await _fitted(remote_reads, waiting, filled, budget)
     remaining = iter(filled)
     return [read if read.remote is None else next(remaining) for read in reads]
+
+
+async def _fitted(
+    remote_reads: RemoteReads, waiting: Sequence[TargetRead], filled: Sequence[TargetRead], budget: RemoteBudget
+) -> list[TargetRead]:
+    """Return the rows cut to the room that there is; what is read again for that is in memory."""
+    fitted = []
+    room, is_first = budget.max_bytes, budget.is_first
+    for read, row in zip(waiting, filled, strict=True):
+        size, wanted = len(row.row.records), read.remote
+        if wanted is not None and size > min(room, wanted.max_bytes) and not is_first:
+            smaller = wanted._replace(max_bytes=max(0, min(room, wanted.max_bytes)), min_one_batch=False)
+            row = await _fill(remote_reads, read._replace(remote=smaller), 0)
+            size = len(row.row.records)
+        fitted.append(row)
+        room -= size
+        is_first = is_first and not size
+    return fitted
 
 
 async def _fill(remote_reads: RemoteReads, read: TargetRead, wait_ms: float) -> TargetRead:

@@ -137,6 +137,8 @@ class BrokerService:
         quorum.subscribe(context.groups.on_metadata)
         context.transactions.start(quorum.image)
         quorum.subscribe(context.transactions.on_metadata)
+        if context.remote_reads is not None:
+            await context.remote_reads.open()
         await self._lifecycle.serve()
         await self._wait_for(lambda image: not image.cluster.brokers[self._config.node_id].fenced)
         if len(self._config.log_dirs) > 1:
@@ -167,6 +169,8 @@ class BrokerService:
         """Stop talking to other nodes. The logs are left to whoever opened them."""
         if self.context.tiering is not None:
             await self.context.tiering.manager.close()
+        if self.context.remote_reads is not None:
+            self.context.remote_reads.close()
         await self.context.fetchers.close()
         await self._lifecycle.close()
         await self._channel.close()

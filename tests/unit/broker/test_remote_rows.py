@@ -64,9 +64,7 @@ def test_a_store_that_fails_is_no_offset_out_of_range(node: SimNode) -> None:
     tier.close()
 
 
-def test_metadata_that_is_not_loaded_is_no_offset_out_of_range(
-    node: SimNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metadata_that_is_not_loaded_is_no_offset_out_of_range(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
     tiered_topic(node, "t")
     tier = NodeTier(node)
     tier.tier("t")
@@ -119,6 +117,25 @@ def test_partitions_are_read_from_the_tier_at_the_same_time(node: SimNode) -> No
     rows = answer.partitions
     assert [row.error_code for row in rows] == [ErrorCode.none] * 3
     assert [read_records(row.records)[0].offset for row in rows] == [0, 1, 2]
+    tier.close()
+
+
+def test_the_limit_of_a_request_holds_for_all_partitions_together(node: SimNode) -> None:
+    tiered_topic(node, "t", partitions=3)
+    tier = NodeTier(node)
+    for index in range(3):
+        tier.tier("t", index)
+    size = len(batch(b"0 " * 80))
+    body = fetch_body([("t", index, 0) for index in range(3)], max_bytes=5 * size, partition_max_bytes=3 * size)
+    (answer,) = node.ask(ApiKey.FETCH, 12, body).responses
+    assert [len(row.records) // size for row in answer.partitions] == [3, 2, 0]
+    # A batch larger than every limit comes alone, and only as the first (KIP-74).
+    body = fetch_body([("t", index, 0) for index in range(3)], max_bytes=10, partition_max_bytes=10)
+    (answer,) = node.ask(ApiKey.FETCH, 12, body).responses
+    assert [len(row.records) // size for row in answer.partitions] == [1, 0, 0]
+    body = fetch_body([("t", index, 0) for index in range(3)], max_bytes=5 * size, partition_max_bytes=10)
+    (answer,) = node.ask(ApiKey.FETCH, 12, body).responses
+    assert [len(row.records) // size for row in answer.partitions] == [1, 0, 0]
     tier.close()
 
 

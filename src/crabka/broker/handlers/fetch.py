@@ -27,7 +27,7 @@ from crabka.broker.fetch_reader import (
 )
 from crabka.broker.fetch_sessions import remember_sent
 from crabka.broker.purgatory import DelayedCommittedFetch, DelayedFetch, DelayedReplicaFetch
-from crabka.broker.remote_rows import with_remote_records
+from crabka.broker.remote_rows import RemoteBudget, with_remote_records
 from crabka.errors import OperationError
 from crabka.protocol.apis import ms
 from crabka.protocol.hot import NO_AFFINITY, FetchTopicResult, pack_fetch_response
@@ -113,16 +113,20 @@ class _Fetch:
         return self._context.spawn(self._finish_cold(found)) if found.cold_slices else self._pack(found)
 
     def _read(self, *, is_first_look: bool = True) -> FetchRead:
-        max_bytes = min(self._request.body.max_bytes, self._context.config.fetch_max_bytes)
         return read_targets(
-            self._context, self._plan.targets, self._client, max_bytes=max_bytes, is_first_look=is_first_look
+            self._context, self._plan.targets, self._client, max_bytes=self._max_bytes, is_first_look=is_first_look
         )
+
+    @property
+    def _max_bytes(self) -> int:
+        return min(self._request.body.max_bytes, self._context.config.fetch_max_bytes)
 
     async def _finish_remote(self, found: FetchRead) -> Frame:
         local_bytes = found.planned_bytes
         is_enough = found.is_urgent or (local_bytes > 0 and local_bytes >= self._request.body.min_bytes)
         wait_ms = 0 if is_enough else self._context.config.remote_fetch_max_wait_ms
-        reads = await with_remote_records(self._context, found.reads, wait_ms)
+        budget = RemoteBudget(wait_ms, self._max_bytes - local_bytes, is_first=local_bytes == 0)
+        reads = await with_remote_records(self._context, found.reads, budget)
         is_urgent = any(read.row.error_code for read in reads)
         found = FetchRead(reads, found.planned_bytes, is_urgent=found.is_urgent or is_urgent)
         return await self._finish_cold(found) if found.cold_slices else self._pack(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,8 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.testing import FaultRule, FaultyFileSystem
+from crabka.testing.faulty_storage import FaultyStorageManager
+from tests.support.remote_reading import TIERED_SETTINGS, NodeTier, directory_tier, faulty_tier, tiered_topic
 from tests.support.replicas import fetch_as, give_followers
 from tests.support.sim_node import (
     SimNode,
@@ -609,3 +612,118 @@ def test_a_throttled_follower_gets_nothing_for_now(node: SimNode, topic: str) ->
     assert node.loop.time() - started >= 0.3
     world.now_ms += 60_000
     assert len(replicate(node, 2, topic, 0).records) == size
+
+
+# -- the remote tier ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tiered_node() -> Iterator[SimNode]:
+    with SimNode(TIERED_SETTINGS) as running:
+        yield running
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.FETCH))
+def test_every_version_reads_from_the_tier(tiered_node: SimNode, version: int) -> None:
+    values = tiered_topic(tiered_node, "t")
+    tier = NodeTier(tiered_node, directory_tier)
+    start = tier.tier("t")
+    topic_id = tiered_node.context.partitions.by_name("t", 0).topic_id
+    found = tiered_node.fetch(topic_id if version >= 13 else "t", 1, version=version)
+    assert (found.error_code, found.high_watermark) == (ErrorCode.none, len(values))
+    assert [record.value for record in read_records(found.records)] == values[1:start]
+    assert getattr(found, "log_start_offset", 0) == 0
+    tier.close()
+
+
+def test_a_follower_is_told_that_its_offset_moved_to_the_tier(tiered_node: SimNode) -> None:
+    tiered_topic(tiered_node, "t")
+    tier = NodeTier(tiered_node)
+    tier.tier("t")
+    give_followers(tiered_node, "t")
+    (answer,) = tiered_node.ask(ApiKey.FETCH, 12, fetch_as(2, "t", 0, max_wait=60_000)).responses
+    (found,) = answer.partitions
+    assert found.error_code is ErrorCode.offset_moved_to_tiered_storage
+    assert (found.high_watermark, found.log_start_offset, found.records) == (12, 0, b"")
+    tier.close()
+
+
+def test_what_the_log_has_does_not_wait_for_the_tier(tiered_node: SimNode) -> None:
+    tiered_topic(tiered_node, "t", partitions=2)
+    tier = NodeTier(tiered_node, faulty_tier)
+    tier.tier("t")
+    assert isinstance(tier.storage, FaultyStorageManager)
+    threads = tier.hold()
+    before = tiered_node.loop.time()
+    body = fetch_body([("t", 0, 0), ("t", 1, 0)], max_wait=60_000)
+    (answer,) = tiered_node.ask(ApiKey.FETCH, 12, body).responses
+    assert [len(row.records) > 0 for row in answer.partitions] == [False, True]
+    assert [row.error_code for row in answer.partitions] == [ErrorCode.none] * 2
+    assert tiered_node.loop.time() - before < 0.1
+    # What the tier answers meanwhile is there for one of the next fetches.
+    for _ in range(3):
+        threads.release()
+        tiered_node.advance(1)
+        (answer,) = tiered_node.ask(ApiKey.FETCH, 12, body).responses
+    assert [len(row.records) > 0 for row in answer.partitions] == [True, True]
+    tier.close()
+
+
+def test_a_tier_that_does_not_answer_is_waited_for_as_long_as_the_setting_says(tiered_node: SimNode) -> None:
+    tiered_topic(tiered_node, "t")
+    tier = NodeTier(tiered_node)
+    tier.tier("t")
+    tier.hold()
+    before = tiered_node.loop.time()
+    found = tiered_node.fetch("t", 0, max_wait=60_000, min_bytes=1 << 20)
+    assert (found.error_code, found.records) == (ErrorCode.none, b"")
+    assert tiered_node.loop.time() - before == pytest.approx(0.5, abs=0.05)
+    tier.close()
+
+
+def test_a_produce_does_not_wait_for_a_tier_that_hangs(tiered_node: SimNode) -> None:
+    tiered_topic(tiered_node, "t")
+    tier = NodeTier(tiered_node)
+    start = tier.tier("t")
+    tier.hold()
+    client = tiered_node.connect()
+    client.post(ApiKey.FETCH, 12, fetch_body([("t", 0, 0)], max_wait=60_000))
+    before = tiered_node.loop.time()
+    assert tiered_node.produce("t", batch(b"new")).error_code == 0
+    assert tiered_node.fetch("t", start).records
+    assert tiered_node.loop.time() - before < 0.1
+    tier.close()
+
+
+def test_over_the_quota_nothing_is_read_from_the_tier_for_a_while(tiered_node: SimNode) -> None:
+    tiered_topic(tiered_node, "t")
+    tiered_node.restart({"remote.log.manager.fetch.max.bytes.per.second": "50"})
+    tier = NodeTier(tiered_node)
+    tier.tier("t")
+    assert tiered_node.fetch("t", 0).records
+    before = tiered_node.loop.time()
+    found = tiered_node.fetch("t", 0, max_wait=2000)
+    assert (found.error_code, found.records) == (ErrorCode.none, b"")
+    assert tiered_node.loop.time() - before == pytest.approx(2, abs=0.1)
+    tiered_node.advance(12_000)
+    assert tiered_node.fetch("t", 0).records
+    tier.close()
+
+
+def test_a_node_without_a_tier_cannot_read_what_is_there(tiered_node: SimNode) -> None:
+    tiered_topic(tiered_node, "t")
+    tier = NodeTier(tiered_node)
+    tier.tier("t")
+    tier.close()
+    assert tiered_node.fetch("t", 0).error_code is ErrorCode.offset_out_of_range
+
+
+def test_consumers_read_from_the_tier_through_followers(tiered_node: SimNode) -> None:
+    values = tiered_topic(tiered_node, "t")
+    tier = NodeTier(tiered_node)
+    start = tier.tier("t")
+    partition = tiered_node.context.partitions.by_name("t", 0)
+    partition.is_leader = False
+    found = tiered_node.fetch("t", 0)
+    assert [record.value for record in read_records(found.records)] == values[:start]
+    tier.close()

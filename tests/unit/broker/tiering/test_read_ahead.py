@@ -64,4 +64,3 @@ def test_reading_ahead_stops_where_there_is_no_room() -> None:
         assert len(world.threads.waiting) == 1
 
     VirtualTimeLoop().run(main())
-

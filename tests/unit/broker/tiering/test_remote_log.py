@@ -25,9 +25,7 @@ def found(log: RemoteLog, offset: int) -> tuple[int, int] | None:
 
 
 def test_an_offset_is_found_by_its_epoch() -> None:
-    log = remote_log(
-        [(0, 0), (2, 120)], sample_segment(1, (0, 99)), sample_segment(2, (100, 199), {0: 100, 2: 120})
-    )
+    log = remote_log([(0, 0), (2, 120)], sample_segment(1, (0, 99)), sample_segment(2, (100, 199), {0: 100, 2: 120}))
     assert found(log, 0) == (1, 100)
     assert found(log, 99) == (1, 100)
     assert found(log, 119) == (2, 200)

@@ -71,7 +71,13 @@ INDEXES = {
 
 
 def read(
-    source: BytesSource, index: OffsetIndex, offset: int, max_bytes: int = NO_LIMIT, *, upper: int = 30, one: bool = True
+    source: BytesSource,
+    index: OffsetIndex,
+    offset: int,
+    max_bytes: int = NO_LIMIT,
+    *,
+    upper: int = 30,
+    one: bool = True,
 ) -> SegmentPart | None:
     async def main() -> SegmentPart | None:
         return await read_part(source, index, WantedBytes(offset, max_bytes, upper, one), Deadline(100))
