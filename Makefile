@@ -27,6 +27,7 @@ $(STAMP):
 	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
 	@echo "[3/3] Crabka itself"
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q src
 	@rm -f $(VENV)/.installed-*
 	@touch $@
 	@echo "ready: $(BIN)/crabka"
@@ -66,10 +67,12 @@ coverage: $(STAMP) ## Line coverage: at least 95 % of the pure packages, 85 % of
 
 bench: $(STAMP) ## Measure against Apache Kafka 4.3.0 (needs Java 17 and Maven)
 	@$(BIN)/python tools/check_machine.py java
+	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m bench $(ARGS)
 
 bench-cluster: $(STAMP) ## The same for clusters of three nodes: failover, replication, many partitions
 	@$(BIN)/python tools/check_machine.py java
+	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m bench.cluster $(ARGS)
 
 sim: $(STAMP) ## Run the simulation tests (CRABKA_SEED=... replays one); [CLUSTER_]SEEDS=... searches the quorum (clusters), [CLUSTER_]SEED=... tells one

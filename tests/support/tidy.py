@@ -112,7 +112,7 @@ def unfinished_problems(root: Path) -> list[str]:
 
 
 def init_problems(root: Path) -> list[str]:
-    """Return the `__init__.py` files that hold more than a docstring, imports, `__all__` and `__version__`."""
+    """Return the `__init__.py` files that hold more than a docstring, re-exports (also on demand) and `__version__`."""
     return [
         f"{_name(root, path)}: an __init__.py only re-exports"
         for path in _python_files(root)
@@ -203,7 +203,7 @@ def _is_reexport(node: ast.stmt) -> bool:
     match node:
         case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
             return True
-        case ast.Assign(targets=[ast.Name(id="__all__" | "__version__")]):
+        case ast.Assign(targets=[ast.Name(id="__all__" | "__version__" | "__getattr__")]):
             return True
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return all(_is_reexport(inner) for inner in node.body)

@@ -21,8 +21,6 @@ from crabka.broker.producer_ids import ProducerIdAllocator
 from crabka.broker.replication.fetchers import ReplicaFetchers
 from crabka.broker.replication.host import ReplicaHost
 from crabka.broker.replication.isr_changes import IsrChanges
-from crabka.broker.tiering.assembly import build_tiering
-from crabka.broker.tiering.build_reads import build_remote_reads
 from crabka.broker.tiering.follower_tier import FollowerTier
 from crabka.broker.transactions.coordinator import TransactionCoordinator
 from crabka.broker.txn_markers import LocalMarkerWriter
@@ -125,10 +123,18 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         spawn=spawn,
         on_broken_invariant=parts.fail,
     )
-    context.tiering = build_tiering(parts, config)
-    if context.tiering is not None:
-        context.remote_reads = build_remote_reads(context.tiering.manager.tools)
+    if parts.config.remote_log_storage_system_enable:
+        _add_tiering(parts, context, config)
     return context
+
+
+def _add_tiering(parts: BrokerParts, context: BrokerContext, config: Callable[[], ServerConfig]) -> None:
+    # Loaded here, so that a broker without a tier does not wait for these modules at its start.
+    from crabka.broker.tiering.assembly import build_tiering
+    from crabka.broker.tiering.build_reads import build_remote_reads
+
+    context.tiering = build_tiering(parts, config)
+    context.remote_reads = build_remote_reads(context.tiering.manager.tools)
 
 
 def build_replica_host(parts: BrokerParts, context: BrokerContext) -> ReplicaHost:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from crabka.clients.accumulator import RecordMetadata
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import ConfigChange, ConfigOperation, ConfigOwner, NewTopic, ResourceType
-from crabka.clients.cluster import Cluster, ClusterSettings
-from crabka.clients.connection import Connection, ConnectionSettings
-from crabka.clients.errors import (
-    AuthenticationError,
-    ClientClosedError,
-    ClientNetworkError,
-    RequestTimeoutError,
-    SaslAuthenticationError,
-    TlsAuthenticationError,
-    VersionMismatchError,
-)
-from crabka.clients.fetcher import FetchedRecord, Fetcher, FetcherSettings, OffsetReset
-from crabka.clients.group_types import GroupDescription, GroupListing, GroupMember, GroupOffset
-from crabka.clients.producer import Producer, ProducerSettings
-from crabka.clients.security import ClientSecurity
-from crabka.clients.security_settings import SecuritySettings
-from crabka.clients.sync import SyncAdmin, SyncFetcher, SyncProducer
+from typing import TYPE_CHECKING
+
+from crabka.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from crabka.clients.accumulator import RecordMetadata
+    from crabka.clients.admin import Admin
+    from crabka.clients.admin_types import ConfigChange, ConfigOperation, ConfigOwner, NewTopic, ResourceType
+    from crabka.clients.cluster import Cluster, ClusterSettings
+    from crabka.clients.connection import Connection, ConnectionSettings
+    from crabka.clients.errors import (
+        AuthenticationError,
+        ClientClosedError,
+        ClientNetworkError,
+        RequestTimeoutError,
+        SaslAuthenticationError,
+        TlsAuthenticationError,
+        VersionMismatchError,
+    )
+    from crabka.clients.fetcher import FetchedRecord, Fetcher, FetcherSettings, OffsetReset
+    from crabka.clients.group_types import GroupDescription, GroupListing, GroupMember, GroupOffset
+    from crabka.clients.producer import Producer, ProducerSettings
+    from crabka.clients.security import ClientSecurity
+    from crabka.clients.security_settings import SecuritySettings
+    from crabka.clients.sync import SyncAdmin, SyncFetcher, SyncProducer
 
 __all__ = [
     "Admin",
@@ -58,3 +63,29 @@ __all__ = [
     "TlsAuthenticationError",
     "VersionMismatchError",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "accumulator": ["RecordMetadata"],
+        "admin": ["Admin"],
+        "admin_types": ["ConfigChange", "ConfigOperation", "ConfigOwner", "NewTopic", "ResourceType"],
+        "cluster": ["Cluster", "ClusterSettings"],
+        "connection": ["Connection", "ConnectionSettings"],
+        "errors": [
+            "AuthenticationError",
+            "ClientClosedError",
+            "ClientNetworkError",
+            "RequestTimeoutError",
+            "SaslAuthenticationError",
+            "TlsAuthenticationError",
+            "VersionMismatchError",
+        ],
+        "fetcher": ["FetchedRecord", "Fetcher", "FetcherSettings", "OffsetReset"],
+        "group_types": ["GroupDescription", "GroupListing", "GroupMember", "GroupOffset"],
+        "producer": ["Producer", "ProducerSettings"],
+        "security": ["ClientSecurity"],
+        "security_settings": ["SecuritySettings"],
+        "sync": ["SyncAdmin", "SyncFetcher", "SyncProducer"],
+    },
+)

@@ -42,10 +42,8 @@ class BrokerTiering:
         self.topic.on_metadata(delta, image)
 
 
-def build_tiering(parts: BrokerParts, config: Callable[[], ServerConfig]) -> BrokerTiering | None:
-    """Make the tiering of a broker, None unless it shall have one. Raises ConfigError."""
-    if not parts.config.remote_log_storage_system_enable:
-        return None
+def build_tiering(parts: BrokerParts, config: Callable[[], ServerConfig]) -> BrokerTiering:
+    """Make the tiering of a broker that shall have one. Raises ConfigError."""
     rlmm = SwappableRlmm(NotReadyRlmm())
     tools = TierTools(
         broker_id=parts.config.node_id,
