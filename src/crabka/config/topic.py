@@ -197,7 +197,6 @@ _RETENTION = (
         "remote.log.delete.on.disable",
         "Whether turning the tier off removes the remote data.",
         default=False,
-        effect="none",
     ),
 )
 

@@ -149,6 +149,15 @@ def test_the_highest_remote_offset_only_rises() -> None:
     assert log.highest_remote_offset == 5
 
 
+def test_what_the_tier_does_not_hold_to_its_end_is_untiered() -> None:
+    log = filled_log()
+    assert log.untiered() == (4, 4 * SEGMENT_BYTES, SEGMENT_BYTES)
+    log.note_remote_offset(4)
+    assert log.untiered() == (2, 2 * SEGMENT_BYTES, SEGMENT_BYTES)
+    log.note_remote_offset(9)
+    assert log.untiered() == (0, 0, SEGMENT_BYTES)
+
+
 def test_a_log_that_is_not_tiered_has_no_remote_offset() -> None:
     log = filled_log(tiered_config(remote_storage_enable=False))
     log.note_remote_offset(5)
