@@ -6,14 +6,16 @@ parts of an upload that fails are removed, whatever failed it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import obstore
 from obstore.exceptions import BaseError
 
 from crabka.ports import File
+from crabka.remote.backends.flight import PiecesInFlight
 from crabka.remote.backends.source_files import pieces
 from crabka.remote.backends.store_errors import ObjectMissingError, backend_error, is_missing_key
 from crabka.remote.backends.transfer import UploadLimits
@@ -69,7 +71,7 @@ class Bucket:
         if size_bytes < self._limits.threshold_bytes:
             self.put(key, b"".join(pieces(file, size_bytes, max(size_bytes, 1))))
         else:
-            self._put_parts(key, _Source(pieces(file, size_bytes, PIECE_BYTES)))
+            self._put_parts(key, file, size_bytes)
         return size_bytes
 
     def get_range(self, key: str, span: range) -> memoryview:
@@ -115,21 +117,30 @@ class Bucket:
             found = obstore.list_with_delimiter(self._store, self._prefix or None)["common_prefixes"]
         return (self._relative(path) for path in found)
 
-    def _put_parts(self, key: str, source: _Source) -> None:
+    def _put_parts(self, key: str, file: File, size_bytes: int) -> None:
+        with self._calling(f"write {key}"):
+            writer = obstore.open_writer(
+                self._store,
+                self._full(key),
+                buffer_size=self._limits.part_bytes,
+                max_concurrency=self._limits.parts_in_flight,
+            )
+        flight = PiecesInFlight()
+        written = 0
         try:
-            with self._calling(f"write {key}"):
-                obstore.put(
-                    self._store,
-                    self._full(key),
-                    source,
-                    use_multipart=True,
-                    chunk_size=self._limits.part_bytes,
-                    max_concurrency=self._limits.parts_in_flight,
-                )
-        except RemoteBackendError:
-            if source.error is not None:
-                raise source.error from None
+            for piece in pieces(file, size_bytes, PIECE_BYTES):
+                with self._calling(f"write {key}"):
+                    written += writer.write(flight.track(piece))
+        except BaseException:
+            # A part that is on its way could arrive after the upload is aborted, and stay.
+            flight.wait(written % self._limits.part_bytes)
+            with suppress(*_STORE_ERRORS):
+                writer.__exit__(*sys.exc_info())  # aborts
             raise
+        # What is left goes alone: if another part failed now, this one would be cut off, and might arrive as well.
+        flight.wait(written % self._limits.part_bytes)
+        with self._calling(f"write {key}"):
+            writer.close()
 
     def _full(self, key: str) -> str:
         return "/".join(part for part in (self._prefix, key) if part)
@@ -152,18 +163,3 @@ class Bucket:
                 raise ObjectMissingError(action) from None
             # Not chained: obstore's own text may show what must not be shown.
             raise backend_error(error, f"{action} in {self.location}", self._secrets) from None
-
-
-class _Source(Iterator[bytes]):
-    """Pieces for an upload, which remembers why it ended early."""
-
-    def __init__(self, content: Iterator[bytes]) -> None:
-        self._content = content
-        self.error: OSError | None = None
-
-    def __next__(self) -> bytes:
-        try:
-            return next(self._content)
-        except OSError as error:
-            self.error = error
-            raise
