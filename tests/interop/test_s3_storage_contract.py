@@ -1,0 +1,50 @@
+"""What every remote storage promises, run on a real S3 server: in one request per object and in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from crabka.remote.backends.object_store import STREAM_PIECE_BYTES
+from crabka.remote.backends.s3 import S3RemoteStorage
+from crabka.testing.remote_contracts import StorageManagerContract
+from tests.support.versitygw import VersityGateway
+
+SMALLEST_PART = str(5 << 20)
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VersityGateway]:
+    with VersityGateway(tmp_path_factory.mktemp("s3")) as running:
+        yield running
+
+
+@pytest.fixture
+def prefix(request: pytest.FixtureRequest) -> str:
+    """Give every test a tier of its own."""
+    return f"{request.node.nodeid.split('::')[-2]}/{request.node.name}"
+
+
+class TestS3RemoteStorage(StorageManagerContract):
+    large_segment_bytes = STREAM_PIECE_BYTES + 17
+
+    @pytest.fixture
+    def storage(self, gateway: VersityGateway, prefix: str) -> Iterator[S3RemoteStorage]:
+        storage = S3RemoteStorage()
+        storage.configure(gateway.storage_settings(prefix=prefix))
+        yield storage
+        storage.close()
+
+
+class TestS3RemoteStorageInParts(StorageManagerContract):
+    large_segment_bytes = STREAM_PIECE_BYTES + (5 << 20) + 17
+
+    @pytest.fixture
+    def storage(self, gateway: VersityGateway, prefix: str) -> Iterator[S3RemoteStorage]:
+        storage = S3RemoteStorage()
+        parts = {"multipart_threshold_bytes": SMALLEST_PART, "multipart_part_bytes": SMALLEST_PART}
+        storage.configure(gateway.storage_settings(prefix=prefix, **parts))
+        yield storage
+        storage.close()
+        assert gateway.unfinished_uploads() == []
