@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,12 +19,12 @@ from crabka.clients.backoff import Backoff
 from crabka.clients.cluster import Cluster, means_stale_metadata
 from crabka.clients.fetch_messages import FetchAnswer, FetchTarget, fetch_request, read_answers
 from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.isolation import visible_batches
 from crabka.clients.metadata import TopicMetadata
 from crabka.clients.offsets import EARLIEST, LATEST, list_offsets
 from crabka.errors import CrabkaError, OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.remote_topic.event_batches import portions
 from crabka.remote_topic.event_log import EventBatch, EventSink
 from crabka.runtime.task_scope import TaskScope
 
@@ -168,12 +168,15 @@ class EventFetcher:
             self._pause([number], str(error))
 
     async def _hand_over(self, number: int, reading: _Reading, data: bytes) -> None:
-        for records, next_offset in _portions(data, reading.offset):
+        start = reading.offset
+        for records, next_offset in portions(data, reading.offset, PORTION):
             self._sink.deliver(EventBatch(number, records, next_offset))
             expected = reading.offset = next_offset
             await asyncio.sleep(0)
             if self._readings.get(number) is not reading or reading.offset != expected:
                 return
+        if data and reading.offset == start:
+            self._pause([number], "the answer has no whole batch")
 
     async def _find_place(self, number: int, reading: _Reading) -> None:
         """Go on with the first event that is there; all over again if the log does not reach to where we were."""
@@ -199,17 +202,3 @@ class EventFetcher:
             if reading is not None:
                 reading.retry_at_ms = now_ms + reading.backoff.next_ms()
                 _log.debug("metadata partition %d is asked for again later: %s", number, reason)
-
-
-def _portions(data: bytes, start_offset: int) -> Iterator[tuple[list[tuple[int, bytes | None]], int]]:
-    """Yield some records at a time, with the offset behind them. Raises CorruptBatchError."""
-    records: list[tuple[int, bytes | None]] = []
-    next_offset = start_offset
-    for batch in visible_batches(data, start_offset, None):
-        records += [(record.offset, record.value) for record in batch.records]
-        next_offset = max(batch.next_offset, start_offset)
-        while len(records) > PORTION:
-            yield records[:PORTION], records[PORTION][0]
-            del records[:PORTION]
-    if next_offset > start_offset:
-        yield records, next_offset

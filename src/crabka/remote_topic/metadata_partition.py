@@ -113,7 +113,11 @@ class MetadataPartition:
         """Apply events; those that were applied before are skipped."""
         for offset, value in batch.records:
             if offset >= self.next_offset:
-                self._apply_value(offset, value)
+                try:
+                    self._apply_event(decode_event(value or b""))
+                except (MetadataEventError, RemoteStorageError) as error:
+                    self._refuse(offset, error)
+                # Not before: a snapshot must not be ahead of what is known.
                 self.next_offset = offset + 1
         self.next_offset = max(self.next_offset, batch.next_offset)
         self._refresh()
@@ -149,23 +153,6 @@ class MetadataPartition:
         if (refusal := self._refusals.get(offset)) is not None:
             raise refusal
 
-    def _apply_value(self, offset: int, value: bytes | None) -> None:
-        try:
-            event = decode_event(b"" if value is None else value)
-        except MetadataEventError as error:
-            self.counts.poisonous += 1
-            _log.warning("record %d of metadata partition %d is skipped: %s", offset, self.number, error)
-            return
-        try:
-            self._apply_event(event)
-        except RemoteStorageError as refusal:
-            self.counts.refused += 1
-            _log.info("event %d of metadata partition %d is refused: %s", offset, self.number, refusal)
-            if self._publishing:
-                self._refusals[offset] = refusal
-        else:
-            self.counts.applied += 1
-
     def _apply_event(self, event: MetadataEvent) -> None:
         if isinstance(event, RemoteLogSegmentMetadata):
             self._view.add_remote_log_segment_metadata(event)
@@ -173,6 +160,17 @@ class MetadataPartition:
             self._view.update_remote_log_segment_metadata(event)
         else:
             self._view.put_remote_partition_delete_metadata(event)
+        self.counts.applied += 1
+
+    def _refuse(self, offset: int, error: MetadataEventError | RemoteStorageError) -> None:
+        if isinstance(error, MetadataEventError):
+            self.counts.poisonous += 1
+            _log.warning("record %d of metadata partition %d is skipped: %s", offset, self.number, error)
+            return
+        self.counts.refused += 1
+        _log.info("event %d of metadata partition %d is refused: %s", offset, self.number, error)
+        if self._publishing:
+            self._refusals[offset] = error
 
     def _refresh(self) -> None:
         is_ready = self.is_assigned and self.target is not None and self.next_offset >= self.target
