@@ -90,6 +90,9 @@ class EpochIndex:
         self.size_bytes -= removed.segment.segment_size_bytes
 
     def _place(self, added: EpochRange) -> None:
+        if not self._firsts or (added.first > self._firsts[-1] and added.last > self._lasts[-1]):
+            self._append(added)
+            return
         before = bisect_right(self._firsts, added.first) - 1
         if before >= 0 and (self._lasts[before], self._orders[before]) > (added.last, added.order):
             insort(self._shadowed, added)
@@ -105,6 +108,16 @@ class EpochIndex:
         self._segments.insert(start, added.segment)
         if not added.segment.txn_index_empty:
             insort(self._with_txn_index, added.first)
+
+    def _append(self, added: EpochRange) -> None:
+        """Take in what lies behind all others, as nearly all segments do: they are copied in the order of offsets."""
+        first, last, order, segment = added
+        self._firsts.append(first)
+        self._lasts.append(last)
+        self._orders.append(order)
+        self._segments.append(segment)
+        if not segment.txn_index_empty:
+            self._with_txn_index.append(first)
 
     def _take_out(self, start: int, stop: int) -> list[EpochRange]:
         if start == stop:

@@ -56,7 +56,11 @@ class InmemoryRemoteLogMetadataManager(RemoteLogMetadataManager):
         """Note a segment whose copy begins. Raises InvalidAddError."""
         partition = metadata.topic_id_partition
         with self._lock:
-            cache = self._cache(partition)
+            cache = self._caches.get(partition)
+            if cache is not None:
+                cache.add(metadata)
+                return
+            cache = RemoteLogMetadataCache()
             cache.add(metadata)
             self._caches[partition] = cache
 
