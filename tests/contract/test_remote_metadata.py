@@ -1,12 +1,18 @@
-"""What every manager of remote segment metadata promises, run on the one in memory, also behind a swap."""
+"""What every manager of remote segment metadata promises, run on the one in memory, behind a swap, and over a topic."""
 
 from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
 
 import pytest
 
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
+from crabka.remote.metadata_manager import RemoteLogMetadataManager
+from crabka.remote.segments import TopicIdPartition
 from crabka.remote.switching import NotReadyRlmm, SwappableRlmm
 from crabka.testing.remote_contracts import MetadataManagerContract
+from tests.support.remote_topic import manager_in_thread
 
 
 class TestInmemoryRemoteLogMetadataManager(MetadataManagerContract):
@@ -21,3 +27,14 @@ class TestSwappableRlmm(MetadataManagerContract):
         rlmm = SwappableRlmm(NotReadyRlmm())
         rlmm.swap(InmemoryRemoteLogMetadataManager())
         return rlmm
+
+
+class TestTopicBasedRemoteLogMetadataManager(MetadataManagerContract):
+    @pytest.fixture
+    def rlmm(self) -> Iterator[RemoteLogMetadataManager]:
+        with manager_in_thread() as manager:
+            yield manager
+
+    def wait_until_ready(self, rlmm: RemoteLogMetadataManager, partition: TopicIdPartition) -> None:
+        while not rlmm.is_ready(partition):
+            threading.Event().wait(0.001)

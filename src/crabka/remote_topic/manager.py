@@ -16,19 +16,13 @@ from typing import Any, NamedTuple
 
 from crabka.errors import CrabkaError, InvariantError
 from crabka.ports import Runtime
-from crabka.remote.errors import (
-    InvalidSegmentTransitionError,
-    NotReadyError,
-    RemoteBackendError,
-    RemoteStorageError,
-)
+from crabka.remote.errors import NotReadyError, RemoteBackendError, RemoteStorageError
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
 from crabka.remote.lifecycle import require_segment_add
 from crabka.remote.metadata_manager import RemoteLogMetadataManager
 from crabka.remote.segments import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
-    RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     TopicIdPartition,
 )
@@ -111,8 +105,6 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
 
         Raises InvalidSegmentTransitionError, NotReadyError, RemoteBackendError.
         """
-        if update.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED:
-            raise InvalidSegmentTransitionError(update.segment_id, None, update.state)
         await self._publish(update)
 
     async def put_partition_delete(self, metadata: RemotePartitionDeleteMetadata) -> None:
