@@ -167,7 +167,9 @@ def test_missing_certificate_of_the_client_is_told(run: Runner, world: World, ve
         with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
             context = server_context(world.server, clients_of=world.authority)
             refusing = asyncio.get_running_loop().run_in_executor(pool, refuse_one, listener, context)
-            with pytest.raises(TlsAuthenticationError, match=r"if it wants a certificate, set ssl.keystore.location"):
+            with pytest.raises(
+                TlsAuthenticationError, match=r"if it wants a certificate of the client, set ssl.keystore.location"
+            ):
                 await Connection.open(AsyncioNetwork(), "127.0.0.1", listener.getsockname()[1], settings)
             await refusing
 

@@ -97,10 +97,10 @@ class Connection(asyncio.BufferedProtocol):
                 await connection._negotiate()
                 await connection._authenticate()
         except (OSError, TimeoutError) as error:
-            connection.close()
+            connection._give_up()
             raise connection._told(error) from error
         except BaseException:
-            connection.close()
+            connection._give_up()
             raise
         return connection
 
@@ -274,13 +274,25 @@ class Connection(asyncio.BufferedProtocol):
     def _fail(self, error: Exception) -> None:
         if self._failure is None:
             self._failure = error
+        ends_at_once = self._settings.security.tls is not None and bool(self._pending)
         while self._pending:
             response = self._pending.popleft().response
             if not response.done():
                 response.set_exception(self._failure)
         self._writable.set()
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.close()
+            if ends_at_once:
+                # An orderly end of TLS 1.3 waits for a word of the broker, which Kafka does not say while a request is
+                # under way.
+                self._transport.abort()
+            else:
+                self._transport.close()
+
+    def _give_up(self) -> None:
+        """Close a connection that did not open, without an orderly end of TLS, which takes time."""
+        self.close()
+        if self._transport is not None and self._settings.security.tls is not None:
+            self._transport.abort()
 
     async def _authenticate(self) -> None:
         sasl = self._settings.security.sasl

@@ -141,8 +141,8 @@ def _certificate_problem(error: ssl.SSLCertVerificationError) -> str:
 
 def _alert(reason: str) -> str:
     name = reason.partition("ALERT_")[2].replace("_", " ").lower()
-    if name == "certificate required" or "HANDSHAKE_FAILURE" in reason:
-        return f"the broker ended it with {name!r}; if it wants a certificate, set ssl.keystore.location"
-    if "certificate" in name or name == "unknown ca":
-        return f"the broker does not accept this client's certificate ({name})"
+    if "certificate" in name or name in ("unknown ca", "handshake failure"):
+        # Which alert says that a certificate is missing differs among versions and brokers.
+        hint = "if it wants a certificate of the client, set ssl.keystore.location to one that it trusts"
+        return f"the broker ended it with {name!r}; {hint}"
     return f"the broker ended it with {name!r}"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # Connections that the kernel completes before the loop accepts them: room for all clients reconnecting at once.
 LISTEN_BACKLOG = 1024
 
+# How long a closed connection may still write, and wait for its peer to agree to the end of TLS, which not all do.
+TLS_SHUTDOWN_S = 1.0
+
 # An address of a host name that this machine cannot use, such as ::1 where IPv6 is off.
 _UNUSABLE_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
@@ -79,8 +82,10 @@ class AsyncioNetwork:
         # One address at a time: asyncio would hide ConnectionRefusedError in an OSError of several addresses.
         for _, address in await _resolve(host, port):
             try:
+                if tls is None:
+                    return await loop.create_connection(factory, address, port)
                 return await loop.create_connection(
-                    factory, address, port, ssl=tls, server_hostname=None if tls is None else host
+                    factory, address, port, ssl=tls, server_hostname=host, ssl_shutdown_timeout=TLS_SHUTDOWN_S
                 )
             except ssl.SSLError:
                 raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -318,6 +319,43 @@ def test_cancelled_renewal_ends_the_connection() -> None:
         assert not connection.is_open
 
     with_broker(test)
+
+
+class NotedTransport(asyncio.Transport):
+    """Takes everything and notes how it ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: list[str] = []
+
+    def writelines(self, list_of_data: Any) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return bool(self.ends)
+
+    def close(self) -> None:
+        self.ends.append("close")
+
+    def abort(self) -> None:
+        self.ends.append("abort")
+
+
+@pytest.mark.parametrize(("in_flight", "end"), [(True, "abort"), (False, "close")])
+def test_tls_ends_in_order_unless_a_request_is_under_way(in_flight: bool, end: str) -> None:
+    async def main() -> None:
+        settings = ConnectionSettings(security=ClientSecurity(tls=ssl.create_default_context()))
+        connection, transport = Connection("server:9", settings), NotedTransport()
+        connection.connection_made(transport)
+        if in_flight:
+            response = connection.post(ApiKey.INIT_PRODUCER_ID, 0, b"")
+        connection.close()
+        assert transport.ends == [end]
+        if in_flight:
+            with pytest.raises(ClientNetworkError, match="was closed"):
+                await response
+
+    asyncio.run(main())
 
 
 def test_answer_in_tls_is_told() -> None:

@@ -3,12 +3,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from typing import TYPE_CHECKING, Any, cast
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
 from crabka.runtime import AsyncioNetwork, network, new_event_loop
 from crabka.runtime.network import own_host_name
+from tests.support.certificates import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -142,6 +146,98 @@ def test_nobody_listening_is_connection_refused(run: Callable[[Coroutine[Any, An
         await asyncio.sleep(0)
         with pytest.raises(ConnectionRefusedError):
             await AsyncioNetwork().connect(Client, host, listener.port)
+
+    run(main())
+
+
+class Encrypted(NamedTuple):
+    """A server's side of TLS, and a client's that trusts it."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Encrypted:
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(*authority.issue("server", names="DNS:localhost"))
+    return Encrypted(server, ssl.create_default_context(cafile=str(authority.certificate)))
+
+
+def test_tls_is_with_the_host_that_was_named(
+    run: Callable[[Coroutine[Any, Any, None]], None], encrypted: Encrypted
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(Echo, "127.0.0.1", 0, ssl=encrypted.server)
+        port = server.sockets[0].getsockname()[1]
+        transport, client = await AsyncioNetwork().connect(Client, "localhost", port, tls=encrypted.client)
+        assert isinstance(client, Client)
+        cast("asyncio.Transport", transport).write(b"ping")
+        assert await client.received.get() == b"ping"
+        assert AsyncioNetwork().direct_writer(transport) is None
+        transport.close()
+        await client.lost
+        with pytest.raises(ssl.SSLCertVerificationError, match=r"not valid for '127\.0\.0\.1'"):
+            await AsyncioNetwork().connect(Client, "127.0.0.1", port, tls=encrypted.client)
+        accepting = asyncio.all_tasks() - {asyncio.current_task()}
+        if accepting:
+            await asyncio.wait(accepting)
+        server.close()
+        await server.wait_closed()
+
+    run(main())
+
+
+def test_host_that_cannot_be_trusted_is_not_tried_at_its_other_addresses(
+    run: Callable[[Coroutine[Any, Any, None]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    async def two_addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
+        return [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "127.0.0.2")]
+
+    async def main() -> None:
+        async def refuse(_factory: Any, address: str, *_args: Any, **_options: Any) -> Any:
+            tried.append(address)
+            raise ssl.SSLCertVerificationError(1, "stranger")
+
+        monkeypatch.setattr(network, "_resolve", two_addresses)
+        loop = SimpleNamespace(create_connection=refuse)
+        monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await AsyncioNetwork().connect(Client, "localhost", 1, tls=ssl.create_default_context())
+        monkeypatch.undo()
+
+    run(main())
+    assert tried == ["127.0.0.1"]
+
+
+def test_peer_that_does_not_agree_to_the_end_of_tls_is_not_waited_for(
+    run: Callable[[Coroutine[Any, Any, None]], None], encrypted: Encrypted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "TLS_SHUTDOWN_S", 0.01)
+
+    def accept_and_keep_silent(listener: socket.socket) -> None:
+        accepted, _ = listener.accept()
+        with accepted.dup() as held:
+            encrypted_socket = encrypted.server.wrap_socket(accepted, server_side=True)
+            while held.recv(4096):
+                pass
+            encrypted_socket.close()
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+            serving = asyncio.get_running_loop().run_in_executor(pool, accept_and_keep_silent, listener)
+            port = listener.getsockname()[1]
+            transport, client = await AsyncioNetwork().connect(Client, "localhost", port, tls=encrypted.client)
+            assert isinstance(client, Client)
+            transport.close()
+            # By default the loops wait for half a minute.
+            async with asyncio.timeout(20):
+                await client.lost
+                await serving
 
     run(main())
 
