@@ -15,8 +15,8 @@ from crabka.remote.backends.local import ROOT_NAME
 from crabka.remote.scrub import TierEvent
 from crabka.remote.segments import TopicIdPartition
 from crabka.remote_topic.partitioner import metadata_partition_for
-from crabka.remote_topic.reading import METADATA_TOPIC
 from crabka.remote_topic.serde import encode_event
+from crabka.remote_topic.settings import METADATA_TOPIC
 from tests.support.planted_tier import PlantedTier, two_segments
 
 METADATA_PARTITIONS = 3

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, parse_partition
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, parse_partition
 from crabka.cli.output import Row, print_rows
 from crabka.cli.session import with_cluster
 from crabka.cli.tier_output import SEGMENT_COLUMNS, print_result, segment_row
@@ -56,7 +56,13 @@ Grace = Annotated[
 
 
 @app.command()
-def status(topics: Topics = None, *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def status(
+    topics: Topics = None,
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what of each tiered partition is on disks, in the tier, and not copied yet."""
 
     async def ask(cluster: Cluster) -> list[Row]:
@@ -64,11 +70,17 @@ def status(topics: Topics = None, *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, a
         await view.read_on()
         return await status_rows(Admin(cluster), view)
 
-    print_rows(STATUS_COLUMNS, with_cluster(bootstrap, ask), as_json=as_json)
+    print_rows(STATUS_COLUMNS, with_cluster(bootstrap, ask, command_config=command_config), as_json=as_json)
 
 
 @app.command()
-def ls(places: Places = None, *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def ls(
+    places: Places = None,
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """List the segments in the tier, with their state."""
     wanted = [parse_partition(place) for place in places or ()]
 
@@ -79,7 +91,7 @@ def ls(places: Places = None, *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_js
         rows = [segment_row(segment, now_ms) for segment in view.history.segments.values()]
         return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["start"], row["end"]))
 
-    rows = with_cluster(bootstrap, ask)
+    rows = with_cluster(bootstrap, ask, command_config=command_config)
     chosen = [
         row for row in rows if not wanted or {(row["topic"], None), (row["topic"], row["partition"])} & set(wanted)
     ]
@@ -91,13 +103,14 @@ def verify(
     topics: Topics = None,
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     tier: Tier = None,
     config: ConfigFile = None,
     grace: Grace = DEFAULT_GRACE_MINUTES,
     as_json: AsJson = False,
 ) -> None:
     """Check that every finished segment is there with the right size, and that none is missing between them."""
-    _check(bootstrap, topics, (tier, config), grace, as_json=as_json)
+    _check(bootstrap, topics, (tier, config), grace, command_config=command_config, as_json=as_json)
 
 
 @app.command()
@@ -105,6 +118,7 @@ def fsck(
     topics: Topics = None,
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     tier: Tier = None,
     config: ConfigFile = None,
     grace: Grace = DEFAULT_GRACE_MINUTES,
@@ -121,6 +135,7 @@ def fsck(
         topics,
         (tier, config),
         grace,
+        command_config=command_config,
         read_contents=True,
         threads=threads,
         delete_orphans=delete_orphans,
@@ -134,6 +149,7 @@ def _check(
     place: tuple[str | None, str | None],
     grace_minutes: float,
     *,
+    command_config: str | None,
     read_contents: bool = False,
     threads: int = 1,
     delete_orphans: bool = False,
@@ -161,7 +177,7 @@ def _check(
                     raise await explain_missing_storage(Admin(cluster))
                 return await TierCheck(TierView(cluster, topics or ()), storage, options).run(progress)
 
-            result = with_cluster(bootstrap, use)
+            result = with_cluster(bootstrap, use, command_config=command_config)
     except (CrabkaError, OSError) as error:
         print(f"crabka: could not check: {' '.join(str(error).split())}", file=sys.stderr)
         raise typer.Exit(COULD_NOT_CHECK) from error

@@ -17,7 +17,8 @@ from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
 from crabka.remote.scrub import TierFault, TierFaultKind, TierHistory
 from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
-from crabka.remote_topic.reading import METADATA_TOPIC, MetadataTopicReader, OnProgress
+from crabka.remote_topic.reading import MetadataTopicReader, OnProgress
+from crabka.remote_topic.settings import METADATA_TOPIC
 
 if TYPE_CHECKING:
     from crabka.clients.cluster import Cluster

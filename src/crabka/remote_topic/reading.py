@@ -16,13 +16,13 @@ from crabka.ids import TopicPartition
 from crabka.remote_topic.event_reader import MetadataEvent, MetadataEventError
 from crabka.remote_topic.partitioner import metadata_partition_for
 from crabka.remote_topic.serde import decode_event
+from crabka.remote_topic.settings import METADATA_TOPIC
 
 if TYPE_CHECKING:
     from crabka.clients.cluster import Cluster
     from crabka.clients.fetcher import FetchedRecord
     from crabka.remote.segments import TopicIdPartition
 
-METADATA_TOPIC: Final = "__remote_log_metadata"
 _POLL_MS: Final = 1_000
 _POLL_RECORDS: Final = 5_000
 _PATIENCE_MS: Final = 30_000

@@ -12,7 +12,7 @@ from crabka.cli import session
 from crabka.clients.sync import SyncProducer
 from crabka.remote.backends.local import ROOT_NAME
 from crabka.remote.segments import IndexType, RemoteLogSegmentState
-from crabka.remote_topic.reading import METADATA_TOPIC
+from crabka.remote_topic.settings import METADATA_TOPIC
 from tests.support.crabka_process import CrabkaProcess
 from tests.support.planted_tier import batches, segment_text, update
 from tests.support.tiered_topic import TieredTopic

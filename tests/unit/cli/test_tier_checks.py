@@ -22,7 +22,7 @@ from crabka.remote.segments import (
     TopicIdPartition,
 )
 from crabka.remote.storage_manager import RemoteStorageManager
-from crabka.remote_topic.reading import METADATA_TOPIC
+from crabka.remote_topic.settings import METADATA_TOPIC
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.planted_tier import PlantedStorage, PlantedTier, batches, two_segments, update
 from tests.unit.cli.test_tier_view import publish

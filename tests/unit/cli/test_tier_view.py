@@ -22,8 +22,8 @@ from crabka.records.record import Record
 from crabka.remote.scrub import TierFaultKind
 from crabka.remote.segments import RemoteLogSegmentState, TopicIdPartition
 from crabka.remote_topic.partitioner import metadata_partition_for
-from crabka.remote_topic.reading import METADATA_TOPIC
 from crabka.remote_topic.serde import encode_event
+from crabka.remote_topic.settings import METADATA_TOPIC
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.planted_tier import PlantedTier, two_segments, update
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crabka.clients.admin_types import NewTopic
+from crabka.clients.admin_types import ConfigOwner, NewTopic, ResourceType
 from crabka.clients.fetcher import FetcherSettings
 from crabka.clients.sync import SyncAdmin, SyncFetcher, SyncProducer
 from crabka.embedded import Broker
@@ -50,6 +50,17 @@ def test_settings_reach_the_node() -> None:
         _create_topic(broker, "wide")
         with SyncAdmin(broker.bootstrap_servers) as admin:
             assert len(admin.list_topics()["wide"].partitions) == 4
+
+
+def test_a_tier_is_switched_on_and_settings_still_win(tmp_path: Path) -> None:
+    settings = {"remote.log.manager.task.interval.ms": "77"}
+    for tier in (tmp_path / "cold", f"file://{tmp_path}/cold"):
+        with Broker(tier=tier, settings=settings) as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+            found = admin.describe_configs(ConfigOwner(ResourceType.BROKER, "1"))
+            assert found["remote.log.storage.system.enable"].value == "true"
+            assert found["remote.log.manager.task.interval.ms"].value == "77"
+    with pytest.raises(ConfigError, match="is no storage"):
+        Broker(tier="ftp://x")
 
 
 def test_bad_setting_is_one_clear_error() -> None:

@@ -12,8 +12,9 @@ from crabka.remote.segments import RemoteLogSegmentState
 from crabka.remote_topic import reading
 from crabka.remote_topic.event_reader import MetadataEvent
 from crabka.remote_topic.partitioner import metadata_partition_for
-from crabka.remote_topic.reading import METADATA_TOPIC, MetadataTopicReader
+from crabka.remote_topic.reading import MetadataTopicReader
 from crabka.remote_topic.serde import encode_event
+from crabka.remote_topic.settings import METADATA_TOPIC
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.golden_tier import golden_events
 from tests.support.memory_cluster import MemoryPartition
