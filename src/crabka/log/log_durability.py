@@ -23,8 +23,8 @@ class LogDurability(LogState):
         return min(self.recovery_point, first.base_offset)
 
     def has_unflushed_segments(self) -> bool:
-        """Return whether a sealed segment is not durable yet."""
-        return self.recovery_point < self._active.base_offset
+        """Return whether a sealed segment is not durable yet, or its indexes are not."""
+        return bool(self._unsynced) or self.recovery_point < self._active.base_offset
 
     def needs_start_checkpoint(self) -> bool:
         """Return whether the files alone do not tell the log start, or would not after a crash."""
@@ -33,7 +33,8 @@ class LogDurability(LogState):
 
     def begin_flush(self) -> FlushPlan | None:
         """Return what a flush up to the log end must sync, None if nothing is dirty. The plan runs in any thread."""
-        if self.recovery_point >= self.log_end_offset and not self._names_dirty and not self.leader_epochs.dirty:
+        dirty = self._unsynced or self._names_dirty or self.leader_epochs.dirty
+        if self.recovery_point >= self.log_end_offset and not dirty:
             return None
         paths: list[str] = []
         unflushed = [segment for segment in self._segments.from_offset(self.recovery_point) if not segment.is_active]

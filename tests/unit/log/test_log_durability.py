@@ -77,10 +77,25 @@ def test_the_written_recovery_point_stays_below_indexes_that_are_not_durable() -
     assert (log.recovery_point, log.checkpoint_recovery_point) == (3, 0)
     log.roll(NOW_MS)
     append(log, make_batch(3))
-    assert not log.has_unflushed_segments()
     assert log.checkpoint_recovery_point == 0
     log.flush()
     assert (log.recovery_point, log.checkpoint_recovery_point) == (6, 3)
+
+
+def test_a_segment_sealed_where_the_log_was_durable_is_flushed_for_its_indexes() -> None:
+    log = open_test_log()
+    append(log, make_batch(3))
+    log.flush()
+    assert not log.has_unflushed_segments()
+    log.roll(NOW_MS)
+    assert log.has_unflushed_segments()
+    plan = log.begin_flush()
+    assert plan is not None
+    plan.run()
+    log.finish_flush(plan)
+    assert not log.has_unflushed_segments()
+    assert log.begin_flush() is None
+    assert log.checkpoint_recovery_point == 3
 
 
 def test_a_clean_close_leaves_kafkas_files() -> None:
