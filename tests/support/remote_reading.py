@@ -262,7 +262,12 @@ TIERED_SETTINGS = {
 
 def tiered_topic(node: SimNode, name: str, partitions: int = 1, count: int = 12) -> list[bytes]:
     """Create a tiered topic with small segments, a few batches in each; return the values of a partition."""
-    configs = {"remote_storage_enable": "true", "local_retention_ms": "1", "internal_segment_bytes": "1000"}
+    configs = {
+        "remote_storage_enable": "true",
+        "local_retention_ms": "1",
+        "internal_segment_bytes": "1000",
+        "index_interval_bytes": "100",
+    }
     node.create_topic(name, partitions, **configs)
     values = [b"%d " % number * 80 for number in range(count)]
     for index in range(partitions):

@@ -25,6 +25,15 @@ def test_the_least_recently_used_value_goes() -> None:
     assert len(cache) == 2
 
 
+def test_what_is_found_counts_as_used() -> None:
+    cache: LruCache[int] = LruCache(2)
+    cache.put("a", 1)
+    cache.put("b", 2)
+    assert (cache.find("a"), cache.find("c")) == (1, None)
+    cache.put("c", 3)
+    assert (cache.find("a"), cache.find("b"), cache.find("c")) == (1, None, 3)
+
+
 def test_a_forgotten_value_is_loaded_again() -> None:
     cache: LruCache[object] = LruCache(2)
     cache.put("a", 1)

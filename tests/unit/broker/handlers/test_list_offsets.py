@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 
 import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.message_types import ms
+from crabka.remote.errors import NotReadyError, RemoteBackendError
 from crabka.testing import FaultRule, FaultyFileSystem
+from crabka.testing.faulty_storage import FaultyStorageManager, StorageFault
+from tests.support.remote_reading import TIERED_SETTINGS, NodeTier, faulty_tier, tiered_topic
 from tests.support.replicas import fetch_as, give_followers
 from tests.support.sim_node import SimNode, batch, row, versions_of
 from tests.support.txn_partitions import end, fake_coordinator, produce, transactional_batch
@@ -158,3 +162,89 @@ def test_a_new_leader_does_not_guess_how_far_consumers_may_read(filled: SimNode,
     for follower in (2, 3):
         filled.ask(ApiKey.FETCH, 12, fetch_as(follower, "t", 3))
     assert find_as(filled, -1, -1, version=version) == (ErrorCode.none, 3)
+
+
+# -- the remote tier ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tiered_node() -> Iterator[SimNode]:
+    with SimNode(TIERED_SETTINGS) as running:
+        yield running
+
+
+def test_a_tiered_log_begins_in_two_places(tiered_node: SimNode) -> None:
+    tiered_topic(tiered_node, "t")
+    assert find(tiered_node, -6) == (ErrorCode.none, 0, -1)
+    assert find(tiered_node, -5) == (ErrorCode.none, -1, -1)
+    tier = NodeTier(tiered_node)
+    start = tier.tier("t")
+    assert 0 < start < 12
+    assert find(tiered_node, -2) == (ErrorCode.none, 0, -1)
+    assert find(tiered_node, -4) == (ErrorCode.none, start, -1)
+    assert find(tiered_node, -5) == (ErrorCode.none, start - 1, -1)
+    assert find(tiered_node, -6) == (ErrorCode.none, start, -1)
+    tier.close()
+
+
+def test_what_is_pending_is_unknown_while_nothing_is_known_of_the_tier(tiered_node: SimNode) -> None:
+    tiered_topic(tiered_node, "t")
+    tier = NodeTier(tiered_node)
+    tier.tier("t")
+    tiered_node.context.partitions.by_name("t", 0).log.highest_remote_offset = -1
+    assert find(tiered_node, -6) == (ErrorCode.none, -1, -1)
+    tier.close()
+
+
+def test_a_timestamp_is_found_in_the_tier_first_and_then_on_the_disk(tiered_node: SimNode) -> None:
+    tiered_topic(tiered_node, "t", count=0)
+    for number in range(12):
+        tiered_node.produce("t", batch(b"x" * 160, timestamp=T0 + number))
+    tier = NodeTier(tiered_node)
+    start = tier.tier("t")
+    for number in (0, start - 1, start, 11):
+        assert find(tiered_node, T0 + number) == (ErrorCode.none, number, T0 + number)
+    assert find(tiered_node, T0 + 12) == (ErrorCode.none, -1, -1)
+    tier.close()
+
+
+@pytest.mark.parametrize(("version", "seconds"), [(11, 1), (9, 30)])
+def test_a_search_in_a_tier_that_hangs_times_out(tiered_node: SimNode, version: int, seconds: int) -> None:
+    tiered_topic(tiered_node, "t", partitions=2)
+    tier = NodeTier(tiered_node)
+    for index in (0, 1):
+        tier.tier("t", index)
+    tier.hold()
+    before = tiered_node.loop.time()
+    wanted = [
+        row("ListOffsetsPartition", partition_index=index, timestamp=5, current_leader_epoch=-1) for index in (0, 1)
+    ]
+    answer = tiered_node.ask(
+        ApiKey.LIST_OFFSETS,
+        version,
+        replica_id=-1,
+        isolation_level=0,
+        topics=[row("ListOffsetsTopic", name="t", partitions=wanted)],
+        timeout=1000,
+    )
+    assert [each.error_code for each in answer.topics[0].partitions] == [ErrorCode.request_timed_out] * 2
+    assert tiered_node.loop.time() - before == pytest.approx(seconds, abs=0.1)
+    tier.close()
+
+
+def test_a_search_in_a_tier_that_fails_is_to_be_tried_again(
+    tiered_node: SimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiered_topic(tiered_node, "t")
+    tier = NodeTier(tiered_node, faulty_tier)
+    tier.tier("t")
+    assert isinstance(tier.storage, FaultyStorageManager)
+    tier.storage.add(StorageFault(operation="fetch_index", error=RemoteBackendError("away")))
+    assert find(tiered_node, 5)[0] is ErrorCode.kafka_storage_error
+
+    def refuse(*_: object) -> None:
+        raise NotReadyError("not loaded yet")
+
+    monkeypatch.setattr(tier.rlmm, "list_remote_log_segments", refuse)
+    assert find(tiered_node, 5)[0] is ErrorCode.replica_not_available
+    tier.close()

@@ -10,6 +10,7 @@ import pytest
 from crabka.broker.replication.follower_state import (
     AppendFetched,
     AskLeaderRange,
+    AskLeaderTier,
     CutFollowerLog,
     FetchAnswered,
     FetchFailed,
@@ -18,9 +19,11 @@ from crabka.broker.replication.follower_state import (
     FollowerFetching,
     FollowerPosition,
     LeaderRangeKnown,
+    LeaderTierKnown,
     LogBroken,
     LogChanged,
     LogRejected,
+    RebuildFromTier,
     RestartLog,
     TakeLeaderOffsets,
 )
@@ -181,3 +184,27 @@ def test_a_leader_that_contradicts_itself_is_not_asked_all_the_time() -> None:
         delays.append(state.delayed_until_ms)
         assert state.is_ready(1000)
     assert delays == [None, 40, 80, 100]
+
+
+def test_what_is_in_the_tier_is_not_fetched_but_begun_behind() -> None:
+    state = following()
+    code = ErrorCode.offset_moved_to_tiered_storage
+    assert answer(state, error_code=code, high_watermark=90, log_start_offset=10) == [AskLeaderTier()]
+    assert (state.phase, state.is_ready(10**9)) == (FetchPhase.MOVED_TO_TIER, False)
+    assert state.step(LeaderTierKnown(10, 59, 3), LOG, 0) == [RebuildFromTier(10, 59, 3)]
+    assert state.phase is FetchPhase.CHANGING
+    state.step(LogChanged(), LOG, 0)
+    assert state.is_ready(0)
+
+
+def test_a_start_behind_the_tier_that_nobody_asked_for_is_ignored() -> None:
+    state = following()
+    assert state.step(LeaderTierKnown(10, 59, 3), LOG, 0) == []
+    assert state.phase is FetchPhase.FETCHING
+
+
+def test_a_leader_that_cannot_tell_where_its_own_records_begin_is_asked_again() -> None:
+    state = following()
+    answer(state, error_code=ErrorCode.offset_moved_to_tiered_storage)
+    assert state.step(FetchFailed(), LOG, 0) == []
+    assert (state.phase, state.delayed_until_ms) == (FetchPhase.DELAYED, 100)

@@ -15,8 +15,10 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.following import FOLLOWER, TOPIC, FollowerWorld, ToyLeader, follow
 from tests.support.images import topic_id_of
-from tests.support.logs import append, make_batch, read_batches
+from tests.support.logs import NOW_MS, ProducerFields, append, make_batch, read_batches
+from tests.support.remote_reading import HeldThreads, TierWorld
 from tests.support.scripted_broker import DisconnectError
+from tests.unit.broker.replication.test_leader_range import tier_led
 
 
 def fill(log: PartitionLog, *epochs: int) -> None:
@@ -492,3 +494,79 @@ def test_a_disk_that_fails_takes_its_partitions_offline(operation: str) -> None:
         await world.settle()
 
     follow(test, fs=faulty)
+
+
+def test_a_follower_begins_behind_the_tier_with_its_epochs_and_producers() -> None:
+    async def test(world: FollowerWorld) -> None:
+        leader, tier, _ = await tier_led(world, 0, 0, 2, 5)
+        append(tier.log, make_batch(3, producer=ProducerFields(9)), leader_epoch=5)
+        world.remote_reads = tier.reads
+        world.learn_leader(1, 5)
+        await world.settle()
+        own = world.partition().log
+        assert (own.log_start_offset, own.local_log_start_offset, own.log_end_offset) == (0, 6, 15)
+        assert own.leader_epochs.entries == tier.log.leader_epochs.entries
+        assert read_batches(own) == read_batches(tier.log)
+        assert set(own.producer_state.entries) == {9}
+        assert own.high_watermark == 15
+        assert told(leader)[0] == {0: 0}
+        starts = read_offset_checkpoint(world.memory, "/d1/log-start-offset-checkpoint")
+        assert starts == {TopicPartition(TOPIC, 0): 0}
+
+    follow(test)
+
+
+def test_producers_of_tiered_records_are_known_to_a_follower() -> None:
+    async def test(world: FollowerWorld) -> None:
+        leader = await world.add_leader()
+        world.place({"leader": -1}, remote_storage_enable="true")
+        tier = TierWorld(loop=world.loop, topic_id=topic_id_of("t"))
+        append(tier.log, make_batch(3, producer=ProducerFields(9)), leader_epoch=5)
+        tier.log.roll(NOW_MS)
+        append(tier.log, make_batch(1), leader_epoch=5)
+        tier.tier()
+        tier.drop_local()
+        leader.logs[topic_id_of("t"), 0] = tier.log
+        world.remote_reads = tier.reads
+        world.learn_leader(1, 5)
+        await world.settle()
+        own = world.partition().log
+        assert own.log_end_offset == 4
+        assert own.producer_state.entries[9].batches[-1].last_offset == 2
+
+    follow(test)
+
+
+def test_a_follower_whose_tier_is_not_at_hand_tries_again() -> None:
+    async def test(world: FollowerWorld) -> None:
+        _, tier, _ = await tier_led(world, 0, 0, 2, 5)
+        world.learn_leader(1, 5)
+        await world.settle()
+        own = world.partition().log
+        assert own.log_end_offset == 0
+        finished, tier.rlmm.remote_log_segment_metadata = tier.rlmm.remote_log_segment_metadata, lambda *_: None  # type: ignore[method-assign]
+        world.remote_reads = tier.reads
+        await world.settle()
+        assert own.log_end_offset == 0
+        tier.rlmm.remote_log_segment_metadata = finished  # type: ignore[method-assign]
+        await world.settle()
+        assert (own.local_log_start_offset, own.log_end_offset) == (6, 12)
+
+    follow(test)
+
+
+def test_a_follower_that_lost_its_way_while_the_tier_answered_does_nothing() -> None:
+    async def test(world: FollowerWorld) -> None:
+        _, tier, _ = await tier_led(world, 0, 0, 2, 5)
+        threads = HeldThreads()
+        tier.pool._threads = threads
+        world.remote_reads = tier.reads
+        world.learn_leader(1, 5)
+        await world.settle()
+        assert threads.waiting
+        world.learn_leader(-1, 6)
+        threads.release()
+        await world.settle()
+        assert world.partition().log.log_end_offset == 0
+
+    follow(test)

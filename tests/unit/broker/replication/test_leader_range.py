@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 from crabka.broker.replication.followed import FollowedPartition
-from crabka.broker.replication.follower_state import LeaderRangeKnown
-from crabka.broker.replication.leader_range import ask_leader_ranges
+from crabka.broker.replication.follower_state import LeaderRangeKnown, LeaderTierKnown
+from crabka.broker.replication.leader_range import ask_leader_ranges, ask_leader_tiers
 from crabka.clients.connection import Connection
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.following import FOLLOWER, PORT, FollowerWorld, ToyLeader, follow
-from tests.support.logs import append, make_batch
+from tests.support.images import topic_id_of
+from tests.support.logs import NOW_MS, append, make_batch
+from tests.support.remote_reading import TierWorld
 
 
 async def connect(world: FollowerWorld) -> Connection:
@@ -47,6 +49,71 @@ def test_a_partition_with_an_error_is_left_out() -> None:
         connection = await connect(world)
         leader.errors[-1] = ErrorCode.fenced_leader_epoch
         assert await ask_leader_ranges(connection, FOLLOWER, followed) == {}
+        connection.close()
+
+    follow(test)
+
+
+async def tier_led(world: FollowerWorld, *epochs: int) -> tuple[ToyLeader, TierWorld, FollowedPartition]:
+    """Return a leader with a segment of three records in each epoch, all but the last two in the tier only."""
+    leader = await world.add_leader()
+    world.place({"leader": -1}, remote_storage_enable="true")
+    tier = TierWorld(loop=world.loop, topic_id=topic_id_of("t"))
+    for epoch in epochs:
+        append(tier.log, make_batch(3), leader_epoch=epoch)
+        tier.log.roll(NOW_MS)
+    tier.tier(limit=len(epochs) - 1)
+    for _ in range(len(epochs) - 2):
+        tier.log.drop_oldest_tiered(1 << 62)
+    leader.logs[topic_id_of("t"), 0] = tier.log
+    return leader, tier, FollowedPartition(world.partition(0), backoff_ms=1)
+
+
+def test_a_follower_learns_behind_which_record_it_can_fetch() -> None:
+    async def test(world: FollowerWorld) -> None:
+        leader, tier, followed = await tier_led(world, 0, 0, 2, 4)
+        tier.log.delete_records_before(1)
+        connection = await connect(world)
+        known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=False)
+        # The leader's disk begins at 6 with epoch 2; the record before is of epoch 0.
+        assert known == {followed: LeaderTierKnown(1, 5, 0)}
+        assert leader.broker.asked(ApiKey.OFFSET_FOR_LEADER_EPOCH)[0].body.replica_id == FOLLOWER
+        connection.close()
+
+    follow(test)
+
+
+def test_the_record_before_may_be_of_the_same_epoch() -> None:
+    async def test(world: FollowerWorld) -> None:
+        _, _, followed = await tier_led(world, 0, 2, 2, 4)
+        connection = await connect(world)
+        known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=False)
+        assert known == {followed: LeaderTierKnown(0, 5, 2)}
+        connection.close()
+
+    follow(test)
+
+
+def test_an_empty_follower_may_begin_where_the_tier_ends() -> None:
+    async def test(world: FollowerWorld) -> None:
+        _, _, followed = await tier_led(world, 0, 0, 2, 4)
+        connection = await connect(world)
+        known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=True)
+        assert known == {followed: LeaderTierKnown(0, 8, 2)}
+        append(followed.partition.log, make_batch(1))
+        known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=True)
+        assert known == {followed: LeaderTierKnown(0, 5, 0)}
+        connection.close()
+
+    follow(test)
+
+
+def test_what_the_leader_does_not_tell_is_not_known() -> None:
+    async def test(world: FollowerWorld) -> None:
+        leader, _, followed = await tier_led(world, 0, 0, 2, 4)
+        leader.errors[-1] = ErrorCode.not_leader_or_follower
+        connection = await connect(world)
+        assert await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=False) == {}
         connection.close()
 
     follow(test)

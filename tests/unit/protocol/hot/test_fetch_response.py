@@ -9,14 +9,14 @@ import pytest
 from crabka.ports import FileRange, Payload
 from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.apis import read_response
-from crabka.protocol.hot import FetchPartitionResult, FetchTopicResult, pack_fetch_response
+from crabka.protocol.hot import FetchPartitionResult, FetchTopicResult, RecordParts, pack_fetch_response
 from crabka.protocol.hot.fetch_response import INLINE_BYTES
 from crabka.testing import MemoryFileSystem
 
 TOPIC_ID = UUID(int=5)
 
 
-def packed(version: int, *records: Payload) -> list[Payload]:
+def packed(version: int, *records: Payload | RecordParts) -> list[Payload]:
     partitions = [FetchPartitionResult(index, 0, 5, 5, 0, data) for index, data in enumerate(records)]
     return pack_fetch_response(version, 1, [FetchTopicResult("t", TOPIC_ID, partitions)])
 
@@ -44,6 +44,19 @@ def test_ranges_of_files_are_passed_on_and_counted(version: int, size: int) -> N
     frame = packed(version, b"before", part, b"after")
     assert frame[1] is part
     assert joined(frame) == joined(packed(version, b"before", b"r" * size, b"after"))
+
+
+@pytest.mark.parametrize("version", [4, 18])
+def test_parts_of_records_follow_each_other_uncopied(version: int) -> None:
+    file = MemoryFileSystem().open("/part", create=True)
+    file.pwritev([b"z" * 3000], 0)
+    large, small, ranged = memoryview(b"a" * 5000), b"b" * 10, FileRange(file, 0, 3000, None)
+    parts = RecordParts([large, small, ranged])
+    assert len(parts) == 8010
+    buffers = packed(version, parts)
+    assert any(buffer is large for buffer in buffers)
+    assert any(buffer is ranged for buffer in buffers)
+    assert joined(buffers) == joined(packed(version, b"a" * 5000 + b"b" * 10 + b"z" * 3000))
 
 
 @pytest.mark.parametrize("version", [4, 18])
