@@ -84,7 +84,7 @@ class GoldenTier:
         self.log = log = next(log for log in logs if log.topic_partition == (topic, index))
         self.storage = LocalTieredStorage(fs, "/tier/kafka-tiered-storage")
         if not opens_files:
-            self.storage.open_local = lambda _metadata: None  # type: ignore[method-assign]
+            self.storage.open_local = lambda _metadata: None  # type: ignore[method-assign,assignment]
         rlmm = self._metadata(golden, topic, index)
         pool = ReaderPool(threads, thread_count=2, max_pending=100)
         chunks = ChunkCache(self.storage, pool, capacity_bytes=1 << 20, chunk_bytes=1000)

@@ -8,6 +8,7 @@ from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.broker.replication.follower_state import (
     AppendFetched,
     AskLeaderRange,
+    AskLeaderTier,
     CutFollowerLog,
     FetchAnswered,
     FetchFailed,
@@ -16,6 +17,7 @@ from crabka.broker.replication.follower_state import (
     FollowerFetching,
     LeaderRangeKnown,
     LogChanged,
+    RebuildFromTier,
     RestartLog,
     TakeLeaderOffsets,
 )
@@ -227,7 +229,7 @@ class ModelNode:
             case CutFollowerLog(end_offset):
                 self.log.truncate(end_offset)
                 return LogChanged()
-            case RestartLog(_):
-                raise AssertionError("logs of the model begin at 0")
+            case RestartLog() | AskLeaderTier() | RebuildFromTier():
+                raise AssertionError("logs of the model begin at 0 and have no tier")
             case AskLeaderRange():
                 return FetchFailed() if leader_end_offset is None else LeaderRangeKnown(0, leader_end_offset)

@@ -119,7 +119,8 @@ class _Fetch:
 
     @property
     def _max_bytes(self) -> int:
-        return min(self._request.body.max_bytes, self._context.config.fetch_max_bytes)
+        asked: int = self._request.body.max_bytes
+        return min(asked, self._context.config.fetch_max_bytes)
 
     async def _finish_remote(self, found: FetchRead) -> Frame:
         local_bytes = found.planned_bytes

@@ -1,4 +1,4 @@
-"""Fetches from the tier: filled across segments, capped, in time, shared, counted, and never out of range by mistake."""
+"""Fetches from the tier: filled across segments, capped, in time, shared, counted, never out of range by mistake."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_segment_whose_largest_timestamp_is_not_known_is_looked_into() -> None
         for time in range(20):
             append(world.log, make_batch(3, value_bytes=100, timestamp=NOW_MS + 10 * time))
         tier = world.rlmm.add_remote_log_segment_metadata
-        world.rlmm.add_remote_log_segment_metadata = lambda segment: tier(  # type: ignore[method-assign]
+        world.rlmm.add_remote_log_segment_metadata = lambda segment: tier(  # type: ignore[method-assign,assignment]
             dataclasses.replace(segment, max_timestamp_ms=NO_TIMESTAMP)
         )
         world.tier()
