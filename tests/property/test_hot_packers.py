@@ -20,6 +20,7 @@ from crabka.protocol.hot import (
     NodeEndpoint,
     ProducePartitionResult,
     ProduceTopicResult,
+    RecordParts,
     pack_fetch_response,
     pack_produce_response,
     read_produce_request,
@@ -59,6 +60,7 @@ produce_topics = st.lists(
     max_size=3,
 )
 
+record_bytes = st.binary(max_size=300) | st.integers(1000, 70_000).map(bytes)
 fetch_partitions = st.builds(
     FetchPartitionResult,
     partition=i32,
@@ -66,7 +68,7 @@ fetch_partitions = st.builds(
     high_watermark=i64,
     last_stable_offset=i64,
     log_start_offset=i64,
-    records=st.binary(max_size=300) | st.integers(1000, 70_000).map(bytes),
+    records=record_bytes | st.lists(record_bytes, max_size=3).map(RecordParts),
     aborted_transactions=st.none() | st.lists(st.tuples(i64, i64), max_size=3),
     preferred_read_replica=i32,
     diverging_epoch=st.none() | st.tuples(i32, i64),
@@ -78,7 +80,9 @@ fetch_topics = st.lists(
 )
 
 
-def materialised(payload: Payload) -> bytes:
+def materialised(payload: Payload | RecordParts) -> bytes:
+    if isinstance(payload, RecordParts):
+        return b"".join(map(materialised, payload.parts))
     return payload.read() if isinstance(payload, FileRange) else bytes(payload)
 
 
