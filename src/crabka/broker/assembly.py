@@ -134,7 +134,8 @@ def _add_tiering(parts: BrokerParts, context: BrokerContext, config: Callable[[]
     from crabka.broker.tiering.build_reads import build_remote_reads
 
     context.tiering = build_tiering(parts, config)
-    context.remote_reads = build_remote_reads(context.tiering.manager.tools)
+    reads = context.remote_reads = build_remote_reads(context.tiering.manager.tools)
+    context.tiering.manager.subscribe_removed(lambda segment_id: reads.forget([segment_id.id]))
 
 
 def build_replica_host(parts: BrokerParts, context: BrokerContext) -> ReplicaHost:

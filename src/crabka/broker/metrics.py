@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from crabka.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from prometheus_client.core import Metric
 
@@ -15,14 +15,24 @@ if TYPE_CHECKING:
     from crabka.log.cleaner import CleanerStats
     from crabka.serving.metrics import NodeMetrics
 
+    CollectMore = Callable[[], Iterable[Metric]]
+
 
 class NodeCollector:
     """Turns the state of a node into Prometheus metrics on demand."""
 
-    def __init__(self, metrics: NodeMetrics, partitions: PartitionRegistry, cleaner: CleanerStats) -> None:
+    def __init__(
+        self,
+        metrics: NodeMetrics,
+        partitions: PartitionRegistry,
+        cleaner: CleanerStats,
+        more: CollectMore | None = None,
+    ) -> None:
+        """`more` yields what only some nodes have, such as a remote tier."""
         self._metrics = metrics
         self._partitions = partitions
         self._cleaner = cleaner
+        self._more = more
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing: names are not checked for clashes at registration."""
@@ -49,6 +59,8 @@ class NodeCollector:
             end.add_metric(names, partition.log.log_end_offset)
         yield from (size, start, end)
         yield from self._collect_cleaner()
+        if self._more is not None:
+            yield from self._more()
 
     def _collect_cleaner(self) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -65,11 +77,13 @@ class NodeCollector:
         yield GaugeMetricFamily(f"{name}_uncleanable_partitions", "Logs whose cleaning failed", value=failed)
 
 
-def render_metrics(metrics: NodeMetrics, partitions: PartitionRegistry, cleaner: CleanerStats) -> bytes:
+def render_metrics(
+    metrics: NodeMetrics, partitions: PartitionRegistry, cleaner: CleanerStats, more: CollectMore | None = None
+) -> bytes:
     """Return the Prometheus text of a node and its process."""
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
     registry = CollectorRegistry()
-    registry.register(NodeCollector(metrics, partitions, cleaner))
+    registry.register(NodeCollector(metrics, partitions, cleaner, more))
     ProcessCollector(registry=registry)
     return generate_latest(registry)

@@ -167,10 +167,10 @@ class BrokerService:
 
     async def close(self) -> None:
         """Stop talking to other nodes. The logs are left to whoever opened them."""
-        if self.context.tiering is not None:
-            await self.context.tiering.manager.close()
         if self.context.remote_reads is not None:
             self.context.remote_reads.close()
+        if self.context.tiering is not None:
+            await self.context.tiering.manager.close()
         await self.context.fetchers.close()
         await self._lifecycle.close()
         await self._channel.close()

@@ -51,7 +51,6 @@ TIERING_KEYS = (
         "rlmm.config.",
         "The prefix of keys that are handed to the metadata keeper.",
         NotEmpty(),
-        effect="none",
     ),
     ConfigKey(
         "remote.log.metadata.manager.listener.name",
@@ -59,7 +58,6 @@ TIERING_KEYS = (
         None,
         "The listener over which the metadata topic is read and written.",
         NotEmpty(),
-        effect="none",
     ),
     ConfigKey(
         "remote.log.metadata.custom.metadata.max.bytes",

@@ -17,6 +17,7 @@ from crabka.broker.metrics import render_metrics
 from crabka.broker.partitions import PartitionRegistry
 from crabka.broker.service import BrokerService
 from crabka.broker.side_port import SidePort
+from crabka.broker.tiering.metrics import collect_tier
 from crabka.control.service import ControllerService
 from crabka.errors import CrabkaError, InvariantError, StorageError
 from crabka.kraft.voters import VoterEndpoint
@@ -172,7 +173,10 @@ class Node:
     def _metrics(self) -> Callable[[], bytes]:
         if self._broker is not None:
             context = self._broker.context
-            return functools.partial(render_metrics, context.metrics, context.partitions, context.cleaner.stats)
+            tier = None
+            if context.tiering is not None:
+                tier = functools.partial(collect_tier, context.tiering.manager.tools.stats, context.remote_reads)
+            return functools.partial(render_metrics, context.metrics, context.partitions, context.cleaner.stats, tier)
         assert self._controller is not None  # noqa: S101 - a node has a role
         return functools.partial(render_metrics, self._controller.context.metrics, PartitionRegistry(), CleanerStats())
 

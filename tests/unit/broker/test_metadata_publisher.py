@@ -20,6 +20,7 @@ from tests.support.following import TOPIC, FollowerWorld, follow
 from tests.support.images import partition_of, topic_id_of, with_partition, with_partitions
 from tests.support.logs import append, make_batch
 from tests.support.sim_node import SimNode, batch, row
+from tests.support.tiered_node import manager_of, tiered_node
 
 DIRS = ("/d1", "/d2")
 
@@ -416,3 +417,24 @@ def test_after_a_restart_a_follower_goes_on_with_the_high_watermark_that_it_knew
         assert (own.log_end_offset, own.high_watermark) == (6, 4)
 
     follow(test)
+
+
+def test_tiering_hears_of_every_hosted_partition() -> None:
+    with tiered_node() as node:
+        heard: list[tuple[str, int, bool]] = []
+        manager: Any = manager_of(node)
+
+        def hosts(partition: Partition) -> None:
+            if partition.topic == "t":
+                heard.append(("hosts", partition.index, partition.is_leader))
+
+        manager.on_leadership = hosts
+        manager.on_stop = lambda partition, is_deleted: heard.append(("drops", partition.index, is_deleted))
+        node.create_topic("t", 2)
+        assert heard == [("hosts", 0, True), ("hosts", 1, True)]
+        heard.clear()
+        node.set_configs(2, "t", retention_ms="1000")
+        assert heard == [("hosts", 0, True), ("hosts", 1, True)]
+        heard.clear()
+        delete(node, "t")
+        assert heard == [("drops", 0, True), ("drops", 1, True)]

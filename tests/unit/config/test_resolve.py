@@ -75,6 +75,7 @@ def test_broker_is_described_as_kafka_does() -> None:
         "crabka.fast.failure.detection.enable",
         "crabka.http.listener",
         "crabka.remote.chunk.cache.bytes",
+        "crabka.remote.leftover.grace.ms",
         "crabka.slow.append.ms",
         "crabka.validate.records",
     }

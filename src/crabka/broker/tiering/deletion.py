@@ -21,6 +21,8 @@ from crabka.remote.segments import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from crabka.broker.tiering.pool import TierPool
     from crabka.broker.tiering.tools import TierTools
     from crabka.remote.segments import CustomMetadata, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
@@ -36,6 +38,8 @@ class SegmentRemover:
         self._pool = pool
         # What is being removed, so that nobody begins it a second time.
         self.in_flight: set[RemoteLogSegmentId] = set()
+        # Hears of every segment whose data is gone.
+        self.on_removed: Callable[[RemoteLogSegmentId], None] = lambda _segment_id: None
 
     async def remove(self, segment: RemoteLogSegmentMetadata, custom: CustomMetadata | None = None) -> None:
         """Take all steps that are left. Raises RemoteStorageError; it may be called again then.
@@ -68,6 +72,7 @@ class SegmentRemover:
         except Exception:
             stats.count(REMOTE_DELETE_ERRORS, topic)
             raise
+        self.on_removed(segment.segment_id)
 
     async def _note(self, segment: RemoteLogSegmentMetadata, state: RemoteLogSegmentState) -> None:
         tools = self._tools

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.tools import TierTools
     from crabka.errors import CrabkaError
     from crabka.remote.metadata_manager import RemoteLogMetadataManager
+    from crabka.remote.segments import RemoteLogSegmentId
     from crabka.remote.switching import SwappableRlmm
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,10 @@ class TieringManager:
     def is_ready(self) -> bool:
         """Whether the manager of the tier's metadata has started."""
         return self._starting is not None and self._starting.done()
+
+    def subscribe_removed(self, listener: Callable[[RemoteLogSegmentId], None]) -> None:
+        """Call `listener` with every segment that this broker removed from the tier, so that caches forget it."""
+        self._segments.on_removed = listener
 
     def start(self) -> None:
         """Begin to start the manager of the metadata, and to look for deletions that nobody finished."""

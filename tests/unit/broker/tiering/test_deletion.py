@@ -6,6 +6,7 @@ import pytest
 
 from crabka.remote.errors import InvalidAddError, RemoteBackendError
 from crabka.remote.segments import (
+    RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
@@ -41,9 +42,12 @@ def test_a_segment_goes_from_whatever_state(state: RemoteLogSegmentState) -> Non
         broker = scene.broker()
         await passes(0.01)
         segment = put(scene, remote_segment(0, 9, state=state))
+        removed: list[RemoteLogSegmentId] = []
+        broker.manager.subscribe_removed(removed.append)
         await broker.manager._segments.remove(segment)
         assert scene.listed() == []
         assert scene.storage.calls == [("delete_log_segment_data", segment.segment_id)]
+        assert removed == [segment.segment_id]
 
     scene.run(main())
 
