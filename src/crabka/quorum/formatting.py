@@ -29,7 +29,7 @@ from crabka.metadata.features import (
 from crabka.metadata.meta_properties import FILE_NAME as META_PROPERTIES
 from crabka.metadata.meta_properties import MetaProperties, render_meta_properties
 from crabka.quorum.metadata_log import DIRECTORY_NAME
-from crabka.quorum.snapshots import BOOTSTRAP_FILE, Snapshot, SnapshotId, write_snapshot
+from crabka.quorum.snapshots import BOOTSTRAP_FILE, SnapshotContent, SnapshotId, write_snapshot
 from crabka.quorum.storage import read_meta_properties
 from crabka.quorum.voters import VoterEndpoint, VoterNode
 from crabka.vfs import write_atomic
@@ -192,9 +192,9 @@ def _format_directory(fs: FileSystem, directory: str, plan: FormatPlan, now_ms: 
         metadata_log = f"{directory}/{DIRECTORY_NAME}"
         fs.makedirs(metadata_log)
         first = SnapshotId(0, 0)
-        content = Snapshot((), last_timestamp=now_ms, kraft_version=LATEST_KRAFT, voters=plan.voters)
+        content = SnapshotContent((), last_timestamp=now_ms, kraft_version=LATEST_KRAFT, voters=plan.voters)
         write_snapshot(fs, f"{metadata_log}/{first.file_name}", content, epoch=first.epoch, now_ms=now_ms)
-    bootstrap = Snapshot(feature_records(plan.feature_levels))
+    bootstrap = SnapshotContent(feature_records(plan.feature_levels))
     write_snapshot(fs, f"{directory}/{BOOTSTRAP_FILE}", bootstrap, epoch=0, now_ms=now_ms)
     properties = MetaProperties(plan.cluster_id, plan.node_id, plan.directory_ids[directory])
     write_atomic(fs, f"{directory}/{META_PROPERTIES}", render_meta_properties(properties).encode("ascii"))

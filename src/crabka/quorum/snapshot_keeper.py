@@ -15,7 +15,7 @@ from crabka.errors import CrabkaError
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.voters import VoterSet
 from crabka.metadata.image import MetadataImage
-from crabka.quorum.snapshots import Snapshot, SnapshotId, list_snapshots, read_snapshot_timestamp, write_snapshot
+from crabka.quorum.snapshots import SnapshotContent, SnapshotId, list_snapshots, read_snapshot_timestamp, write_snapshot
 
 if TYPE_CHECKING:
     from crabka.ports import Runtime
@@ -105,7 +105,7 @@ class SnapshotKeeper:
         self._last_ms = self._runtime.clock.monotonic_ms()
         bytes_covered = loaded.bytes_behind_snapshot
         voters, kraft_version = self._source.voters_at(OffsetAndEpoch(*snapshot_id))
-        head = Snapshot((), loaded.last_timestamp, kraft_version, voters.nodes)
+        head = SnapshotContent((), loaded.last_timestamp, kraft_version, voters.nodes)
         now_ms = self._runtime.clock.now_ms()
         await self._runtime.threads.submit(self._write_blocking, image, head, snapshot_id, now_ms)
         loaded.snapshot = snapshot_id
@@ -114,8 +114,10 @@ class SnapshotKeeper:
         self._on_change(None)
         await self._prune(now_ms)
 
-    def _write_blocking(self, image: MetadataImage, head: Snapshot, snapshot_id: SnapshotId, now_ms: int) -> None:
-        content = Snapshot(image.to_records(), head.last_timestamp, head.kraft_version, head.voters)
+    def _write_blocking(
+        self, image: MetadataImage, head: SnapshotContent, snapshot_id: SnapshotId, now_ms: int
+    ) -> None:
+        content = SnapshotContent(image.to_records(), head.last_timestamp, head.kraft_version, head.voters)
         path = f"{self._storage.directory}/{snapshot_id.file_name}"
         write_snapshot(self._storage.fs, path, content, epoch=snapshot_id.epoch, now_ms=now_ms)
 

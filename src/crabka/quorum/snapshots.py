@@ -56,7 +56,7 @@ class SnapshotId(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SnapshotContent:
     """The content of a snapshot."""
 
     records: Sequence[Any]
@@ -79,7 +79,7 @@ def remove_partial_snapshots(fs: FileSystem, directory: str) -> None:
             fs.unlink(f"{directory}/{name}")
 
 
-def write_snapshot(fs: FileSystem, path: str, snapshot: Snapshot, *, epoch: int, now_ms: int) -> int:
+def write_snapshot(fs: FileSystem, path: str, snapshot: SnapshotContent, *, epoch: int, now_ms: int) -> int:
     """Write a snapshot or bootstrap file durably; return its size. Blocks: call it in a thread."""
     partial = f"{path.removesuffix(SUFFIX)}{PARTIAL_SUFFIX}"
     file = fs.open(partial, create=True)
@@ -96,7 +96,7 @@ def write_snapshot(fs: FileSystem, path: str, snapshot: Snapshot, *, epoch: int,
     return size
 
 
-def read_snapshot(fs: FileSystem, path: str) -> Snapshot:
+def read_snapshot(fs: FileSystem, path: str) -> SnapshotContent:
     """Read a snapshot or bootstrap file whole. Raises CorruptDataError unless it is complete and intact."""
     data = read_file(fs, path)
     records: list[Any] = []
@@ -116,7 +116,7 @@ def read_snapshot(fs: FileSystem, path: str) -> Snapshot:
         raise CorruptDataError(path, "is not a complete snapshot")
     voters = found.get(VotersRecord)
     version = found.get(KRaftVersionRecord)
-    return Snapshot(
+    return SnapshotContent(
         records=records,
         last_timestamp=found[SnapshotHeaderRecord].last_contained_log_timestamp,
         kraft_version=0 if version is None else version.k_raft_version,
@@ -139,7 +139,7 @@ def read_snapshot_timestamp(fs: FileSystem, path: str) -> int:
     raise CorruptDataError(path, "does not begin with a snapshot header")
 
 
-def encode_snapshot(snapshot: Snapshot, *, epoch: int, now_ms: int) -> Iterator[bytes]:
+def encode_snapshot(snapshot: SnapshotContent, *, epoch: int, now_ms: int) -> Iterator[bytes]:
     """Yield the batches of a snapshot."""
     head: list[Any] = [SnapshotHeaderRecord(version=i16(0), last_contained_log_timestamp=i64(snapshot.last_timestamp))]
     if snapshot.kraft_version > 0:

@@ -11,7 +11,7 @@ from crabka.metadata.records import AbortTransactionRecord, BeginTransactionReco
 from crabka.quorum import raft_applier
 from crabka.quorum.raft_applier import MetadataApplier
 from crabka.quorum.raft_log import RaftLog
-from crabka.quorum.snapshots import Snapshot, SnapshotId, write_snapshot
+from crabka.quorum.snapshots import SnapshotContent, SnapshotId, write_snapshot
 from crabka.quorum.storage import MetadataStorage
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
@@ -135,7 +135,9 @@ def test_an_installed_snapshot_is_published_as_a_difference() -> None:
     other = Bench()
     other.applier.advance(other.append([*new_topic("b", 2), topic_config("b", "retention.ms", "5")]))
     path = f"{bench.storage.directory}/{SnapshotId(50, 4).file_name}"
-    write_snapshot(bench.fs, path, Snapshot(other.applier.image.to_records(), 10, 1, (VOTER,)), epoch=4, now_ms=10)
+    write_snapshot(
+        bench.fs, path, SnapshotContent(other.applier.image.to_records(), 10, 1, (VOTER,)), epoch=4, now_ms=10
+    )
     reopened = MetadataStorage.open(bench.fs, DIRECTORY, QUIET, now_ms=10)
     bench.storage.loaded = reopened.loaded
     bench.applier.adopt_snapshot()

@@ -13,7 +13,7 @@ from crabka.kraft.voters import VoterSet
 from crabka.metadata.records import NoOpRecord, encode_record
 from crabka.quorum.raft_log import RaftLog
 from crabka.quorum.settings import MetadataLogSettings
-from crabka.quorum.snapshots import Snapshot, SnapshotId, encode_snapshot, write_snapshot
+from crabka.quorum.snapshots import SnapshotContent, SnapshotId, encode_snapshot, write_snapshot
 from crabka.quorum.storage import MetadataStorage
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
@@ -44,13 +44,13 @@ def _filled(fs: MemoryFileSystem, count: int = 12) -> RaftLog:
 
 
 def _snapshot_bytes(snapshot: OffsetAndEpoch) -> bytes:
-    content = Snapshot((), 10, 1, (VOTER,))
+    content = SnapshotContent((), 10, 1, (VOTER,))
     return b"".join(encode_snapshot(content, epoch=snapshot.epoch, now_ms=10))
 
 
 def _write_snapshot(fs: MemoryFileSystem, offset: int, epoch: int) -> None:
     path = f"{LOG_DIRECTORY}/{SnapshotId(offset, epoch).file_name}"
-    write_snapshot(fs, path, Snapshot((), 10, 1, (VOTER,)), epoch=epoch, now_ms=10)
+    write_snapshot(fs, path, SnapshotContent((), 10, 1, (VOTER,)), epoch=epoch, now_ms=10)
 
 
 def test_a_formatted_directory_has_an_empty_log_and_the_bootstrap_snapshot() -> None:

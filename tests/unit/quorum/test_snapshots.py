@@ -8,7 +8,7 @@ import pytest
 from crabka.errors import CorruptDataError
 from crabka.metadata.records import ConfigRecord
 from crabka.quorum.snapshots import (
-    Snapshot,
+    SnapshotContent,
     SnapshotId,
     encode_snapshot,
     list_snapshots,
@@ -79,7 +79,7 @@ def test_a_bootstrap_file_has_feature_levels_and_no_voters() -> None:
 
 def test_what_is_written_is_read_back_after_a_crash() -> None:
     fs = _fresh_disk()
-    snapshot = Snapshot(_configs(3), 77, 1, (VOTER,))
+    snapshot = SnapshotContent(_configs(3), 77, 1, (VOTER,))
     size = write_snapshot(fs, "/m/x.checkpoint", snapshot, epoch=4, now_ms=99)
     fs.crash()
     assert read_snapshot(fs, "/m/x.checkpoint") == snapshot
@@ -89,7 +89,7 @@ def test_what_is_written_is_read_back_after_a_crash() -> None:
 
 
 def test_many_records_are_split_into_batches_with_rising_offsets() -> None:
-    data = b"".join(encode_snapshot(Snapshot(_configs(40, "v" * 100_000)), epoch=1, now_ms=1))
+    data = b"".join(encode_snapshot(SnapshotContent(_configs(40, "v" * 100_000)), epoch=1, now_ms=1))
     headers = [header for _, header in iter_headers(data)]
     assert len(headers) > 4
     assert all(header.size_in_bytes < (1 << 21) for header in headers)
@@ -99,7 +99,7 @@ def test_many_records_are_split_into_batches_with_rising_offsets() -> None:
 def test_snapshots_are_listed_by_offset_and_leftovers_removed() -> None:
     fs = _fresh_disk()
     for name in ("00000000000000000012-0000000002.checkpoint", "00000000000000000007-0000000001.checkpoint"):
-        write_snapshot(fs, f"/m/{name}", Snapshot(()), epoch=1, now_ms=1)
+        write_snapshot(fs, f"/m/{name}", SnapshotContent(()), epoch=1, now_ms=1)
     fs.open("/m/00000000000000000020-0000000002.checkpoint.part", create=True).close()
     fs.open("/m/bootstrap.checkpoint", create=True).close()
     assert list_snapshots(fs, "/m") == [SnapshotId(7, 1), SnapshotId(12, 2)]
@@ -110,7 +110,7 @@ def test_snapshots_are_listed_by_offset_and_leftovers_removed() -> None:
 @pytest.mark.parametrize("cut", [0, 10, 100, -1])
 def test_a_cut_snapshot_is_refused(cut: int) -> None:
     fs = _fresh_disk()
-    write_snapshot(fs, "/m/a.checkpoint", Snapshot(_configs(3)), epoch=1, now_ms=1)
+    write_snapshot(fs, "/m/a.checkpoint", SnapshotContent(_configs(3)), epoch=1, now_ms=1)
     file = fs.open("/m/a.checkpoint")
     file.truncate(file.size() + cut if cut < 0 else cut)
     with pytest.raises(CorruptDataError):
@@ -119,7 +119,7 @@ def test_a_cut_snapshot_is_refused(cut: int) -> None:
 
 def test_a_flipped_bit_is_found() -> None:
     fs = _fresh_disk()
-    write_snapshot(fs, "/m/a.checkpoint", Snapshot(_configs(3)), epoch=1, now_ms=1)
+    write_snapshot(fs, "/m/a.checkpoint", SnapshotContent(_configs(3)), epoch=1, now_ms=1)
     file = fs.open("/m/a.checkpoint")
     file.pwritev([b"\xff"], 150)
     with pytest.raises(CorruptDataError, match="checksum"):
