@@ -1,117 +1,130 @@
-"""A whole node, started by the command line, on directories that Apache Kafka 4.3.0 left behind."""
+"""Whole nodes, started by the command line, on directories and tiers that Apache Kafka 4.3.0 left behind."""
 
 from __future__ import annotations
 
-import base64
 import json
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Message, TopicPartition
 
-from tests.support.crabka_process import CrabkaProcess, crabka_command
+from crabka.cli.main import execute
+from crabka.cli.session import with_admin
+from crabka.clients.offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    OffsetAndTimestamp,
+)
+from crabka.ids import TopicPartition
 from tests.support.golden import GOLDEN
-from tests.support.node_process import free_port
+from tests.support.golden_node import GoldenProcess, OverlapProcess, read_rows
+from tests.support.node_process import wait_until
 
-SINGLE = GOLDEN / "single"
-EXPECTED: dict[str, Any] = json.loads((SINGLE / "expected.json").read_text())
 PARTITIONS = [
-    (topic, int(partition))
-    for topic, partitions in EXPECTED["read_uncommitted"].items()
-    for partition in partitions
-    if not topic.startswith("tiered")
+    (golden, topic, int(partition))
+    for golden in ("single", "overlap")
+    for topic, rows in json.loads((GOLDEN / golden / "expected.json").read_text())["read_uncommitted"].items()
+    for partition in rows
 ]
+SPECS = {
+    "earliest": EARLIEST,
+    "latest": LATEST,
+    "latest_read_committed": LATEST,
+    "max_timestamp": MAX_TIMESTAMP,
+    "earliest_local": EARLIEST_LOCAL,
+    "latest_tiered": LATEST_TIERED,
+    "earliest_pending_upload": EARLIEST_PENDING_UPLOAD,
+    "timestamp_1700000050500": 1700000050500,
+}
+# Where Kafka ends a search by time at a segment that compaction left empty, and finds nothing.
+NOT_FOUND_BY_KAFKA = {"compacted-after-0", "compacted-notombstones-0"}
 
-
-class GoldenProcess(CrabkaProcess):
-    """`crabka serve` with Kafka's own properties file, on a copy of its log dirs."""
-
-    def _prepare(self) -> None:
-        if not (self.directory / "d1").exists():
-            for name in ("d1", "d2", "tier"):
-                shutil.copytree(SINGLE / name, self.directory / name)
-
-    def _command(self) -> Sequence[str]:
-        port = free_port()
-        overrides = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{free_port()}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-            "log.dirs": f"{self.directory / 'd1'},{self.directory / 'd2'}",
-            "rsm.config.dir": str(self.directory / "tier"),
-            # By today's clock the open transactions of then have timed out long ago.
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
-        }
-        command = [str(crabka_command()), "serve", "--config", str(SINGLE / "server.properties")]
-        command.append("--insecure-ignore-security")
-        for name, value in overrides.items():
-            command += ["--override", f"{name}={value}"]
-        return command
+Nodes = dict[str, GoldenProcess]
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoldenProcess]:
-    """The node on golden data, for all tests of this module."""
-    with GoldenProcess(tmp_path_factory.mktemp("golden")) as process:
-        yield process
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """The nodes on golden data, for all tests of this module."""
+    with (
+        GoldenProcess(tmp_path_factory.mktemp("golden")) as single,
+        OverlapProcess(tmp_path_factory.mktemp("golden")) as overlap,
+    ):
+        yield {"single": single, "overlap": overlap}
 
 
 @pytest.mark.allow_leaks("librdkafka keeps threads until it is collected")
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-@pytest.mark.parametrize(("topic", "partition"), PARTITIONS)
-def test_rows_are_what_kafka_answered(node: GoldenProcess, topic: str, partition: int, isolation: str) -> None:
-    expected = EXPECTED[isolation][topic][str(partition)]
-    assert _read(node.bootstrap_servers, topic, partition, isolation) == expected
+@pytest.mark.parametrize(("golden", "topic", "partition"), PARTITIONS)
+def test_rows_are_what_kafka_answered(nodes: Nodes, golden: str, topic: str, partition: int, isolation: str) -> None:
+    node = nodes[golden]
+    expected = node.expected[isolation][topic][str(partition)]
+    assert read_rows(node.bootstrap_servers, topic, partition, isolation) == expected
 
 
-def test_unenforced_security_is_named_at_the_start(node: GoldenProcess) -> None:
-    words = node.stderr_text()
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("golden", ["single", "overlap"])
+def test_offsets_are_what_kafka_listed(nodes: Nodes, golden: str, spec: str) -> None:
+    node = nodes[golden]
+    expected = {
+        name: answer for name, answer in node.expected["list_offsets"][spec].items() if not name.startswith("__")
+    }
+    if spec.startswith("timestamp"):
+        expected = {name: answer for name, answer in expected.items() if name not in NOT_FOUND_BY_KAFKA}
+    _wait_for_tiering(node)
+    ends = _list_offsets(node, expected, LATEST)
+    found = _list_offsets(node, expected, SPECS[spec], read_committed=spec == "latest_read_committed")
+    is_end = SPECS[spec] == LATEST
+    assert found == {name: _as_of_now(answer, ends[name], is_end=is_end) for name, answer in expected.items()}
+
+
+@pytest.mark.parametrize("golden", ["single", "overlap"])
+def test_the_tier_of_kafka_has_no_fault(nodes: Nodes, golden: str, capsys: pytest.CaptureFixture[str]) -> None:
+    node = nodes[golden]
+    where = ["--bootstrap", node.bootstrap_servers, "--tier", f"file://{node.tier}", "--grace", "0"]
+    code = execute(["tier", "fsck", *where, "--json"])
+    result = json.loads(capsys.readouterr().out)
+    segments = node.expected["remote_segments"]["segments"]
+    assert (result["faults"], code) == ([], 0)
+    assert result["segments"] == sum(segment["state"] == "COPY_SEGMENT_FINISHED" for segment in segments)
+
+
+def test_unenforced_security_is_named_at_the_start(nodes: Nodes) -> None:
+    words = nodes["single"].stderr_text()
     assert "ACLs" in words
     assert "SCRAM credentials" in words
     assert "client quotas" in words
     assert "authorizer.class.name" in words
 
 
-def _read(bootstrap_servers: str, topic: str, partition: int, isolation: str) -> list[list[Any]]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": "unused",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": isolation,
-            "auto.offset.reset": "earliest",
-        }
+def _wait_for_tiering(node: GoldenProcess) -> None:
+    """Wait until the node has looked up how far the tier reaches: it serves clients before that, as Kafka does."""
+    tiered = [name for name in node.expected["list_offsets"]["latest_tiered"] if name.startswith("tiered")]
+    wait_until(
+        lambda: all(answer.offset >= 0 for answer in _list_offsets(node, tiered, LATEST_TIERED).values()),
+        "the ends of the tier are known",
     )
-    try:
-        consumer.assign([TopicPartition(topic, partition, 0)])
-        rows = []
-        while (message := consumer.poll(30)) is not None:
-            if message.error() is not None:
-                break
-            rows.append(_row(message))
-        assert message is not None, "the end of the partition was not reached"
-        return rows
-    finally:
-        consumer.close()
 
 
-def _row(message: Message) -> list[Any]:
-    kind, timestamp = message.timestamp()
-    given: Any = message.headers() or []
-    headers = [[name, _text(value)] for name, value in given]
-    type_name = "CreateTime" if kind == TIMESTAMP_CREATE_TIME else "LogAppendTime"
-    return [
-        message.offset(),
-        timestamp,
-        _text(message.key()),
-        _text(message.value()),
-        headers,
-        type_name,
-        message.leader_epoch(),
-    ]
+def _list_offsets(
+    node: GoldenProcess, names: Iterable[str], timestamp: int, *, read_committed: bool = False
+) -> dict[str, OffsetAndTimestamp]:
+    partitions = {TopicPartition(name.rpartition("-")[0], int(name.rpartition("-")[2])): name for name in names}
+
+    async def ask(admin: Any) -> Any:
+        return await admin.list_offsets(dict.fromkeys(partitions, timestamp), read_committed=read_committed)
+
+    found = with_admin(node.bootstrap_servers, ask)
+    return {partitions[partition]: answer for partition, answer in found.items()}
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else base64.b64encode(value).decode()
+def _as_of_now(answer: dict[str, Any], end: OffsetAndTimestamp, *, is_end: bool) -> OffsetAndTimestamp:
+    """What Kafka answered, where ends have the epoch of our start in place of that of Kafka's last one."""
+    epoch = -1 if answer["leader_epoch"] is None else answer["leader_epoch"]
+    if is_end or answer["offset"] == end.offset:
+        assert end.leader_epoch > epoch
+        epoch = end.leader_epoch
+    return OffsetAndTimestamp(answer["offset"], answer["timestamp"], epoch)
