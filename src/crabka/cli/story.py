@@ -1,7 +1,8 @@
 """A tour of Crabka for somebody who sees it for the first time: `python -m crabka.cli.story`, `make run`.
 
-Starts a node as a child process, writes orders into a topic, reads them back, checks that all came through, and shows
-how to connect. Then the node serves until Ctrl-C; with `--once` the tour ends and leaves nothing behind.
+Starts a node as a child process, writes orders into a topic, reads them back, sends the topic from the disk to a tier,
+reads it from there, checks that all came through both times, and shows how to connect. Then the node serves until
+Ctrl-C; with `--once` the tour ends and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rich.console import Console
@@ -29,6 +30,7 @@ from crabka import __version__
 from crabka.cli.main import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
 from crabka.cli.node_process import NodeArgumentParser
 from crabka.cli.session import with_cluster
+from crabka.cli.story_tier import TIERED_TOPIC, TierFacts, keep_on_disk, look_at_tier, send_to_tier
 from crabka.cli.up import DEFAULT_DATA_DIR, DEFAULT_LISTEN
 from crabka.clients.accumulator import RecordMetadata
 from crabka.clients.admin import Admin
@@ -44,9 +46,16 @@ from crabka.ids import TopicPartition
 TOPIC = "orders"
 PARTITION_COUNT = 4
 DEFAULT_RECORD_COUNT = 200_000
+DEFAULT_TIER_DIR = "./crabka-tier"
 _BATCH_BYTES = 128 * 1024
 _PROGRESS_STEP = 2_000
 _NAP_S = 0.5
+# What is sent to the tier leaves at once, so that nobody has to wait for the end of the tour.
+_HASTE = {
+    "remote.log.manager.task.interval.ms": "200",
+    "log.retention.check.interval.ms": "200",
+    "log.initial.task.delay.ms": "200",
+}
 _STOP_TIMEOUT_S = 30
 _GOODS = ("coffee", "tea", "bread", "honey", "apples", "cheese", "olives", "rice")
 
@@ -55,6 +64,13 @@ Advance = Callable[[int], None]
 
 class StoryError(CrabkaError):
     """The tour cannot go on."""
+
+
+class Home(NamedTuple):
+    """Where the node of the tour keeps its data, and its tier."""
+
+    data_dir: str
+    tier: str
 
 
 class Measured(NamedTuple):
@@ -69,22 +85,34 @@ class Measured(NamedTuple):
         return f"{self.record_count:,} records in {self.seconds:.1f} s: {rate:,.0f} records/s, {megabytes:.1f} MB/s"
 
 
+class Tour(NamedTuple):
+    """What was seen."""
+
+    written: Measured
+    read: Measured
+    read_from_tier: Measured
+    facts: TierFacts
+
+
 def main(arguments: Sequence[str]) -> int:
     """Give the tour; return the exit code."""
     parser = NodeArgumentParser(prog="python -m crabka.cli.story", description="A tour of Crabka.")
     parser.add_argument("--once", action="store_true", help="end after the tour, keep no data")
     parser.add_argument("--records", type=int, default=DEFAULT_RECORD_COUNT, help="how many orders to write")
     parser.add_argument("--data-dir", default=DEFAULT_DATA_DIR, help=f"where data lives ({DEFAULT_DATA_DIR})")
+    parser.add_argument("--tier", default=DEFAULT_TIER_DIR, help=f"where old data goes ({DEFAULT_TIER_DIR})")
     options = parser.parse_args(arguments)
     console = Console()
     with contextlib.ExitStack() as stack:
-        data_dir = options.data_dir
+        home = Home(options.data_dir, options.tier)
         if options.once:
-            data_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="crabka-story-"))
-        console.print(Text.assemble(("Crabka ", "bold"), __version__, ": one node, a topic of orders, and back again"))
-        bootstrap = stack.enter_context(running_node(data_dir, "127.0.0.1:0" if options.once else free_address()))
-        written, read = give_tour(console, bootstrap, options.records)
-        console.print(summary(bootstrap, data_dir, written, read))
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="crabka-story-"))
+            home = Home(f"{directory}/data", f"{directory}/tier")
+        console.print(Text.assemble(("Crabka ", "bold"), __version__, ": one node, a topic of orders, there and back"))
+        listen = "127.0.0.1:0" if options.once else free_address()
+        bootstrap = stack.enter_context(running_node(home, listen))
+        tour = give_tour(console, bootstrap, options.records, home.tier)
+        console.print(summary(bootstrap, home, tour))
         if not options.once:
             with contextlib.suppress(KeyboardInterrupt):
                 console.print(Text("The node serves until Ctrl-C.", style="dim"))
@@ -108,10 +136,11 @@ def free_address() -> str:
 
 
 @contextlib.contextmanager
-def running_node(data_dir: str, listen: str) -> Iterator[str]:
+def running_node(home: Home, listen: str) -> Iterator[str]:
     """Run `crabka up` as a child process; give its bootstrap servers; stop it at the end. Raises StoryError."""
     command = [sys.executable, "-m", "crabka.cli", "up", "--log-level", "warning"]
-    command += ["--data-dir", data_dir, "--listen", listen]
+    command += ["--data-dir", home.data_dir, "--listen", listen, "--tier", home.tier]
+    command += [f"--set={name}={value}" for name, value in _HASTE.items()]
     # A session of its own: Ctrl-C reaches only this process, which then stops the node in order.
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)  # noqa: S603
     try:
@@ -127,18 +156,24 @@ def running_node(data_dir: str, listen: str) -> Iterator[str]:
             child.stdout.close()
 
 
-def give_tour(console: Console, bootstrap: str, record_count: int) -> tuple[Measured, Measured]:
-    """Write orders and read them back with progress bars. Raises StoryError if some are missing."""
-    columns = (TextColumn("{task.description:<8}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+def give_tour(console: Console, bootstrap: str, record_count: int, tier: str) -> Tour:
+    """Write orders, read them, send them to the tier and read them again. Raises StoryError if some are missing."""
+    columns = (TextColumn("{task.description:<15}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
-        writing = progress.add_task("writing", total=record_count)
-        reading = progress.add_task("reading", total=record_count)
 
-        async def tour(cluster: Cluster) -> tuple[Measured, Measured]:
-            starts = await _prepare_topic(Admin(cluster))
-            written = await write_orders(cluster, record_count, lambda step: progress.advance(writing, step))
-            read = await read_orders(cluster, starts, record_count, lambda step: progress.advance(reading, step))
-            return written, read
+        def step(name: str) -> Advance:
+            task = progress.add_task(name, total=record_count)
+            return lambda count: progress.advance(task, count)
+
+        async def tour(cluster: Cluster) -> Tour:
+            admin = Admin(cluster)
+            starts = await _prepare_topic(admin)
+            written = await write_orders(cluster, record_count, step("writing"))
+            read = await read_orders(cluster, starts, record_count, step("reading"))
+            ends = await _ends(admin, starts)
+            await send_to_tier(admin, starts, ends, step("disk to tier"))
+            again = await read_orders(cluster, starts, record_count, step("reading tier"))
+            return Tour(written, read, again, await look_at_tier(cluster, TOPIC, tier))
 
         return with_cluster(bootstrap, tour)
 
@@ -147,11 +182,16 @@ async def _prepare_topic(admin: Admin) -> dict[TopicPartition, int]:
     """Create the topic, or take the one of an earlier tour; return where it ends."""
     topics = await admin.list_topics()
     if TOPIC not in topics:
-        await admin.create_topics([NewTopic(TOPIC, PARTITION_COUNT, 1)])
+        await admin.create_topics([NewTopic(TOPIC, PARTITION_COUNT, 1, TIERED_TOPIC)])
         topics = await admin.describe_topics([TOPIC])
-    partitions = [TopicPartition(TOPIC, index) for index in topics[TOPIC].partitions]
+    else:
+        await keep_on_disk(admin, TOPIC)
+    return await _ends(admin, [TopicPartition(TOPIC, index) for index in topics[TOPIC].partitions])
+
+
+async def _ends(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     found = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
-    return {partition: found[partition].offset for partition in partitions}
+    return {partition: answer.offset for partition, answer in found.items()}
 
 
 def orders(count: int) -> Iterator[tuple[bytes, bytes]]:
@@ -197,7 +237,7 @@ async def read_orders(cluster: Cluster, starts: dict[TopicPartition, int], count
     async with Fetcher(cluster) as fetcher:
         fetcher.assign(starts)
         while len(numbers) < count:
-            records = await fetcher.poll(timeout_ms=5_000, max_records=_PROGRESS_STEP)
+            records = await fetcher.poll(timeout_ms=30_000, max_records=_PROGRESS_STEP)
             if not records:
                 break
             for record in records:
@@ -209,22 +249,31 @@ async def read_orders(cluster: Cluster, starts: dict[TopicPartition, int], count
     return Measured(len(numbers), byte_count, time.perf_counter() - started)
 
 
-def summary(bootstrap: str, data_dir: str, written: Measured, read: Measured) -> Panel:
+def summary(bootstrap: str, home: Home, tour: Tour) -> Panel:
     """Return what a visitor wants to know."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold cyan")
     facts.add_column()
-    facts.add_row("node", f"{bootstrap}, data in {data_dir}")
+    facts.add_row("node", f"{bootstrap}, data in {home.data_dir}")
     facts.add_row("topic", f"{TOPIC}, {PARTITION_COUNT} partitions, keyed by customer")
-    facts.add_row("written", f"{written} (acks=all, idempotent)")
-    facts.add_row("read", f"{read}")
-    facts.add_row("checked", Text("every order came back exactly once", style="green"))
+    facts.add_row("written", f"{tour.written} (acks=all, idempotent)")
+    facts.add_row("read", f"{tour.read}")
+    facts.add_row("tier", _tier_line(tour.facts, home))
+    facts.add_row("read again", f"{tour.read_from_tier} (from the tier)")
+    facts.add_row("checked", Text("every order came back exactly once, from the disk and from the tier", style="green"))
     facts.add_row("", "")
     facts.add_row("crabka", f"crabka records tail {TOPIC} --bootstrap {bootstrap}")
+    facts.add_row("", f"crabka tier status --bootstrap {bootstrap}")
     facts.add_row("kcat", f"kcat -b {bootstrap} -C -t {TOPIC} -o beginning -c 5")
     facts.add_row("python", Text(f'confluent_kafka.Producer({{"bootstrap.servers": "{bootstrap}"}})'))
     facts.add_row("JVM", f"kafka-topics.sh --bootstrap-server {bootstrap} --describe --topic {TOPIC}")
     return Panel(facts, title="A Kafka-compatible broker in Python", border_style="cyan", expand=False)
+
+
+def _tier_line(facts: TierFacts, home: Home) -> str:
+    fsck = "fsck: clean" if facts.verdict.exit_code == 0 else f"fsck: {len(facts.verdict.faults)} faults"
+    stored = f"{facts.segment_count} segments, {facts.remote_bytes / 1e6:.1f} MB in {home.tier}"
+    return f"{stored}; {facts.local_bytes / 1e6:.1f} MB left on the disk; {fsck}"
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ from crabka.clients.errors import ClientNetworkError
 from crabka.clients.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
+from crabka.remote.scrub.lineage import newest
 
 if TYPE_CHECKING:
     from crabka.cli.output import Row
@@ -53,6 +54,9 @@ async def status_rows(admin: Admin, view: TierView) -> list[Row]:
     for partition, identity in shown.items():
         known = {name: found[partition] for name, found in offsets.items()}
         remote = finished.get(identity, [])
+        if known["tiered"] is None and (last := newest(remote)) is not None:
+            # Older brokers do not answer this kind of question.
+            known["tiered"] = last.end_offset
         size = local_bytes.get(partition)
         segment_bytes = int(settings.get(partition.topic, {}).get(_SEGMENT_BYTES) or 0)
         rows.append(

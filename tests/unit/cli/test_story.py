@@ -10,6 +10,7 @@ import pytest
 from crabka.cli import story
 from crabka.cli.session import with_cluster
 from crabka.clients.admin import Admin
+from crabka.clients.admin_types import NewTopic
 from crabka.clients.cluster import Cluster
 from crabka.ids import TopicPartition
 
@@ -18,7 +19,8 @@ def test_tour_ends_with_a_summary_and_leaves_nothing(capsys: pytest.CaptureFixtu
     assert story.run(["--once", "--records", "2500"]) == 0
     shown = capsys.readouterr().out
     assert "2,500 records" in shown
-    assert "every order came back exactly once" in shown
+    assert "every order came back exactly once, from the disk and from the tier" in shown
+    assert "0.0 MB left on the disk; fsck: clean" in " ".join(shown.replace("│", "").split())
     assert "kcat -b 127.0.0.1:" in shown
 
 
@@ -31,7 +33,8 @@ def test_orders_are_the_same_at_every_tour() -> None:
 
 def test_missing_orders_end_the_tour(broker: str) -> None:
     async def read_too_many(cluster: Cluster) -> None:
-        starts = await story._prepare_topic(Admin(cluster))
+        await Admin(cluster).create_topics([NewTopic(story.TOPIC, story.PARTITION_COUNT, 1)])
+        starts = {TopicPartition(story.TOPIC, index): 0 for index in range(story.PARTITION_COUNT)}
         written = await story.write_orders(cluster, 10, lambda _: None)
         assert written.record_count == 10
         await story.read_orders(cluster, starts, 10, lambda _: None)
@@ -56,7 +59,10 @@ def test_taken_port_is_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_node_that_does_not_start_is_told(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(story.StoryError, match="exit code 2"), story.running_node("data", "nowhere"):
+    with (
+        pytest.raises(story.StoryError, match="exit code 2"),
+        story.running_node(story.Home("data", "tier"), "nowhere"),
+    ):
         pass
     assert "is not an address" in capfd.readouterr().err
 
