@@ -37,16 +37,15 @@ class MetadataAssignment:
         self.topic_id = event_log.topic_id
         # All of the topic, by number; replaced as a whole if the topic is.
         self.partitions = _fresh_partitions(event_log)
-        self._hosted: set[TopicIdPartition] = set()
+        # With their metadata partitions.
+        self._hosted: dict[TopicIdPartition, int] = {}
         self._own: frozenset[int] = frozenset()
         self._changed = asyncio.Event()
 
     @property
     def wanted(self) -> set[int]:
         """The metadata partitions that are to be read."""
-        count = len(self.partitions)
-        hosting = {metadata_partition_for(partition, count) for partition in self._hosted}
-        return hosting | {number for number in self._own if number < count}
+        return {*self._hosted.values(), *(number for number in self._own if number < len(self.partitions))}
 
     @property
     def own(self) -> frozenset[int]:
@@ -55,12 +54,14 @@ class MetadataAssignment:
 
     def host(self, partitions: Iterable[TopicIdPartition]) -> None:
         """Learn that this node has replicas of partitions."""
-        self._hosted.update(partitions)
+        count = len(self.partitions)
+        self._hosted.update((partition, metadata_partition_for(partition, count)) for partition in partitions)
         self._changed.set()
 
     def unhost(self, partitions: Iterable[TopicIdPartition]) -> None:
         """Learn that this node has no replicas of partitions any more."""
-        self._hosted.difference_update(partitions)
+        for partition in partitions:
+            self._hosted.pop(partition, None)
         self._changed.set()
 
     def set_own(self, numbers: Iterable[int]) -> None:
@@ -163,6 +164,7 @@ class MetadataAssignment:
                 partition.unassign()
         self.topic_id = self._event_log.topic_id
         self.partitions = _fresh_partitions(self._event_log)
+        self.host(list(self._hosted))
 
 
 def _fresh_partitions(event_log: MetadataEventLog) -> list[MetadataPartition]:

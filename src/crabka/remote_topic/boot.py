@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 from crabka.clients.backoff import Backoff
 from crabka.errors import CrabkaError
 from crabka.ports import Runtime
+from crabka.remote_topic.event_fetcher import OnFailure
 from crabka.remote_topic.kafka_event_log import KafkaMetadataEventLog, KafkaMetadataEventLogConfig
 from crabka.remote_topic.manager import TopicBasedRemoteLogMetadataManager
 
@@ -25,22 +25,24 @@ async def start_topic_based_manager(
     config: KafkaMetadataEventLogConfig,
     directory: str,
     *,
-    on_failure: Callable[[BaseException], None] | None = None,
+    on_failure: OnFailure | None = None,
 ) -> TopicBasedRemoteLogMetadataManager:
     """Return a manager that runs on this loop, as soon as the metadata topic can be used; `stop` it in the end."""
-    event_log = await _open_event_log(runtime, config)
+    event_log = await _open_event_log(runtime, config, on_failure)
     manager = TopicBasedRemoteLogMetadataManager(runtime, event_log, directory, config.topic, on_failure=on_failure)
     await manager.start()
     return manager
 
 
-async def _open_event_log(runtime: Runtime, config: KafkaMetadataEventLogConfig) -> KafkaMetadataEventLog:
+async def _open_event_log(
+    runtime: Runtime, config: KafkaMetadataEventLogConfig, on_failure: OnFailure | None
+) -> KafkaMetadataEventLog:
     settings = config.topic
     backoff = Backoff(runtime.rng, max(1, settings.initialization_retry_interval_ms), MAX_PAUSE_MS)
     started_ms = runtime.clock.monotonic_ms()
     while True:
         try:
-            return await KafkaMetadataEventLog.open(runtime, config)
+            return await KafkaMetadataEventLog.open(runtime, config, on_failure)
         except CrabkaError as error:
             waited_ms = runtime.clock.monotonic_ms() - started_ms
             level = logging.ERROR if waited_ms > settings.initialization_retry_max_timeout_ms else logging.INFO

@@ -12,7 +12,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from crabka._kio import ErrorCode
 from crabka.clients.backoff import Backoff
@@ -31,6 +31,8 @@ from crabka.runtime.task_scope import TaskScope
 PORTION: Final = 200
 FETCH: Final = FetcherSettings(max_bytes=4 * 1024 * 1024, partition_max_bytes=512 * 1024)
 
+OnFailure: TypeAlias = Callable[[BaseException], None]
+
 _CHANNEL: Final = "remote-log-metadata"
 _log = logging.getLogger(__name__)
 
@@ -48,11 +50,16 @@ class EventFetcher:
     """Delivers what stands in the topic behind given offsets. The caller runs `run` and then calls `close`.
 
     `on_topic` hears of the topic's metadata before each round of fetches, and returns whether it is still the one that
-    the offsets belong to.
+    the offsets belong to. `on_failure` hears of a bug; without it `close` raises what happened.
     """
 
     def __init__(
-        self, cluster: Cluster, topic: str, sink: EventSink, on_topic: Callable[[TopicMetadata], bool]
+        self,
+        cluster: Cluster,
+        topic: str,
+        sink: EventSink,
+        on_topic: Callable[[TopicMetadata], bool],
+        on_failure: OnFailure | None = None,
     ) -> None:
         self._cluster = cluster
         self._topic = topic
@@ -60,7 +67,7 @@ class EventFetcher:
         self._on_topic = on_topic
         self._readings: dict[int, _Reading] = {}
         self._busy_nodes: set[int] = set()
-        self._scope = TaskScope()
+        self._scope = TaskScope(on_failure)
         self._changed = asyncio.Event()
 
     def consume(self, partition: int, offset: int) -> None:

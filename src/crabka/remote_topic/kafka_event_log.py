@@ -25,7 +25,7 @@ from crabka.clients.producer import Producer, ProducerSettings
 from crabka.errors import CrabkaError, InvariantError, OperationError
 from crabka.ids import TopicPartition
 from crabka.ports import Runtime
-from crabka.remote_topic.event_fetcher import EventFetcher
+from crabka.remote_topic.event_fetcher import EventFetcher, OnFailure
 from crabka.remote_topic.event_log import EventSink
 from crabka.remote_topic.settings import METADATA_TOPIC, RemoteTopicSettings
 from crabka.runtime.task_scope import TaskScope
@@ -57,7 +57,13 @@ class KafkaMetadataEventLogConfig:
 class KafkaMetadataEventLog:
     """An event log over Kafka clients; make one with `open`."""
 
-    def __init__(self, cluster: Cluster, topic: TopicMetadata, settings: RemoteTopicSettings) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: TopicMetadata,
+        settings: RemoteTopicSettings,
+        on_failure: OnFailure | None = None,
+    ) -> None:
         self._cluster = cluster
         self._topic_id = topic.topic_id
         self._partition_count = len(topic.partitions)
@@ -65,13 +71,19 @@ class KafkaMetadataEventLog:
         timeout_ms = max(1, settings.consume_wait_ms)
         self._producer_settings = ProducerSettings(linger_ms=0, delivery_timeout_ms=timeout_ms)
         self._producer = Producer(cluster, self._producer_settings)
-        self._scope = TaskScope()
+        self._on_failure = on_failure
+        self._scope = TaskScope(on_failure)
         self._sink: EventSink | None = None
         self._fetcher: EventFetcher | None = None
 
     @classmethod
-    async def open(cls, runtime: Runtime, config: KafkaMetadataEventLogConfig) -> KafkaMetadataEventLog:
-        """Connect, and make the topic unless it exists. Raises CrabkaError when the cluster is not able to now."""
+    async def open(
+        cls, runtime: Runtime, config: KafkaMetadataEventLogConfig, on_failure: OnFailure | None = None
+    ) -> KafkaMetadataEventLog:
+        """Connect, and make the topic unless it exists. Raises CrabkaError when the cluster is not able to now.
+
+        `on_failure` hears of a bug in a background task; without it `close` raises what happened.
+        """
         cluster = Cluster(runtime, config.bootstrap, config.cluster_settings())
         try:
             topic = await _ensure_topic(cluster, config.topic)
@@ -81,7 +93,7 @@ class KafkaMetadataEventLog:
         except BaseException:
             await cluster.close()
             raise
-        return cls(cluster, topic, config.topic)
+        return cls(cluster, topic, config.topic, on_failure)
 
     @property
     def topic_id(self) -> uuid.UUID:
@@ -96,7 +108,7 @@ class KafkaMetadataEventLog:
     def start(self, sink: EventSink) -> None:
         """Begin to deliver what is consumed."""
         self._sink = sink
-        self._fetcher = EventFetcher(self._cluster, METADATA_TOPIC, sink, self._is_our_topic)
+        self._fetcher = EventFetcher(self._cluster, METADATA_TOPIC, sink, self._is_our_topic, self._on_failure)
         self._scope.start(self._fetcher.run())
 
     async def publish(self, partition: int, value: bytes) -> int:

@@ -195,3 +195,21 @@ def test_consuming_before_the_start_is_a_mistake() -> None:
         await log.close()
 
     simulate(test)
+
+
+def test_a_bug_while_reading_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumble(*_: object) -> bool:
+        raise ZeroDivisionError
+
+    async def test(simulation: ClientSimulation) -> None:
+        metadata_partitions(simulation.brokers, 1)
+        monkeypatch.setattr(KafkaMetadataEventLog, "_is_our_topic", stumble)
+        failures: list[BaseException] = []
+        log = await KafkaMetadataEventLog.open(simulation.runtime, config_for(simulation), failures.append)
+        log.start(RecordedEvents())
+        log.consume(0, 0)
+        await until(lambda: bool(failures))
+        assert isinstance(failures[0], ZeroDivisionError)
+        await log.close()
+
+    simulate(test)
