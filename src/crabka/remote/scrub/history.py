@@ -130,7 +130,10 @@ class TierHistory:
             if not require_partition_delete_transition(self._deletions.get(partition), step, has_segments=bool(left)):
                 return
         except InvalidPartitionDeleteTransitionError as error:
-            self.faults.append(TierFault(kind=TierFaultKind.ILLEGAL_STATE, detail=_reason(error), partition=partition))
+            # Who goes on after a crash, or beside another broker, begins with the first step again.
+            is_late = error.source is not None and error.target <= error.source
+            kind = TierFaultKind.LATE_EVENT if is_late else TierFaultKind.ILLEGAL_STATE
+            self.faults.append(TierFault(kind=kind, detail=_reason(error), partition=partition))
             return
         if step.state is not RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:
             self._deletions[partition] = step

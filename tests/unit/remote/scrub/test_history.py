@@ -129,3 +129,12 @@ def test_a_deletion_out_of_order_is_noted() -> None:
     ((kind, detail),) = refused(history)
     assert kind is TierFaultKind.ILLEGAL_STATE
     assert detail == "cannot go from none to DELETE_PARTITION_FINISHED"
+
+
+def test_a_deletion_that_begins_again_after_a_crash_is_no_fault() -> None:
+    history = history_of()
+    history.apply(partition_delete(RemotePartitionDeleteState.DELETE_PARTITION_MARKED))
+    history.apply(partition_delete(RemotePartitionDeleteState.DELETE_PARTITION_STARTED))
+    history.apply(partition_delete(RemotePartitionDeleteState.DELETE_PARTITION_MARKED))
+    assert [kind for kind, _ in refused(history)] == [TierFaultKind.LATE_EVENT]
+    assert history.partition_deletions[ORDERS].state is RemotePartitionDeleteState.DELETE_PARTITION_STARTED
