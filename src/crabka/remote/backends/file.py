@@ -30,7 +30,7 @@ class FileRemoteStorage(ObjectStoreStorage):
         """Local files are read through `fs`; the tier is always on the real disk, where obstore writes."""
         super().__init__(fs)
         self._limits = limits
-        self._disk = OsFileSystem()
+        self._disk: FileSystem = OsFileSystem()
         self._root = ""
 
     def configure(self, settings: Mapping[str, str]) -> None:

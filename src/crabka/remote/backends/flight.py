@@ -1,7 +1,7 @@
 """How much of an upload is on its way: pieces that were handed to the store and not let go of yet.
 
-The store keeps a piece until the part that it belongs to has arrived or is given up; then the memory comes back, and
-that is noticed here.
+A store on a network or a disk keeps a piece until the part that it belongs to has arrived or is given up; then the
+memory comes back, and that is noticed here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 import weakref
 
 # Requests have time-outs of their own, so this ends only what those do not.
-_PATIENCE_S = 300.0
+_PATIENCE_S = 120.0
 
 
 class PiecesInFlight:
@@ -23,7 +23,6 @@ class PiecesInFlight:
         self._references: dict[int, weakref.ref[memoryview]] = {}
         self._count = 0
         self._bytes = 0
-        self.peak_bytes = 0
 
     def track(self, piece: bytes) -> memoryview:
         """Return a view of a piece to hand over; the caller must not keep it."""
@@ -40,10 +39,9 @@ class PiecesInFlight:
 
             self._references[number] = weakref.ref(view, released)
             self._bytes += length
-            self.peak_bytes = max(self.peak_bytes, self._bytes)
         return view
 
-    def wait(self, at_most: int) -> None:
-        """Wait until the store holds no more than that many bytes."""
+    def wait(self, at_most: int) -> bool:
+        """Wait until the store holds no more than that many bytes. Return False if it does not let go of them."""
         with self._changed:
-            self._changed.wait_for(lambda: self._bytes <= at_most, _PATIENCE_S)
+            return self._changed.wait_for(lambda: self._bytes <= at_most, _PATIENCE_S)
