@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crabka.clients.cluster import Cluster, ClusterSettings
 from crabka.clients.connection import ConnectionSettings
+from crabka.clients.sasl import SaslClient, SaslCredentials
+from crabka.clients.secret import Secret
+from crabka.clients.security import ClientSecurity
 from crabka.ports import Runtime
 from crabka.testing import MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop, simulated_runtime
 from tests.support.memory_cluster import MemoryCluster
+from tests.support.scram_server import SaslScript
 
 CLIENT_HOST = "client"
 HASTY = ClusterSettings(ConnectionSettings(request_timeout_ms=2_000, connect_timeout_ms=2_000))
@@ -26,6 +30,13 @@ class ClientSimulation:
     loop: VirtualTimeLoop
     bootstrap: str = ""
     settings: ClusterSettings = HASTY
+
+    def refusing_user(self) -> ClusterSettings:
+        """Let the brokers want SASL from now on; return settings of a client with another password than they know."""
+        for broker in self.brokers.brokers.values():
+            SaslScript("pencil").install(broker)
+        sasl = SaslClient(SaslCredentials("PLAIN", "alice", Secret("crayon")), random.Random(1))
+        return replace(self.settings, connection=replace(self.settings.connection, security=ClientSecurity(sasl=sasl)))
 
     def connect(self, settings: ClusterSettings | None = None) -> Cluster:
         """Return a client's cluster object; the test closes it."""

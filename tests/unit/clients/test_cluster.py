@@ -8,7 +8,7 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients.cluster import ClusterSettings, means_stale_metadata, parse_bootstrap
-from crabka.clients.errors import ClientClosedError, ClientNetworkError
+from crabka.clients.errors import ClientClosedError, ClientNetworkError, SaslAuthenticationError
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
@@ -110,6 +110,20 @@ def test_topic_lookup_waits_for_a_broker_until_its_time_is_over() -> None:
             assert 3 < simulation.loop.time() - started_s <= 5
 
     simulate(test)
+
+
+def test_refused_user_is_told_at_once_and_tried_at_one_broker_only() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        async with simulation.connect(simulation.refusing_user()) as cluster:
+            with pytest.raises(SaslAuthenticationError):
+                await cluster.topic("t")
+            assert simulation.loop.time() < 1
+            assert sum(broker.connection_count for broker in simulation.brokers.brokers.values()) == 1
+            with pytest.raises(SaslAuthenticationError):
+                await cluster.any_connection()
+
+    simulate(test, node_ids=(1, 2))
 
 
 def test_next_broker_is_asked_when_one_is_gone() -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from crabka._kio import ErrorCode
-from crabka.clients.errors import ClientClosedError
+from crabka.clients.errors import ClientClosedError, SaslAuthenticationError
 from crabka.clients.fetcher import FetchedRecord, Fetcher, FetcherSettings, OffsetReset
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.errors import OperationError
@@ -251,6 +251,23 @@ def test_lasting_failure_is_raised_by_poll() -> None:
             with pytest.raises(OperationError) as caught:
                 await fetcher.poll(5_000)
             assert caught.value.error_code is ErrorCode.topic_authorization_failed
+
+    simulate(test)
+
+
+def test_refused_user_is_raised_by_poll_at_once() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster, Fetcher(cluster, FROM_START) as fetcher:
+            fetcher.assign({T0: 0})
+            assert await fetcher.poll(100) == []
+            cluster.settings = simulation.refusing_user()
+            for broker in simulation.brokers.brokers.values():
+                broker.cut_connections()
+            started = simulation.loop.time()
+            with pytest.raises(SaslAuthenticationError):
+                await fetcher.poll(60_000)
+            assert simulation.loop.time() - started < 5
 
     simulate(test)
 

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients.accumulator import RecordMetadata
-from crabka.clients.cluster import Cluster, ClusterSettings
+from crabka.clients.cluster import Cluster
 from crabka.clients.errors import ClientClosedError, RequestTimeoutError, SaslAuthenticationError
 from crabka.clients.partitioner import partition_for_key
 from crabka.clients.producer import Producer, ProducerSettings
-from crabka.clients.sasl import SaslClient, SaslCredentials
-from crabka.clients.secret import Secret
-from crabka.clients.security import ClientSecurity
 from crabka.errors import ConfigError, OperationError
 from crabka.protocol.apis import ApiKey
 from crabka.records.header import parse_header
 from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.memory_cluster import MemoryCluster, MemoryPartition
-from tests.support.scram_server import SaslScript
+from tests.support.memory_cluster import MemoryPartition
 from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
 
 SMALL_BATCHES = ProducerSettings(batch_bytes=200, linger_ms=1)
@@ -370,19 +364,10 @@ def test_refused_producer_id_fails_every_record() -> None:
     simulate(test)
 
 
-def wrong_password(settings: ClusterSettings, brokers: MemoryCluster) -> ClusterSettings:
-    """Let the brokers want SASL from now on, with another password than the client has."""
-    for broker in brokers.brokers.values():
-        SaslScript("pencil").install(broker)
-    sasl = SaslClient(SaslCredentials("PLAIN", "alice", Secret("crayon")), random.Random(1))
-    return replace(settings, connection=replace(settings.connection, security=ClientSecurity(sasl=sasl)))
-
-
 def test_refused_user_cannot_send() -> None:
     async def test(simulation: ClientSimulation) -> None:
         simulation.brokers.create_topic("t")
-        settings = wrong_password(simulation.settings, simulation.brokers)
-        async with simulation.connect(settings) as cluster, Producer(cluster) as producer:
+        async with simulation.connect(simulation.refusing_user()) as cluster, Producer(cluster) as producer:
             with pytest.raises(SaslAuthenticationError):
                 await producer.send("t", b"x")
 
@@ -396,7 +381,7 @@ def test_user_who_is_refused_later_loses_what_waits_at_once(idempotent: bool) ->
         settings = ProducerSettings(idempotent=idempotent)
         async with simulation.connect() as cluster, Producer(cluster, settings) as producer:
             await cluster.topic("t")
-            cluster.settings = wrong_password(cluster.settings, simulation.brokers)
+            cluster.settings = simulation.refusing_user()
             for broker in simulation.brokers.brokers.values():
                 broker.cut_connections()
             started = simulation.loop.time()
@@ -413,7 +398,7 @@ def test_user_who_is_refused_while_leaders_are_looked_up_loses_what_waits_at_onc
         simulation.brokers.create_topic("t")
         async with simulation.connect() as cluster, Producer(cluster, ProducerSettings(linger_ms=500)) as producer:
             delivery = await producer.send("t", b"x")
-            cluster.settings = wrong_password(cluster.settings, simulation.brokers)
+            cluster.settings = simulation.refusing_user()
             for broker in simulation.brokers.brokers.values():
                 broker.cut_connections()
             cluster.invalidate("t")
