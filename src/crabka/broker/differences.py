@@ -60,11 +60,6 @@ DIFFERENCES: tuple[Difference, ...] = (
         "cleans one log at a time",
     ),
     Difference(
-        "CreateTopics with `remote.storage.enable=true`",
-        "copies segments to the remote tier",
-        "INVALID_CONFIG unless `remote.log.storage.system.enable` is set, which this node refuses to start with",
-    ),
-    Difference(
         "`remote.storage.enable=true` for `__remote_log_metadata`",
         "is taken and has no effect",
         "INVALID_CONFIG, as for every topic of the cluster itself",
@@ -78,11 +73,6 @@ DIFFERENCES: tuple[Difference, ...] = (
         "DescribeAcls, CreateAcls, DeleteAcls",
         "work with an authorizer, else SECURITY_DISABLED",
         "always SECURITY_DISABLED; ACLs found in the metadata are kept, not enforced, and a warning says so at start",
-    ),
-    Difference(
-        "ListOffsets with timestamp -4, -5 or -6",
-        "tell about the remote tier",
-        "-4 equals -2; -5 and -6 find nothing, because nothing is tiered",
     ),
     Difference(
         "ListOffsets by timestamp after compaction",
