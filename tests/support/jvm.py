@@ -147,11 +147,14 @@ class JvmKafka(NodeProcess):
         """Write the properties and format the log dirs, unless that was done before."""
         if self.properties_path.exists():
             return
+        self._write_properties()
+        arguments = ["format", "--config", str(self.properties_path), "--cluster-id", CLUSTER_ID, "--standalone"]
+        run_tool("kafka.tools.StorageTool", *arguments, *self._format_options())
+
+    def _write_properties(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         lines = [f"{key}={value}" for key, value in self._properties().items()]
         self.properties_path.write_text("\n".join(lines) + "\n")
-        arguments = ["format", "--config", str(self.properties_path), "--cluster-id", CLUSTER_ID, "--standalone"]
-        run_tool("kafka.tools.StorageTool", *arguments, *self._format_options())
 
     def _properties(self) -> dict[str, str]:
         single = {
