@@ -20,7 +20,7 @@ from tests.support.sim_node import NODE_HOST, SimNode
 
 PARTITIONS = [partition_named("t", index) for index in range(6)]
 SETTINGS = RemoteTopicSettings(num_partitions=3, replication_factor=1, consume_wait_ms=20_000)
-DIRECTORY = "/d1/remote-log-metadata-cache"
+DIRECTORY = "/d1"
 
 
 class CopyingNode:

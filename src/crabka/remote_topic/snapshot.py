@@ -9,7 +9,8 @@
     | CRC-32C int32 of all before
 
 Everything is an integer in network order. A file of another topic, of another count of partitions or with any fault
-counts as none: the events are then read again from the first on.
+counts as none: the events are then read again from the first on. The files lie in a log dir itself: Apache Kafka, which
+may take that over, does not start where it finds a directory that it does not know, but passes over files.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Snapshot:
 
 def snapshot_path(directory: str, partition: int) -> str:
     """Return where the snapshot of a metadata partition lies."""
-    return posixpath.join(directory, f"{partition:05d}.snapshot")
+    return posixpath.join(directory, f"remote-log-metadata-{partition:05d}.snapshot")
 
 
 def write_snapshot(fs: FileSystem, directory: str, snapshot: Snapshot) -> None:

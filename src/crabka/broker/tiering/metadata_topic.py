@@ -6,7 +6,7 @@ one between brokers. The leader of a partition of the topic reads it always, wha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from crabka.config.listeners import format_address
 from crabka.errors import ConfigError
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
     from crabka.remote_topic.manager import TopicBasedRemoteLogMetadataManager
-
-# In the first log dir; the name is not that of a partition.
-SNAPSHOT_DIR: Final = "remote-log-metadata-cache"
 
 
 class MetadataTopicHost:
@@ -54,8 +51,8 @@ class MetadataTopicHost:
         event_log = KafkaMetadataEventLogConfig(
             bootstrap=self._bootstrap(), node_id=self._config.node_id, topic=self._settings
         )
-        directory = f"{self._config.log_dirs[0]}/{SNAPSHOT_DIR}"
-        manager = await start_topic_based_manager(self._runtime, event_log, directory, on_failure=self._on_failure)
+        log_dir = self._config.log_dirs[0]
+        manager = await start_topic_based_manager(self._runtime, event_log, log_dir, on_failure=self._on_failure)
         self._manager = manager
         self._tell_own(self._image())
         return manager

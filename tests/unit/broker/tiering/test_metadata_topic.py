@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.tiering.metadata_topic import SNAPSHOT_DIR, MetadataTopicHost
+from crabka.broker.tiering.metadata_topic import MetadataTopicHost
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
+from crabka.log.naming import REMOTE_INDEX_CACHE, parse_directory_name
 from crabka.metadata.cluster import Endpoint
+from crabka.remote_topic.snapshot import snapshot_path
 from crabka.testing import VirtualTimeLoop
 from tests.support.sim_node import SimNode
 from tests.support.tiered_node import TIER_SETTINGS, TIERED_TOPIC, fill, manager_of, tiered_node
@@ -64,10 +66,21 @@ def test_a_stop_leaves_a_snapshot_for_the_next_start() -> None:
         fill(node, "t", 3)
         node.advance(10_000)
         node.stop()
-        assert node.memory.listdir(f"/d1/{SNAPSHOT_DIR}")
+        assert any(node.memory.exists(snapshot_path("/d1", number)) for number in range(3))
         node.start()
         node.advance(10_000)
         assert manager_of(node).is_ready
+
+
+def test_no_directory_is_left_that_keeps_kafka_from_taking_a_log_dir_over() -> None:
+    with tiered_node() as node:
+        node.create_topic("t", **TIERED_TOPIC)
+        fill(node, "t", 3)
+        node.advance(10_000)
+        node.stop()
+        directories = [name for name in node.memory.listdir("/d1") if node.memory.stat(f"/d1/{name}").is_dir]
+        strange = [name for name in directories if parse_directory_name(name) is None]
+        assert set(strange) <= {REMOTE_INDEX_CACHE}
 
 
 def lone_host(settings: dict[str, str]) -> MetadataTopicHost:
