@@ -132,7 +132,5 @@ def _check_dump(node: KafkaTurn, segments: Segments) -> None:
     shown = run_tool(DUMP, "--remote-log-metadata-decoder", "--files", ",".join(map(str, logs))).stdout
     assert "isvalid: false" not in shown
     assert shown.count("\n| offset: ") == len(DUMPED_EVENT.findall(shown))
-    last: dict[str, str] = {}
-    for segment_id, state in DUMPED_EVENT.findall(shown):
-        last[segment_id] = state
-    assert {segment_id for segment_id, state in last.items() if state == FINISHED} == set(segments)
+    last_states: dict[str, str] = dict(DUMPED_EVENT.findall(shown))
+    assert {segment_id for segment_id, state in last_states.items() if state == FINISHED} == set(segments)
