@@ -12,7 +12,7 @@ from crabka.remote.backends.s3 import S3Config
 from crabka.remote.backends.transfer import HttpOptions, UploadLimits
 from crabka.testing import MemoryFileSystem
 from crabka.testing.memory_file_system import MemoryFile
-from tests.support.http_server import HttpAnswer, HttpRequest, ScriptedHttpServer
+from tests.support.http_server import CannedAnswer, HttpRequest, ScriptedHttpServer
 
 PART_BYTES = 5 << 20
 PARTS = 11
@@ -29,15 +29,15 @@ class _ReluctantS3:
         self.most_waiting = 0
         self.answered_bytes = 0
 
-    def answer(self, request: HttpRequest) -> HttpAnswer:
+    def answer(self, request: HttpRequest) -> CannedAnswer:
         if request.method == "PUT":
             self._take_part(len(request.body))
-            return HttpAnswer(200, headers={"ETag": '"part"'})
+            return CannedAnswer(200, headers={"ETag": '"part"'})
         if "uploads" in request.path:
-            return HttpAnswer(
+            return CannedAnswer(
                 200, b"<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
             )
-        return HttpAnswer(200, b'<CompleteMultipartUploadResult><ETag>"whole"</ETag></CompleteMultipartUploadResult>')
+        return CannedAnswer(200, b'<CompleteMultipartUploadResult><ETag>"whole"</ETag></CompleteMultipartUploadResult>')
 
     def _take_part(self, size: int) -> None:
         with self._changed:

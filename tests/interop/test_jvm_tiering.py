@@ -58,7 +58,7 @@ Segments = dict[str, dict[str, Any]]
 def test_each_reads_and_continues_the_tier_of_the_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], order: str
 ) -> None:
-    written, segments, offsets = Written(), {}, {}
+    written = Written()
     first, *others = TURNS[order]
     node = first(tmp_path / "0")
     with node:

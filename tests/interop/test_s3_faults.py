@@ -12,14 +12,14 @@ from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType
 from crabka.testing import MemoryFileSystem
-from tests.support.http_server import FaultyProxy, HttpAnswer, HttpFault
+from tests.support.http_server import CannedAnswer, FaultyProxy, HttpFault
 from tests.support.tier_segments import LocalSegment, stored_contents, write_segment
 from tests.support.versitygw import ACCESS_KEY, SECRET_KEY, VersityGateway
 
 MIB = 1 << 20
-SLOW_DOWN = HttpAnswer(503, b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>")
-THROTTLED = HttpAnswer(429, b"<Error><Code>TooManyRequests</Code><Message>Not so fast.</Message></Error>")
-BROKEN = HttpAnswer(500, b"<Error><Code>InternalError</Code><Message>Something broke.</Message></Error>")
+SLOW_DOWN = CannedAnswer(503, b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>")
+THROTTLED = CannedAnswer(429, b"<Error><Code>TooManyRequests</Code><Message>Not so fast.</Message></Error>")
+BROKEN = CannedAnswer(500, b"<Error><Code>InternalError</Code><Message>Something broke.</Message></Error>")
 HURRIED = {"retry_max": "3", "retry_backoff_ms": "1", "retry_backoff_max_ms": "5"}
 IN_PARTS = {"multipart_threshold_bytes": str(5 * MIB), "multipart_part_bytes": str(5 * MIB)}
 
@@ -67,7 +67,7 @@ def clear(storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment) -
 
 @pytest.mark.parametrize("answer", [SLOW_DOWN, THROTTLED, BROKEN, None], ids=["503", "429", "500", "dropped"])
 def test_a_request_that_fails_for_a_moment_is_sent_again(
-    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment, answer: HttpAnswer | None
+    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment, answer: CannedAnswer | None
 ) -> None:
     faults = [
         proxy.add(HttpFault(method="PUT", path="partNumber=2", times=2, answer=answer)),
@@ -83,7 +83,7 @@ def test_a_request_that_fails_for_a_moment_is_sent_again(
 
 @pytest.mark.parametrize(("answer", "told"), [(SLOW_DOWN, "SlowDown"), (THROTTLED, "TooManyRequests"), (BROKEN, "500")])
 def test_a_store_that_keeps_refusing_is_told_and_may_be_tried_later(
-    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment, answer: HttpAnswer, told: str
+    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment, answer: CannedAnswer, told: str
 ) -> None:
     fault = proxy.add(HttpFault(answer=answer))
     for action in (
@@ -176,7 +176,7 @@ def test_answers_that_always_break_off_are_an_error_and_no_short_read(
 def test_an_object_that_was_stored_short_is_refused(
     storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment
 ) -> None:
-    short = HttpAnswer(200, headers={"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT", "ETag": '"x"'}, length=17)
+    short = CannedAnswer(200, headers={"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT", "ETag": '"x"'}, length=17)
     proxy.add(HttpFault(method="HEAD", path=".log", answer=short))
     with pytest.raises(RemoteBackendError, match="has 17 bytes, but 12582912 were written"):
         copy(storage, segment)

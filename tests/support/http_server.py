@@ -28,7 +28,7 @@ class HttpRequest:
 
 
 @dataclass(frozen=True)
-class HttpAnswer:
+class CannedAnswer:
     """A whole answer. With `cut_to`, only so many bytes of the body are sent before the connection is closed."""
 
     status: int
@@ -41,7 +41,7 @@ class HttpAnswer:
 class ScriptedHttpServer:
     """Answers requests by a function, each in its own thread; None closes the connection without an answer."""
 
-    def __init__(self, answer: Callable[[HttpRequest], HttpAnswer | None]) -> None:
+    def __init__(self, answer: Callable[[HttpRequest], CannedAnswer | None]) -> None:
         self.requests: list[HttpRequest] = []
         owner = self
 
@@ -94,7 +94,7 @@ class _QuietServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
-def _send(handler: BaseHTTPRequestHandler, answer: HttpAnswer | None) -> None:
+def _send(handler: BaseHTTPRequestHandler, answer: CannedAnswer | None) -> None:
     if answer is None:
         handler.close_connection = True
         return
@@ -117,7 +117,7 @@ class HttpFault:
     path: str = ""
     skip: int = 0
     times: int | None = None
-    answer: HttpAnswer | None = None  # instead of asking the server; None with no other effect closes the connection
+    answer: CannedAnswer | None = None  # instead of asking the server; None with no other effect closes the connection
     wait_for: threading.Event | None = None  # before the request is passed on
     cut_to: int | None = None  # bytes of the real answer that arrive
     hits: int = field(default=0, init=False)
@@ -149,7 +149,7 @@ class FaultyProxy(ScriptedHttpServer):
         self.faults.append(fault)
         return fault
 
-    def _answer(self, request: HttpRequest) -> HttpAnswer | None:
+    def _answer(self, request: HttpRequest) -> CannedAnswer | None:
         fault = next((fault for fault in list(self.faults) if fault.strikes(request)), None)
         if fault is None:
             return self._forward(request)
@@ -159,9 +159,9 @@ class FaultyProxy(ScriptedHttpServer):
         if fault.cut_to is None:
             return fault.answer
         whole = self._forward(request)
-        return HttpAnswer(whole.status, whole.body, whole.headers, cut_to=fault.cut_to)
+        return CannedAnswer(whole.status, whole.body, whole.headers, cut_to=fault.cut_to)
 
-    def _forward(self, request: HttpRequest) -> HttpAnswer:
+    def _forward(self, request: HttpRequest) -> CannedAnswer:
         connection = http.client.HTTPConnection("127.0.0.1", self._upstream_port, timeout=60)
         try:
             # The signature covers the host that the client named, so headers go on as they came.
@@ -172,4 +172,4 @@ class FaultyProxy(ScriptedHttpServer):
             connection.close()
         headers = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP_HEADERS}
         length = answer.getheader("Content-Length") if request.method == "HEAD" else None
-        return HttpAnswer(answer.status, body, headers, length=None if length is None else int(length))
+        return CannedAnswer(answer.status, body, headers, length=None if length is None else int(length))

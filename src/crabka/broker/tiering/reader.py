@@ -14,7 +14,10 @@ from crabka.broker.tiering.aborted import aborted_transactions
 from crabka.broker.tiering.deadline import Deadline, RemoteWaitOverError
 from crabka.broker.tiering.follower_bootstrap import follower_start
 from crabka.broker.tiering.read_ahead import ReadAhead
-from crabka.broker.tiering.read_stats import (
+from crabka.broker.tiering.remote_log import remote_log_of
+from crabka.broker.tiering.remote_offsets import find_by_timestamp
+from crabka.broker.tiering.segment_read import WantedBytes, read_part
+from crabka.broker.tiering.stats import (
     BUILD_AUX_STATE_ERRORS,
     BUILD_AUX_STATE_REQUESTS,
     REMOTE_FETCH_BYTES,
@@ -22,9 +25,6 @@ from crabka.broker.tiering.read_stats import (
     REMOTE_FETCH_EXPIRES,
     REMOTE_FETCH_REQUESTS,
 )
-from crabka.broker.tiering.remote_log import remote_log_of
-from crabka.broker.tiering.remote_offsets import find_by_timestamp
-from crabka.broker.tiering.segment_read import WantedBytes, read_part
 from crabka.protocol.hot import RecordParts
 from crabka.remote.errors import RemoteStorageError
 

@@ -1,4 +1,4 @@
-"""What copying, retention and deletion count, under Kafka's names (BrokerTopicMetrics, KIP-405 and KIP-963)."""
+"""What copying, retention, deletion and reads count, under Kafka's names (BrokerTopicMetrics, KIP-405 and KIP-963)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ REMOTE_DELETE_LAG_BYTES = "RemoteDeleteLagBytes"
 REMOTE_DELETE_LAG_SEGMENTS = "RemoteDeleteLagSegments"
 REMOTE_LOG_METADATA_COUNT = "RemoteLogMetadataCount"
 REMOTE_LOG_SIZE_BYTES = "RemoteLogSizeBytes"
+# Counters of reads by topic.
+REMOTE_FETCH_BYTES = "RemoteFetchBytesPerSec"
+REMOTE_FETCH_REQUESTS = "RemoteFetchRequestsPerSec"
+REMOTE_FETCH_ERRORS = "RemoteFetchErrorsPerSec"
+BUILD_AUX_STATE_REQUESTS = "BuildRemoteLogAuxStateRequestsPerSec"
+BUILD_AUX_STATE_ERRORS = "BuildRemoteLogAuxStateErrorsPerSec"
+# Fetches that got nothing because the tier did not answer in time (DelayedRemoteFetchMetrics).
+REMOTE_FETCH_EXPIRES = "ExpiresPerSec"
 
 
 class TierStats:

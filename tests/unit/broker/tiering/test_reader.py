@@ -8,7 +8,9 @@ import logging
 import pytest
 
 from crabka.broker.tiering.deadline import RemoteWaitOverError
-from crabka.broker.tiering.read_stats import (
+from crabka.broker.tiering.reader import RemoteRecords, UnknownOffsetError
+from crabka.broker.tiering.reader_pool import ReaderBusyError
+from crabka.broker.tiering.stats import (
     BUILD_AUX_STATE_ERRORS,
     BUILD_AUX_STATE_REQUESTS,
     REMOTE_FETCH_BYTES,
@@ -16,8 +18,6 @@ from crabka.broker.tiering.read_stats import (
     REMOTE_FETCH_EXPIRES,
     REMOTE_FETCH_REQUESTS,
 )
-from crabka.broker.tiering.reader import RemoteRecords, UnknownOffsetError
-from crabka.broker.tiering.reader_pool import ReaderBusyError
 from crabka.config.topic import TopicConfig
 from crabka.ports import FileRange, FileSystem
 from crabka.protocol.hot import RecordParts
