@@ -26,7 +26,7 @@ class EpochRange(NamedTuple):
 
     first: int
     last: int
-    order: int  # segments that are finished later have higher ones
+    order: int
     segment: RemoteLogSegmentMetadata
 
 
@@ -61,33 +61,41 @@ class EpochIndex:
 
     def find_with_txn_index(self, offset: int) -> RemoteLogSegmentMetadata | None:
         """Return the first segment with a transaction index that has this or a higher offset of the epoch."""
-        at = bisect_left(self._lasts, offset)
+        at = bisect_right(self._firsts, offset) - 1
+        if at < 0 or self._lasts[at] < offset:
+            at += 1
         if at == len(self._firsts):
             return None
-        # Of several that have the offset, the last one is what `find` returns.
-        at = max(at, bisect_right(self._firsts, offset) - 1)
-        following = bisect_left(self._with_txn_index, self._firsts[at])
+        if not self._segments[at].txn_index_empty:
+            return self._segments[at]
+        following = bisect_right(self._with_txn_index, self._firsts[at])
         if following == len(self._with_txn_index):
             return None
         return self._segments[bisect_left(self._firsts, self._with_txn_index[following])]
 
-    def add(self, added: EpochRange) -> None:
-        """Take in a segment that became readable."""
-        self.size_bytes += added.segment.segment_size_bytes
-        self._place(added)
+    def add(self, first: int, last: int, order: int, segment: RemoteLogSegmentMetadata) -> None:
+        """Take in a segment that became readable, with the offsets that it has of the epoch.
 
-    def remove(self, removed: EpochRange) -> None:
-        """Drop a segment that is not readable any more; `order` does not matter here."""
-        at = bisect_left(self._firsts, removed.first)
-        if at < len(self._firsts) and self._segments[at].segment_id == removed.segment.segment_id:
-            self._take_out(at, at + 1)
-            self._reveal(removed)
+        A segment that is finished later has a higher `order`.
+        """
+        self.size_bytes += segment.segment_size_bytes
+        if not self._firsts or (first > self._firsts[-1] and last >= self._lasts[-1]):
+            self._insert(len(self._firsts), EpochRange(first, last, order, segment))
         else:
-            at = bisect_left(self._shadowed, removed.first, key=_first)
-            while self._shadowed[at].segment.segment_id != removed.segment.segment_id:
+            self._place(EpochRange(first, last, order, segment))
+
+    def remove(self, first: int, last: int, segment: RemoteLogSegmentMetadata) -> None:
+        """Drop a segment that is not readable any more."""
+        self.size_bytes -= segment.segment_size_bytes
+        at = bisect_left(self._firsts, first)
+        if at < len(self._firsts) and self._segments[at].segment_id == segment.segment_id:
+            self._take_out(at, at + 1)
+            self._reveal(first, last)
+        else:
+            at = bisect_left(self._shadowed, first, key=_first)
+            while self._shadowed[at].segment.segment_id != segment.segment_id:
                 at += 1
             del self._shadowed[at]
-        self.size_bytes -= removed.segment.segment_size_bytes
 
     def _place(self, added: EpochRange) -> None:
         if not self._firsts or (added.first > self._firsts[-1] and added.last > self._lasts[-1]):
@@ -102,10 +110,13 @@ class EpochIndex:
             stop += 1
         for hidden in self._take_out(start, stop):
             insort(self._shadowed, hidden)
-        self._firsts.insert(start, added.first)
-        self._lasts.insert(start, added.last)
-        self._orders.insert(start, added.order)
-        self._segments.insert(start, added.segment)
+        self._insert(start, added)
+
+    def _insert(self, at: int, added: EpochRange) -> None:
+        self._firsts.insert(at, added.first)
+        self._lasts.insert(at, added.last)
+        self._orders.insert(at, added.order)
+        self._segments.insert(at, added.segment)
         if not added.segment.txn_index_empty:
             insort(self._with_txn_index, added.first)
 
@@ -131,10 +142,10 @@ class EpochIndex:
                 del self._with_txn_index[bisect_left(self._with_txn_index, row.first)]
         return taken
 
-    def _reveal(self, gone: EpochRange) -> None:
+    def _reveal(self, first: int, last: int) -> None:
         """Look anew at all that a range may have hidden: what lies inside it."""
-        start = bisect_left(self._shadowed, gone.first, key=_first)
-        stop = bisect_right(self._shadowed, gone.last, key=_first)
+        start = bisect_left(self._shadowed, first, key=_first)
+        stop = bisect_right(self._shadowed, last, key=_first)
         candidates = self._shadowed[start:stop]
         del self._shadowed[start:stop]
         for candidate in candidates:

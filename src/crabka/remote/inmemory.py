@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,10 @@ class RlmmCacheDump:
     """What a metadata manager knows, by partition."""
 
     partitions: tuple[PartitionDump, ...] = ()
+
+
+# What readers find of a partition of which nothing is known; nobody changes it.
+_UNKNOWN = RemoteLogMetadataCache()
 
 
 class InmemoryRemoteLogMetadataManager(RemoteLogMetadataManager):
@@ -92,34 +97,34 @@ class InmemoryRemoteLogMetadataManager(RemoteLogMetadataManager):
     ) -> RemoteLogSegmentMetadata | None:
         """Return the finished segment that holds an offset that was written in an epoch."""
         with self._lock:
-            return self._cache(partition).find(leader_epoch, offset)
+            return self._caches.get(partition, _UNKNOWN).find(leader_epoch, offset)
 
     def highest_offset_for_epoch(self, partition: TopicIdPartition, leader_epoch: int) -> int | None:
         """Return the highest offset of an epoch that was ever copied."""
         with self._lock:
-            return self._cache(partition).highest_offset(leader_epoch)
+            return self._caches.get(partition, _UNKNOWN).highest_offset(leader_epoch)
 
     def list_remote_log_segments(
         self, partition: TopicIdPartition, leader_epoch: int | None = None
     ) -> Iterator[RemoteLogSegmentMetadata]:
         """Return segments as they are now, by start offset; the iterator does not see later changes."""
         with self._lock:
-            cache = self._cache(partition)
+            cache = self._caches.get(partition, _UNKNOWN)
             listed = list(cache.segments() if leader_epoch is None else cache.segments_of_epoch(leader_epoch))
-        listed.sort(key=_by_start)
+        listed.sort(key=attrgetter("start_offset"))
         return iter(listed)
 
     def remote_log_size(self, partition: TopicIdPartition, leader_epoch: int) -> int:
         """Return the bytes of the finished segments that hold records of an epoch."""
         with self._lock:
-            return self._cache(partition).size_bytes(leader_epoch)
+            return self._caches.get(partition, _UNKNOWN).size_bytes(leader_epoch)
 
     def next_segment_with_txn_index(
         self, partition: TopicIdPartition, leader_epoch: int, offset: int
     ) -> RemoteLogSegmentMetadata | None:
         """Return the first finished segment of an epoch with aborted transactions, from an offset on."""
         with self._lock:
-            return self._cache(partition).find_with_txn_index(leader_epoch, offset)
+            return self._caches.get(partition, _UNKNOWN).find_with_txn_index(leader_epoch, offset)
 
     def on_partition_leadership_changes(
         self, leaders: Collection[TopicIdPartition], followers: Collection[TopicIdPartition]
@@ -141,7 +146,7 @@ class InmemoryRemoteLogMetadataManager(RemoteLogMetadataManager):
     def partition_delete_metadata(self, partition: TopicIdPartition) -> RemotePartitionDeleteMetadata | None:
         """Return how far the deletion of a partition is; None if it has not begun or is finished."""
         with self._lock:
-            return self._cache(partition).partition_delete
+            return self._caches.get(partition, _UNKNOWN).partition_delete
 
     def forget(self, partitions: Collection[TopicIdPartition]) -> None:
         """Drop all that is known of partitions."""
@@ -162,13 +167,9 @@ class InmemoryRemoteLogMetadataManager(RemoteLogMetadataManager):
             self._caches.update(loaded)
 
     def _cache(self, partition: TopicIdPartition) -> RemoteLogMetadataCache:
-        """The cache of a partition; one that nobody keeps if nothing is known of it."""
+        """The cache of a partition that is to be changed; a new one, not kept yet, if nothing is known of it."""
         cache = self._caches.get(partition)
         return RemoteLogMetadataCache() if cache is None else cache
-
-
-def _by_start(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:
-    return segment.start_offset, segment.segment_id.id.int
 
 
 def _dump_of(partition: TopicIdPartition, cache: RemoteLogMetadataCache) -> PartitionDump:

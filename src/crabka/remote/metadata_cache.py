@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka.remote.epoch_index import EpochIndex, EpochRange
+from crabka.remote.epoch_index import EpochIndex
 from crabka.remote.lifecycle import require_segment_add, require_segment_transition
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
 
@@ -122,12 +122,12 @@ class RemoteLogMetadataCache:
             self._unreadable[key] = segment
             return
         self._finished_count += 1
-        for epoch, row in _epoch_ranges(segment, self._finished_count):
+        for epoch, first, last in _epoch_ranges(segment):
             index = self._indexes.get(epoch)
             if index is None:
                 index = self._indexes[epoch] = EpochIndex()
-            index.add(row)
-            self._raise_highest(epoch, row.last)
+            index.add(first, last, self._finished_count, segment)
+            self._raise_highest(epoch, last)
 
     def _take_out(self, segment: RemoteLogSegmentMetadata) -> None:
         key = segment.segment_id.id
@@ -135,9 +135,9 @@ class RemoteLogMetadataCache:
         if segment.state is not _FINISHED:
             del self._unreadable[key]
             return
-        for epoch, row in _epoch_ranges(segment, order=0):
+        for epoch, first, last in _epoch_ranges(segment):
             index = self._indexes[epoch]
-            index.remove(row)
+            index.remove(first, last, segment)
             if not index:
                 del self._indexes[epoch]
 
@@ -147,11 +147,11 @@ class RemoteLogMetadataCache:
             self._highest_offsets[epoch] = offset
 
 
-def _epoch_ranges(segment: RemoteLogSegmentMetadata, order: int) -> list[tuple[int, EpochRange]]:
-    """Return each epoch of a segment with its offsets: up to the next epoch, or to the end of the segment."""
+def _epoch_ranges(segment: RemoteLogSegmentMetadata) -> list[tuple[int, int, int]]:
+    """Return each epoch of a segment with its first and last offset: up to the next epoch, or to the segment's end."""
     ranges = []
     last = segment.end_offset
     for epoch, first in reversed(segment.leader_epochs):
-        ranges.append((epoch, EpochRange(first, last, order, segment)))
+        ranges.append((epoch, first, last))
         last = first - 1
     return ranges

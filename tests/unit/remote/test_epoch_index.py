@@ -11,10 +11,14 @@ def entry(number: int, first: int, last: int, *, with_txn_index: bool = False) -
     return EpochRange(first, last, number, sample_segment(number, (first, last), with_txn_index=with_txn_index))
 
 
+def remove(index: EpochIndex, row: EpochRange) -> None:
+    index.remove(row.first, row.last, row.segment)
+
+
 def index_of(*entries: EpochRange) -> EpochIndex:
     index = EpochIndex()
     for row in entries:
-        index.add(row)
+        index.add(*row)
     return index
 
 
@@ -51,7 +55,7 @@ def test_of_segments_with_the_same_start_the_longer_one_is_found_whichever_was_f
 def test_of_equal_segments_the_one_finished_last_is_found_and_the_other_when_that_is_deleted() -> None:
     index = index_of(entry(1, 0, 99), entry(2, 0, 99))
     assert found(index, 50) == 2
-    index.remove(entry(2, 0, 99))
+    remove(index, entry(2, 0, 99))
     assert found(index, 50) == 1
 
 
@@ -79,23 +83,23 @@ def test_with_the_same_end_a_later_start_is_found_unless_the_earlier_start_was_f
 def test_hidden_segments_are_found_again_when_what_hid_them_is_deleted() -> None:
     index = index_of(entry(1, 10, 40), entry(2, 41, 90), entry(3, 20, 60), entry(4, 0, 100))
     assert found(index, 50) == 4
-    index.remove(entry(4, 0, 100))
+    remove(index, entry(4, 0, 100))
     answers = {9: None, 15: 1, 30: 3, 50: 2, 90: 2, 91: None}
     assert {offset: found(index, offset) for offset in answers} == answers
 
 
 def test_a_hidden_segment_stays_hidden_while_another_one_hides_it() -> None:
     index = index_of(entry(1, 10, 20), entry(2, 5, 50), entry(3, 0, 100))
-    index.remove(entry(3, 0, 100))
+    remove(index, entry(3, 0, 100))
     assert found(index, 15) == 2
-    index.remove(entry(2, 5, 50))
+    remove(index, entry(2, 5, 50))
     assert found(index, 15) == 1
 
 
 def test_a_hidden_segment_can_be_deleted_itself() -> None:
     index = index_of(entry(1, 10, 20), entry(2, 10, 30), entry(3, 0, 100))
-    index.remove(entry(1, 10, 20))
-    index.remove(entry(3, 0, 100))
+    remove(index, entry(1, 10, 20))
+    remove(index, entry(3, 0, 100))
     assert [found(index, offset) for offset in (15, 25)] == [2, 2]
     assert [segment.segment_id.id.int for segment in index] == [2]
 
@@ -103,7 +107,7 @@ def test_a_hidden_segment_can_be_deleted_itself() -> None:
 def test_the_size_is_that_of_all_segments_hidden_ones_included() -> None:
     index = index_of(entry(1, 10, 20), entry(2, 0, 100))
     assert index.size_bytes == 2_000
-    index.remove(entry(1, 10, 20))
+    remove(index, entry(1, 10, 20))
     assert index.size_bytes == 1_000
     assert len(index) == 1
 
@@ -121,11 +125,11 @@ def test_the_next_segment_with_a_transaction_index_is_the_one_at_the_offset_or_a
 
 def test_a_transaction_index_of_a_deleted_or_hidden_segment_is_not_found() -> None:
     index = index_of(entry(1, 0, 9, with_txn_index=True), entry(2, 10, 19, with_txn_index=True))
-    index.remove(entry(1, 0, 9, with_txn_index=True))
+    remove(index, entry(1, 0, 9, with_txn_index=True))
     assert next_with_txn_index(index, 0) == 2
-    index.add(entry(3, 0, 30))
+    index.add(*entry(3, 0, 30))
     assert next_with_txn_index(index, 0) is None
-    index.remove(entry(3, 0, 30))
+    remove(index, entry(3, 0, 30))
     assert next_with_txn_index(index, 0) == 2
 
 
