@@ -18,6 +18,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from tools.pages.compatibility import compatibility_page  # noqa: E402 - the path is set up above
 from tools.pages.configuration import configuration_page  # noqa: E402 - the path is set up above
 from tools.pages.consensus import consensus_page  # noqa: E402 - the path is set up above
+from tools.pages.tiering import tiering_page  # noqa: E402 - the path is set up above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/COMPATIBILITY.md": compatibility_page,
     "docs/configuration.md": configuration_page,
     "docs/internals/consensus.md": consensus_page,
+    "docs/internals/tiering.md": tiering_page,
 }
 
 

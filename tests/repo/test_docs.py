@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from crabka.kraft.roles import TRANSITIONS
+from crabka.remote.lifecycle import PARTITION_DELETE_TRANSITIONS, SEGMENT_TRANSITIONS
+from crabka.remote.segments import RemoteLogSegmentState, RemotePartitionDeleteState
 from tools import generate_docs
 from tools.pages.consensus import state_diagram
+from tools.pages.tiering import transition_diagram
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,3 +38,14 @@ def test_the_state_diagram_has_every_legal_change_of_role() -> None:
         for after in targets:
             assert f"{before.value} --> {after.value}: " in diagram
     assert diagram in (ROOT / "docs/internals/consensus.md").read_text()
+
+
+def test_the_diagrams_of_the_tier_have_every_legal_step() -> None:
+    page = (ROOT / "docs/internals/tiering.md").read_text()
+    segments, partitions = transition_diagram(SEGMENT_TRANSITIONS), transition_diagram(PARTITION_DELETE_TRANSITIONS)
+    assert segments in page
+    assert partitions in page
+    assert "    COPY_SEGMENT_STARTED --> COPY_SEGMENT_FINISHED: " in segments
+    assert segments.count("[*] --> ") == partitions.count("[*] --> ") == 1
+    assert segments.count(" --> ") == len(RemoteLogSegmentState) + 2
+    assert partitions.count(" --> ") == len(RemotePartitionDeleteState) + 1
