@@ -11,7 +11,7 @@ CODE := src tests tools $(wildcard bench)
 STAMP := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak lint typecheck format coverage bench bench-cluster sim docs lock clean
+.PHONY: help setup run test soak lint typecheck format coverage bench bench-cluster bench-tier sim docs lock clean
 
 help: ## Print this help
 	@echo "Crabka: a Kafka-compatible broker in Python. Start with 'make run'."
@@ -74,6 +74,11 @@ bench-cluster: $(STAMP) ## The same for clusters of three nodes: failover, repli
 	@$(BIN)/python tools/check_machine.py java
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m bench.cluster $(ARGS)
+
+bench-tier: $(STAMP) ## The same for tiered storage: copies, reads and metadata (needs Go for an S3 server, too)
+	@$(BIN)/python tools/check_machine.py java
+	$(BIN)/python -m compileall -q src
+	$(BIN)/python -m bench.tier $(ARGS)
 
 sim: $(STAMP) ## Run the simulation tests (CRABKA_SEED=... replays one); [CLUSTER_]SEEDS=... searches the quorum (clusters), [CLUSTER_]SEED=... tells one
 ifneq ($(SEED)$(SEEDS),)

@@ -98,8 +98,13 @@ def end_offsets(bootstrap: str) -> list[int]:
 
 def produce_paced(bootstrap: str, rate: int, seconds: float, *, linger_ms: int = 0) -> list[float]:
     """Send 100-byte records at a steady rate with acks=all; returns each one's latency in milliseconds."""
+    return [latency for _sent, latency in produce_timed(bootstrap, rate, seconds, linger_ms=linger_ms)]
+
+
+def produce_timed(bootstrap: str, rate: int, seconds: float, *, linger_ms: int = 0) -> list[tuple[float, float]]:
+    """Do the same; returns when each record was sent, in seconds since the first, and its latency."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": linger_ms, **QUEUE})
-    latencies: list[float] = []
+    latencies: list[tuple[float, float]] = []
     value = os.urandom(100)
 
     def send(number: int) -> None:
@@ -108,7 +113,7 @@ def produce_paced(bootstrap: str, rate: int, seconds: float, *, linger_ms: int =
         def delivered(error: KafkaError | None, _message: Message) -> None:
             if error is not None:
                 raise RuntimeError(str(error))
-            latencies.append((time.perf_counter() - sent) * 1000)
+            latencies.append((sent - begin, (time.perf_counter() - sent) * 1000))
 
         producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=delivered)
 

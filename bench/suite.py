@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from bench.brokers import BROKERS
@@ -39,6 +40,8 @@ class Suite(Generic[WorkT]):
     quick: WorkT
     setting: str
     name: str
+    draw: Callable[[Path], None] | None = None
+    """Draws one more plot of what was measured, unless there is nothing to draw."""
 
 
 def run_suite(suite: Suite[WorkT], arguments: list[str] | None = None) -> int:
@@ -64,6 +67,8 @@ def run_suite(suite: Suite[WorkT], arguments: list[str] | None = None) -> int:
     print("\n" + table(outcomes) + "\n")
     for path in write_all(options.name, outcomes, samples, facts):
         print(f"wrote {path}")
+    if suite.draw is not None:
+        suite.draw(RESULTS / f"{options.name}-times.png")
     if options.profile:
         print(f"wrote {RESULTS / 'profile.svg'} and {RESULTS / 'profile.txt'}")
     return 1 if any(outcome.verdict == "NOT MET" for outcome in outcomes) else 0
@@ -92,6 +97,8 @@ def _measure(
                 begin = time.perf_counter()
                 watching = watch if broker == "crabka" else unwatched
                 found = dict(experiment(broker, work, watching))
+                if not found:
+                    continue  # only the other broker has what is measured
                 for key, value in found.items():
                     samples[broker].setdefault(key, []).append(value)
                 shown = ", ".join(f"{key} {value:,.2f}" for key, value in found.items())

@@ -1,0 +1,23 @@
+"""`python -m bench.tier`: tiered storage beside Apache Kafka's and beside plain transfers, and the table."""
+
+from __future__ import annotations
+
+import sys
+
+from bench.suite import Suite, run_suite
+from bench.tier_experiments import QUICK_TIER, TIER_EXPERIMENTS, TierWork, draw_latency
+from bench.tier_rows import TIER_ROWS
+
+TIER = Suite(
+    program="bench.tier",
+    rows=TIER_ROWS,
+    experiments=TIER_EXPERIMENTS,
+    full=TierWork(),
+    quick=QUICK_TIER,
+    setting="each on empty directories, Kafka with 1 GiB heap, warm and with LocalTieredStorage, S3 is versitygw",
+    name="tier-latest",
+    draw=draw_latency,
+)
+
+if __name__ == "__main__":
+    sys.exit(run_suite(TIER))

@@ -1,0 +1,91 @@
+"""Produce latency with and without a reader of the tier beside it, and how it looks over time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.loads import produce_timed
+from bench.stats import percentile
+from bench.tier_reads import READING
+
+RATE = 5_000
+WINDOW_SECONDS = 0.5
+Timed = list[tuple[float, float]]
+
+
+@dataclass(slots=True)
+class Phases:
+    """Latencies of one run, by when they were measured; phases with and without a reader take turns."""
+
+    alone: Timed = field(default_factory=list)
+    beside: Timed = field(default_factory=list)
+
+    def p99(self, *, is_reading: bool) -> float:
+        """The p99 of all phases of one kind."""
+        return percentile([latency for _sent, latency in (self.beside if is_reading else self.alone)], 99)
+
+
+@contextmanager
+def reading(bootstrap: str, count: int, megabytes_per_second: float) -> Iterator[None]:
+    """A process that reads the tiered topic while the block runs."""
+    command = [sys.executable, "-m", "bench.tier_reads", bootstrap, str(count), str(megabytes_per_second)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reader:
+        try:
+            if reader.stdout is None or reader.stdout.readline().strip() != READING:
+                raise RuntimeError("the reader of the tier does not read")
+            yield
+            if reader.poll() is not None:
+                raise RuntimeError("the reader of the tier gave up")
+        finally:
+            reader.kill()
+
+
+def measure_phases(bootstrap: str, count: int, megabytes_per_second: float, seconds: float, rounds: int) -> Phases:
+    """Produce at a steady rate, with a reader in every second phase."""
+    found = Phases()
+    for number in range(rounds):
+        begin = 2 * number * seconds
+        found.alone += _shifted(produce_timed(bootstrap, RATE, seconds), begin)
+        with reading(bootstrap, count, megabytes_per_second):
+            found.beside += _shifted(produce_timed(bootstrap, RATE, seconds), begin + seconds)
+    return found
+
+
+def _shifted(timed: Timed, seconds: float) -> Timed:
+    return [(sent + seconds, latency) for sent, latency in timed]
+
+
+def windows(timed: Sequence[tuple[float, float]], width: float = WINDOW_SECONDS) -> Timed:
+    """The p99 of each stretch of time in which anything was sent, at the middle of it."""
+    by_window: dict[int, list[float]] = {}
+    for sent, latency in timed:
+        by_window.setdefault(int(sent / width), []).append(latency)
+    return [((number + 0.5) * width, percentile(found, 99)) for number, found in sorted(by_window.items())]
+
+
+def draw_phases(phases: dict[str, Phases], path: Path) -> None:
+    """Plot the p99 over time, one picture per broker."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, pictures = pyplot.subplots(len(phases), 1, figsize=(9, 3 * len(phases)), sharex=True, squeeze=False)
+    for (broker, found), axes in zip(phases.items(), pictures[:, 0], strict=True):
+        axes.plot(*zip(*windows(found.alone), strict=True), "o", color="tab:blue", label="alone")
+        axes.plot(*zip(*windows(found.beside), strict=True), "o", color="tab:orange", label="while a tier read runs")
+        for timed, colour in ((found.alone, "tab:blue"), (found.beside, "tab:orange")):
+            axes.axhline(percentile([latency for _sent, latency in timed], 99), color=colour, linewidth=1)
+        axes.set_title(broker)
+        axes.set_ylabel("p99 produce latency, ms")
+        axes.set_ylim(bottom=0)
+        axes.legend()
+    pictures[-1, 0].set_xlabel("s")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
