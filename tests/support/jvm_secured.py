@@ -29,6 +29,8 @@ _MODULES = "org.apache.kafka.common.security"
 class SecuredKafka(JvmKafka):
     """One node whose certificate is for 127.0.0.1 alone, and whose only user is `USER`."""
 
+    start_timeout_s = 120.0
+
     def __init__(self, directory: Path, authority: Authority) -> None:
         """Prepare the node; it shows a certificate of the authority and trusts its clients."""
         super().__init__(directory)

@@ -190,8 +190,12 @@ class NodeProcess:
         raise NotImplementedError
 
     def __enter__(self) -> Self:
-        """Start the node."""
-        return self.start()
+        """Start the node; one that does not come up is not left behind."""
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
