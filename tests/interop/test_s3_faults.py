@@ -16,6 +16,9 @@ from tests.support.http_server import CannedAnswer, FaultyProxy, HttpFault
 from tests.support.tier_segments import LocalSegment, stored_contents, write_segment
 from tests.support.versitygw import ACCESS_KEY, SECRET_KEY, VersityGateway
 
+# The first run builds the server.
+pytestmark = pytest.mark.timeout(1500)
+
 MIB = 1 << 20
 SLOW_DOWN = CannedAnswer(503, b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>")
 THROTTLED = CannedAnswer(429, b"<Error><Code>TooManyRequests</Code><Message>Not so fast.</Message></Error>")

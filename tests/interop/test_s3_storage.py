@@ -23,6 +23,9 @@ from crabka.vfs import OsFileSystem
 from tests.support.tier_segments import LocalSegment, stored_contents, write_segment
 from tests.support.versitygw import ACCESS_KEY, SECRET_KEY, VersityGateway
 
+# The first run builds the server.
+pytestmark = pytest.mark.timeout(1500)
+
 MIB = 1 << 20
 WRONG_KEY = "some-other-secret"
 FIVE_MIB = str(5 * MIB)

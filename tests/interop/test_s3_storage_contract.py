@@ -11,6 +11,9 @@ from crabka.remote.backends.s3 import S3RemoteStorage
 from crabka.testing.remote_contracts import StorageManagerContract
 from tests.support.versitygw import VersityGateway
 
+# The first run builds the server.
+pytestmark = pytest.mark.timeout(1500)
+
 SMALLEST_PART = str(5 << 20)
 
 
