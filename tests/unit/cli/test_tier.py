@@ -63,14 +63,16 @@ def test_segments_are_listed(crabka: RunCommand, topic: TieredTopic) -> None:
 
 def test_status_shows_local_and_remote(crabka: RunCommand, topic: TieredTopic) -> None:
     with SyncProducer(topic.bootstrap) as producer:
-        for _ in range(10):
+        for _ in range(100):
             producer.send(topic.name, b"x" * 100)
         producer.flush()
     (row,) = crabka("tier", "status", topic.name, "--json", "--bootstrap", topic.bootstrap).json
     assert (row["topic"], row["partition"], row["segments"]) == (topic.name, 0, 2)
     assert row["remote_bytes"] == sum(segment.segment_size_bytes for segment in topic.tier.segments)
-    assert row["local_bytes"] > 1000
-    assert (row["start"], row["local_start"], row["high_watermark"], row["lag_offsets"]) == (0, 0, 10, 10)
+    assert (row["start"], row["local_start"], row["tiered"], row["high_watermark"]) == (0, 0, 59, 100)
+    assert row["local_bytes"] > 10_000
+    assert row["lag_offsets"] == 40
+    assert 0 < row["lag_bytes"] < row["local_bytes"]
 
 
 def test_a_clean_tier_is_clean(check: Check) -> None:
