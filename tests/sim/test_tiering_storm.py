@@ -8,7 +8,6 @@ tier, with the bytes that its history says; the tier holds what its metadata say
 from __future__ import annotations
 
 import random
-from collections import deque
 from typing import NamedTuple
 
 import pytest
@@ -259,7 +258,7 @@ def run_storm(seed: int) -> None:
     scene.run(main())
 
 
-@pytest.mark.parametrize("seed", range(scaled(15, 400)))
+@pytest.mark.parametrize("seed", range(scaled(15, 600)))
 def test_no_record_is_lost_and_nothing_is_left_over_after_a_storm(seed: int) -> None:
     run_storm(seed)
 
@@ -271,4 +270,4 @@ def test_the_storm_finds_a_choice_of_segments_that_does_not_go_by_epochs(monkeyp
 
     monkeypatch.setattr("crabka.broker.tiering.progress.copied_offset", highest_of_any)
     with pytest.raises(AssertionError, match="is nowhere"):
-        deque(map(run_storm, range(10)), maxlen=0)
+        run_storm(0)

@@ -7,6 +7,7 @@ them from those of the present log; offsets do not.
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,13 +19,16 @@ if TYPE_CHECKING:
 class EpochLineage:
     """Epochs with their first offsets, both rising, and where the log ends."""
 
-    __slots__ = ("_epochs", "_starts", "end_offset")
+    __slots__ = ("_epochs", "_ranges", "_starts", "end_offset")
 
     def __init__(self, entries: Iterable[tuple[int, int]], end_offset: int) -> None:
         kept = _with_records(list(entries))
         self._epochs = [epoch for epoch, _ in kept]
         self._starts = [start for _, start in kept]
         self.end_offset = end_offset
+        # First offset and end by epoch: looked at for each of perhaps a hundred thousand segments.
+        ends = [*self._starts[1:], end_offset]
+        self._ranges = {epoch: (start, ends[index]) for index, (epoch, start) in enumerate(kept)}
 
     @property
     def epochs(self) -> Sequence[int]:
@@ -47,22 +51,22 @@ class EpochLineage:
         Epochs of the segment from before the lineage are left aside: the log start has moved past them. Of the first
         epoch of the lineage only the part from the log start on is known, so the segment may begin before it.
         """
-        own = _with_records(segment.leader_epochs)
-        known = dict(zip(self._epochs, self._starts, strict=True))
-        if not known or own[-1][0] < self._epochs[0] or segment.end_offset >= self.end_offset:
+        if segment.end_offset >= self.end_offset or not self._epochs:
             return False
-        shared = [(epoch, start) for epoch, start in own if epoch >= self._epochs[0]]
-        for index, (epoch, start) in enumerate(shared):
-            if epoch not in known:
-                return False
-            if index == 0 and epoch != self._epochs[0] and start < known[epoch]:
-                return False
-            if index + 1 < len(shared):
-                if self._next_entry(epoch) != shared[index + 1]:
-                    return False
-            elif segment.end_offset >= self.end_of(epoch):
-                return False
-        return True
+        if len(segment.leader_epochs) == 1:
+            return self._has_part(*segment.leader_epochs[0], segment.end_offset)
+        first = self._epochs[0]
+        shared = [entry for entry in _with_records(segment.leader_epochs) if entry[0] >= first]
+        if not shared or any(self._next_entry(epoch) != after for (epoch, _), after in pairwise(shared)):
+            return False
+        return self._has_part(*shared[0], shared[1][1] - 1 if len(shared) > 1 else segment.end_offset) and (
+            self._has_part(*shared[-1], segment.end_offset)
+        )
+
+    def _has_part(self, epoch: int, start: int, last_offset: int) -> bool:
+        """Return whether the records of an epoch in a segment are those of the lineage."""
+        known = self._ranges.get(epoch)
+        return known is not None and (start >= known[0] or epoch == self._epochs[0]) and last_offset < known[1]
 
     def _next_entry(self, epoch: int) -> tuple[int, int] | None:
         index = bisect_right(self._epochs, epoch)

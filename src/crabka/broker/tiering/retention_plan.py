@@ -66,8 +66,6 @@ class RetentionPlan:
     # None if it stays.
     log_start_offset: int | None = None
     removals: tuple[Removal, ...] = ()
-    # Of the finished segments of this history, before the removals.
-    remote_size_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -102,45 +100,33 @@ def plan_retention(
     in_flight: Set[RemoteLogSegmentId] = frozenset(),
 ) -> RetentionPlan:
     """Return which of a partition's segments go. `in_flight` are those that this broker is copying or deleting."""
-    listed = [segment for segment in segments if segment.segment_id not in in_flight]
-    unfinished = [
-        Removal(segment, RemovalReason.UNFINISHED)
-        for segment in listed
-        if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED
-    ]
-    finished = [segment for segment in listed if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
-    # What lies below the log start is as good as gone: its size must not make others go.
-    valid = {
-        segment.segment_id
-        for segment in finished
-        if segment.end_offset >= extent.log_start_offset and lineage.has(segment)
-    }
-    size_bytes = sum(segment.segment_size_bytes for segment in finished if segment.segment_id in valid)
+    listed = segments if not in_flight else [each for each in segments if each.segment_id not in in_flight]
+    unfinished: list[Removal] = []
+    finished: list[RemoteLogSegmentMetadata] = []
+    for segment in listed:
+        if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+            finished.append(segment)
+        elif segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
+            unfinished.append(Removal(segment, RemovalReason.UNFINISHED))
     search = _Search(
         expires_before_ms=None if limits.retention_ms == UNLIMITED else now_ms - limits.retention_ms,
-        surplus_bytes=_surplus(limits, size_bytes + extent.local_only_bytes),
+        surplus_bytes=_surplus(lineage, finished, extent, limits),
     )
-    _search_oldest(lineage, _in_order(lineage, finished), valid, extent, search)
+    _search_oldest(lineage, _in_order(lineage, finished), extent, search)
     unreferenced = [Removal(segment, RemovalReason.UNREFERENCED) for segment in _older(lineage, finished)]
     return RetentionPlan(
-        log_start_offset=search.log_start_offset,
-        removals=(*unfinished, *search.removals, *unreferenced),
-        remote_size_bytes=size_bytes,
+        log_start_offset=search.log_start_offset, removals=(*unfinished, *search.removals, *unreferenced)
     )
 
 
 def _search_oldest(
-    lineage: EpochLineage,
-    ordered: Sequence[RemoteLogSegmentMetadata],
-    valid: Set[RemoteLogSegmentId],
-    extent: LogExtent,
-    search: _Search,
+    lineage: EpochLineage, ordered: Sequence[RemoteLogSegmentMetadata], extent: LogExtent, search: _Search
 ) -> None:
     for segment in ordered:
         if segment.end_offset < extent.log_start_offset and segment.leader_epochs[-1][0] <= lineage.epochs[0]:
             search.removals.append(Removal(segment, RemovalReason.LOG_START))
             continue
-        if segment.segment_id not in valid:
+        if not _counts(lineage, segment, extent):
             # Of another history, or below the log start: it neither goes by retention nor keeps others from going.
             continue
         reason = search.reason(segment) if segment.end_offset < extent.high_watermark else None
@@ -151,15 +137,22 @@ def _search_oldest(
             search.log_start_offset = segment.end_offset + 1
 
 
+def _counts(lineage: EpochLineage, segment: RemoteLogSegmentMetadata, extent: LogExtent) -> bool:
+    """Return whether a segment is a part of the log: what lies below the log start is as good as gone."""
+    return segment.end_offset >= extent.log_start_offset and lineage.has(segment)
+
+
 def _in_order(lineage: EpochLineage, segments: Iterable[RemoteLogSegmentMetadata]) -> list[RemoteLogSegmentMetadata]:
     """Return the segments with an epoch of the lineage, each once: by the first such epoch, then by offset."""
     epochs = frozenset(lineage.epochs)
     keyed = []
-    for segment in segments:
-        shared = [epoch for epoch, _ in segment.leader_epochs if epoch in epochs]
-        if shared:
-            keyed.append((shared[0], segment.start_offset, segment.end_offset, segment))
-    keyed.sort(key=lambda entry: entry[:3])
+    for number, segment in enumerate(segments):
+        for epoch, _ in segment.leader_epochs:
+            if epoch in epochs:
+                # The number keeps equal ones from being compared any further.
+                keyed.append((epoch, segment.start_offset, segment.end_offset, number, segment))
+                break
+    keyed.sort()
     return [entry[-1] for entry in keyed]
 
 
@@ -169,5 +162,11 @@ def _older(lineage: EpochLineage, segments: Iterable[RemoteLogSegmentMetadata]) 
     return [segment for segment in segments if segment.leader_epochs[-1][0] < lineage.epochs[0]]
 
 
-def _surplus(limits: RetentionLimits, total_bytes: int) -> int:
-    return 0 if limits.retention_bytes == UNLIMITED else max(0, total_bytes - limits.retention_bytes)
+def _surplus(
+    lineage: EpochLineage, finished: Iterable[RemoteLogSegmentMetadata], extent: LogExtent, limits: RetentionLimits
+) -> int:
+    """Return by how many bytes the log is too large. A segment counts once, however many epochs it spans."""
+    if limits.retention_bytes == UNLIMITED:
+        return 0
+    remote_bytes = sum(segment.segment_size_bytes for segment in finished if _counts(lineage, segment, extent))
+    return max(0, remote_bytes + extent.local_only_bytes - limits.retention_bytes)
