@@ -93,40 +93,45 @@ async def read_part(
     loaded = await source.load(length, position, deadline)
     if loaded < first.size_in_bytes:
         raise RemoteWaitOverError
-    end, last = _last_whole_batch(source, index, (position, position + loaded), first, wanted.upper_offset)
-    return SegmentPart(source.payloads(end - position, position), end - position, last.next_offset, end)
+    end, next_offset = _whole_batches(source, index, (position, position + loaded), first, wanted.upper_offset)
+    return SegmentPart(source.payloads(end - position, position), end - position, next_offset, end)
 
 
-def _last_whole_batch(
+def _whole_batches(
     source: SegmentSource, index: OffsetIndex, span: tuple[int, int], first: BatchHeader, upper_offset: int
-) -> tuple[int, BatchHeader]:
-    """Return where the last whole batch below the upper offset ends, and its header. All bytes are loaded."""
+) -> tuple[int, int]:
+    """Return where whole batches below the upper offset end, and the offset behind them. All bytes are loaded."""
     position, end = span
     first_end = position + first.size_in_bytes
     # All batches before an indexed one that ends at or below the limit lie below it.
-    near = min(index.batch_start_before(end), index.floor_position(upper_offset))
+    near = min(index.batch_start_before(end - HEADER_SIZE), index.floor_position(upper_offset))
     if near > first_end:
         found = _walk(source, near, end, upper_offset)
-        if found is not None:
+        if found is not None and found[1] > first.last_offset:
             return found
-    return _walk(source, first_end, end, upper_offset) or (first_end, first)
+    return _walk(source, first_end, end, upper_offset) or (first_end, first.next_offset)
 
 
-def _walk(source: SegmentSource, position: int, end: int, upper_offset: int) -> tuple[int, BatchHeader] | None:
-    """Return the end and the header of the last whole batch; None if there is none or the first is no batch."""
-    last: tuple[int, BatchHeader] | None = None
+def _walk(source: SegmentSource, position: int, end: int, upper_offset: int) -> tuple[int, int] | None:
+    """Return where the last whole batch ends and the offset behind it.
+
+    None if no batch can begin at the position, or if it is one from behind the upper offset, and others may be as well.
+    """
+    found: tuple[int, int] | None = None
     while position + HEADER_SIZE <= end:
         window = source.peek(min(SMALL_CHUNK_BYTES, end - position), position)
         if window is None:
-            return last
+            return found
         inside = 0
         while inside + HEADER_SIZE <= len(window):
             header = parse_header(window, inside)
+            if header.magic != MAGIC_V2 or header.batch_length < _MIN_BATCH_LENGTH:
+                return found
             following = position + inside + header.size_in_bytes
-            is_batch = header.magic == MAGIC_V2 and header.batch_length >= _MIN_BATCH_LENGTH
-            if not is_batch or following > end or header.base_offset >= upper_offset:
-                return last
-            last = (following, header)
+            if following > end or header.base_offset >= upper_offset:
+                is_near = header.base_offset <= upper_offset
+                return found or ((position + inside, header.base_offset) if is_near else None)
+            found = (following, header.next_offset)
             inside = following - position
         position += inside
-    return last
+    return found

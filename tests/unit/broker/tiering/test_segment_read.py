@@ -30,8 +30,10 @@ class BytesSource:
         self.size = len(data)
         self.loaded: set[int] = set()
         self.comes = comes
+        self.peek_count = 0
 
     def peek(self, length: int, position: int) -> memoryview | None:
+        self.peek_count += 1
         wanted = range(position, min(position + length, self.size))
         return memoryview(self.data)[position : wanted.stop] if self.loaded.issuperset(wanted) else None
 
@@ -119,6 +121,19 @@ def test_the_first_batch_comes_whole_if_progress_needs_it() -> None:
     assert content(read(BytesSource(), full_index(), 4, 1)) == BATCHES[1]
     assert content(read(BytesSource(), full_index(), 4, 1, one=False)) == b""
     assert content(read(BytesSource(), full_index(), 4, upper=3)) == b""
+
+
+def test_of_many_batches_only_those_at_both_ends_are_looked_at() -> None:
+    batches = [make_batch(3, value_bytes=5000, base_offset=3 * number) for number in range(60)]
+    starts = [sum(map(len, batches[:number])) for number in range(60)]
+    index = OffsetIndex(0)
+    for number in range(1, 60):
+        index.append(3 * number + 2, starts[number])
+    source = BytesSource(b"".join(batches))
+    part = read(source, index, 4, starts[50] + 70, upper=180)
+    assert part is not None
+    assert (part.next_offset, part.end_position) == (153, starts[51])
+    assert source.peek_count < 10
 
 
 def test_a_segment_without_the_offset_has_nothing() -> None:
