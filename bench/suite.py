@@ -40,8 +40,8 @@ class Suite(Generic[WorkT]):
     quick: WorkT
     setting: str
     name: str
-    draw: Callable[[Path], None] | None = None
-    """Draws one more plot of what was measured, unless there is nothing to draw."""
+    draw: Callable[[Path], bool] | None = None
+    """Draws one more plot, of what the experiments remember; returns False if that is nothing."""
 
 
 def run_suite(suite: Suite[WorkT], arguments: list[str] | None = None) -> int:
@@ -68,7 +68,9 @@ def run_suite(suite: Suite[WorkT], arguments: list[str] | None = None) -> int:
     for path in write_all(options.name, outcomes, samples, facts):
         print(f"wrote {path}")
     if suite.draw is not None:
-        suite.draw(RESULTS / f"{options.name}-times.png")
+        drawn = RESULTS / f"{options.name}-times.png"
+        if suite.draw(drawn):
+            print(f"wrote {drawn}")
     if options.profile:
         print(f"wrote {RESULTS / 'profile.svg'} and {RESULTS / 'profile.txt'}")
     return 1 if any(outcome.verdict == "NOT MET" for outcome in outcomes) else 0

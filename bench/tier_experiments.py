@@ -109,10 +109,11 @@ def latency(broker: str, work: TierWork, watch: Watch) -> Iterator[tuple[str, fl
     yield "produce_slowdown", beside / alone
 
 
-def draw_latency(path: Path) -> None:
-    """Plot the last run of each broker, if there was one."""
+def draw_latency(path: Path) -> bool:
+    """Plot the last run of each broker; returns False if there was none."""
     if PHASES:
         draw_phases(PHASES, path)
+    return bool(PHASES)
 
 
 def metadata(broker: str, work: TierWork, _watch: Watch) -> Iterator[tuple[str, float]]:

@@ -35,7 +35,7 @@ from crabka.remote_topic.manager import TopicBasedRemoteLogMetadataManager
 from crabka.remote_topic.partitioner import metadata_partition_for
 from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC, RemoteTopicSettings
-from crabka.runtime import real_runtime, run
+from crabka.runtime import collect_less_often, real_runtime, run
 
 PARTITIONS = [TopicIdPartition(uuid.UUID(int=0xBE7C << 64 | 1), "orders", number) for number in range(20)]
 SEGMENT_OFFSETS = 1_000
@@ -151,6 +151,7 @@ async def restarted(config: KafkaMetadataEventLogConfig, directory: Path, segmen
 
 def main(step: str, bootstrap: str, directory: str, segments: str) -> None:
     """Take one step and print what it found as JSON."""
+    collect_less_often()  # as nodes do
     config = KafkaMetadataEventLogConfig(bootstrap=bootstrap, node_id=1, topic=ONE_NODE)
     found: dict[str, float] = {}
     if step == "publish":
