@@ -74,8 +74,9 @@ def load_config(properties: dict[str, str], *, insecure_ignore_security: bool = 
 
 def run_node(config: ServerConfig, *, format_new: bool) -> int:
     """Run a node until a signal or a failure ends it; return the exit code."""
-    from crabka.runtime import raise_open_file_limit, run
+    from crabka.runtime import collect_less_often, raise_open_file_limit, run
 
+    collect_less_often()
     file_limit = raise_open_file_limit()
     return run(_serve(config, format_new=format_new, file_limit=file_limit))
 

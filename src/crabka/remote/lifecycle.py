@@ -39,6 +39,12 @@ SEGMENT_TRANSITIONS: Mapping[RemoteLogSegmentState | None, Mapping[RemoteLogSegm
     RemoteLogSegmentState.DELETE_SEGMENT_FINISHED: {},
 }
 
+# The same as rows and columns for the replay of many events: members of an enum are slow to find in a mapping.
+_IS_FIRST_STATE = tuple(state in SEGMENT_TRANSITIONS[None] for state in RemoteLogSegmentState)
+_IS_STEP = tuple(
+    tuple(target in SEGMENT_TRANSITIONS[source] for target in RemoteLogSegmentState) for source in RemoteLogSegmentState
+)
+
 # From, to, and when. None is a partition that is not being deleted.
 PARTITION_DELETE_TRANSITIONS: Mapping[RemotePartitionDeleteState | None, Mapping[RemotePartitionDeleteState, str]] = {
     None: {
@@ -64,7 +70,7 @@ def require_segment_add(
     Raises InvalidAddError for another first state, for an id that is taken, and once the partition is to be deleted:
     from that moment on its segments are a list that only gets shorter.
     """
-    if metadata.state not in SEGMENT_TRANSITIONS[None]:
+    if not _IS_FIRST_STATE[metadata.state]:
         raise InvalidAddError(metadata.segment_id, f"it would begin as {metadata.state.name}")
     if existing is not None:
         if existing == metadata:
@@ -87,7 +93,7 @@ def require_segment_transition(
         if update.state is RemoteLogSegmentState.DELETE_SEGMENT_FINISHED:
             return False
         raise InvalidSegmentTransitionError(update.segment_id, None, update.state)
-    if update.state in SEGMENT_TRANSITIONS[existing.state]:
+    if _IS_STEP[existing.state][update.state]:
         return True
     if _is_retry(existing, update):
         return False
@@ -98,7 +104,7 @@ def _is_retry(existing: RemoteLogSegmentMetadata, update: RemoteLogSegmentMetada
     """The same step, perhaps by another broker or at another time; it must not say anything new of the segment."""
     return (
         update.state is existing.state
-        and update.state not in SEGMENT_TRANSITIONS[None]
+        and not _IS_FIRST_STATE[update.state]
         and update.custom_metadata in {None, existing.custom_metadata}
     )
 

@@ -14,7 +14,6 @@ from crabka.remote.lifecycle import require_segment_add, require_segment_transit
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
 
 if TYPE_CHECKING:
-    import uuid
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from crabka.remote.segments import RemoteLogSegmentMetadataUpdate, RemotePartitionDeleteMetadata
@@ -37,10 +36,11 @@ class RemoteLogMetadataCache:
     __slots__ = ("_finished_count", "_highest_offsets", "_indexes", "_segments", "_unreadable", "partition_delete")
 
     def __init__(self) -> None:
-        # Finished ones in the order in which they were finished: it decides between equal segments.
-        self._segments: dict[uuid.UUID, RemoteLogSegmentMetadata] = {}
+        # By the number that is the id, whose hash is made in no time. Finished ones in the order in which they were
+        # finished: it decides between equal segments.
+        self._segments: dict[int, RemoteLogSegmentMetadata] = {}
         self._indexes: dict[int, EpochIndex] = {}
-        self._unreadable: dict[uuid.UUID, RemoteLogSegmentMetadata] = {}
+        self._unreadable: dict[int, RemoteLogSegmentMetadata] = {}
         self._highest_offsets: dict[int, int] = {}
         self._finished_count = 0
         self.partition_delete: RemotePartitionDeleteMetadata | None = None
@@ -57,7 +57,7 @@ class RemoteLogMetadataCache:
 
     def add(self, metadata: RemoteLogSegmentMetadata) -> bool:
         """Note a segment whose copy begins; return False if nothing changed. Raises InvalidAddError."""
-        key = metadata.segment_id.id
+        key = metadata.segment_id.id.int
         if not require_segment_add(self._segments.get(key), metadata, self.partition_delete):
             return False
         self._segments[key] = self._unreadable[key] = metadata
@@ -68,7 +68,7 @@ class RemoteLogMetadataCache:
 
         Raises InvalidSegmentTransitionError.
         """
-        key = update.segment_id.id
+        key = update.segment_id.id.int
         before = self._segments.get(key)
         if not require_segment_transition(before, update) or before is None:
             return False
@@ -116,7 +116,7 @@ class RemoteLogMetadataCache:
                 yield segment
 
     def _put_in(self, segment: RemoteLogSegmentMetadata) -> None:
-        key = segment.segment_id.id
+        key = segment.segment_id.id.int
         self._segments[key] = segment
         if segment.state is not _FINISHED:
             self._unreadable[key] = segment
@@ -130,7 +130,7 @@ class RemoteLogMetadataCache:
             self._raise_highest(epoch, last)
 
     def _take_out(self, segment: RemoteLogSegmentMetadata) -> None:
-        key = segment.segment_id.id
+        key = segment.segment_id.id.int
         del self._segments[key]
         if segment.state is not _FINISHED:
             del self._unreadable[key]

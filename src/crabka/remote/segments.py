@@ -20,6 +20,10 @@ class TopicIdPartition:
     topic: str = field(compare=False)
     partition: int
 
+    def __hash__(self) -> int:
+        # Not that of the id, which is a call more for each event of a replay.
+        return hash((self.topic_id.int, self.partition))
+
     @property
     def topic_partition(self) -> TopicPartition:
         """Name and index."""

@@ -40,6 +40,8 @@ _TAGGED: Final = {_NO_TAGS: False, _TXN_INDEX_EMPTY: True}
 _ONE_EPOCH: Final = 2
 
 _PARTITION_TAIL: Final = struct.Struct(">16siB")
+# Where the fields after a partition begin, without its name and the length of that, which is one byte and counts one.
+_AFTER_NAME: Final = _PREFIX_BYTES + _PARTITION_TAIL.size
 _SEGMENT_FIELDS: Final = struct.Struct(">16sBqqiqqB")
 # The same, one epoch, the size, no custom metadata and the state: what most segments have.
 _SIMPLE_SEGMENT: Final = struct.Struct(">16sBqqiqqBiqBiBb")
@@ -131,7 +133,8 @@ def _encode_custom(custom: CustomMetadata | None) -> bytes:
 
 
 def _read_segment(value: bytes) -> RemoteLogSegmentMetadata:
-    partition, position = _read_partition(value)
+    position = value[_PREFIX_BYTES] + _AFTER_NAME
+    partition = _known_partition(value[_PREFIX_BYTES:position])
     end_of_simple = position + _SIMPLE_SEGMENT.size
     tagged = _TAGGED.get(value[end_of_simple:])
     if tagged is None:
@@ -178,7 +181,10 @@ def _read_long_segment(value: bytes, partition: TopicIdPartition, position: int)
         raise _OtherFormError
     epochs, position = _read_epochs(value, position, epoch_count - 1)
     size, custom_length = _SIZE.unpack_from(value, position)
-    custom, position = _read_custom(value, position + _SIZE.size, custom_length)
+    position += _SIZE.size
+    custom = None
+    if custom_length:
+        custom, position = _read_custom(value, position, custom_length)
     return RemoteLogSegmentMetadata(
         segment_id=RemoteLogSegmentId(partition, _uuid(raw_id)),
         start_offset=start,
@@ -203,9 +209,13 @@ def _uuid(raw: bytes) -> uuid.UUID:
 
 
 def _read_update(value: bytes) -> RemoteLogSegmentMetadataUpdate:
-    partition, position = _read_partition(value)
+    position = value[_PREFIX_BYTES] + _AFTER_NAME
+    partition = _known_partition(value[_PREFIX_BYTES:position])
     raw_id, tags, broker_id, event_timestamp_ms, custom_length = _UPDATE_FIELDS.unpack_from(value, position)
-    custom, position = _read_custom(value, position + _UPDATE_FIELDS.size, custom_length)
+    position += _UPDATE_FIELDS.size
+    custom = None
+    if custom_length:
+        custom, position = _read_custom(value, position, custom_length)
     if tags or value[position + 1 :] != _NO_TAGS:
         raise _OtherFormError
     return RemoteLogSegmentMetadataUpdate(
@@ -218,7 +228,8 @@ def _read_update(value: bytes) -> RemoteLogSegmentMetadataUpdate:
 
 
 def _read_partition_delete(value: bytes) -> RemotePartitionDeleteMetadata:
-    partition, position = _read_partition(value)
+    position = value[_PREFIX_BYTES] + _AFTER_NAME
+    partition = _known_partition(value[_PREFIX_BYTES:position])
     broker_id, event_timestamp_ms, state, tags = _PARTITION_DELETE_FIELDS.unpack_from(value, position)
     if tags or state < 0 or len(value) != position + _PARTITION_DELETE_FIELDS.size:
         raise _OtherFormError
@@ -230,22 +241,15 @@ def _read_partition_delete(value: bytes) -> RemotePartitionDeleteMetadata:
     )
 
 
-def _read_partition(value: bytes) -> tuple[TopicIdPartition, int]:
-    length = value[_PREFIX_BYTES]
-    if not 1 <= length <= _MAX_ONE_BYTE:
-        raise _OtherFormError
-    position = _PREFIX_BYTES + length + _PARTITION_TAIL.size
-    return _known_partition(value[_PREFIX_BYTES + 1 : position]), position
-
-
 @lru_cache(_KNOWN_PARTITIONS)
 def _known_partition(raw: bytes) -> TopicIdPartition:
-    """Return the one object for a partition; millions of segments share it."""
-    name_length = len(raw) - _PARTITION_TAIL.size
-    raw_id, partition, tags = _PARTITION_TAIL.unpack_from(raw, name_length)
+    """Return the one object for a partition, from the length of its name on; millions of segments share it."""
+    if not 1 <= raw[0] <= _MAX_ONE_BYTE:
+        raise _OtherFormError
+    raw_id, partition, tags = _PARTITION_TAIL.unpack_from(raw, raw[0])
     if tags:
         raise _OtherFormError
-    return TopicIdPartition(uuid.UUID(bytes=raw_id), raw[:name_length].decode(), partition)
+    return TopicIdPartition(uuid.UUID(bytes=raw_id), raw[1 : raw[0]].decode(), partition)
 
 
 def _read_epochs(value: bytes, position: int, count: int) -> tuple[tuple[tuple[int, int], ...], int]:
@@ -259,9 +263,7 @@ def _read_epochs(value: bytes, position: int, count: int) -> tuple[tuple[tuple[i
     return tuple(epochs), position
 
 
-def _read_custom(value: bytes, position: int, length: int) -> tuple[CustomMetadata | None, int]:
-    if not length:
-        return None, position
+def _read_custom(value: bytes, position: int, length: int) -> tuple[CustomMetadata, int]:
     end = position + length - 1
     if length > _MAX_ONE_BYTE or end > len(value):
         raise _OtherFormError

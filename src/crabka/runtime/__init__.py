@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crabka.runtime.clock import SystemClock
+from crabka.runtime.collector import collect_less_often
 from crabka.runtime.event_loop import new_event_loop, run
 from crabka.runtime.limits import raise_open_file_limit
 from crabka.runtime.network import AsyncioNetwork
@@ -14,6 +15,7 @@ __all__ = [
     "PoolSaturatedError",
     "SystemClock",
     "ThreadPool",
+    "collect_less_often",
     "new_event_loop",
     "raise_open_file_limit",
     "real_runtime",
