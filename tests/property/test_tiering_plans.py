@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from crabka.broker.tiering.copy_plan import copied_offset, highest_remote_offset
 from crabka.broker.tiering.lineage import EpochLineage
 from crabka.broker.tiering.retention_plan import LogExtent, RemovalReason, RetentionLimits, plan_retention
+from crabka.log.tierable import SegmentExtent
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from tests.support.remote_segments import DELETING, FINISHED, STARTED, ListedSegments, remote_segment
 
@@ -96,7 +97,7 @@ def chains(draw: st.DrawFn) -> list[RemoteLogSegmentMetadata]:
     for number in range(draw(st.integers(0, 8))):
         end = start + draw(st.integers(0, 4))
         newest_ms = draw(st.integers(-1, NOW_MS))
-        size = draw(st.integers(0, 300))
+        size = draw(st.integers(1, 300))
         segments.append(remote_segment(start, end, number=number, size=size, newest_ms=newest_ms))
         start = end + 1
     return segments
@@ -107,10 +108,11 @@ def test_retention_removes_the_longest_prefix_that_it_may(
     chain: list[RemoteLogSegmentMetadata], retention_ms: int, retention_bytes: int, local_bytes: int, log_start: int
 ) -> None:
     end_offset = 100
+    local = [SegmentExtent(90, end_offset - 1, local_bytes)]
     plan = plan_retention(
         EpochLineage([(0, log_start)], end_offset),
         chain,
-        LogExtent(log_start_offset=log_start, high_watermark=end_offset, local_only_bytes=local_bytes),
+        LogExtent(log_start_offset=log_start, high_watermark=end_offset, local=local),
         RetentionLimits(retention_ms=retention_ms, retention_bytes=retention_bytes),
         now_ms=NOW_MS,
     )
@@ -149,7 +151,7 @@ def test_retention_takes_nothing_that_a_reader_may_still_want(
 ) -> None:
     entries, end_offset = history
     lineage = EpochLineage([(e, max(s, log_start)) for e, s in cut(entries, log_start, end_offset)], end_offset)
-    extent = LogExtent(log_start_offset=log_start, high_watermark=end_offset, local_only_bytes=0)
+    extent = LogExtent(log_start_offset=log_start, high_watermark=end_offset)
     limits = RetentionLimits(retention_ms=retention_ms, retention_bytes=retention_bytes)
     plan = plan_retention(lineage, tier, extent, limits, now_ms=NOW_MS)
     start = log_start if plan.log_start_offset is None else plan.log_start_offset

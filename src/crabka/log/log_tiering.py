@@ -20,7 +20,7 @@ from crabka.log.producer_snapshots import decode_snapshot
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import replay_segment
 from crabka.log.segment import Segment
-from crabka.log.tierable import TierableSegment, UntieredPart
+from crabka.log.tierable import SegmentExtent, TierableSegment, UntieredPart
 from crabka.vfs import write_atomic
 
 NO_LIMIT: Final = 1 << 31
@@ -43,6 +43,14 @@ class LogTiering(LogShrinking, LogDurability):
             if segment is not self._active and self._segments.upper_bound(index, self.log_end_offset) > end_offset
         ]
         return UntieredPart(len(sealed), sum(sealed), self._active.size)
+
+    def local_extents(self) -> list[SegmentExtent]:
+        """Return which offsets lie on this disk, segment by segment, and how large they are."""
+        return [
+            SegmentExtent(segment.base_offset, self._segments.upper_bound(index, self.log_end_offset) - 1, segment.size)
+            for index, segment in enumerate(self._segments)
+            if segment.size
+        ]
 
     # -- copying -------------------------------------------------------------------------------------------------
 

@@ -47,3 +47,11 @@ class UntieredPart(NamedTuple):
     sealed_count: int
     sealed_bytes: int
     active_bytes: int
+
+
+class SegmentExtent(NamedTuple):
+    """The offsets of a local segment, both inclusive, and its bytes."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int

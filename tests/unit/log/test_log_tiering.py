@@ -149,6 +149,16 @@ def test_the_highest_remote_offset_only_rises() -> None:
     assert log.highest_remote_offset == 5
 
 
+def test_the_extents_of_a_log_are_those_of_its_segments_with_records() -> None:
+    log = filled_log()
+    extents = log.local_extents()
+    assert [each.base_offset for each in extents] == log.segment_base_offsets
+    assert [each.end_offset + 1 for each in extents] == [*log.segment_base_offsets[1:], log.log_end_offset]
+    assert sum(each.size_bytes for each in extents) == log.size_bytes
+    log.roll(NOW_MS)
+    assert log.local_extents() == extents
+
+
 def test_what_the_tier_does_not_hold_to_its_end_is_untiered() -> None:
     log = filled_log()
     assert log.untiered() == (4, 4 * SEGMENT_BYTES, SEGMENT_BYTES)

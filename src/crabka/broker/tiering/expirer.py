@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from crabka.broker.tiering.leftovers import LeftoverWatch
-from crabka.broker.tiering.progress import lineage_of, note_copied_offset, require_ready
+from crabka.broker.tiering.progress import lineage_of, require_ready
 from crabka.broker.tiering.retention_plan import LogExtent, RetentionLimits, plan_retention
 from crabka.broker.tiering.stats import (
     REMOTE_DELETE_LAG_BYTES,
@@ -60,8 +60,6 @@ class ExpiryTask:
         """Remove what has to go now. Raises RemoteStorageError, StorageError."""
         metadata = self._tools.metadata
         require_ready(metadata, self._partition)
-        # A log that has just been opened takes everything for local only, and its size would be counted twice.
-        note_copied_offset(metadata, self._partition, self._log)
         listed = list(metadata.list_remote_log_segments(self._partition))
         plan = self._plan(listed)
         self._note_size(listed)
@@ -72,7 +70,7 @@ class ExpiryTask:
 
     def _plan(self, listed: Sequence[RemoteLogSegmentMetadata]) -> RetentionPlan:
         source = self._log
-        config, left = source.config, source.untiered()
+        config = source.config
         limits = RetentionLimits(retention_ms=config.retention_ms, retention_bytes=config.retention_bytes)
         return plan_retention(
             lineage_of(source),
@@ -80,7 +78,7 @@ class ExpiryTask:
             LogExtent(
                 log_start_offset=source.log_start_offset,
                 high_watermark=source.high_watermark,
-                local_only_bytes=left.sealed_bytes + left.active_bytes,
+                local=source.local_extents(),
             ),
             limits if config.delete else RetentionLimits(),
             now_ms=self._tools.runtime.clock.now_ms(),

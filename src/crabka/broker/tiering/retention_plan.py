@@ -2,11 +2,14 @@
 
 Segments go from the oldest on, while they are too old, too much, or below the log start. The first one that stays ends
 the search, so that the log never has a hole. Only finished segments count: what is being copied, or was given up, is
-neither part of the size nor a reason to stop.
+neither part of the size nor a reason to stop. What lies in several places, because leaders copied it twice or the
+local disk still has it, counts once: by size a segment goes only if enough is left behind it.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Set
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from crabka.broker.tiering.lineage import EpochLineage
+    from crabka.log.tierable import SegmentExtent
     from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata
 
 UNLIMITED = -1
@@ -55,8 +59,8 @@ class LogExtent:
 
     log_start_offset: int
     high_watermark: int
-    # Bytes of local segments that the tier does not have.
-    local_only_bytes: int
+    # All local segments, whether the tier has them or not.
+    local: Sequence[SegmentExtent] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,24 +72,50 @@ class RetentionPlan:
     removals: tuple[Removal, ...] = ()
 
 
+class _SizesBehind:
+    """How many bytes a log has from an offset on, at least.
+
+    Of segments that overlap only one counts, since how much they share cannot be told from their metadata. To count too
+    little keeps a segment for longer; to count too much would delete what shall stay.
+    """
+
+    __slots__ = ("_sizes", "_starts")
+
+    def __init__(self, segments: Iterable[tuple[int, int, int]]) -> None:
+        """Take first offset, last offset and size of all segments, remote and local ones."""
+        # Negative, so that they rise.
+        self._starts: list[int] = []
+        self._sizes = [0]
+        next_start: float = math.inf
+        for start, end, size in sorted(segments, reverse=True):
+            if end < next_start:
+                next_start = start
+                self._starts.append(-start)
+                self._sizes.append(self._sizes[-1] + size)
+
+    def from_offset(self, offset: int) -> int:
+        """Return the bytes of segments that begin there or behind."""
+        return self._sizes[bisect_right(self._starts, -offset)]
+
+
 @dataclass(slots=True)
 class _Search:
-    """What is left to remove by size, and what was found."""
+    """What makes segments go, and what was found."""
 
     expires_before_ms: int | None
-    surplus_bytes: int
+    # -1 sets no limit.
+    retention_bytes: int
+    sizes: _SizesBehind
     removals: list[Removal] = field(default_factory=list)
     log_start_offset: int | None = None
 
     def reason(self, segment: RemoteLogSegmentMetadata) -> RemovalReason | None:
         """Return why a segment of the lineage goes, None if it stays."""
-        size, newest_ms = segment.segment_size_bytes, segment.max_timestamp_ms
+        newest_ms = segment.max_timestamp_ms
         # A segment whose time nobody knows is not old: only its size can make it go.
         if self.expires_before_ms is not None and NO_TIMESTAMP < newest_ms <= self.expires_before_ms:
-            self.surplus_bytes = max(0, self.surplus_bytes - size)
             return RemovalReason.TIME
-        if self.surplus_bytes > 0 and size <= self.surplus_bytes:
-            self.surplus_bytes -= size
+        if self.retention_bytes != UNLIMITED and self.sizes.from_offset(segment.end_offset + 1) >= self.retention_bytes:
             return RemovalReason.SIZE
         return None
 
@@ -110,7 +140,8 @@ def plan_retention(
             unfinished.append(Removal(segment, RemovalReason.UNFINISHED))
     search = _Search(
         expires_before_ms=None if limits.retention_ms == UNLIMITED else now_ms - limits.retention_ms,
-        surplus_bytes=_surplus(lineage, finished, extent, limits),
+        retention_bytes=limits.retention_bytes,
+        sizes=_sizes(lineage, finished, extent, limits),
     )
     _search_oldest(lineage, _in_order(lineage, finished), extent, search)
     unreferenced = [Removal(segment, RemovalReason.UNREFERENCED) for segment in _older(lineage, finished)]
@@ -162,11 +193,15 @@ def _older(lineage: EpochLineage, segments: Iterable[RemoteLogSegmentMetadata]) 
     return [segment for segment in segments if segment.leader_epochs[-1][0] < lineage.epochs[0]]
 
 
-def _surplus(
+def _sizes(
     lineage: EpochLineage, finished: Iterable[RemoteLogSegmentMetadata], extent: LogExtent, limits: RetentionLimits
-) -> int:
-    """Return by how many bytes the log is too large. A segment counts once, however many epochs it spans."""
+) -> _SizesBehind:
+    """Return how large the log is behind any offset; nobody asks without a limit."""
     if limits.retention_bytes == UNLIMITED:
-        return 0
-    remote_bytes = sum(segment.segment_size_bytes for segment in finished if _counts(lineage, segment, extent))
-    return max(0, remote_bytes + extent.local_only_bytes - limits.retention_bytes)
+        return _SizesBehind(())
+    remote = (
+        (segment.start_offset, segment.end_offset, segment.segment_size_bytes)
+        for segment in finished
+        if _counts(lineage, segment, extent)
+    )
+    return _SizesBehind([*remote, *extent.local])

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.config.topic import TopicConfig
-    from crabka.log.tierable import TierableSegment, UntieredPart
+    from crabka.log.tierable import SegmentExtent, TierableSegment, UntieredPart
 
 
 class LogEpochs(Protocol):
@@ -86,4 +86,8 @@ class TieredLog(Protocol):
 
     def untiered(self) -> UntieredPart:
         """Return how much of it only this disk has, by `highest_remote_offset`."""
+        ...
+
+    def local_extents(self) -> list[SegmentExtent]:
+        """Return which offsets lie on this disk, segment by segment, and how large they are."""
         ...

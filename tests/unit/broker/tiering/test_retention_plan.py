@@ -12,12 +12,13 @@ from crabka.broker.tiering.retention_plan import (
     RetentionPlan,
     plan_retention,
 )
+from crabka.log.tierable import SegmentExtent
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from tests.support.remote_segments import DELETING, STARTED, remote_segment
 
 NOW_MS = 10_000
 LINEAGE = EpochLineage([(0, 0)], 100)
-EXTENT = LogExtent(log_start_offset=0, high_watermark=100, local_only_bytes=0)
+EXTENT = LogExtent(log_start_offset=0, high_watermark=100)
 
 
 def plan(
@@ -91,9 +92,34 @@ def test_as_many_segments_go_as_leave_at_least_the_size() -> None:
 
 
 def test_what_only_the_local_disk_has_is_part_of_the_size() -> None:
-    extent = LogExtent(log_start_offset=0, high_watermark=100, local_only_bytes=250)
+    extent = LogExtent(log_start_offset=0, high_watermark=100, local=[SegmentExtent(30, 99, 250)])
     segments = [remote_segment(start, start + 9) for start in (0, 10, 20)]
     assert starts(plan(segments, extent=extent, retention_bytes=400)) == [0]
+
+
+def test_what_the_local_disk_still_has_counts_once() -> None:
+    segments = [remote_segment(start, start + 9) for start in (0, 10, 20)]
+    # The leader rolled at other offsets than those before it, and 20 to 24 lie in both places.
+    local = [SegmentExtent(10, 19, 100), SegmentExtent(20, 24, 50), SegmentExtent(25, 39, 150)]
+    extent = LogExtent(log_start_offset=0, high_watermark=100, local=local)
+    assert starts(plan(segments, extent=extent, retention_bytes=301)) == []
+    assert starts(plan(segments, extent=extent, retention_bytes=300)) == [0]
+
+
+def test_what_two_leaders_copied_counts_once() -> None:
+    twice = [remote_segment(start, start + 9, number=number) for number, start in enumerate((0, 10, 10, 20, 20))]
+    assert starts(plan(twice, retention_bytes=201)) == []
+    planned = plan(twice, retention_bytes=100)
+    # A copy of what goes does not stay.
+    assert (starts(planned), planned.log_start_offset) == ([0, 10, 10], 20)
+
+
+def test_local_segments_that_the_log_start_leaves_behind_are_not_part_of_what_stays() -> None:
+    # Another leader began to copy at 10: what lies before is on this disk alone, and goes with the log start.
+    extent = LogExtent(log_start_offset=0, high_watermark=100, local=[SegmentExtent(0, 9, 500)])
+    segments = [remote_segment(10, 19), remote_segment(20, 29)]
+    assert starts(plan(segments, extent=extent, retention_bytes=200)) == []
+    assert starts(plan(segments, extent=extent, retention_bytes=100)) == [10]
 
 
 def test_what_goes_by_time_is_not_taken_from_the_size_again() -> None:
@@ -137,7 +163,7 @@ def test_what_this_broker_works_on_is_left_alone() -> None:
 
 def test_segments_below_the_log_start_go() -> None:
     lineage = EpochLineage([(0, 20)], 100)
-    extent = LogExtent(log_start_offset=20, high_watermark=100, local_only_bytes=0)
+    extent = LogExtent(log_start_offset=20, high_watermark=100)
     segments = [remote_segment(0, 9), remote_segment(10, 19), remote_segment(20, 29)]
     planned = plan(segments, lineage=lineage, extent=extent)
     assert (starts(planned), set(reasons(planned))) == ([0, 10], {RemovalReason.LOG_START})
@@ -147,7 +173,7 @@ def test_segments_below_the_log_start_go() -> None:
 
 def test_what_lies_below_the_log_start_makes_nothing_else_go_by_size() -> None:
     lineage = EpochLineage([(0, 20)], 100)
-    extent = LogExtent(log_start_offset=20, high_watermark=100, local_only_bytes=0)
+    extent = LogExtent(log_start_offset=20, high_watermark=100)
     segments = [remote_segment(start, start + 9) for start in (0, 10, 20, 30)]
     planned = plan(segments, lineage=lineage, extent=extent, retention_bytes=200)
     assert (starts(planned), planned.log_start_offset) == ([0, 10], None)
@@ -155,13 +181,13 @@ def test_what_lies_below_the_log_start_makes_nothing_else_go_by_size() -> None:
 
 def test_a_segment_with_records_from_the_log_start_on_stays() -> None:
     lineage = EpochLineage([(0, 15)], 100)
-    extent = LogExtent(log_start_offset=15, high_watermark=100, local_only_bytes=0)
+    extent = LogExtent(log_start_offset=15, high_watermark=100)
     assert starts(plan([remote_segment(0, 9), remote_segment(10, 19)], lineage=lineage, extent=extent)) == [0]
 
 
 def test_segments_of_epochs_before_the_log_go_as_unreferenced() -> None:
     lineage = EpochLineage([(5, 40)], 100)
-    extent = LogExtent(log_start_offset=40, high_watermark=100, local_only_bytes=0)
+    extent = LogExtent(log_start_offset=40, high_watermark=100)
     segments = [
         remote_segment(0, 9, epochs=[(0, 0)]),
         remote_segment(10, 39, epochs=[(0, 10), (4, 30)]),
@@ -184,7 +210,7 @@ def test_a_segment_of_a_history_that_was_cut_off_neither_goes_nor_keeps_others()
 
 
 def test_nothing_above_the_high_watermark_goes() -> None:
-    extent = LogExtent(log_start_offset=0, high_watermark=15, local_only_bytes=0)
+    extent = LogExtent(log_start_offset=0, high_watermark=15)
     segments = [remote_segment(0, 9, newest_ms=1), remote_segment(10, 19, newest_ms=1)]
     planned = plan(segments, extent=extent, retention_ms=0)
     assert (starts(planned), planned.log_start_offset) == ([0], 10)
