@@ -214,6 +214,7 @@ def _settle(context: SegmentContext, loaded: LoadedLog, config: TopicConfig, opt
     # A crash may have kept the log start and lost the epochs that were cut with it.
     loaded.leader_epochs.truncate_from_start(loaded.log_start_offset)
     start = max(loaded.log_start_offset, loaded.segments.first.base_offset)
+    _refill_epochs(loaded, start)
     loaded.high_watermark = min(max(options.high_watermark, start), loaded.log_end_offset)
     loaded.recovery_point = min(loaded.recovery_point, loaded.log_end_offset)
     loaded.snapshots.remove_strays(loaded.segments.bases)
@@ -226,6 +227,26 @@ def _settle(context: SegmentContext, loaded: LoadedLog, config: TopicConfig, opt
         )
     loaded.producer_state.remove_expired(options.now_ms, options.producer_id_expiration_ms)
     loaded.producer_state.on_high_watermark(loaded.high_watermark)
+
+
+def _refill_epochs(loaded: LoadedLog, start: int) -> None:
+    """Find the epochs of the first records again: a crash may have kept that they were cut and lost the log start.
+
+    Without them the records could neither be compared with a leader's nor be copied to the remote tier.
+    """
+    known = loaded.leader_epochs.entries
+    if not known or known[0][1] <= start:
+        return
+    epochs = LeaderEpochCache()
+    for segment in loaded.segments:
+        if segment.base_offset >= known[0][1]:
+            break
+        for _, header in segment.headers(0):
+            if header.last_offset >= start:
+                epochs.assign(header.partition_leader_epoch, max(header.base_offset, start))
+    for epoch, offset in known:
+        epochs.assign(epoch, offset)
+    loaded.leader_epochs = epochs
 
 
 def _restart_at(context: SegmentContext, loaded: LoadedLog, config: TopicConfig, offset: int) -> None:

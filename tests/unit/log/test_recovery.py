@@ -290,3 +290,15 @@ def test_epochs_below_the_log_start_that_came_back_go_again() -> None:
     filled_log(TIERED, context=make_context(fs))
     found = reopen(fs, OpenOptions(recovery_point=10, log_start_offset=5, now_ms=NOW_MS), TIERED)
     assert found.leader_epochs.entries == [(1, 5), (2, 8)]
+
+
+def test_epochs_that_were_cut_with_a_log_start_that_a_crash_took_are_found_again() -> None:
+    fs, log = stopped(clean=False)
+    log.delete_records_before(13)
+    log.flush()
+    assert log.leader_epochs.entries == [(1, 13)]
+    fs.crash()
+    found = reopen(fs, OpenOptions(recovery_point=log.recovery_point, log_start_offset=0, now_ms=NOW_MS))
+    assert (found.log_start_offset, found.leader_epochs.entries) == (0, [(0, 0), (1, 12)])
+    kept = reopen(fs, OpenOptions(recovery_point=log.recovery_point, log_start_offset=13, now_ms=NOW_MS))
+    assert kept.leader_epochs.entries == [(1, 13)]
