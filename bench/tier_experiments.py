@@ -70,10 +70,13 @@ def read_s3(broker: str, work: TierWork, watch: Watch) -> Iterator[tuple[str, fl
         node.restart()
         store = plain_s3_store(server.storage_settings())
         stored = sorted(server.keys())
-        total, plain_seconds = get_all(store, [key for key in stored if key.endswith(".log")])
+        logs = [key for key in stored if key.endswith(".log")]
+        before = get_all(store, logs)
         with watch(node.pid):
-            seconds = consume_tiered(node.bootstrap_servers, count)
-    rate, plain_rate = count * VALUE_BYTES / seconds / 1e6, total / plain_seconds / 1e6
+            rate = consume_tiered(node.bootstrap_servers, count) / 1e6
+        # Before and after, so that a drift of the machine hits both.
+        after = get_all(store, logs)
+    plain_rate = (before[0] + after[0]) / (before[1] + after[1]) / 1e6
     yield "read_s3_rate", rate
     yield "read_s3_plain_rate", plain_rate
     yield "read_s3", rate / plain_rate
@@ -86,11 +89,10 @@ def read_local(broker: str, work: TierWork, watch: Watch) -> Iterator[tuple[str,
         consume_tiered(node.bootstrap_servers, count)
         with watch(node.pid):
             before = cpu_seconds(node)
-            seconds = consume_tiered(node.bootstrap_servers, count)
+            rate = consume_tiered(node.bootstrap_servers, count)
             used = cpu_seconds(node) - before
-    total = count * VALUE_BYTES
-    yield "read_local", total / seconds / 1e6
-    yield "read_local_cpu", used / (total / 1e9)
+    yield "read_local", rate / 1e6
+    yield "read_local_cpu", used / (count * VALUE_BYTES / 1e9)
 
 
 def latency(broker: str, work: TierWork, watch: Watch) -> Iterator[tuple[str, float]]:
