@@ -200,7 +200,8 @@ class _OffsetOrder:
         self._metadata = metadata
         self._findings = findings
         self._epochs = list(metadata.leader_epochs)
-        self._epoch = self._epochs.pop(0)[0]
+        # What lies before was below the log start when the segment was copied; its epochs were forgotten.
+        self._epoch, self._first_known = self._epochs.pop(0)
         self._largest_timestamp = -1
         self.next_offset = metadata.start_offset
 
@@ -215,7 +216,7 @@ class _OffsetOrder:
         self.next_offset = header.next_offset
         while self._epochs and self._epochs[0][1] <= header.base_offset:
             self._epoch = self._epochs.pop(0)[0]
-        if header.partition_leader_epoch != self._epoch:
+        if header.base_offset >= self._first_known and header.partition_leader_epoch != self._epoch:
             detail = f"offset {header.base_offset} is of epoch {header.partition_leader_epoch}"
             self._findings.add(TierFaultKind.EPOCHS_IN_SEGMENT, LOG, f"{detail}, the metadata says {self._epoch}")
         self._largest_timestamp = max(self._largest_timestamp, header.max_timestamp)

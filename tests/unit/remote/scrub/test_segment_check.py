@@ -138,6 +138,14 @@ def test_a_batch_of_another_epoch_than_the_metadata_says_is_found() -> None:
     ]
 
 
+def test_batches_from_before_the_log_start_may_be_of_epochs_that_were_forgotten() -> None:
+    tier = PlantedTier()
+    # Records up to 9 were deleted before the segment was copied.
+    segment = replace(tier.add(batches(0, 2) + batches(10, 2, epoch=1), [(0, 0), (1, 10)]), leader_epochs=((1, 10),))
+    tier.put(segment, IndexType.LEADER_EPOCH, b"0\n1\n1 10\n")
+    assert faults_of(tier, segment) == []
+
+
 def test_overlapping_epochs_in_the_metadata_are_found() -> None:
     tier = two_segments()
     overlapping = replace(tier.segments[1], leader_epochs=((0, 30), (1, 45), (2, 45)))
