@@ -204,4 +204,6 @@ def _sizes(
         for segment in finished
         if _counts(lineage, segment, extent)
     )
-    return _SizesBehind([*remote, *extent.local])
+    # A leader that was deposed may have a long tail that nobody follows; it must not make what is committed go.
+    local = (each for each in extent.local if each.end_offset < extent.high_watermark)
+    return _SizesBehind([*remote, *local])

@@ -97,6 +97,12 @@ def test_what_only_the_local_disk_has_is_part_of_the_size() -> None:
     assert starts(plan(segments, extent=extent, retention_bytes=400)) == [0]
 
 
+def test_what_is_not_committed_makes_nothing_go() -> None:
+    extent = LogExtent(log_start_offset=0, high_watermark=35, local=[SegmentExtent(30, 99, 5000)])
+    segments = [remote_segment(start, start + 9) for start in (0, 10, 20)]
+    assert starts(plan(segments, extent=extent, retention_bytes=200)) == [0]
+
+
 def test_what_the_local_disk_still_has_counts_once() -> None:
     segments = [remote_segment(start, start + 9) for start in (0, 10, 20)]
     # The leader rolled at other offsets than those before it, and 20 to 24 lie in both places.

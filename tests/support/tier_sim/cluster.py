@@ -1,0 +1,314 @@
+"""The cluster of the simulation: who leads, who is in sync, the settings of the topic, and the one tier of all nodes.
+
+It plays the controller and the network. Followers fetch when the world lets them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from crabka.config.one_node import one_node_properties
+from crabka.config.server import ServerConfig
+from crabka.config.topic import TopicConfig
+from crabka.ports import FileSystem
+from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
+from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
+from crabka.testing import SimulatedClock, VirtualTimeLoop
+from crabka.testing.faulty_storage import FaultyStorageManager
+from crabka.testing.memory_storage import InmemoryRemoteStorage
+from tests.support.tier_scene import SETTINGS
+from tests.support.tier_sim.model import TopicModel, ViolationError, WrittenBatch, batches_in
+from tests.support.tier_sim.node import NAME, TierNode, new_topic_id
+
+GRACE_MS = 10_000
+HANGING_S = 120
+# How long after a change of settings something may still go by the old ones.
+LATE_MS = 5000
+# Between two fetches of a follower.
+FETCH_INTERVAL_S = 0.06
+NODE_IDS = (1, 2, 3)
+TOPIC = TopicConfig(
+    remote_storage_enable=True,
+    internal_segment_bytes=600,
+    index_interval_bytes=200,
+    retention_ms=-1,
+    local_retention_ms=-2,
+    file_delete_delay_ms=0,
+)
+
+
+@dataclass
+class SimClusterFacts:
+    """What brokers know of topics."""
+
+    deleted: set[TopicIdPartition] = field(default_factory=set)
+
+    def is_topic_deleted(self, partition: TopicIdPartition) -> bool:
+        """Return whether a topic was deleted."""
+        return partition in self.deleted
+
+    async def catch_up(self) -> None:
+        """Know everything already."""
+
+
+class DisksOfNodes:
+    """Whose file it is tells the name of its log dir. Only for reading, as a storage does that copies."""
+
+    def __init__(self, cluster: TierCluster) -> None:
+        self._cluster = cluster
+
+    def open(self, path: str, **options: Any) -> Any:
+        """Open a file on the disk of the node that it belongs to."""
+        return self._cluster.nodes[int(path[2])].disk.open(path, **options)
+
+    def stat(self, path: str) -> Any:
+        """Look at a file."""
+        return self._cluster.nodes[int(path[2])].disk.stat(path)
+
+
+class TierCluster:
+    """Three replicas of one partition."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.loop = VirtualTimeLoop()
+        self.clock = SimulatedClock(self.loop)
+        self.store = InmemoryRemoteStorage(cast("FileSystem", DisksOfNodes(self)))
+        self.storage = FaultyStorageManager(self.store)
+        self.rlmm = InmemoryRemoteLogMetadataManager()
+        self.facts = SimClusterFacts()
+        self.tier_delay_ms = self.rng.choice([1, 50, 1500])
+        self.topic = replace(
+            TOPIC,
+            local_retention_bytes=self.rng.choice([-2, 0, 0, 1000]),
+            retention_bytes=self.rng.choice([-1, -1, 2500]),
+        )
+        self.topic_id = new_topic_id(self.rng)
+        self.model = TopicModel()
+        self.nodes = {node_id: TierNode(self, node_id) for node_id in NODE_IDS}
+        self.owner = 1
+        self.leader_id: int | None = None
+        self.leader_epoch = -1
+        self.isr: set[int] = set()
+        self.zombies: set[int] = set()
+        # Where followers fetched last in this epoch.
+        self.positions: dict[int, int] = {}
+        self.rebuild_count = self.unclean_count = self.remote_read_count = 0
+        # Limits that retention went by in the recent past, with the time at which they ended.
+        self._past_limits: list[tuple[int, TopicConfig]] = []
+        # How far the log may have been given up because the topic was not tiered.
+        self.forsaken_start = 0
+        self._seen: set[RemoteLogSegmentId] = set()
+        self._configs: dict[str, ServerConfig] = {}
+
+    def config_of(self, log_dir: str) -> ServerConfig:
+        """Return the settings of a node."""
+        if log_dir not in self._configs:
+            grace = {"crabka.remote.leftover.grace.ms": str(GRACE_MS)}
+            properties = {**one_node_properties(log_dir, "h", 9), **SETTINGS, **grace}
+            self._configs[log_dir] = ServerConfig.from_properties(properties)[0]
+        return self._configs[log_dir]
+
+    @property
+    def name(self) -> TopicIdPartition:
+        """The partition of the present topic."""
+        return TopicIdPartition(self.topic_id, *NAME)
+
+    @property
+    def leader(self) -> TierNode | None:
+        """Who leads, None if nobody does."""
+        return None if self.leader_id is None else self.nodes[self.leader_id]
+
+    @property
+    def up(self) -> list[TierNode]:
+        """The nodes that run."""
+        return [node for node in self.nodes.values() if node.is_up]
+
+    async def bounded(self, node: TierNode, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something on a node, which may die meanwhile."""
+        task = self.loop.create_task(work)
+        done, _ = await asyncio.wait({task}, timeout=HANGING_S)
+        if done:
+            if not task.cancelled():
+                task.result()
+            return
+        task.cancel()
+        if node.is_up:
+            raise ViolationError(f"node {node.node_id} hangs")
+
+    # -- elections -----------------------------------------------------------------------------------------------
+
+    def elect(self, node_id: int, *, unclean: bool = False, with_zombie: bool = False) -> None:
+        """Let a node lead; who led before learns of it now, or stays in its belief for a while."""
+        node, before = self.nodes[node_id], self.leader_id
+        if unclean:
+            self.unclean_count += 1
+            self.isr = {node_id}
+        self.leader_epoch += 1
+        self.leader_id = node_id
+        self.positions = {}
+        self.zombies.discard(node_id)
+        if with_zombie and before is not None and before != node_id and self.nodes[before].is_up:
+            self.zombies.add(before)
+        if unclean:
+            self.model.elect_uncleanly(node.log)
+        else:
+            self.model.elect(node.log)
+        self.observe(node)
+        node.lead(self.leader_epoch)
+        for other in self.up:
+            if other is not node and other.node_id not in self.zombies:
+                other.follow(node_id, self.leader_epoch)
+        self.advance()
+
+    def end_zombies(self) -> None:
+        """Tell old leaders who leads now."""
+        for node_id in sorted(self.zombies):
+            if self.nodes[node_id].is_up and self.leader_id is not None:
+                self.nodes[node_id].follow(self.leader_id, self.leader_epoch)
+        self.zombies.clear()
+
+    def on_crashed(self, node: TierNode) -> None:
+        """Learn that a node died: it leaves the ISR unless nobody else is in it."""
+        self.zombies.discard(node.node_id)
+        if self.isr - {node.node_id}:
+            self.isr.discard(node.node_id)
+        if self.leader_id != node.node_id:
+            return
+        self.leader_id = None
+        candidates = sorted(each for each in self.isr if self.nodes[each].is_up)
+        if candidates:
+            self.elect(self.rng.choice(candidates))
+
+    async def restart(self, node: TierNode) -> None:
+        """Start a node that died. If it was the last one in sync it leads, whatever its disk has lost."""
+        await node.start()
+        if self.leader_id is not None:
+            node.follow(self.leader_id, self.leader_epoch)
+        elif node.node_id in self.isr:
+            self.elect(node.node_id, unclean=True)
+
+    # -- replication ---------------------------------------------------------------------------------------------
+
+    def on_fetched(self, follower_id: int, offset: int) -> None:
+        """Learn how far a follower is; it may come into the ISR, and the high watermark may rise."""
+        leader = self.leader
+        assert leader is not None
+        self.positions[follower_id] = offset
+        if offset >= leader.log.high_watermark:
+            self.isr.add(follower_id)
+        self.advance()
+
+    def advance(self) -> None:
+        """Let the high watermark rise to where all replicas in sync are."""
+        leader = self.leader
+        if leader is None:
+            return
+        log = leader.log
+        others = [self.positions.get(node_id, -1) for node_id in self.isr if node_id != self.leader_id]
+        reached = min([log.log_end_offset, *others])
+        if reached > log.high_watermark:
+            log.set_high_watermark(reached)
+        self.model.commit(log)
+
+    async def replicate(self, rounds: int) -> None:
+        """Let all followers fetch so often."""
+        for _ in range(rounds):
+            for node in self.up:
+                leader = self.leader
+                if leader is not None and node is not leader and node.is_up and node.node_id not in self.zombies:
+                    await self.bounded(node, node.fetch(leader))
+            await asyncio.sleep(FETCH_INTERVAL_S)
+
+    # -- settings ------------------------------------------------------------------------------------------------
+
+    def set_topic(self, **changes: Any) -> None:
+        """Change the settings of the topic on all nodes."""
+        self._past_limits.append((self.clock.now_ms(), self.topic))
+        self.topic = replace(self.topic, **changes)
+        self.note_forsaken()
+        for node in self.up:
+            if node.partition is not None:
+                node.take_settings()
+
+    def note_forsaken(self) -> None:
+        """While the topic is not tiered, a log begins where its disk does."""
+        if not self.topic.remote_storage_enable:
+            starts = [node.log.local_log_start_offset for node in self.up if node.partition is not None]
+            self.forsaken_start = max([self.forsaken_start, *starts])
+
+    async def recreate_topic(self) -> None:
+        """Delete the topic and make a new one of the same name."""
+        self.facts.deleted.add(self.name)
+        for node in self.up:
+            node.let_go()
+        await asyncio.sleep(self.rng.choice([0, 0.5, 3]))
+        self.topic_id = new_topic_id(self.rng)
+        self.model = TopicModel()
+        self.forsaken_start = 0
+        self.leader_epoch, self.leader_id = -1, None
+        self.zombies.clear()
+        for node in self.up:
+            node.host()
+        alive = [node.node_id for node in self.up]
+        self.isr = set(alive)
+        if alive:
+            self.elect(self.rng.choice(alive))
+
+    # -- what must hold at any time ------------------------------------------------------------------------------
+
+    def observe(self, node: TierNode) -> None:
+        """Check that what a log lost at its start was lost by right; nobody is owed that any more."""
+        if node.partition is None or node.partition.topic_id != self.topic_id:
+            return
+        self.note_forsaken()
+        start, owed = node.log.log_start_offset, self.model.owed
+        gone = [batch for batch in node.seen_batches if batch.last_offset < start and batch.key in owed]
+        node.seen_batches = self.model.lineage(node.log)
+        if gone:
+            self._justify(node, gone)
+            self.model.let_go(batch.key for batch in gone)
+
+    def _justify(self, node: TierNode, gone: list[WrittenBatch]) -> None:
+        now_ms = self.clock.now_ms()
+        self._past_limits = [entry for entry in self._past_limits if entry[0] > now_ms - LATE_MS]
+        limits = [self.topic, *(config for _, config in self._past_limits)]
+        times = [config.retention_ms for config in limits if config.retention_ms >= 0]
+        sizes = [config.retention_bytes for config in limits if config.retention_bytes >= 0]
+        left = sum(len(batch.data) for batch in node.seen_batches)
+        if sizes and left >= min(sizes):
+            return
+        for batch in gone:
+            is_old = bool(times) and batch.newest_ms <= now_ms - min(times)
+            if not is_old and batch.last_offset >= self.forsaken_start:
+                raise ViolationError(
+                    f"node {node.node_id} begins at {node.log.log_start_offset} and nobody may delete offset "
+                    f"{batch.base_offset}, with {left} bytes left and limits of {times} ms, {sizes} bytes"
+                )
+
+    def listed(self) -> list[RemoteLogSegmentMetadata]:
+        """Return what the metadata knows of the present topic."""
+        known = self.name in self.rlmm.partitions()
+        return list(self.rlmm.list_remote_log_segments(self.name)) if known else []
+
+    def check_always(self) -> None:
+        """Check what holds at every moment."""
+        for node in self.nodes.values():
+            if node.failures:
+                raise ViolationError(f"node {node.node_id} failed: {node.failures}")
+        self.advance()
+        # Followers take over what leaders decide.
+        for node in sorted(self.up, key=lambda node: node.partition is None or not node.partition.is_leader):
+            self.observe(node)
+        for segment in self.listed():
+            if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED and segment.segment_id not in self._seen:
+                self._seen.add(segment.segment_id)
+                for batch in batches_in(bytes(self.store.fetch_log_segment(segment, 0))):
+                    if self.model.written.get(batch.key) != batch:
+                        raise ViolationError(f"{segment.segment_id} has what nobody wrote at {batch.base_offset}")
+                    if batch.key not in self.model.committed:
+                        raise ViolationError(f"{segment.segment_id} has {batch.key}, which was never committed")
