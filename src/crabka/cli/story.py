@@ -288,6 +288,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # A polite kill ends the tour as Ctrl-C does: the node is stopped, nothing stays behind.
+    # A polite kill ends the tour as Ctrl-C does: the node is stopped, nothing stays behind. Both are said, because a
+    # shell that starts commands in the background lets them ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run(sys.argv[1:]))
