@@ -48,7 +48,7 @@ def fs() -> MemoryFileSystem:
 
 @pytest.fixture
 def segment(fs: MemoryFileSystem) -> LocalSegment:
-    return write_segment(fs, "/local", log=bytes(range(256)) * 4096 * 12)
+    return write_segment(fs, "/local", log=bytes(range(256)) * 4096 * 15)
 
 
 @pytest.fixture
@@ -132,6 +132,29 @@ def test_whatever_step_of_a_copy_fails_nothing_stays(
     clear(storage, proxy, segment)
 
 
+@pytest.mark.parametrize(
+    ("method", "path"), [("PUT", ".timeindex"), ("PUT", "partNumber=2&"), ("POST", "uploadId"), ("HEAD", ".log")]
+)
+def test_what_was_done_although_its_answer_was_lost_counts(
+    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment, method: str, path: str
+) -> None:
+    fault = proxy.add(HttpFault(method=method, path=path, times=1, lose_answer=True))
+    copy(storage, segment)
+    assert fault.hits == 1
+    assert stored_contents(storage, segment) == segment.contents
+    clear(storage, proxy, segment)
+
+
+def test_an_upload_that_somebody_aborted_is_an_error_to_be_tried_again(
+    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment
+) -> None:
+    gone = CannedAnswer(404, b"<Error><Code>NoSuchUpload</Code><Message>It is gone.</Message></Error>")
+    proxy.add(HttpFault(method="POST", path="uploadId", answer=gone))
+    with pytest.raises(RemoteBackendError, match="is not in s3://tier after it was written") as failure:
+        copy(storage, segment)
+    assert failure.value.retriable
+
+
 def test_a_part_that_fails_in_the_middle_of_a_long_upload_takes_the_others_with_it(
     storage: S3RemoteStorage, proxy: FaultyProxy, fs: MemoryFileSystem
 ) -> None:
@@ -181,7 +204,7 @@ def test_an_object_that_was_stored_short_is_refused(
 ) -> None:
     short = CannedAnswer(200, headers={"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT", "ETag": '"x"'}, length=17)
     proxy.add(HttpFault(method="HEAD", path=".log", answer=short))
-    with pytest.raises(RemoteBackendError, match="has 17 bytes, but 12582912 were written"):
+    with pytest.raises(RemoteBackendError, match="has 17 bytes, but 15728640 were written"):
         copy(storage, segment)
 
 

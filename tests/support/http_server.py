@@ -120,6 +120,7 @@ class HttpFault:
     answer: CannedAnswer | None = None  # instead of asking the server; None with no other effect closes the connection
     wait_for: threading.Event | None = None  # before the request is passed on
     cut_to: int | None = None  # bytes of the real answer that arrive
+    lose_answer: bool = False  # the server does it, and the client hears nothing
     hits: int = field(default=0, init=False)
     _matches: int = field(default=0, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
@@ -156,6 +157,9 @@ class FaultyProxy(ScriptedHttpServer):
         if fault.wait_for is not None:
             fault.wait_for.wait(60)
             return self._forward(request)
+        if fault.lose_answer:
+            self._forward(request)
+            return None
         if fault.cut_to is None:
             return fault.answer
         whole = self._forward(request)

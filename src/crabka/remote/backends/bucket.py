@@ -17,7 +17,7 @@ from obstore.exceptions import BaseError
 from crabka.ports import File
 from crabka.remote.backends.flight import PiecesInFlight
 from crabka.remote.backends.source_files import pieces
-from crabka.remote.backends.store_errors import ObjectMissingError, backend_error, is_missing_key
+from crabka.remote.backends.store_errors import ObjectMissingError, backend_error, is_missing_key, is_missing_upload
 from crabka.remote.backends.transfer import UploadLimits
 from crabka.remote.errors import RemoteBackendError
 
@@ -66,7 +66,10 @@ class Bucket:
             obstore.put(self._store, self._full(key), data, use_multipart=False)
 
     def put_file(self, key: str, file: File) -> int:
-        """Store a file, in parts if it is large, and return its size. Raises OSError if it cannot be read."""
+        """Store a file, in parts if it is large, and return its size. Raises OSError if it cannot be read.
+
+        Whether an object of that size is there now is for the caller to check.
+        """
         size_bytes = file.size()
         if size_bytes < self._limits.threshold_bytes:
             self.put(key, b"".join(pieces(file, size_bytes, max(size_bytes, 1))))
@@ -140,7 +143,12 @@ class Bucket:
         # What is left goes alone: if another part failed now, this one would be cut off, and might arrive as well.
         flight.wait(written % self._limits.part_bytes)
         with self._calling(f"write {key}"):
-            writer.close()
+            try:
+                writer.close()
+            except OSError as error:
+                # After a lost answer the upload is completed twice. The caller finds out what the first one did.
+                if not is_missing_upload(error):
+                    raise
 
     def _full(self, key: str) -> str:
         return "/".join(part for part in (self._prefix, key) if part)

@@ -46,6 +46,12 @@ def is_missing_key(error: Exception) -> bool:
     return code is None or code[1] in _MISSING_KEY_CODES
 
 
+def is_missing_upload(error: Exception) -> bool:
+    """Return whether an error says that an upload in parts is not there any more: it was completed or aborted."""
+    code = _CODE.search(str(error))
+    return code is not None and code[1] == "NoSuchUpload"
+
+
 def backend_error(error: Exception, action: str, secrets: Sequence[str]) -> RemoteBackendError:
     """Return what to raise for an error of a store."""
     text = hide(f"cannot {action}: {_summary(str(error))}", secrets)

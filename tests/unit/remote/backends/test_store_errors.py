@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from obstore.exceptions import GenericError, InvalidPathError, PermissionDeniedError, UnauthenticatedError
 
-from crabka.remote.backends.store_errors import backend_error, hide, is_missing_key
+from crabka.remote.backends.store_errors import backend_error, hide, is_missing_key, is_missing_upload
 
 FORBIDDEN = """The operation lacked privileges: Error performing PUT https://s3/b/k in 1ms - Server returned non-2xx \
 status code: 403 Forbidden: <?xml version="1.0"?>
@@ -25,6 +25,12 @@ def test_only_a_missing_key_is_missing() -> None:
     for code in ("NoSuchBucket", "ContainerNotFound", "NoSuchUpload", "XAdminUserNotFound"):
         assert not is_missing_key(FileNotFoundError(f"404: <Error><Code>{code}</Code></Error>"))
     assert not is_missing_key(GenericError("NoSuchKey"))
+
+
+def test_an_upload_that_is_gone_is_told_from_other_errors() -> None:
+    assert is_missing_upload(FileNotFoundError("404: <Error><Code>NoSuchUpload</Code></Error>"))
+    assert not is_missing_upload(FileNotFoundError("404: <Error><Code>NoSuchKey</Code></Error>"))
+    assert not is_missing_upload(OSError(5, "Input/output error"))
 
 
 def test_the_message_is_one_line_with_what_the_store_said() -> None:
