@@ -8,7 +8,9 @@ import pytest
 
 from crabka.remote.backends.object_store import STREAM_PIECE_BYTES
 from crabka.remote.backends.s3 import S3RemoteStorage
+from crabka.remote.layout import partition_directory
 from crabka.testing.remote_contracts import StorageManagerContract
+from crabka.testing.remote_samples import SAMPLE_PARTITION
 from tests.support.versitygw import VersityGateway
 
 # The first run builds the server.
@@ -24,9 +26,14 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VersityGateway
 
 
 @pytest.fixture
-def prefix(request: pytest.FixtureRequest) -> str:
+def prefix(request: pytest.FixtureRequest, gateway: VersityGateway) -> str:
     """Give every test a tier of its own."""
-    return f"{request.node.nodeid.split('::')[-2]}/{request.node.name}"
+    prefix = f"{request.node.nodeid.split('::')[-2]}/{request.node.name}"
+    # This server removes directories that it finds empty, and answers 409 to who writes there at the same moment.
+    directory = gateway.bucket_dir / prefix / partition_directory(SAMPLE_PARTITION)
+    directory.mkdir(parents=True)
+    (directory / "kept").touch()
+    return prefix
 
 
 class TestS3RemoteStorage(StorageManagerContract):
