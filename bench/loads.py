@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -71,18 +72,25 @@ def consume_all(bootstrap: str, count: int, starts: list[int]) -> float:
     consumer = Consumer({**settings, **large})
     begin = time.perf_counter()
     consumer.assign([TopicPartition(TOPIC, partition, start) for partition, start in enumerate(starts)])
+    for _ in arriving(consumer, count, at_once=10_000, timeout_s=20):
+        pass
+    seconds = time.perf_counter() - begin
+    consumer.close()
+    return seconds
+
+
+def arriving(consumer: Consumer, count: int, *, at_once: int, timeout_s: float) -> Iterator[list[Message]]:
+    """Yield so many records of an assigned consumer as they come; raises RuntimeError if one fails or none comes."""
     seen = 0
     while seen < count:
-        messages = consumer.consume(10_000, timeout=20)
+        messages = consumer.consume(at_once, timeout=timeout_s)
         if not messages:
             raise RuntimeError(f"the consumer stalled after {seen} of {count} records")
         for message in messages:
             if message.error() is not None:
                 raise RuntimeError(str(message.error()))
         seen += len(messages)
-    seconds = time.perf_counter() - begin
-    consumer.close()
-    return seconds
+        yield messages
 
 
 def end_offsets(bootstrap: str) -> list[int]:
@@ -142,11 +150,14 @@ def wait_first_acknowledged(bootstrap: str, topic: str, timeout_s: float = 300, 
 
 def fill_log(bootstrap: str, topic: str, total_bytes: int) -> None:
     """Write one partition in batches of about 16 KiB."""
-    batches = {"linger.ms": 50, "batch.size": 16_384, "batch.num.messages": 15, "acks": "1"}
-    producer = Producer({"bootstrap.servers": bootstrap, **batches, **QUEUE})
+    batches = {"batch.size": 16_384, "batch.num.messages": 15}
+    fill_partition(bootstrap, topic, os.urandom(1024), total_bytes // 1050, batches)
+
+
+def fill_partition(bootstrap: str, topic: str, value: bytes, count: int, batches: Mapping[str, int]) -> None:
+    """Write a value so many times to partition 0, in batches of the given settings."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "acks": "1", **batches, **QUEUE})
     delivered = Deliveries()
-    value = os.urandom(1024)
-    count = total_bytes // 1050
     for _ in range(count):
         while True:
             try:

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.brokers import running
-from bench.loads import QUEUE, Deliveries
+from bench.loads import fill_partition
 from crabka.cli.session import with_admin
 from crabka.clients.admin import Admin
 from crabka.clients.offsets import EARLIEST_LOCAL, LATEST, LATEST_TIERED
@@ -74,7 +73,7 @@ def fill_tier(node: NodeProcess, total_bytes: int, segment_bytes: int) -> int:
     }
     _create(node, configs)
     count = total_bytes // VALUE_BYTES
-    _produce(node.bootstrap_servers, count)
+    fill_partition(node.bootstrap_servers, TIERED, os.urandom(VALUE_BYTES), count, {"batch.size": BATCH_BYTES})
     _wait_remote_only(node.bootstrap_servers, count)
     return count
 
@@ -82,23 +81,6 @@ def fill_tier(node: NodeProcess, total_bytes: int, segment_bytes: int) -> int:
 def _create(node: NodeProcess, configs: Mapping[str, str]) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
     admin.create_topics([NewTopic(TIERED, 1, 1, config=dict(configs))])[TIERED].result(60)
-
-
-def _produce(bootstrap: str, count: int) -> None:
-    batches = {"linger.ms": 50, "batch.size": BATCH_BYTES, "acks": "1"}
-    producer = Producer({"bootstrap.servers": bootstrap, **batches, **QUEUE})
-    delivered = Deliveries()
-    value = os.urandom(VALUE_BYTES)
-    for _ in range(count):
-        while True:
-            try:
-                producer.produce(TIERED, value, partition=0, on_delivery=delivered)
-                break
-            except BufferError:
-                producer.poll(0.05)
-        producer.poll(0)
-    producer.flush(300)
-    delivered.check(count)
 
 
 def _wait_remote_only(bootstrap: str, count: int, timeout_s: float = 600) -> None:

@@ -15,6 +15,7 @@ import obstore
 from confluent_kafka import Consumer, Message, TopicPartition
 from obstore.store import S3Store
 
+from bench.loads import arriving
 from bench.tier_nodes import TIERED, VALUE_BYTES
 
 GET_BYTES = 8 << 20
@@ -38,16 +39,7 @@ def _messages_of(bootstrap: str, count: int) -> Iterator[list[Message]]:
     large = {"fetch.message.max.bytes": 1 << 20, "queued.max.messages.kbytes": 1 << 16}
     consumer = Consumer({**settings, **large})
     consumer.assign([TopicPartition(TIERED, 0, 0)])
-    seen = 0
-    while seen < count:
-        messages = consumer.consume(256, timeout=30)
-        if not messages:
-            raise RuntimeError(f"the consumer stalled after {seen} of {count} records")
-        for message in messages:
-            if message.error() is not None:
-                raise RuntimeError(str(message.error()))
-        seen += len(messages)
-        yield messages
+    yield from arriving(consumer, count, at_once=256, timeout_s=30)
     consumer.close()
 
 
