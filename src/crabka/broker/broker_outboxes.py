@@ -30,6 +30,18 @@ class BrokerOutboxes(Generic[E]):
         self._max_batch_count = max_batch_count
         # A broker is here as long as somebody sends to it.
         self._waiting: dict[int, dict[Hashable, E]] = {}
+        # Brokers that are told of in the log already.
+        self._unreached: set[int] = set()
+
+    def note_reached(self, node_id: int) -> None:
+        """Learn that a broker answered."""
+        self._unreached.discard(node_id)
+
+    def note_unreached(self, node_id: int) -> bool:
+        """Learn that a broker did not answer; return whether that is news."""
+        is_news = node_id not in self._unreached
+        self._unreached.add(node_id)
+        return is_news
 
     def waiting(self, node_id: int, key: Hashable) -> E | None:
         """Return the entry of a key that was not sent yet."""

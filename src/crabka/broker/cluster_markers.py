@@ -61,8 +61,6 @@ class ClusterMarkerWriter:
         self._identity = identity
         self._image = image
         self._timeout_ms = timeout_ms
-        # Brokers that are told of in the log already.
-        self._unreached: set[int] = set()
         self._outboxes: BrokerOutboxes[_Sending] = BrokerOutboxes(
             spawn, self._send, max_batch_count=MAX_MARKERS_PER_REQUEST
         )
@@ -125,13 +123,12 @@ class ClusterMarkerWriter:
                 channel=MARKER_CHANNEL,
             )
             told = _results(answer)
-            self._unreached.discard(node_id)
+            self._outboxes.note_reached(node_id)
         except InvariantError:
             raise
         except (CrabkaError, OSError) as error:
-            if node_id not in self._unreached:
+            if self._outboxes.note_unreached(node_id):
                 log.warning("Markers for broker %d have to wait: %s", node_id, error)
-            self._unreached.add(node_id)
             told = {}
         for sending in batch:
             known = told.get(sending.marker.producer_id, {})

@@ -79,8 +79,6 @@ class ClusterPartitionAdder:
         self._identity = identity
         self._image = image
         self._timeout_ms = timeout_ms
-        # Brokers that are told of in the log already.
-        self._unreached: set[int] = set()
         self._outboxes: BrokerOutboxes[_Question] = BrokerOutboxes(
             spawn, self._send, max_batch_count=MAX_TRANSACTIONS_PER_REQUEST
         )
@@ -146,12 +144,11 @@ class ClusterPartitionAdder:
         except InvariantError:
             raise
         except (CrabkaError, OSError) as error:
-            if node_id not in self._unreached:
+            if self._outboxes.note_unreached(node_id):
                 log.warning("Broker %d cannot be asked about transactions: %s", node_id, error)
-            self._unreached.add(node_id)
             _answer_all(batch, ErrorCode.network_exception)
         else:
-            self._unreached.discard(node_id)
+            self._outboxes.note_reached(node_id)
             _hand_out(answer, batch)
 
 

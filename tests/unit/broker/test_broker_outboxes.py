@@ -81,3 +81,13 @@ def test_a_request_takes_no_more_than_so_many() -> None:
         await sender.tasks.close()
 
     asyncio.run(main())
+
+
+def test_a_broker_that_is_not_reached_is_news_once_until_it_answers() -> None:
+    async def main() -> None:
+        outboxes = Sender().outboxes
+        assert [outboxes.note_unreached(node_id) for node_id in (2, 2, 3)] == [True, False, True]
+        outboxes.note_reached(2)
+        assert [outboxes.note_unreached(node_id) for node_id in (2, 3)] == [True, False]
+
+    asyncio.run(main())
