@@ -16,7 +16,8 @@ from crabka.quorum.raft_options import QuorumOptions
 from crabka.quorum.raft_quorum import RaftQuorum
 from crabka.runtime.real import real_runtime
 from tests.support.jvm import CLUSTER_ID, JvmKafka, require_jvm, run_tool
-from tests.support.node_process import accepts_connections, free_port, wait_until
+from tests.support.node_process import accepts_connections, wait_until
+from tests.support.ports import free_port
 from tests.support.quorum_node import new_topic
 from tests.support.raft_cluster import dispatch
 

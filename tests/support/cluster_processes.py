@@ -16,7 +16,8 @@ from crabka.config.many_nodes import NodePorts
 from crabka.config.properties import format_properties, parse_properties
 from tests.support.crabka_process import crabka_command
 from tests.support.jvm_cluster import JvmQuorumNode, jvm_cluster_nodes
-from tests.support.node_process import NodeProcess, accepts_connections, free_port, wait_until
+from tests.support.node_process import NodeProcess, accepts_connections, wait_until
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

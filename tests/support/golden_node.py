@@ -22,7 +22,7 @@ from crabka.quorum.voters import VoterEndpoint, VoterNode
 from crabka.runtime import real_runtime
 from tests.support.crabka_process import CrabkaProcess, crabka_command
 from tests.support.golden import GOLDEN
-from tests.support.node_process import free_port
+from tests.support.ports import free_port
 from tests.support.quorum_node import DIRECTORY_ID
 
 _TOPIC_RESOURCE = 2

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.node_process import NodeProcess, accepts_connections, free_port
+from tests.support.node_process import NodeProcess, accepts_connections
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,8 @@ from crabka.ids import uuid_to_text
 from crabka.quorum.formatting import new_directory_id
 from crabka.runtime import real_runtime
 from tests.support.jvm import CLUSTER_ID, java_command, run_tool
-from tests.support.node_process import NodeProcess, accepts_connections, free_port
+from tests.support.node_process import NodeProcess, accepts_connections
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

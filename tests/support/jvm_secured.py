@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.support.certificates import Authority
 from tests.support.jvm import JvmKafka
-from tests.support.node_process import accepts_connections, free_port
+from tests.support.node_process import accepts_connections
+from tests.support.ports import free_port
 
 USER = "alice"
 PASSWORD = "pass;w0rd=="

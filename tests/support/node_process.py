@@ -38,13 +38,6 @@ def wait_until(condition: Callable[[], T], what: str, *, timeout_s: float = 30.0
         time.sleep(POLL_SECONDS)
 
 
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def accepts_connections(port: int) -> bool:
     """Whether somebody listens on the port of 127.0.0.1."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):

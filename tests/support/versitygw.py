@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.node_process import NodeProcess, accepts_connections, free_port
+from tests.support.node_process import NodeProcess, accepts_connections
+from tests.support.ports import free_port
 
 VERSION = "v1.8.0"
 PACKAGE = "github.com/versity/versitygw/cmd/versitygw"
