@@ -14,7 +14,7 @@ from crabka.broker.groups.consumer.member import (
     is_subset,
 )
 from crabka.broker.groups.consumer.messages import ConsumerHeartbeatResult, Downgraded
-from crabka.broker.groups.consumer.migration import downgraded_group
+from crabka.broker.groups.consumer.migration import downgraded_group, has_settled
 from crabka.broker.groups.consumer.records import CurrentRecord, MemberRecord, TargetRecord
 from crabka.broker.groups.consumer.stored_group import DeadlineKind
 from crabka.broker.groups.records import group_pair
@@ -171,7 +171,8 @@ class ConsumerMembership(Assigning):
         )
 
     def downgrade(self, leaving: set[str], now_ms: int, *, rebalances: bool) -> None:
-        """Become a classic group of the members that stay."""
+        """Become a classic group of the members that stay, which join again if what they have is not the target."""
+        rebalances = rebalances or not has_settled(self.data, leaving)
         group = downgraded_group(self.group_id, self.data, leaving, self.catalog, now_ms)
         for record in list(self.data.tombstones(self.group_id)):
             self.write(record)

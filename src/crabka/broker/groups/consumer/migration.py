@@ -10,7 +10,7 @@ from crabka.broker.groups.consumer.embedded import (
     decode_subscription_untrusted,
     encode_assignment,
 )
-from crabka.broker.groups.consumer.member import ClassicMetadata, CurrentAssignment, MemberMetadata
+from crabka.broker.groups.consumer.member import ClassicMetadata, ConsumerMember, CurrentAssignment, MemberMetadata
 from crabka.broker.groups.consumer.records import (
     CurrentRecord,
     GroupEpochRecord,
@@ -24,6 +24,7 @@ from crabka.errors import OperationError, WireError
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Collection, Iterator
 
     from crabka.broker.groups.consumer.assignors.spec import Partitions
@@ -97,9 +98,11 @@ def _upgrade_records(group: ClassicGroup, members: list[_Upgraded]) -> Iterator[
 def downgraded_group(
     group_id: str, data: ConsumerGroupData, leaving: Collection[str], catalog: TopicCatalog, now_ms: int
 ) -> ClassicGroup:
-    """Return the classic group of the members that stay, each with its part of the target assignment.
+    """Return the classic group of the members that stay, each with what it has and what it is giving up.
 
-    All that stay have to speak the classic protocol. The caller gives the group its settings.
+    Kafka writes down the target, which members may not have reached: a partition that one of them still uses would
+    seem free if the group became a consumer group again before they joined. All that stay have to speak the classic
+    protocol. The caller gives the group its settings, and a rebalance unless `has_settled`.
     """
     group = ClassicGroup(group_id, ClassicSettings(), now_ms)
     group.generation = data.epoch
@@ -122,5 +125,21 @@ def downgraded_group(
     group.settle(group.select_protocol(), GroupState.STABLE)
     for joined in group.members.values():
         version = decode_subscription_untrusted(joined.metadata(group.protocol)).version
-        joined.assignment = encode_assignment(data.target_of(joined.member_id), catalog, version)
+        joined.assignment = encode_assignment(_held_by(data.members[joined.member_id]), catalog, version)
     return group
+
+
+def has_settled(data: ConsumerGroupData, leaving: Collection[str]) -> bool:
+    """Return whether every member that stays has exactly what the target gives it."""
+    return all(
+        member_id in leaving or _held_by(member) == data.target_of(member_id)
+        for member_id, member in data.members.items()
+    )
+
+
+def _held_by(member: ConsumerMember) -> Partitions:
+    held: dict[uuid.UUID, frozenset[int]] = {}
+    for partitions in (member.current.assigned, member.current.revoking):
+        for topic_id, numbers in partitions.items():
+            held[topic_id] = held.get(topic_id, frozenset()) | numbers.keys()
+    return held

@@ -7,9 +7,11 @@ import dataclasses
 import pytest
 
 from crabka.broker.groups.classic_group import ClassicGroup
+from crabka.broker.groups.consumer.assignors.spec import Partitions
 from crabka.broker.groups.consumer.embedded import encode_assignment
-from crabka.broker.groups.consumer.messages import ConsumerHeartbeat
-from crabka.broker.groups.consumer.migration import check_upgrade, downgraded_group, upgrade_records
+from crabka.broker.groups.consumer.messages import ConsumerHeartbeat, Downgraded
+from crabka.broker.groups.consumer.migration import check_upgrade, downgraded_group, has_settled, upgrade_records
+from crabka.broker.groups.consumer.records import TargetRecord
 from crabka.broker.groups.consumer.settings import ConsumerSettings, MigrationPolicy
 from crabka.broker.groups.consumer.state import ConsumerGroupData
 from crabka.broker.groups.member import ClassicMember
@@ -60,6 +62,31 @@ def test_an_upgrade_is_stored_with_the_first_report() -> None:
     assert core.group.data.epoch == 8
     assert set(core.group.data.members) == {"old", "m"}
     assert core.answers[1].assignment == {}
+
+
+def test_a_downgrade_forgets_nothing_that_a_member_has_not_given_up() -> None:
+    core = ConsumerCore()
+    core.group.upgrade(classic())
+    core.step(
+        ConsumerHeartbeat(
+            reply="first", member_id="m", member_epoch=0, topic_names=("t",), rebalance_timeout_ms=1, owned={}
+        )
+    )
+    assert core.group.data.target_of("old") != ALL
+    core.beat("m", -1)
+    (downgraded,) = core.others
+    assert isinstance(downgraded, Downgraded)
+    assert downgraded.group.members["old"].assignment == encode_assignment(ALL, catalog_of(t=4), 1)
+
+
+@pytest.mark.parametrize(("target", "settled"), [(ALL, True), ({T: frozenset({0})}, False)])
+def test_a_group_has_settled_when_all_have_what_the_target_gives_them(target: Partitions, settled: bool) -> None:
+    data = ConsumerGroupData()
+    for record in upgrade_records(classic(), catalog_of(t=4)):
+        data.apply(record)
+    data.apply(TargetRecord("g", "old", target))
+    assert has_settled(data, ()) is settled
+    assert has_settled(data, {"old"})
 
 
 def test_members_that_came_along_have_to_be_heard_of() -> None:
