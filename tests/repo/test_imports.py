@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = [
     *("broker", "cli", "clients", "config", "control", "controller", "embedded", "kraft", "log", "metadata", "net"),
-    *("node", "protocol", "quorum", "records", "runtime", "serving", "testing", "vfs"),
+    *("node", "protocol", "quorum", "records", "runtime", "serving", "spark", "testing", "vfs"),
 ]
 MODULES = ["errors", "ids", "ports"]
 
@@ -68,6 +68,11 @@ def test_the_contracts_hold_on_the_empty_skeleton(skeleton: Path) -> None:
         ("broker/part.py", "import time", "Node code reaches the machine only through ports"),
         ("log/part.py", "def f():\n    import os", "Node code reaches the machine only through ports"),
         ("embedded/part.py", "import confluent_kafka", "No Kafka client library"),
+        ("spark/part.py", "import crabka.cli.part", "Imports point down only"),
+        ("node/part.py", "import crabka.spark.part", "Imports point down only"),
+        ("spark/part.py", "import crabka.broker.part", "Spark jobs know the tier and the clients"),
+        ("spark/part.py", "def f():\n    import crabka.log.part", "Spark jobs know the tier and the clients"),
+        ("cli/part.py", "def f():\n    import pyarrow", "Only crabka.spark needs the libraries"),
     ],
 )
 def test_a_planted_forbidden_import_is_caught(module: str, line: str, contract: str, skeleton: Path) -> None:
