@@ -21,8 +21,6 @@ FOLDED = {
     "log.roll.hours": "log.roll.ms",
     "log.roll.jitter.hours": "log.roll.jitter.ms",
 }
-# Fields of metadata records that have the name of a setting which nobody reads.
-SAME_NAME_ELSEWHERE = {"cordoned_log_dirs"}
 
 
 def _identifiers() -> frozenset[str]:
@@ -32,7 +30,7 @@ def _identifiers() -> frozenset[str]:
         package = path.relative_to(SOURCE).parts[0]
         if package not in {"config", "cli", "clients", "testing", "embedded"} and "generated" not in path.parts:
             found |= set(re.findall(r"\.([a-z][a-z0-9_]+)\b", path.read_text(encoding="utf-8")))
-    return frozenset(found - SAME_NAME_ELSEWHERE)
+    return frozenset(found)
 
 
 IDENTIFIERS = _identifiers()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crabka.config.alter import AlterContext, AlterOp, ConfigOp, apply_ops
 from crabka.controller.outcome import ItemVerdict
 from crabka.errors import OperationError
 from crabka.metadata.configs import ConfigResource, ConfigResourceType
@@ -33,13 +34,15 @@ async def forward_changes(
 
     `row` builds one setting of the forwarded request.
     """
-    forwarded = [each for each in body.resources if not _is_logger(each)]
+    refused = {id(each): verdict for each in body.resources if (verdict := _own_refusal(context, each)) is not None}
+    forwarded = [each for each in body.resources if not _is_logger(each) and id(each) not in refused]
     answered = await _ask(context, api_key, forwarded, validate_only=body.validate_only, row=row) if forwarded else {}
     silent = ItemVerdict(ErrorCode.unknown_server_error, "The controller did not answer for this resource.")
     verdicts = []
     for each in body.resources:
         resource = ConfigResource(each.resource_type, each.resource_name)
-        verdicts.append((resource, loggers(each) if _is_logger(each) else answered.get(resource, silent)))
+        own = loggers(each) if _is_logger(each) else refused.get(id(each))
+        verdicts.append((resource, answered.get(resource, silent) if own is None else own))
     return verdicts
 
 
@@ -86,6 +89,20 @@ async def _ask(
         ConfigResource(each.resource_type, each.resource_name): ItemVerdict(each.error_code, each.error_message)
         for each in response.responses
     }
+
+
+def _own_refusal(context: BrokerContext, resource: Any) -> ItemVerdict | None:
+    """Check a change of this broker against its own file, which the controller does not know; None if it may be."""
+    own_name = str(context.node_id)
+    if resource.resource_type != ConfigResourceType.BROKER or resource.resource_name != own_name:
+        return None
+    ops = [ConfigOp(each.name, getattr(each, "config_operation", AlterOp.SET), each.value) for each in resource.configs]
+    existing = context.image.configs.get(ConfigResourceType.BROKER, own_name)
+    try:
+        apply_ops(ConfigResourceType.BROKER, existing, ops, AlterContext(own_name, context.static_config))
+    except OperationError as error:
+        return ItemVerdict.of(error)
+    return None
 
 
 def _is_logger(resource: Any) -> bool:

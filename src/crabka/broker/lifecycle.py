@@ -81,6 +81,7 @@ class BrokerLifecycle:
         self._identity = identity
         self._metadata_offset = metadata_offset
         self._offline_dirs: dict[DirectoryId, None] = {}
+        self._cordoned_dirs: list[DirectoryId] | None = None
         self._wants_fence = True
         self._wants_stop = False
         self._due = asyncio.Event()
@@ -129,6 +130,13 @@ class BrokerLifecycle:
         """Tell that log dirs failed, at once."""
         self._offline_dirs.update(dict.fromkeys(directories))
         self._due.set()
+
+    def cordon_directories(self, directories: Sequence[DirectoryId] | None) -> None:
+        """Tell which log dirs take no new replicas, at once if it is news; None as long as nobody may know."""
+        wanted = None if directories is None else list(directories)
+        if wanted != self._cordoned_dirs:
+            self._cordoned_dirs = wanted
+            self._due.set()
 
     async def retire(self) -> None:
         """Hand over what this broker leads; return when it may stop, or when nobody is there to allow it."""
@@ -198,7 +206,7 @@ class BrokerLifecycle:
         """Send one heartbeat; return how long to wait for the next."""
         self._due.clear()
         wants_fence, wants_stop = self._wants_fence, self._wants_stop
-        offline = list(self._offline_dirs)
+        offline, cordoned = list(self._offline_dirs), self._cordoned_dirs
         try:
             answer = await self._controller.request(
                 ApiKey.BROKER_HEARTBEAT,
@@ -209,7 +217,7 @@ class BrokerLifecycle:
                     want_fence=wants_fence,
                     want_shut_down=wants_stop,
                     offline_log_dirs=offline,
-                    cordoned_log_dirs=[],
+                    cordoned_log_dirs=cordoned,
                 ),
             )
         except CrabkaError as error:

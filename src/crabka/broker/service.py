@@ -22,6 +22,7 @@ from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
 from crabka.control.config_view import EffectiveConfigs
 from crabka.errors import ConfigError, StorageError
 from crabka.metadata.configs import ConfigResourceType
+from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL
 from crabka.serving.dispatch import Dispatcher
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class BrokerService:
         self._logs.subscribe_failures(self._on_dir_failure)
         await quorum.wait_caught_up()
         self.context.config = self._configs.server(quorum.image)
+        self._take_cordoned(quorum.image)
         # Once for a topic, not for each of its partitions.
         topic_config = functools.cache(functools.partial(self._configs.topic, quorum.image))
         await self._logs.load(topic_config)
@@ -200,11 +202,21 @@ class BrokerService:
         if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
             self.context.config = self._configs.server(image)
             self._replica_host.take_rate(image.configs, self._config.node_id)
+            self._take_cordoned(image)
+        elif delta.features_changed:
+            self._take_cordoned(image)
         if len(self._config.log_dirs) > 1 and self._serving and (delta.topics_created or delta.topics_changed):
             changed = delta.topics_created | delta.topics_changed
             self._spawn(
                 self._directories.report(image, [each for each in self.context.partitions if each.topic_id in changed])
             )
+
+    def _take_cordoned(self, image: MetadataImage) -> None:
+        """Let cordoned log dirs take no new replicas, and tell the controller, who places them (KIP-1066)."""
+        dirs = self._logs.dirs
+        dirs.cordon(self.context.config.cordoned_log_dirs)
+        supported = image.features.metadata_version >= CORDONED_DIRECTORIES_LEVEL
+        self._lifecycle.cordon_directories(dirs.ids_of(dirs.cordoned) if supported else None)
 
     def _on_dir_failure(self, log_dir: str, _lost: list[TopicPartition]) -> None:
         lost = self.context.partitions.take_offline(log_dir)

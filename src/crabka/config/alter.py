@@ -224,7 +224,11 @@ def _check_broker(merged: Mapping[str, str], changes: Mapping[str, str | None], 
         if key is not None:
             key.parse(text)
     if context.server is not None:
-        check_broker_local_retention(context.server.with_dynamic(merged))
+        own = dict(merged)
+        if context.resource_name != str(context.server.node_id):
+            # What log dirs there are only the broker itself knows, and it checked before it forwarded.
+            own.pop("cordoned.log.dirs", None)
+        check_broker_local_retention(context.server.with_dynamic(own))
 
 
 def _check_elr(changes: Mapping[str, str | None], context: AlterContext, *, cluster_wide: bool) -> None:

@@ -53,6 +53,8 @@ class ServerConfig(
     max_connections_per_ip_overrides: Mapping[str, int]
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
+    cordoned_log_dirs: tuple[str, ...]
+    """Some of `log_dirs`; a `*` is written out."""
     log_retention_ms: int
     """-1 keeps records for ever; `log.retention.minutes` and `log.retention.hours` are folded in."""
     log_roll_ms: int

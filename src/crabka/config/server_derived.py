@@ -11,6 +11,8 @@ from crabka.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# In cordoned.log.dirs.
+ALL_LOG_DIRS = "*"
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
 
@@ -24,6 +26,7 @@ def derived_fields(values: Mapping[str, Value]) -> dict[str, Any]:
         "max_connections_per_ip_overrides": _connection_overrides(_text(values, "max.connections.per.ip.overrides")),
         "log_dirs": log_dirs,
         "metadata_log_dir": _text(values, "metadata.log.dir") or log_dirs[0],
+        "cordoned_log_dirs": _cordoned_log_dirs(_texts(values, "cordoned.log.dirs"), log_dirs),
         "log_retention_ms": _retention_ms(values),
         "log_roll_ms": _first_of(values, ("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
         "log_roll_jitter_ms": _first_of(values, ("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),
@@ -43,6 +46,20 @@ def _texts(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
 
 def _log_dirs(values: Mapping[str, Value]) -> tuple[str, ...]:
     return _texts(values, "log.dirs") or _texts(values, "log.dir")
+
+
+def _cordoned_log_dirs(cordoned: tuple[str, ...], log_dirs: tuple[str, ...]) -> tuple[str, ...]:
+    if ALL_LOG_DIRS in cordoned:
+        if len(cordoned) > 1:
+            raise ConfigError("When cordoned.log.dirs is set to *, it must not contain other values")
+        return log_dirs
+    missing = [path for path in cordoned if path not in log_dirs]
+    if missing:
+        raise ConfigError(
+            "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+            f"Missing entries : {','.join(missing)}"
+        )
+    return cordoned
 
 
 def _first_of(values: Mapping[str, Value], *keys: tuple[str, int]) -> int:

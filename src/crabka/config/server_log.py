@@ -40,10 +40,9 @@ LOG_KEYS = (
         "cordoned.log.dirs",
         LIST,
         (),
-        "Directories that get no new partitions.",
+        "Directories of `log.dirs` that get no new partitions; `*` stands for all of them.",
         ListOf(),
         scope=PER_BROKER,
-        effect="none",
     ),
     ConfigKey("num.partitions", INT, 1, "Partitions of a topic created without a count.", at_least(1)),
     boolean(

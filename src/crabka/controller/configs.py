@@ -9,7 +9,7 @@ from crabka.config.alter import AlterContext, ConfigOp, apply_ops, replacement_o
 from crabka.controller.outcome import ACCEPTED, ItemVerdict, Outcome
 from crabka.errors import OperationError
 from crabka.metadata.configs import ConfigResource, ConfigResourceType
-from crabka.metadata.features import ELR_VERSION
+from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL, ELR_VERSION, METADATA_VERSION_NAMES
 from crabka.metadata.records import ClearElrRecord, ConfigRecord
 from crabka.protocol.error_codes import ErrorCode
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from crabka.metadata.image import MetadataImage
 
 MIN_ISR = "min.insync.replicas"
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ def _decide(image: MetadataImage, change: ResourceChange, server: ServerConfig) 
     elr_enabled = image.features.levels.get(ELR_VERSION, 0) > 0
     context = AlterContext(resource_name=name, server=server, elr_enabled=elr_enabled)
     altered = apply_ops(resource_type, existing, ops, context)
+    if CORDONED_LOG_DIRS in altered:
+        _require_cordoning(image)
     records: list[Any] = [
         ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
         for key, value in altered.items()
@@ -66,6 +69,15 @@ def _decide(image: MetadataImage, change: ResourceChange, server: ServerConfig) 
         is_topic = resource_type == ConfigResourceType.TOPIC
         records.append(ClearElrRecord(topic_name=name if is_topic else ""))
     return records
+
+
+def _require_cordoning(image: MetadataImage) -> None:
+    if image.features.metadata_version < CORDONED_DIRECTORIES_LEVEL:
+        needed = METADATA_VERSION_NAMES[CORDONED_DIRECTORIES_LEVEL]
+        raise OperationError(
+            ErrorCode.invalid_config,
+            f"The cordoned.log.dirs configuration value cannot be set because it requires metadata.version >= {needed}",
+        )
 
 
 def _require_existing(image: MetadataImage, resource: ConfigResource) -> None:

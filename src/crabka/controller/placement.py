@@ -34,10 +34,10 @@ def place_partitions(
     if replication_factor > len(usable):
         reason = (
             f"The target replication factor of {replication_factor} cannot be reached because only "
-            f"{len(usable)} broker(s) are registered."
+            f"{len(usable)} broker(s) are registered or some brokers have all their log directories cordoned."
         )
     elif all(broker.fenced for broker in usable):
-        reason = "All brokers are currently fenced."
+        reason = "All brokers are currently fenced, or have all their log directories cordoned."
     if reason is not None:
         raise OperationError(
             ErrorCode.invalid_replication_factor,

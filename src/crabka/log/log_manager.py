@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from crabka.ids import TopicPartition
 from crabka.log.deletions import Deletions
 from crabka.log.dir_writer import DEFAULT_SLOW_APPEND_MS, DirWriter
 from crabka.log.log_dir import CheckpointOffsets, LogDir, LogDirContent
+from crabka.log.log_dirs import LogDirs
 from crabka.log.naming import DirectoryKind, marked_name
 from crabka.log.recovery import DAY_MS, OpenOptions, open_log
 from crabka.log.segment import SegmentContext
@@ -56,13 +58,11 @@ class LogManager:
         self._context = SegmentContext(
             runtime.fs, rng=runtime.rng, tiering=tiering, schedule_deletion=self._deletions.schedule
         )
-        self._dirs = {path: LogDir(runtime.fs, path) for path in log_dirs}
+        self.dirs = LogDirs(runtime.fs, log_dirs)
         self._writers = {
             path: DirWriter(runtime, path, slow_append_ms=slow_append_ms, on_failure=self.on_dir_failure)
             for path in log_dirs
         }
-        # Dir -> why it is offline.
-        self._offline: dict[str, str] = {}
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._listeners: list[FailureListener] = []
         self._flushing: dict[PartitionLog, asyncio.Future[None]] = {}
@@ -85,23 +85,21 @@ class LogManager:
     @property
     def online_dirs(self) -> list[str]:
         """Paths of the log dirs that work."""
-        return [path for path in self._dirs if path not in self._offline]
+        return self.dirs.online
 
     @property
     def offline_dirs(self) -> list[str]:
         """Paths of the log dirs that failed."""
-        return list(self._offline)
+        return self.dirs.offline
 
     @property
     def online_directory_ids(self) -> list[uuid.UUID]:
         """Ids of the formatted log dirs that work, as the metadata names them (KIP-858)."""
-        online = (self._dirs[path].properties for path in self.online_dirs)
-        return [found for each in online if each is not None and (found := each.directory_id) is not None]
+        return self.dirs.ids_of(self.dirs.online)
 
     def directory_id(self, path: str) -> uuid.UUID | None:
         """Return the id of a log dir, None if it was never formatted."""
-        properties = self._dirs[path].properties
-        return properties.directory_id if properties is not None else None
+        return self.dirs.directory_id(path)
 
     def writer(self, path: str) -> DirWriter:
         """Return what writes to a log dir when the loop must not."""
@@ -109,7 +107,7 @@ class LogManager:
 
     def offline_reason(self, path: str) -> str | None:
         """Return why a dir is offline, None if it works."""
-        return self._offline.get(path)
+        return self.dirs.offline_reason(path)
 
     # -- opening -------------------------------------------------------------------------------------------------
 
@@ -118,16 +116,16 @@ class LogManager:
 
         Raises ConfigError when another process holds a dir; a dir that fails otherwise goes offline.
         """
-        for path, log_dir in self._dirs.items():
+        for log_dir in self.dirs:
             try:
                 if not log_dir.is_locked:
                     log_dir.open()
             except (OSError, CorruptDataError) as error:
-                self.on_dir_failure(path, error)
+                self.on_dir_failure(log_dir.path, error)
 
     def unlock(self) -> None:
         """Give all dirs back without touching them."""
-        for log_dir in self._dirs.values():
+        for log_dir in self.dirs:
             log_dir.close()
 
     async def load(self, config_of: ConfigOf | None = None) -> None:
@@ -140,7 +138,7 @@ class LogManager:
         epochs = []
         self.lock()
         for path in self.online_dirs:
-            log_dir = self._dirs[path]
+            log_dir = self.dirs[path]
             try:
                 content = await self._runtime.threads.submit(log_dir.scan)
                 epochs.append(content.broker_epoch)
@@ -193,7 +191,7 @@ class LogManager:
         if existing is not None:
             return existing
         directory = log_dir if log_dir is not None else self._choose_dir()
-        if self._dirs[directory].may_tell_of(topic_partition):
+        if self.dirs[directory].may_tell_of(topic_partition):
             self._forget_gone_logs(directory)
         options = OpenOptions(clean=True, now_ms=self._runtime.clock.now_ms(), topic_id=topic_id)
         log = open_log(self._context, f"{directory}/{topic_partition}", topic_partition, config, options)
@@ -205,7 +203,7 @@ class LogManager:
 
         Waits for the disk, but only where a topic is created again before the next regular checkpoint.
         """
-        log_dir = self._dirs[path]
+        log_dir = self.dirs[path]
         turn = log_dir.next_turn()
         try:
             log_dir.write_checkpoints(_all_offsets(self._logs_in(path)), turn)
@@ -214,20 +212,7 @@ class LogManager:
         log_dir.forget_gone(turn)
 
     def _choose_dir(self) -> str:
-        online = self.online_dirs
-        if not online:
-            raise StorageError(", ".join(self._dirs), "no log dir is online")
-        counts = dict.fromkeys(online, 0)
-        for log in self._logs.values():
-            counts[log.log_dir] += 1
-        fewest = min(counts.values())
-        candidates = [path for path in online if counts[path] == fewest]
-        if len(candidates) == 1:
-            return candidates[0]
-        try:
-            return max(candidates, key=lambda path: self._dirs[path].free_bytes())
-        except OSError:
-            return candidates[0]
+        return self.dirs.choose(Counter(log.log_dir for log in self._logs.values()))
 
     # -- taking away ---------------------------------------------------------------------------------------------
 
@@ -236,7 +221,7 @@ class LogManager:
         log = self._logs.pop(topic_partition, None)
         if log is None:
             return
-        self._dirs[log.log_dir].note_gone(topic_partition)
+        self.dirs[log.log_dir].note_gone(topic_partition)
         try:
             log.delete(self._runtime.new_uuid(), self._runtime.clock.now_ms())
         except StorageError as error:
@@ -247,7 +232,7 @@ class LogManager:
         log = self._logs.pop(topic_partition, None)
         if log is None:
             return
-        self._dirs[log.log_dir].note_gone(topic_partition)
+        self.dirs[log.log_dir].note_gone(topic_partition)
         try:
             log.close(clean=True)
             name = marked_name(topic_partition, DirectoryKind.STRAY, self._runtime.new_uuid())
@@ -263,9 +248,8 @@ class LogManager:
 
     def on_dir_failure(self, path: str, error: Exception | None = None) -> None:
         """Take a log dir offline with all its logs. A second report is ignored."""
-        if path in self._offline or path not in self._dirs:
+        if not self.dirs.fail(path, str(error) if error is not None else "failed"):
             return
-        self._offline[path] = str(error) if error is not None else "failed"
         lost = [topic_partition for topic_partition, log in self._logs.items() if log.log_dir == path]
         logger.error("log dir %s is offline with %d logs: %s", path, len(lost), error)
         for topic_partition in lost:
@@ -413,8 +397,8 @@ class LogManager:
     async def _save(self, paths: Iterable[str], choose: Callable[[list[PartitionLog]], CheckpointOffsets]) -> None:
         # One after the other: older offsets must never replace newer ones.
         async with self._saving:
-            online = [path for path in paths if path not in self._offline]
-            chosen = [(self._dirs[path], choose(self._logs_in(path)), self._dirs[path].next_turn()) for path in online]
+            online = [path for path in paths if self.dirs.is_online(path)]
+            chosen = [(self.dirs[path], choose(self._logs_in(path)), self.dirs[path].next_turn()) for path in online]
             writes = [
                 self._runtime.threads.submit(log_dir.write_checkpoints, offsets, turn)
                 for log_dir, offsets, turn in chosen
@@ -465,8 +449,8 @@ class LogManager:
         offsets = _all_offsets(logs)
         # All is durable, indexes as well, so the recovery points are the log ends, as Kafka leaves them.
         ends = {log.topic_partition: log.recovery_point for log in logs}
-        self._dirs[path].write_checkpoints(offsets._replace(recovery_points=ends))
-        self._dirs[path].write_clean_shutdown(broker_epoch)
+        self.dirs[path].write_checkpoints(offsets._replace(recovery_points=ends))
+        self.dirs[path].write_clean_shutdown(broker_epoch)
 
 
 def _all_offsets(logs: list[PartitionLog]) -> CheckpointOffsets:

@@ -62,3 +62,14 @@ def test_without_a_controller_every_other_resource_fails(node: SimNode, monkeypa
         ("t", ErrorCode.request_timed_out),
         ("1", ErrorCode.invalid_config),
     ]
+
+
+def cordoned(paths: str) -> Row:
+    configs = [row("AlterableConfig", name="cordoned.log.dirs", config_operation=0, value=paths)]
+    return row("AlterConfigsResource", resource_type=4, resource_name="1", configs=configs)
+
+
+def test_a_broker_knows_its_own_log_dirs(node: SimNode) -> None:
+    assert forward(node, cordoned("/elsewhere")) == [("1", ErrorCode.invalid_request)]
+    assert node.context.image.configs.get(4, "1") == {}
+    assert forward(node, cordoned("/d1")) == [("1", ErrorCode.none)]

@@ -182,6 +182,24 @@ def test_a_lost_log_dir_is_told_at_once_and_from_then_on() -> None:
     run(test)
 
 
+def test_cordoned_log_dirs_are_told_at_once_when_they_change() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        await lifecycle.serve()
+        assert controller.heartbeats[-1].cordoned_log_dirs is None
+        for directories in ([DIRECTORY], []):
+            lifecycle.cordon_directories(directories)
+            await asyncio.sleep(0.1)
+            assert controller.heartbeats[-1].cordoned_log_dirs == tuple(directories)
+        before = len(controller.heartbeats)
+        lifecycle.cordon_directories([])
+        await asyncio.sleep(0.1)
+        assert len(controller.heartbeats) == before
+
+    run(test)
+
+
 def test_a_broker_retires_when_the_controller_lets_it_go() -> None:
     async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
         await lifecycle.register(BROKER)

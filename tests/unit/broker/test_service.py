@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from crabka.metadata.records import decode_record
+from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.records.record import decode_records
-from tests.support.sim_node import NODE_HOST, SimNode
+from tests.support.sim_node import NODE_HOST, SimNode, row
 
 METADATA_LOG = "/d1/__cluster_metadata-0/00000000000000000000.log"
 
@@ -87,3 +89,44 @@ def test_dirs_are_told_once() -> None:
         two.create_topic("u")
         two.advance(100)
         assert names(two).count("PartitionChange") == 3
+
+
+def cordon(node: SimNode, paths: str) -> None:
+    configs = [row("AlterableConfig", name="cordoned.log.dirs", config_operation=0, value=paths)]
+    changed = row("AlterConfigsResource", resource_type=4, resource_name="1", configs=configs)
+    answer = node.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[changed], validate_only=False)
+    assert answer.responses[0].error_code is ErrorCode.none
+    # The next heartbeat tells the controller.
+    node.advance(100)
+
+
+def dirs_of(node: SimNode, topic: str) -> set[str]:
+    return {partition.log.log_dir for partition in node.context.partitions.of_topic(topic).values()}
+
+
+def test_a_cordoned_dir_gets_no_new_partitions() -> None:
+    with SimNode(log_dirs=("/d1", "/d2")) as node:
+        cordon(node, "/d2")
+        node.create_topic("first", 3)
+        assert dirs_of(node, "first") == {"/d1"}
+        directory = node.context.logs.directory_id("/d2")
+        assert node.context.image.cluster.brokers[1].cordoned_directories == (directory,)
+        cordon(node, "")
+        node.create_topic("second", 3)
+        assert dirs_of(node, "second") == {"/d2"}
+        assert not node.context.image.cluster.brokers[1].cordoned_directories
+
+
+def test_a_broker_whose_dirs_are_all_cordoned_gets_no_new_partitions() -> None:
+    with SimNode({"cordoned.log.dirs": "*"}, log_dirs=("/d1", "/d2")) as node:
+        refused = node.ask(
+            ApiKey.CREATE_TOPICS,
+            7,
+            topics=[
+                row("CreatableTopic", name="t", num_partitions=1, replication_factor=1, assignments=(), configs=())
+            ],
+            timeout=1000,
+            validate_only=False,
+        )
+        assert refused.topics[0].error_code is ErrorCode.invalid_replication_factor
+        assert "cordoned" in refused.topics[0].error_message

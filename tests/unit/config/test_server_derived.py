@@ -69,3 +69,17 @@ def test_named_listener_is_used_between_brokers() -> None:
         inter_broker_listener_name="b",
     )
     assert config.inter_broker_listener_name == "B"
+
+
+def test_cordoned_log_dirs_are_some_or_all_of_the_log_dirs() -> None:
+    assert server(log_dirs="a,b").cordoned_log_dirs == ()
+    assert server(log_dirs="a,b", cordoned_log_dirs="b").cordoned_log_dirs == ("b",)
+    assert server(log_dirs="a,b", cordoned_log_dirs="*").cordoned_log_dirs == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("cordoned", "message"), [("*,b", "must not contain other values"), ("b,c,d", r"Missing entries : c,d$")]
+)
+def test_bad_cordoned_log_dirs_are_refused(cordoned: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        server(log_dirs="a,b", cordoned_log_dirs=cordoned)

@@ -9,6 +9,7 @@ from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.controller.configs import ResourceChange, alter_configs
 from crabka.metadata.configs import ConfigResource
+from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL
 from crabka.metadata.records import ClearElrRecord, ConfigRecord
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.images import applied, cluster, with_topic
@@ -101,3 +102,17 @@ def test_refused_client_metrics(name: str, key: str, value: str, code: ErrorCode
     change = ResourceChange(ConfigResource(16, name), [ConfigOp(key, 0, value)])
     outcome = alter_configs(IMAGE, [change], SERVER)
     assert (outcome.records, outcome.result[0].error_code) == ([], code)
+
+
+def test_log_dirs_of_another_broker_are_cordoned_as_that_one_said() -> None:
+    change = ResourceChange(ConfigResource(4, "2"), [ConfigOp("cordoned.log.dirs", 0, "/elsewhere")])
+    outcome = alter_configs(cluster(1, 2), [change], SERVER)
+    assert [verdict.error_code for verdict in outcome.result] == [ErrorCode.none]
+
+
+def test_log_dirs_are_not_cordoned_where_the_metadata_has_no_room_for_it() -> None:
+    change = ResourceChange(ConfigResource(4, "1"), [ConfigOp("cordoned.log.dirs", 0, "/d1")])
+    older = cluster(1, features={"metadata.version": CORDONED_DIRECTORIES_LEVEL - 1})
+    (verdict,) = alter_configs(older, [change], SERVER).result
+    assert verdict.error_code is ErrorCode.invalid_config
+    assert "requires metadata.version >= 4.3-IV0" in str(verdict.message)

@@ -29,7 +29,7 @@ from tests.support.metadata_logs import SINGLE, segments, stored_records
 OTHER_CHARACTERS = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
 TOO_FEW_BROKERS = (
     "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because "
-    "only 1 broker(s) are registered."
+    "only 1 broker(s) are registered or some brokers have all their log directories cordoned."
 )
 
 

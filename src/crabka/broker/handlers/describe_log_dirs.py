@@ -1,33 +1,53 @@
-"""DescribeLogDirs (35): where replicas lie and how much room there is (KIP-113, KIP-827)."""
+"""DescribeLogDirs (35): where replicas lie and how much room there is (KIP-113, KIP-827, KIP-1066).
+
+Every dir of `log.dirs` has a row, in that order; one that failed has nothing but its error. Version 3 has an error of
+the whole answer, version 4 the size of the disk, version 5 tells of cordoned dirs.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
+from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
-    from crabka.log.partition_log import PartitionLog
+    from crabka.ports import DiskUsage
     from crabka.protocol.apis import MessageTypes
     from crabka.serving.request import Request
+
+    # Topic -> rows of its partitions.
+    Replicas = dict[str, list[Any]]
+
+log = logging.getLogger(__name__)
 
 UNKNOWN_BYTES = -1
 
 
-def handle(context: BrokerContext, request: Request) -> Any:
+async def handle(context: BrokerContext, request: Request) -> Any:
     """Describe every log dir, with all partitions or only the asked ones."""
     types = response_types(request.api_key, request.version)
-    wanted = _wanted_partitions(request.body)
-    logs_by_dir: dict[str, dict[str, list[PartitionLog]]] = {}
-    for partition in context.partitions:
-        if wanted is None or (partition.topic, partition.index) in wanted:
-            logs_by_dir.setdefault(partition.log.log_dir, {}).setdefault(partition.topic, []).append(partition.log)
-    results = [_dir_row(context, types, log_dir, logs_by_dir.get(log_dir, {})) for log_dir in context.logs.online_dirs]
-    results += [
-        types.new("DescribeLogDirsResult", error_code=ErrorCode.kafka_storage_error, log_dir=log_dir, topics=())
-        for log_dir in context.logs.offline_dirs
+    # A disk that is about to fail may let this wait.
+    usages = await asyncio.gather(*(_usage(context, each.path) for each in context.logs.dirs))
+    replicas = _replicas_by_dir(context, types, _wanted_partitions(request.body))
+    cordoned = context.logs.dirs.cordoned if _knows_cordons(context) else ()
+    results = [
+        _failed_row(types, path)
+        if usage is None
+        else types.new(
+            "DescribeLogDirsResult",
+            error_code=ErrorCode.none,
+            log_dir=path,
+            topics=_topic_rows(types, replicas.get(path, {})),
+            total_bytes=usage.total_bytes,
+            usable_bytes=usage.free_bytes,
+            is_cordoned=path in cordoned,
+        )
+        for path, usage in usages
     ]
     return types.message(throttle_time=0, error_code=ErrorCode.none, results=results)
 
@@ -38,32 +58,55 @@ def _wanted_partitions(body: Any) -> set[tuple[str, int]] | None:
     return {(topic.topic, index) for topic in body.topics for index in topic.partitions}
 
 
-def _dir_row(context: BrokerContext, types: MessageTypes, log_dir: str, topics: dict[str, list[PartitionLog]]) -> Any:
-    try:
-        usage = context.runtime.fs.disk_usage(log_dir)
-        total, usable = usage.total_bytes, usage.free_bytes
-    except OSError:
-        total, usable = UNKNOWN_BYTES, UNKNOWN_BYTES
+async def _usage(context: BrokerContext, path: str) -> tuple[str, DiskUsage | None]:
+    """Return size and free space of a log dir, None if it does not work."""
+    usage = None
+    if context.logs.dirs.is_online(path):
+        try:
+            usage = await context.runtime.threads.submit(context.runtime.fs.disk_usage, path)
+        except OSError as error:
+            # Kafka answers so, too, and leaves it to the next read or write to take the dir offline.
+            log.warning("cannot tell the size of %s: %s", path, error)
+    return path, usage if context.logs.dirs.is_online(path) else None
+
+
+def _replicas_by_dir(
+    context: BrokerContext, types: MessageTypes, wanted: set[tuple[str, int]] | None
+) -> dict[str, Replicas]:
+    found: dict[str, Replicas] = {}
+    for partition in context.partitions:
+        if wanted is None or (partition.topic, partition.index) in wanted:
+            replica = types.new(
+                "DescribeLogDirsPartition",
+                partition_index=partition.index,
+                partition_size=partition.log.size_bytes,
+                # A follower may know how much is committed before it has all of that.
+                offset_lag=max(partition.log.high_watermark - partition.log.log_end_offset, 0),
+                is_future_key=False,
+            )
+            found.setdefault(partition.log.log_dir, {}).setdefault(partition.topic, []).append(replica)
+    return found
+
+
+def _topic_rows(types: MessageTypes, replicas: Replicas) -> list[Any]:
+    return [
+        types.new(
+            "DescribeLogDirsTopic", name=topic, partitions=sorted(rows, key=lambda replica: replica.partition_index)
+        )
+        for topic, rows in sorted(replicas.items())
+    ]
+
+
+def _failed_row(types: MessageTypes, path: str) -> Any:
     return types.new(
         "DescribeLogDirsResult",
-        error_code=ErrorCode.none,
-        log_dir=log_dir,
-        topics=[_topic_row(types, topic, logs) for topic, logs in sorted(topics.items())],
-        total_bytes=total,
-        usable_bytes=usable,
-        is_cordoned=False,
+        error_code=ErrorCode.kafka_storage_error,
+        log_dir=path,
+        topics=(),
+        total_bytes=UNKNOWN_BYTES,
+        usable_bytes=UNKNOWN_BYTES,
     )
 
 
-def _topic_row(types: MessageTypes, topic: str, logs: list[PartitionLog]) -> Any:
-    partitions = [
-        types.new(
-            "DescribeLogDirsPartition",
-            partition_index=log.partition,
-            partition_size=log.size_bytes,
-            offset_lag=0,
-            is_future_key=False,
-        )
-        for log in sorted(logs, key=lambda log: log.partition)
-    ]
-    return types.new("DescribeLogDirsTopic", name=topic, partitions=partitions)
+def _knows_cordons(context: BrokerContext) -> bool:
+    return context.image.features.metadata_version >= CORDONED_DIRECTORIES_LEVEL

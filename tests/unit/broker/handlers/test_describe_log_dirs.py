@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.sim_node import SimNode, batch, row, versions_of
 
 
@@ -43,3 +45,32 @@ def test_a_failed_dir_is_shown_as_failed() -> None:
         found = {each.log_dir: each for each in ask(node)}
         assert found["/d1"].error_code is ErrorCode.none
         assert (found["/d2"].error_code, found["/d2"].topics) == (ErrorCode.kafka_storage_error, ())
+        assert (found["/d2"].total_bytes, found["/d2"].usable_bytes) == (-1, -1)
+
+
+def test_dirs_are_shown_in_the_order_of_the_settings() -> None:
+    with SimNode(log_dirs=("/d1", "/d2", "/d3")) as node:
+        node.fail_dir("/d2")
+        assert [each.log_dir for each in ask(node)] == ["/d1", "/d2", "/d3"]
+
+
+def test_a_disk_that_does_not_tell_its_size_is_shown_as_failed() -> None:
+    fs = FaultyFileSystem(MemoryFileSystem())
+    with SimNode(log_dirs=("/d1", "/d2"), fs=fs) as node:
+        fs.add(FaultRule(operation="disk_usage", path="/d2", error=errno.EIO))
+        assert [each.error_code for each in ask(node)] == [ErrorCode.none, ErrorCode.kafka_storage_error]
+
+
+def test_cordoned_dirs_are_shown_from_version_5_on() -> None:
+    with SimNode({"cordoned.log.dirs": "/d2"}, log_dirs=("/d1", "/d2")) as node:
+        assert [each.is_cordoned for each in ask(node, version=5)] == [False, True]
+        assert not hasattr(ask(node, version=4)[0], "is_cordoned")
+
+
+def test_a_follower_lags_by_what_is_committed_beyond_its_end(node: SimNode) -> None:
+    node.create_topic("t")
+    node.produce("t", batch(b"a"))
+    log = node.context.partitions.by_name("t", 0).log
+    log.high_watermark = 7
+    (found,) = ask(node)
+    assert found.topics[0].partitions[0].offset_lag == 6
