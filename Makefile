@@ -11,7 +11,7 @@ CODE := src tests tools $(wildcard bench)
 STAMP := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak lint typecheck format coverage bench bench-cluster bench-tier sim docs lock clean
+.PHONY: help setup run test soak lint typecheck format coverage bench bench-cluster bench-tier bench-moves sim docs lock clean
 
 help: ## Print this help
 	@echo "Crabka: a Kafka-compatible broker in Python. Start with 'make run'."
@@ -79,6 +79,11 @@ bench-tier: $(STAMP) ## The same for tiered storage: copies, reads and metadata 
 	@$(BIN)/python tools/check_machine.py java
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m bench.tier $(ARGS)
+
+bench-moves: $(STAMP) ## The same for moves between log dirs, with `cp` beside them
+	@$(BIN)/python tools/check_machine.py java
+	$(BIN)/python -m compileall -q src
+	$(BIN)/python -m bench.moves $(ARGS)
 
 sim: $(STAMP) ## Run the simulation tests (CRABKA_SEED=... replays one); [CLUSTER_]SEEDS=... searches the quorum (clusters), [CLUSTER_]SEED=... tells one
 ifneq ($(SEED)$(SEEDS),)

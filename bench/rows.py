@@ -34,6 +34,21 @@ def _memory(key: str, title: str, experiment: str, bar: float, stretch: float | 
     return BenchRow(key, title, "MB", experiment, higher_is_better=False, bar=bar, stretch=stretch, absolute=True)
 
 
+def seen(key: str, title: str, unit: str, experiment: str, *, higher_is_better: bool = True) -> BenchRow:
+    """A number without a bar, which others are made of."""
+    return BenchRow(key, title, unit, experiment, higher_is_better=higher_is_better, bar=None, stretch=None)
+
+
+def at_least(key: str, title: str, unit: str, experiment: str, bar: float) -> BenchRow:
+    """A number of Crabka alone that has to reach its bar."""
+    return BenchRow(key, title, unit, experiment, higher_is_better=True, bar=bar, stretch=None, absolute=True)
+
+
+def at_most(key: str, title: str, unit: str, experiment: str, bar: float) -> BenchRow:
+    """A number of Crabka alone that must not exceed its bar."""
+    return BenchRow(key, title, unit, experiment, higher_is_better=False, bar=bar, stretch=None, absolute=True)
+
+
 ROWS = (
     _rate("single_rate", "one-record produce requests", "req/s", "requests", 2.5, 4.0),
     _cost("single_cpu", "broker CPU per one-record request", "µs", "requests", 0.4, 0.2),

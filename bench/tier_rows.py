@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from bench.rows import BenchRow
-
-
-def _seen(key: str, title: str, unit: str, experiment: str, *, higher_is_better: bool = True) -> BenchRow:
-    """A number without a bar, which others are made of."""
-    return BenchRow(key, title, unit, experiment, higher_is_better=higher_is_better, bar=None, stretch=None)
-
-
-def _at_least(key: str, title: str, unit: str, experiment: str, bar: float) -> BenchRow:
-    return BenchRow(key, title, unit, experiment, higher_is_better=True, bar=bar, stretch=None, absolute=True)
-
-
-def _at_most(key: str, title: str, unit: str, experiment: str, bar: float) -> BenchRow:
-    return BenchRow(key, title, unit, experiment, higher_is_better=False, bar=bar, stretch=None, absolute=True)
-
+from bench.rows import BenchRow, at_least, at_most, seen
 
 TIER_ROWS = (
-    _seen("copy_s3_rate", "copy a segment to S3", "MB/s", "copy_s3"),
-    _seen("copy_s3_plain_rate", "upload its file to S3 by obstore alone", "MB/s", "copy_s3"),
-    _at_least("copy_s3", "copy to S3, of the plain upload", "x", "copy_s3", 0.8),
-    _at_most("copy_s3_memory", "memory that the copy to S3 adds", "MB", "copy_s3", 100),
-    _seen("copy_file_rate", "copy a segment to a directory, synced", "MB/s", "copy_file"),
-    _seen("copy_file_plain_rate", "copy its file by obstore alone, synced", "MB/s", "copy_file"),
-    _at_least("copy_file", "copy to a directory, of the plain copy", "x", "copy_file", 0.8),
-    _at_most("copy_file_memory", "memory that the copy to a directory adds", "MB", "copy_file", 100),
-    _seen("read_s3_rate", "consumer of a topic that only S3 has", "MB/s", "read_s3"),
-    _seen("read_s3_plain_rate", "ranged GETs of its segments, written to a socket", "MB/s", "read_s3"),
-    _at_least("read_s3", "consumer of S3, of the plain GETs", "x", "read_s3", 0.7),
+    seen("copy_s3_rate", "copy a segment to S3", "MB/s", "copy_s3"),
+    seen("copy_s3_plain_rate", "upload its file to S3 by obstore alone", "MB/s", "copy_s3"),
+    at_least("copy_s3", "copy to S3, of the plain upload", "x", "copy_s3", 0.8),
+    at_most("copy_s3_memory", "memory that the copy to S3 adds", "MB", "copy_s3", 100),
+    seen("copy_file_rate", "copy a segment to a directory, synced", "MB/s", "copy_file"),
+    seen("copy_file_plain_rate", "copy its file by obstore alone, synced", "MB/s", "copy_file"),
+    at_least("copy_file", "copy to a directory, of the plain copy", "x", "copy_file", 0.8),
+    at_most("copy_file_memory", "memory that the copy to a directory adds", "MB", "copy_file", 100),
+    seen("read_s3_rate", "consumer of a topic that only S3 has", "MB/s", "read_s3"),
+    seen("read_s3_plain_rate", "ranged GETs of its segments, written to a socket", "MB/s", "read_s3"),
+    at_least("read_s3", "consumer of S3, of the plain GETs", "x", "read_s3", 0.7),
     BenchRow(
         "read_local",
         "consumer of a topic that only a directory has",
@@ -48,12 +34,12 @@ TIER_ROWS = (
         bar=0.4,
         stretch=None,
     ),
-    _seen("produce_p99", "p99 produce latency without a tier read", "ms", "latency", higher_is_better=False),
-    _seen("produce_p99_read", "the same while a tier read runs", "ms", "latency", higher_is_better=False),
-    _at_most("produce_slowdown", "p99 with the read, of that without", "x", "latency", 1.3),
-    _at_least("replay", "replay of the metadata topic", "events/s", "metadata", 100_000),
-    _at_most("restart", "restart from snapshots of 100,000 segments", "s", "metadata", 2.0),
-    _at_most("lookup", "find the segment of an offset", "µs", "metadata", 5.0),
-    _seen("listing", "list 100,000 segments", "s", "metadata", higher_is_better=False),
-    _seen("segment_memory", "resident memory per segment", "B", "metadata", higher_is_better=False),
+    seen("produce_p99", "p99 produce latency without a tier read", "ms", "latency", higher_is_better=False),
+    seen("produce_p99_read", "the same while a tier read runs", "ms", "latency", higher_is_better=False),
+    at_most("produce_slowdown", "p99 with the read, of that without", "x", "latency", 1.3),
+    at_least("replay", "replay of the metadata topic", "events/s", "metadata", 100_000),
+    at_most("restart", "restart from snapshots of 100,000 segments", "s", "metadata", 2.0),
+    at_most("lookup", "find the segment of an offset", "µs", "metadata", 5.0),
+    seen("listing", "list 100,000 segments", "s", "metadata", higher_is_better=False),
+    seen("segment_memory", "resident memory per segment", "B", "metadata", higher_is_better=False),
 )

@@ -14,6 +14,9 @@ from bench.cluster_rows import CLUSTER_ROWS
 from bench.experiments import EXPERIMENT_FUNCTIONS
 from bench.failover import FAILOVERS
 from bench.members import LightMember, decode_assignment, encode_assignment, is_stable
+from bench.moves import MOVES
+from bench.moves_experiments import MOVE_EXPERIMENTS
+from bench.moves_rows import MOVE_ROWS
 from bench.profiler import summary
 from bench.report import as_json, cells, markdown, table
 from bench.rows import EXPERIMENTS, ROWS, selected_experiments
@@ -158,6 +161,11 @@ def test_every_cluster_experiment_has_rows_and_a_function() -> None:
 
 def test_every_tier_experiment_has_rows_and_a_function() -> None:
     assert tuple(TIER_EXPERIMENTS) == tuple(dict.fromkeys(row.experiment for row in TIER_ROWS))
+
+
+def test_every_experiment_on_moves_fills_rows() -> None:
+    assert MOVES.experiments is MOVE_EXPERIMENTS
+    assert tuple(MOVE_EXPERIMENTS) == tuple(dict.fromkeys(row.experiment for row in MOVE_ROWS))
     assert selected_experiments(["lookup", "copy_s3_memory"], TIER_ROWS) == ["copy_s3", "metadata"]
 
 
