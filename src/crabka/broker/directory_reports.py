@@ -1,14 +1,16 @@
 """Tells the controller in which log dir each replica of this broker lies (AssignReplicasToDirs, KIP-858).
 
 A broker with one log dir need not: the controller knows it from the registration. What is told once is not told again
-unless it changes. A dir that fails is told by the heartbeats; replicas that lay there are told first, because the
-controller may not know yet where they were and must not take them for new ones.
+unless it changes, and told again until the controller answers. A dir that fails is told by the heartbeats; replicas
+that lay there are told first, because the controller may not know yet where they were and must not take them for new
+ones.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from crabka.errors import CrabkaError
 from crabka.protocol.apis import ApiKey
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+RETRY_PAUSE_MS: Final = 500
+
 
 class DirectoryReports:
     """Compares where replicas lie with what the metadata says, and tells the difference."""
@@ -37,16 +41,39 @@ class DirectoryReports:
         self._controller = controller
         self._identity = identity
         self._logs = logs
+        # What the controller is still to be told.
+        self._untold: dict[Placement, DirectoryId] = {}
+        self._telling = asyncio.Lock()
 
-    async def report(self, image: MetadataImage, partitions: Iterable[Partition]) -> None:
-        """Tell of the partitions whose log dir the metadata does not know, or knows wrongly."""
-        by_directory: dict[DirectoryId, dict[TopicId, list[int]]] = {}
+    async def report(self, image: MetadataImage, partitions: Iterable[Partition]) -> bool:
+        """Tell of the partitions whose log dir the metadata does not know, or knows wrongly.
+
+        Return whether the controller has answered for all of them; if not, `keep_telling` goes on.
+        """
         for partition in partitions:
             directory = self._logs.directory_id(partition.log.log_dir)
             if directory is not None and self._is_news(image, partition, directory):
-                by_directory.setdefault(directory, {}).setdefault(partition.topic_id, []).append(partition.index)
-        if by_directory:
-            await self._tell(by_directory)
+                self._untold[partition.topic_id, partition.index] = directory
+        async with self._telling:
+            return await self._tell_once()
+
+    async def keep_telling(self) -> None:
+        """Tell what the controller did not answer for yet, until it does."""
+        async with self._telling:
+            while not await self._tell_once():
+                await asyncio.sleep(RETRY_PAUSE_MS / 1000)
+
+    async def _tell_once(self) -> bool:
+        told = dict(self._untold)
+        by_directory: dict[DirectoryId, dict[TopicId, list[int]]] = {}
+        for (topic_id, index), directory in told.items():
+            by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
+        if by_directory and not await self._tell(by_directory):
+            return False
+        for placement, directory in told.items():
+            if self._untold.get(placement) == directory:
+                del self._untold[placement]
+        return not self._untold
 
     def _is_news(self, image: MetadataImage, partition: Partition, directory: DirectoryId) -> bool:
         topic = image.topics.by_id.get(partition.topic_id)
@@ -54,7 +81,9 @@ class DirectoryReports:
         node_id = self._identity.node_id
         return known is not None and node_id in known.replicas and known.directory_of(node_id) != directory
 
-    async def _tell(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> None:
+    async def _tell(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> bool:
+        """Return whether the controller answered, be it that it does not want to know."""
+
         def build(types: MessageTypes) -> Any:
             return types.message(
                 broker_id=self._identity.node_id,
@@ -79,7 +108,8 @@ class DirectoryReports:
         try:
             answer = await self._controller.request(ApiKey.ASSIGN_REPLICAS_TO_DIRS, build)
         except CrabkaError as error:
-            log.warning("cannot tell the controller of log dirs: %s", error)
-            return
+            log.warning("cannot tell the controller of log dirs yet: %s", error)
+            return False
         if answer.error_code is not ErrorCode.none:
             log.warning("the controller does not take the log dirs of replicas: %s", answer.error_code.name)
+        return True

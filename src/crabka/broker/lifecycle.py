@@ -81,6 +81,8 @@ class BrokerLifecycle:
         self._identity = identity
         self._metadata_offset = metadata_offset
         self._offline_dirs: dict[DirectoryId, None] = {}
+        # Log dir -> whether the controller knows that it failed.
+        self._told: dict[DirectoryId, asyncio.Event] = {}
         self._cordoned_dirs: list[DirectoryId] | None = None
         self._wants_fence = True
         self._wants_stop = False
@@ -130,6 +132,10 @@ class BrokerLifecycle:
         """Tell that log dirs failed, at once."""
         self._offline_dirs.update(dict.fromkeys(directories))
         self._due.set()
+
+    async def wait_told(self, directory: DirectoryId) -> None:
+        """Wait until the controller knows that a log dir failed."""
+        await self._told.setdefault(directory, asyncio.Event()).wait()
 
     def cordon_directories(self, directories: Sequence[DirectoryId] | None) -> None:
         """Tell which log dirs take no new replicas, at once if it is news; None as long as nobody may know."""
@@ -227,6 +233,8 @@ class BrokerLifecycle:
             log.warning("the controller refuses heartbeats: %s", answer.error_code.name)
             return self._config.broker_heartbeat_interval_ms
         self._last_answer_ms = self._runtime.clock.monotonic_ms()
+        for directory in offline:
+            self._told.setdefault(directory, asyncio.Event()).set()
         if answer.should_shut_down:
             self._may_stop.set()
         if not answer.is_fenced:

@@ -164,17 +164,27 @@ class MetadataPublisher:
                 self._partitions.add_offline(topic.name, topic.topic_id, index)
                 return None
             config = self._topic_config(image, topic.name)
-            log_dir = self._assigned_dir(partition_image)
-            try:
-                opened = self._logs.create(topic_partition, topic.topic_id, config, log_dir)
-            except StorageError as error:
-                self._logs.on_dir_failure(error.log_dir, error)
+            opened = self._create(topic_partition, topic.topic_id, config, self._assigned_dir(partition_image))
+            if opened is None:
                 self._partitions.add_offline(topic.name, topic.topic_id, index)
                 return None
         writer = self._logs.writer(opened.log_dir)
         partition = self._make_partition(topic.name, index, topic.topic_id, opened, writer)
         self._partitions.add(partition)
         return partition
+
+    def _create(
+        self, topic_partition: TopicPartition, topic_id: TopicId, config: TopicConfig, log_dir: str | None
+    ) -> PartitionLog | None:
+        """Create a log; None if its disk fails. Where no dir is assigned, each failure leaves another one to try."""
+        for _ in range(len(self._logs.online_dirs)):
+            try:
+                return self._logs.create(topic_partition, topic_id, config, log_dir)
+            except StorageError as error:
+                self._logs.on_dir_failure(error.log_dir, error)
+                if log_dir is not None:
+                    break
+        return None
 
     def _is_lost(self, partition_image: PartitionImage) -> bool:
         """Return whether a replica may be in a dir that cannot be read now.

@@ -144,7 +144,8 @@ class BrokerService:
         await self._lifecycle.serve()
         await self._wait_for(lambda image: not image.cluster.brokers[self._config.node_id].fenced)
         if len(self._config.log_dirs) > 1:
-            await self._directories.report(quorum.image, context.partitions)
+            if not await self._directories.report(quorum.image, context.partitions):
+                self._spawn(self._directories.keep_telling())
         self._serving = True
         # A dir may have failed since the registration.
         self._tell_lost_dirs()
@@ -207,9 +208,7 @@ class BrokerService:
             self._take_cordoned(image)
         if len(self._config.log_dirs) > 1 and self._serving and (delta.topics_created or delta.topics_changed):
             changed = delta.topics_created | delta.topics_changed
-            self._spawn(
-                self._directories.report(image, [each for each in self.context.partitions if each.topic_id in changed])
-            )
+            self._spawn(self._report(image, [each for each in self.context.partitions if each.topic_id in changed]))
 
     def _take_cordoned(self, image: MetadataImage) -> None:
         """Let cordoned log dirs take no new replicas, and tell the controller, who places them (KIP-1066)."""
@@ -229,10 +228,29 @@ class BrokerService:
             self._fail(StorageError(log_dir, "the last log dir is lost"))
         elif self._serving:
             self._spawn(self._tell_lost(lost))
+            self._spawn(self._require_told(log_dir))
+
+    async def _report(self, image: MetadataImage, partitions: Sequence[Partition]) -> None:
+        if not await self._directories.report(image, partitions):
+            await self._directories.keep_telling()
 
     async def _tell_lost(self, lost: Sequence[Partition]) -> None:
-        await self._directories.report(self._quorum.image, lost)
+        for partition in lost:
+            self.context.fetchers.unfollow(partition)
+        await self._report(self._quorum.image, lost)
         self._tell_lost_dirs()
+
+    async def _require_told(self, log_dir: str) -> None:
+        """Stop the node unless the controller hears of a lost dir in time: nobody else can take over its replicas."""
+        directory = self._logs.directory_id(log_dir)
+        limit_ms = self._config.log_dir_failure_timeout_ms
+        if directory is None:
+            return
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                await self._lifecycle.wait_told(directory)
+        except TimeoutError:
+            self._fail(StorageError(log_dir, f"it is lost, and the controller could not be told within {limit_ms} ms"))
 
     def _tell_lost_dirs(self) -> None:
         offline = [self._logs.directory_id(path) for path in self._logs.offline_dirs]

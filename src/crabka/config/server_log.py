@@ -254,7 +254,6 @@ LOG_KEYS = (
         30_000,
         "How long a broker waits to tell the controller of a failed directory before it stops.",
         at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "num.recovery.threads.per.data.dir",

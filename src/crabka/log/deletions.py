@@ -5,11 +5,14 @@ Readers that still hold a renamed file open finish undisturbed in that time.
 
 from __future__ import annotations
 
+import errno
 import heapq
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
+
+_OF_THE_DISK: Final = frozenset({errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO})
 
 
 class Deletions:
@@ -35,8 +38,9 @@ class Deletions:
             due.append(heapq.heappop(self._heap)[1])
         return due
 
-    def remove(self, paths: list[str]) -> None:
-        """Remove paths; what is gone already is fine. May run in a thread; raises OSError."""
+    def remove(self, paths: list[str]) -> list[OSError]:
+        """Remove paths; what is gone already is fine. May run in a thread; returns what failed."""
+        failures = []
         for path in paths:
             try:
                 if self._fs.stat(path).is_dir:
@@ -45,3 +49,11 @@ class Deletions:
                     self._fs.unlink(path)
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                failures.append(error)
+        return failures
+
+
+def is_disk_failure(error: OSError) -> bool:
+    """Return whether an error that kept files from being removed says that the disk is bad, not just the file."""
+    return error.errno in _OF_THE_DISK

@@ -66,6 +66,11 @@ class LogDirs:
         self._offline[path] = reason
         return True
 
+    def owner_of(self, path: str) -> str | None:
+        """Return the dir that works and holds a file or directory, None if there is none."""
+        owner = max((each for each in self._dirs if path.startswith(f"{each}/")), key=len, default=None)
+        return owner if owner is not None and self.is_online(owner) else None
+
     # -- ids -----------------------------------------------------------------------------------------------------
 
     def directory_id(self, path: str) -> DirectoryId | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from crabka.config.topic import TopicConfig
 from crabka.errors import ConfigError, CorruptDataError, CrabkaError, StorageError
 from crabka.ids import TopicPartition
-from crabka.log.deletions import Deletions
+from crabka.log.deletions import Deletions, is_disk_failure
 from crabka.log.dir_writer import DEFAULT_SLOW_APPEND_MS, DirWriter
 from crabka.log.log_dir import CheckpointOffsets, LogDir, LogDirContent
 from crabka.log.log_dirs import LogDirs
@@ -337,19 +337,31 @@ class LogManager:
         )
         await self._save([log.log_dir], _all_offsets)
 
-    def run_deletions(self, now_ms: int) -> asyncio.Future[None] | None:
-        """Remove in a thread what is due; returns its future, None if nothing is due."""
-        due = self._deletions.take_due(now_ms)
-        if not due:
-            return None
-        future = self._runtime.threads.submit(self._deletions.remove, due)
-        future.add_done_callback(self._log_failure)
-        return future
+    def run_deletions(self, now_ms: int) -> asyncio.Future[list[Any]] | None:
+        """Remove in threads what is due; returns a future that does not fail, None if nothing is due.
 
-    @staticmethod
-    def _log_failure(future: asyncio.Future[None]) -> None:
-        if not future.cancelled() and (error := future.exception()) is not None:
-            logger.warning("cannot remove deleted files: %s", error)
+        What lies in a dir that failed stays until the node starts again.
+        """
+        by_dir: dict[str, list[str]] = {}
+        for path in self._deletions.take_due(now_ms):
+            owner = self.dirs.owner_of(path)
+            if owner is not None:
+                by_dir.setdefault(owner, []).append(path)
+        if not by_dir:
+            return None
+        removals = []
+        for owner, paths in by_dir.items():
+            removal = self._runtime.threads.submit(self._deletions.remove, paths)
+            removal.add_done_callback(partial(self._on_removed, owner))
+            removals.append(removal)
+        return asyncio.gather(*removals, return_exceptions=True)
+
+    def _on_removed(self, owner: str, future: asyncio.Future[list[OSError]]) -> None:
+        for error in () if future.cancelled() else future.result():
+            if is_disk_failure(error):
+                self.on_dir_failure(owner, error)
+            else:
+                logger.warning("cannot remove deleted files: %s", error)
 
     def flush_dirty(self, now_ms: int) -> asyncio.Future[list[Any]]:
         """Flush in threads the logs with sealed segments not yet durable, or with `flush.ms` passed.

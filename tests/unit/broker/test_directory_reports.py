@@ -13,6 +13,7 @@ from crabka.errors import OperationError
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
+from crabka.testing import VirtualTimeLoop
 from tests.support.controllers import ControllerInProcess
 from tests.support.images import cluster, with_topic
 
@@ -75,3 +76,30 @@ def test_a_controller_that_refuses_or_is_away_does_no_harm() -> None:
 
     for answer in (refuse, vanish):
         assert len(report(metadata, [hosted(metadata, 0, "/other")], answer).asked) == 1
+
+
+def test_what_nobody_answered_for_is_told_again() -> None:
+    metadata = image()
+    controller = ControllerInProcess()
+    silent = 3
+
+    def answer(types: MessageTypes, _: Any) -> Any:
+        nonlocal silent
+        silent -= 1
+        if silent >= 0:
+            raise OperationError(ErrorCode.request_timed_out, "nobody there")
+        return types.message(throttle_time=0, error_code=ErrorCode.none, directories=[])
+
+    async def scenario() -> None:
+        logs: Any = SimpleNamespace(directory_id=DIRECTORIES.get)
+        reports = DirectoryReports(controller, BrokerIdentity(1, 7), logs)
+        assert not await reports.report(metadata, [hosted(metadata, 0, "/other")])
+        # What comes later goes along.
+        assert not await reports.report(metadata, [hosted(metadata, 1, "/other")])
+        await reports.keep_telling()
+        assert await reports.report(metadata, [])
+
+    controller.answers[ApiKey.ASSIGN_REPLICAS_TO_DIRS] = answer
+    VirtualTimeLoop().run(scenario())
+    told = [[each.partition_index for each in body.directories[0].topics[0].partitions] for _, body in controller.asked]
+    assert told == [[0], [0, 1], [0, 1], [0, 1]]

@@ -182,6 +182,23 @@ def test_a_lost_log_dir_is_told_at_once_and_from_then_on() -> None:
     run(test)
 
 
+def test_whoever_waits_hears_when_the_controller_knows_of_a_lost_log_dir() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        await lifecycle.serve()
+        waiting = asyncio.ensure_future(lifecycle.wait_told(DIRECTORY))
+        controller.is_silent = True
+        lifecycle.lose_directories([DIRECTORY])
+        await asyncio.sleep(5)
+        assert not waiting.done()
+        controller.is_silent = False
+        await waiting
+        await lifecycle.wait_told(DIRECTORY)
+
+    run(test)
+
+
 def test_cordoned_log_dirs_are_told_at_once_when_they_change() -> None:
     async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
         await lifecycle.register(BROKER)

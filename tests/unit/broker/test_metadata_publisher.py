@@ -16,6 +16,8 @@ from crabka.ids import DIRECTORY_UNASSIGNED, TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.formatting import format_storage
+from crabka.testing import FaultyFileSystem, MemoryFileSystem
+from crabka.testing.faulty_file_system import disk_failure
 from tests.support.following import TOPIC, FollowerWorld, follow
 from tests.support.images import partition_of, topic_id_of, with_partition, with_partitions
 from tests.support.logs import append, make_batch
@@ -181,6 +183,18 @@ def test_new_partitions_go_to_the_dirs_that_work() -> None:
         node.fail_dir("/d2")
         node.create_topic("t", 3)
         assert set(placement(node).values()) == {"/d1"}
+
+
+def test_a_new_partition_goes_elsewhere_when_its_disk_fails_at_its_creation() -> None:
+    fs = FaultyFileSystem(MemoryFileSystem())
+    with SimNode(log_dirs=("/d1", "/d2", "/d3"), fs=fs) as node:
+        fs.add(disk_failure("/d2*"))
+        fs.add(disk_failure("/d3/*"))
+        node.create_topic("t", 3)
+        assert set(placement(node).values()) == {"/d1"}
+        assert set(describe(node).values()) == {HEALTHY}
+        assert sorted(node.context.logs.offline_dirs) == ["/d2", "/d3"]
+        fs.rules.clear()
 
 
 def test_replicas_of_a_replaced_disk_begin_anew() -> None:

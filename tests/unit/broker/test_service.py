@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from crabka.broker.lifecycle import BrokerLifecycle
 from crabka.metadata.records import decode_record
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
@@ -130,3 +133,22 @@ def test_a_broker_whose_dirs_are_all_cordoned_gets_no_new_partitions() -> None:
         )
         assert refused.topics[0].error_code is ErrorCode.invalid_replication_factor
         assert "cordoned" in refused.topics[0].error_message
+
+
+def test_a_node_stops_when_nobody_hears_that_a_dir_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    with SimNode(log_dirs=("/d1", "/d2")) as node:
+        monkeypatch.setattr(BrokerLifecycle, "lose_directories", lambda *_args: None)
+        node.fail_dir("/d2")
+        assert node.node is not None
+        node.advance(29_000)
+        assert not node.node.failed.done()
+        node.advance(2_000)
+        assert "could not be told within 30000 ms" in str(node.node.failed.exception())
+
+
+def test_a_node_goes_on_when_the_controller_knows_of_a_lost_dir() -> None:
+    with SimNode(log_dirs=("/d1", "/d2")) as node:
+        node.fail_dir("/d2")
+        node.advance(60_000)
+        assert node.node is not None
+        assert not node.node.failed.done()

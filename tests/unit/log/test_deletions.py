@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-from crabka.log.deletions import Deletions
-from crabka.testing import MemoryFileSystem
+import errno
+
+from crabka.log.deletions import Deletions, is_disk_failure
+from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 
 
 def test_paths_go_when_they_are_due() -> None:
@@ -26,3 +28,18 @@ def test_what_is_gone_already_is_no_error() -> None:
     fs.open("/second", create=True)
     Deletions(fs).remove(["/first", "/second"])
     assert fs.listdir("/") == []
+
+
+def test_what_cannot_be_removed_does_not_keep_the_rest() -> None:
+    memory = MemoryFileSystem()
+    for path in ("/first", "/second"):
+        memory.open(path, create=True)
+    fs = FaultyFileSystem(memory, [FaultRule(operation="unlink", path="/first", error=errno.EIO)])
+    (failure,) = Deletions(fs).remove(["/first", "/second"])
+    assert failure.errno == errno.EIO
+    assert memory.listdir("/") == ["first"]
+
+
+def test_only_some_errors_speak_of_the_disk() -> None:
+    assert is_disk_failure(OSError(errno.EROFS, "read-only"))
+    assert not is_disk_failure(PermissionError(errno.EACCES, "not yours"))

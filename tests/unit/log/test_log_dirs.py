@@ -99,3 +99,12 @@ def test_ids_are_those_of_formatted_dirs() -> None:
     assert registry.ids_of(PATHS) == [known]
     for log_dir in registry:
         log_dir.close()
+
+
+def test_a_path_belongs_to_the_innermost_dir_that_works() -> None:
+    registry = LogDirs(MemoryFileSystem(), ("/d1", "/d1/inner", "/d2"))
+    assert registry.owner_of("/d1/t-0/1.log") == "/d1"
+    assert registry.owner_of("/d1/inner/t-0") == "/d1/inner"
+    assert registry.owner_of("/d11/t-0") is None
+    registry.fail("/d1/inner", "EIO")
+    assert registry.owner_of("/d1/inner/t-0") is None

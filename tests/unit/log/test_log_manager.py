@@ -144,6 +144,36 @@ def test_a_deleted_log_goes_after_the_delay() -> None:
     assert not [name for name in fs.listdir("/d1") + fs.listdir("/d2") if name.startswith("orders")]
 
 
+@pytest.mark.parametrize(("error", "offline"), [(errno.EIO, ["/d1"]), (errno.EACCES, [])])
+def test_a_disk_that_cannot_remove_files_goes_offline(error: int, offline: list[str]) -> None:
+    fs = FaultyFileSystem(MemoryFileSystem())
+
+    async def scenario(manager: LogManager) -> None:
+        await filled(manager)
+        for index in range(4):
+            manager.delete(partition(index))
+        fs.add(FaultRule(operation="rmtree", path="/d1/*", error=error))
+        removal = manager.run_deletions(1 << 60)
+        assert removal is not None
+        await removal
+        assert manager.offline_dirs == offline
+        assert not any(name.endswith("-delete") for name in fs.listdir("/d2"))
+        assert manager.run_deletions(1 << 61) is None
+
+    simulate(fs, scenario)
+
+
+def test_a_dir_that_failed_is_not_tidied_up() -> None:
+    async def scenario(manager: LogManager) -> None:
+        await filled(manager)
+        manager.delete(partition(0))
+        for path in DIRS:
+            manager.on_dir_failure(path, OSError("gone"))
+        assert manager.run_deletions(1 << 60) is None
+
+    simulate(MemoryFileSystem(), scenario)
+
+
 def test_a_deletion_that_was_interrupted_goes_on_at_the_next_start() -> None:
     fs = MemoryFileSystem()
 
