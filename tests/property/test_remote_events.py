@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -26,7 +27,7 @@ from crabka.remote.segments import (
     TopicIdPartition,
 )
 from crabka.remote_topic.event_reader import MetadataEvent, MetadataEventError, read_event
-from crabka.remote_topic.serde import decode_event, encode_event
+from crabka.remote_topic.serde import decode_event, encode_event, maybe_step
 from tests.support.remote_events import partition_deletes, segments, updates
 
 EVENTS = segments() | updates() | partition_deletes()
@@ -128,3 +129,35 @@ def test_the_reader_of_all_forms_skips_tagged_fields_that_nobody_knows(event: Me
     head = value[: -len(tags) - 1]
     later = head + bytes((1 + is_tagged,)) + tags + b"\x09" + bytes((len(field),)) + field
     assert decode_event(later) == event
+
+
+@given(EVENTS, st.data())
+def test_what_is_taken_for_a_plain_step_is_the_update_that_all_others_read(
+    event: MetadataEvent, data: st.DataObject
+) -> None:
+    value = bytearray(encode_event(event))
+    for _ in range(data.draw(st.integers(0, 2))):
+        value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
+    found = maybe_step(bytes(value))
+    if found is not None:
+        partition, (key, state, broker_id, event_timestamp_ms) = found
+        update = read_event(bytes(value))
+        assert isinstance(update, RemoteLogSegmentMetadataUpdate)
+        assert (partition, partition.topic) == (update.topic_id_partition, update.topic_id_partition.topic)
+        assert (key, state) == (update.segment_id.id.int, update.state)
+        assert (broker_id, event_timestamp_ms) == (update.broker_id, update.event_timestamp_ms)
+        assert update.custom_metadata is None
+
+
+@given(updates())
+def test_updates_without_custom_metadata_are_plain_steps(update: RemoteLogSegmentMetadataUpdate) -> None:
+    is_short = len(update.topic_id_partition.topic.encode()) < 0x7F
+    found = maybe_step(encode_event(update))
+    assert (found is not None) == (update.custom_metadata is None and is_short)
+
+
+@given(updates())
+def test_a_step_that_is_cut_or_has_a_tail_is_none(update: RemoteLogSegmentMetadataUpdate) -> None:
+    value = encode_event(replace(update, custom_metadata=None))
+    assert [size for size in range(len(value)) if maybe_step(value[:size]) is not None] == []
+    assert maybe_step(value + b"\x00") is None

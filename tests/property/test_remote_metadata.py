@@ -109,6 +109,29 @@ def test_the_cache_answers_as_a_list_of_all_segments(history: list[Step]) -> Non
     require_same(cache, model)
 
 
+@given(st.one_of(histories(), copies_in_order()))
+def test_steps_of_a_replay_do_what_updates_do(history: list[Step]) -> None:
+    by_update, by_step = RemoteLogMetadataCache(), RemoteLogMetadataCache()
+    for segment in apply(by_update, history):
+        update = sample_update(segment, segment.state)
+        key = segment.segment_id.id.int
+        step = (key, update.state, update.broker_id, update.event_timestamp_ms)
+        if segment.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED:
+            assert not by_step.take_step(*step)
+            by_step.add(segment)
+        else:
+            assert by_step.take_step(*step)
+        # Neither a retry nor a step back.
+        assert not by_step.take_step(*step)
+    assert list(by_step.segments()) == list(by_update.segments())
+    assert by_step.highest_offsets == by_update.highest_offsets
+    for epoch in EPOCHS:
+        assert [by_step.find(epoch, offset) for offset in OFFSETS] == [
+            by_update.find(epoch, offset) for offset in OFFSETS
+        ]
+        assert by_step.size_bytes(epoch) == by_update.size_bytes(epoch)
+
+
 @given(histories(), st.integers(0, 39))
 def test_a_cache_that_is_loaded_goes_on_as_the_one_it_came_from(history: list[Step], cut: int) -> None:
     rlmm, model = InmemoryRemoteLogMetadataManager(), SegmentList()

@@ -80,7 +80,7 @@ class EpochIndex:
         """
         self.size_bytes += segment.segment_size_bytes
         if not self._firsts or (first > self._firsts[-1] and last >= self._lasts[-1]):
-            self._insert(len(self._firsts), EpochRange(first, last, order, segment))
+            self._append(first, last, order, segment)
         else:
             self._place(EpochRange(first, last, order, segment))
 
@@ -99,7 +99,7 @@ class EpochIndex:
 
     def _place(self, added: EpochRange) -> None:
         if not self._firsts or (added.first > self._firsts[-1] and added.last > self._lasts[-1]):
-            self._append(added)
+            self._append(*added)
             return
         before = bisect_right(self._firsts, added.first) - 1
         if before >= 0 and (self._lasts[before], self._orders[before]) > (added.last, added.order):
@@ -120,9 +120,8 @@ class EpochIndex:
         if not added.segment.txn_index_empty:
             insort(self._with_txn_index, added.first)
 
-    def _append(self, added: EpochRange) -> None:
+    def _append(self, first: int, last: int, order: int, segment: RemoteLogSegmentMetadata) -> None:
         """Take in what lies behind all others, as nearly all segments do: they are copied in the order of offsets."""
-        first, last, order, segment = added
         self._firsts.append(first)
         self._lasts.append(last)
         self._orders.append(order)

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from crabka.remote.lifecycle import require_partition_delete_transition
 from crabka.remote.metadata_cache import RemoteLogMetadataCache
 from crabka.remote.metadata_manager import RemoteLogMetadataManager
-from crabka.remote.segments import RemotePartitionDeleteState, TopicIdPartition
+from crabka.remote.segments import RemoteLogSegmentState, RemotePartitionDeleteState, TopicIdPartition
 
 if TYPE_CHECKING:
     from crabka.remote.segments import (
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
         RemoteLogSegmentMetadataUpdate,
         RemotePartitionDeleteMetadata,
     )
+
+SegmentStep: TypeAlias = tuple[int, RemoteLogSegmentState, int, int]
+"""The number that is a segment's id, its new state, the broker and the time of the event. A tuple, for speed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,15 @@ class InmemoryRemoteLogMetadataManager(RemoteLogMetadataManager):
         """Note a step in the life of a segment. Raises InvalidSegmentTransitionError."""
         with self._lock:
             self._cache(update.topic_id_partition).update(update)
+
+    def take_step(self, partition: TopicIdPartition, step: SegmentStep) -> bool:
+        """Do what an update does with a step that tells no custom metadata, for the replay of many.
+
+        Returns False, and nothing changed, if it may not follow: an update says whether that is a retry or an error.
+        """
+        with self._lock:
+            cache = self._caches.get(partition)
+            return cache is not None and cache.take_step(*step)
 
     def put_remote_partition_delete_metadata(self, metadata: RemotePartitionDeleteMetadata) -> None:
         """Note a step in the deletion of a partition; the last one forgets the partition.

@@ -60,6 +60,11 @@ PARTITION_DELETE_TRANSITIONS: Mapping[RemotePartitionDeleteState | None, Mapping
 }
 
 
+def is_segment_step(source: RemoteLogSegmentState, target: RemoteLogSegmentState) -> bool:
+    """Return whether a segment may go from one state to another."""
+    return _IS_STEP[source][target]
+
+
 def require_segment_add(
     existing: RemoteLogSegmentMetadata | None,
     metadata: RemoteLogSegmentMetadata,
@@ -93,7 +98,7 @@ def require_segment_transition(
         if update.state is RemoteLogSegmentState.DELETE_SEGMENT_FINISHED:
             return False
         raise InvalidSegmentTransitionError(update.segment_id, None, update.state)
-    if _IS_STEP[existing.state][update.state]:
+    if is_segment_step(existing.state, update.state):
         return True
     if _is_retry(existing, update):
         return False

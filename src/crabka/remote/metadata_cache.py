@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crabka.remote.epoch_index import EpochIndex
-from crabka.remote.lifecycle import require_segment_add, require_segment_transition
+from crabka.remote.lifecycle import is_segment_step, require_segment_add, require_segment_transition
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
 
 if TYPE_CHECKING:
@@ -72,16 +72,25 @@ class RemoteLogMetadataCache:
         before = self._segments.get(key)
         if not require_segment_transition(before, update) or before is None:
             return False
-        self._take_out(before)
-        after = before.with_update(update)
-        if after.state is not _GONE:
-            self._put_in(after)
+        self._replace(key, before, before.with_update(update))
+        return True
+
+    def take_step(self, key: int, state: RemoteLogSegmentState, broker_id: int, event_timestamp_ms: int) -> bool:
+        """Do what `update` does with a step that tells no custom metadata, for the replay of many.
+
+        Returns False, and nothing changed, if it may not follow: `update` says whether that is a retry or an error. The
+        key is the number that is the segment's id.
+        """
+        before = self._segments.get(key)
+        if before is None or not is_segment_step(before.state, state):
+            return False
+        self._replace(key, before, before.moved(state, broker_id, event_timestamp_ms, before.custom_metadata))
         return True
 
     def load(self, segments: Iterable[RemoteLogSegmentMetadata], highest_offsets: Mapping[int, int]) -> None:
         """Take over what another cache had, in its order and without any check of transitions."""
         for segment in segments:
-            self._put_in(segment)
+            self._put_in(segment.segment_id.id.int, segment)
         for epoch, offset in highest_offsets.items():
             self._raise_highest(epoch, offset)
 
@@ -115,8 +124,17 @@ class RemoteLogMetadataCache:
             if any(epoch == leader_epoch for epoch, _first in segment.leader_epochs):
                 yield segment
 
-    def _put_in(self, segment: RemoteLogSegmentMetadata) -> None:
-        key = segment.segment_id.id.int
+    def _replace(self, key: int, before: RemoteLogSegmentMetadata, after: RemoteLogSegmentMetadata) -> None:
+        # Taken out first, so that it comes behind all others.
+        del self._segments[key]
+        if before.state is _FINISHED:
+            self._unindex(before)
+        else:
+            del self._unreadable[key]
+        if after.state is not _GONE:
+            self._put_in(key, after)
+
+    def _put_in(self, key: int, segment: RemoteLogSegmentMetadata) -> None:
         self._segments[key] = segment
         if segment.state is not _FINISHED:
             self._unreadable[key] = segment
@@ -129,12 +147,7 @@ class RemoteLogMetadataCache:
             index.add(first, last, self._finished_count, segment)
             self._raise_highest(epoch, last)
 
-    def _take_out(self, segment: RemoteLogSegmentMetadata) -> None:
-        key = segment.segment_id.id.int
-        del self._segments[key]
-        if segment.state is not _FINISHED:
-            del self._unreadable[key]
-            return
+    def _unindex(self, segment: RemoteLogSegmentMetadata) -> None:
         for epoch, first, last in _epoch_ranges(segment):
             index = self._indexes[epoch]
             index.remove(first, last, segment)
@@ -149,9 +162,11 @@ class RemoteLogMetadataCache:
 
 def _epoch_ranges(segment: RemoteLogSegmentMetadata) -> list[tuple[int, int, int]]:
     """Return each epoch of a segment with its first and last offset: up to the next epoch, or to the segment's end."""
+    epochs, last = segment.leader_epochs, segment.end_offset
+    if len(epochs) == 1:
+        return [(*epochs[0], last)]
     ranges = []
-    last = segment.end_offset
-    for epoch, first in reversed(segment.leader_epochs):
+    for epoch, first in reversed(epochs):
         ranges.append((epoch, first, last))
         last = first - 1
     return ranges

@@ -48,12 +48,15 @@ def portions(data: bytes, start_offset: int, size: int) -> Iterator[Portion]:
         stop = position + LOG_OVERHEAD + length
         if stop > end:
             break
+        value = None
         if count == 1 and magic == MAGIC_V2 and not attributes & _UNUSUAL_ATTRIBUTES and base_offset >= start_offset:
             value = _only_value(data, position, stop, checksum)
-            records += _values_of(data[position:stop], start_offset) if value is None else [(base_offset, value)]
-        else:
+        if value is None:
             records += _values_of(data[position:stop], start_offset)
-        next_offset = max(next_offset, base_offset + last_delta + 1)
+        else:
+            records.append((base_offset, value))
+        if base_offset + last_delta >= next_offset:
+            next_offset = base_offset + last_delta + 1
         position = stop
         while len(records) > size:
             yield records[:size], records[size][0]

@@ -18,7 +18,7 @@ from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager, RlmmCacheDu
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate
 from crabka.remote_topic.event_log import EventBatch
 from crabka.remote_topic.event_reader import MetadataEvent, MetadataEventError
-from crabka.remote_topic.serde import decode_event
+from crabka.remote_topic.serde import decode_event, maybe_step
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class MetadataPartition:
         for offset, value in batch.records:
             if offset >= self.next_offset:
                 try:
-                    self._apply_event(decode_event(value or b""))
+                    self._apply_value(value or b"")
                 except (MetadataEventError, RemoteStorageError) as error:
                     self._refuse(offset, error)
                 # Not before: a snapshot must not be ahead of what is known.
@@ -153,6 +153,12 @@ class MetadataPartition:
         if (refusal := self._refusals.get(offset)) is not None:
             raise refusal
 
+    def _apply_value(self, value: bytes) -> None:
+        step = maybe_step(value)
+        if step is None or not self._view.take_step(*step):
+            self._apply_event(decode_event(value))
+        self.counts.applied += 1
+
     def _apply_event(self, event: MetadataEvent) -> None:
         if isinstance(event, RemoteLogSegmentMetadata):
             self._view.add_remote_log_segment_metadata(event)
@@ -160,7 +166,6 @@ class MetadataPartition:
             self._view.update_remote_log_segment_metadata(event)
         else:
             self._view.put_remote_partition_delete_metadata(event)
-        self.counts.applied += 1
 
     def _refuse(self, offset: int, error: MetadataEventError | RemoteStorageError) -> None:
         if isinstance(error, MetadataEventError):

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from crabka.protocol.hot.primitives import compact_string, uvarint
+from crabka.remote.inmemory import SegmentStep
 from crabka.remote.segments import (
     CustomMetadata,
     RemoteLogSegmentId,
@@ -23,6 +24,7 @@ from crabka.remote.segments import (
     RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
+    SegmentDraft,
     TopicIdPartition,
 )
 from crabka.remote_topic.event_reader import MetadataEvent, read_event
@@ -46,17 +48,21 @@ _SEGMENT_FIELDS: Final = struct.Struct(">16sBqqiqqB")
 # The same, one epoch, the size, no custom metadata and the state: what most segments have.
 _SIMPLE_SEGMENT: Final = struct.Struct(">16sBqqiqqBiqBiBb")
 _UPDATE_FIELDS: Final = struct.Struct(">16sBiqB")
+# The same, no custom metadata, the state and no tags: what most updates have.
+_SIMPLE_UPDATE: Final = struct.Struct(">16sBiqBbB")
 _PARTITION_DELETE_FIELDS: Final = struct.Struct(">iqbB")
 _EPOCH: Final = struct.Struct(">iqB")
 _SIZE: Final = struct.Struct(">iB")
 _MAX_ONE_BYTE: Final = 0x7F
 _KNOWN_PARTITIONS: Final = 65_536
 
-_new_uuid: Final = uuid.UUID.__new__
-_set_attribute: Final = object.__setattr__
+_new_object: Final = object.__new__
+_set_int: Final = vars(uuid.UUID)["int"].__set__
+_set_is_safe: Final = vars(uuid.UUID)["is_safe"].__set__
 _UNKNOWN_SAFETY: Final = uuid.SafeUUID.unknown
 
 _SEGMENT_STATES: Final = tuple(RemoteLogSegmentState)
+_STATE_COUNT: Final = len(_SEGMENT_STATES)
 _DELETE_STATES: Final = tuple(RemotePartitionDeleteState)
 
 
@@ -89,6 +95,28 @@ def decode_event(value: bytes) -> MetadataEvent:
     except (_OtherFormError, struct.error, LookupError, ValueError):
         pass
     return read_event(value)
+
+
+def maybe_step(value: bytes) -> tuple[TopicIdPartition, SegmentStep] | None:
+    """Return an update in the form that nearly all have, without the objects that other code would want.
+
+    None for all others and for other events; `decode_event` reads those.
+    """
+    if not value.startswith(_UPDATE_PREFIX) or len(value) < _SIMPLE_UPDATE.size:
+        return None
+    position = value[_PREFIX_BYTES] + _AFTER_NAME
+    if len(value) != position + _SIMPLE_UPDATE.size:
+        return None
+    raw_id, id_tags, broker_id, event_timestamp_ms, custom_length, state, tags = _SIMPLE_UPDATE.unpack_from(
+        value, position
+    )
+    if id_tags or custom_length or tags or not 0 <= state < _STATE_COUNT:
+        return None
+    try:
+        partition = _known_partition(value[_PREFIX_BYTES:position])
+    except (_OtherFormError, UnicodeDecodeError):
+        return None
+    return partition, (int.from_bytes(raw_id), _SEGMENT_STATES[state], broker_id, event_timestamp_ms)
 
 
 def _encode_partition(partition: TopicIdPartition) -> bytes:
@@ -155,21 +183,31 @@ def _read_segment(value: bytes) -> RemoteLogSegmentMetadata:
         custom_length,
         state,
     ) = _SIMPLE_SEGMENT.unpack_from(value, position)
-    if id_tags or epoch_count != _ONE_EPOCH or epoch_tags or custom_length or state < 0:
+    if (
+        id_tags
+        or epoch_count != _ONE_EPOCH
+        or epoch_tags
+        or custom_length
+        or not 0 <= state < _STATE_COUNT
+        # What a constructor would refuse; the other reader says so.
+        or end < start
+        or size < 0
+    ):
         return _read_long_segment(value, partition, position)
-    return RemoteLogSegmentMetadata(
-        segment_id=RemoteLogSegmentId(partition, _uuid(raw_id)),
-        start_offset=start,
-        end_offset=end,
-        max_timestamp_ms=max_timestamp_ms,
-        broker_id=broker_id,
-        event_timestamp_ms=event_timestamp_ms,
-        segment_size_bytes=size,
-        leader_epochs=((epoch, first),),
-        state=_SEGMENT_STATES[state],
-        custom_metadata=None,
-        txn_index_empty=tagged,
-    )
+    draft = SegmentDraft()
+    draft.segment_id = RemoteLogSegmentId(partition, _uuid(raw_id))
+    draft.start_offset = start
+    draft.end_offset = end
+    draft.max_timestamp_ms = max_timestamp_ms
+    draft.broker_id = broker_id
+    draft.event_timestamp_ms = event_timestamp_ms
+    draft.segment_size_bytes = size
+    # One number in memory where there are two equal ones.
+    draft.leader_epochs = ((epoch, start if first == start else first),)
+    draft.state = _SEGMENT_STATES[state]
+    draft.custom_metadata = None
+    draft.txn_index_empty = tagged
+    return draft.done()
 
 
 def _read_long_segment(value: bytes, partition: TopicIdPartition, position: int) -> RemoteLogSegmentMetadata:
@@ -202,9 +240,9 @@ def _read_long_segment(value: bytes, partition: TopicIdPartition, position: int)
 
 def _uuid(raw: bytes) -> uuid.UUID:
     """Return a UUID without the checks of its constructor, which take half of the time to make one."""
-    made = _new_uuid(uuid.UUID)
-    _set_attribute(made, "int", int.from_bytes(raw))
-    _set_attribute(made, "is_safe", _UNKNOWN_SAFETY)
+    made = _new_object(uuid.UUID)
+    _set_int(made, int.from_bytes(raw))
+    _set_is_safe(made, _UNKNOWN_SAFETY)
     return made
 
 

@@ -137,3 +137,14 @@ def test_threads_that_change_and_read_at_once_lose_nothing(rlmm: InmemoryRemoteL
         thread.join()
     assert wrong == []
     assert len(list(rlmm.list_remote_log_segments(SAMPLE_PARTITION, 0))) == count * per_thread
+
+
+def test_a_plain_step_of_an_unknown_partition_changes_nothing(rlmm: InmemoryRemoteLogMetadataManager) -> None:
+    segment = sample_segment(1, (0, 9))
+    step = (segment.segment_id.id.int, FINISHED, 1, 5)
+    assert not rlmm.take_step(SAMPLE_PARTITION, step)
+    assert rlmm.partitions() == []
+    rlmm.add_remote_log_segment_metadata(segment)
+    assert not rlmm.take_step(OTHER_PARTITION, step)
+    assert rlmm.take_step(SAMPLE_PARTITION, step)
+    assert rlmm.remote_log_segment_metadata(SAMPLE_PARTITION, 0, 5) is not None

@@ -15,6 +15,7 @@ from crabka.remote.errors import (
 from crabka.remote.lifecycle import (
     PARTITION_DELETE_TRANSITIONS,
     SEGMENT_TRANSITIONS,
+    is_segment_step,
     require_partition_delete_transition,
     require_segment_add,
     require_segment_transition,
@@ -41,6 +42,7 @@ def test_the_tables_name_every_state() -> None:
 @pytest.mark.parametrize(("source", "target"), list(product(State, State)))
 def test_a_segment_takes_only_legal_steps(source: RemoteLogSegmentState, target: RemoteLogSegmentState) -> None:
     existing, update = in_state(SEGMENT, source), sample_update(SEGMENT, target)
+    assert is_segment_step(source, target) == ((source, target) in LEGAL_STEPS)
     if (source, target) in LEGAL_STEPS:
         assert require_segment_transition(existing, update)
     elif source is target is not State.COPY_SEGMENT_STARTED:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from crabka.remote.errors import InvalidAddError, InvalidSegmentTransitionError
 from crabka.remote.metadata_cache import RemoteLogMetadataCache
-from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState, RemotePartitionDeleteState
+from crabka.remote.segments import (
+    CustomMetadata,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    RemotePartitionDeleteState,
+)
 from crabka.testing.remote_samples import in_state, sample_partition_delete, sample_segment, sample_update
 
 STARTED = RemoteLogSegmentState.COPY_SEGMENT_STARTED
@@ -157,3 +164,20 @@ def test_loading_needs_no_legal_history_and_keeps_order_and_highest_offsets() ->
     assert cache.update(sample_update(leftover, DELETED))
     assert cache.update(sample_update(started, FINISHED))
     assert cache.find(0, 25) == in_state(started, FINISHED)
+
+
+def test_a_plain_step_is_taken_only_where_it_may_follow_and_keeps_custom_metadata() -> None:
+    cache = RemoteLogMetadataCache()
+    custom = CustomMetadata(b"place")
+    segment = replace(sample_segment(1, (0, 9)), custom_metadata=custom)
+    key = segment.segment_id.id.int
+    assert not cache.take_step(key, FINISHED, 1, 5)
+    cache.add(segment)
+    assert not cache.take_step(key, DELETED, 1, 5)
+    assert cache.take_step(key, FINISHED, 7, 5)
+    assert cache.find(0, 5) == replace(segment, state=FINISHED, broker_id=7, event_timestamp_ms=5)
+    assert not cache.take_step(key, FINISHED, 7, 5)
+    assert cache.take_step(key, DELETING, 1, 6)
+    assert cache.find(0, 5) is None
+    assert cache.take_step(key, DELETED, 1, 7)
+    assert not cache.has_segments

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from crabka.remote.segments import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
+    SegmentDraft,
     TopicIdPartition,
 )
 
@@ -64,3 +65,20 @@ def test_an_update_changes_state_origin_and_time_and_keeps_custom_metadata_that_
     assert after.custom_metadata == CustomMetadata(b"place")
     given = noted.with_update(replace(update, custom_metadata=CustomMetadata(b"new")))
     assert given.custom_metadata == CustomMetadata(b"new")
+
+
+def test_a_draft_becomes_metadata_that_nobody_can_change() -> None:
+    after = SEGMENT.moved(RemoteLogSegmentState.COPY_SEGMENT_FINISHED, 2, 3_000, None)
+    assert type(after) is RemoteLogSegmentMetadata
+    expected = replace(
+        SEGMENT, state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED, broker_id=2, event_timestamp_ms=3_000
+    )
+    assert after == expected
+    assert hash(after) == hash(expected)
+    assert repr(after) == repr(expected)
+    with pytest.raises(FrozenInstanceError):
+        after.broker_id = 3  # type: ignore[misc] # as nobody may
+
+
+def test_a_draft_has_every_field_of_metadata() -> None:
+    assert set(SegmentDraft.__annotations__) == {field.name for field in fields(RemoteLogSegmentMetadata)}

@@ -93,27 +93,31 @@ def test_poison_is_counted_told_and_skipped(caplog: pytest.LogCaptureFixture) ->
     assert "record 0 of metadata partition 0 is skipped" in caplog.text
 
 
+def test_steps_that_were_taken_count_as_applied_and_those_that_may_not_follow_as_refused() -> None:
+    partition = assigned()
+    late = sample_update(SEGMENT, FINISHED)
+    partition.apply(batch(*LIFE[:2], LIFE[1], LIFE[2], late, *LIFE[2:], LIFE[3]))
+    assert (partition.counts.applied, partition.counts.refused) == (7, 1)
+    assert known(partition) == []
+
+
 def test_the_offset_moves_only_after_its_event_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     partition = assigned()
     seen: list[int] = []
-    apply = InmemoryRemoteLogMetadataManager.update_remote_log_segment_metadata
+    apply = InmemoryRemoteLogMetadataManager.take_step
 
-    def spy(self: InmemoryRemoteLogMetadataManager, update: Any) -> None:
+    def spy(self: InmemoryRemoteLogMetadataManager, *step: Any) -> bool:
         seen.append(partition.capture().next_offset)
-        apply(self, update)
+        return apply(self, *step)
 
-    monkeypatch.setattr(InmemoryRemoteLogMetadataManager, "update_remote_log_segment_metadata", spy)
+    monkeypatch.setattr(InmemoryRemoteLogMetadataManager, "take_step", spy)
     partition.apply(batch(*LIFE))
     assert seen == [1, 2, 3]
 
 
 def test_a_failure_while_applying_leaves_the_offset_before_the_event(monkeypatch: pytest.MonkeyPatch) -> None:
     partition = assigned()
-    monkeypatch.setattr(
-        InmemoryRemoteLogMetadataManager,
-        "update_remote_log_segment_metadata",
-        lambda *_: 1 / 0,  # a bug
-    )
+    monkeypatch.setattr(InmemoryRemoteLogMetadataManager, "take_step", lambda *_: 1 / 0)  # a bug
     with pytest.raises(ZeroDivisionError):
         partition.apply(batch(*LIFE))
     assert partition.next_offset == 1

@@ -7,9 +7,14 @@ from dataclasses import replace
 import pytest
 
 from crabka.ids import uuid_to_text
-from crabka.remote.segments import CustomMetadata, RemoteLogSegmentMetadata, RemotePartitionDeleteState
+from crabka.remote.segments import (
+    CustomMetadata,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemotePartitionDeleteState,
+)
 from crabka.remote_topic.event_reader import MetadataEvent, MetadataEventError
-from crabka.remote_topic.serde import decode_event, encode_event
+from crabka.remote_topic.serde import decode_event, encode_event, maybe_step
 from crabka.testing.remote_samples import sample_partition_delete, sample_segment, sample_update
 from tests.support.remote_events import FINISHED, golden_event_values, golden_segments, partition_named
 
@@ -138,3 +143,27 @@ def test_names_and_epoch_lists_beyond_one_length_byte_are_read() -> None:
 def test_partitions_of_many_events_are_one_object() -> None:
     first, second = (decode_event(encode_event(sample_segment(number, (0, 9)))) for number in (1, 2))
     assert first.topic_id_partition is second.topic_id_partition
+
+
+@pytest.mark.parametrize("node", ["single", "overlap"])
+def test_the_updates_that_kafka_wrote_are_plain_steps(node: str) -> None:
+    for records in golden_event_values(node).values():
+        for _, value in records:
+            event = decode_event(value)
+            if isinstance(event, RemoteLogSegmentMetadataUpdate) and event.custom_metadata is None:
+                step = (event.segment_id.id.int, event.state, event.broker_id, event.event_timestamp_ms)
+                assert maybe_step(value) == (event.topic_id_partition, step)
+            else:
+                assert maybe_step(value) is None
+
+
+def test_other_events_and_other_forms_are_no_plain_steps() -> None:
+    segment, update, deletion = (encode_event(event) for event in EVENTS)
+    assert maybe_step(update) is not None
+    tagged = update[:-1] + b"\x01\x05\x01x"
+    unknown_state = update[:-2] + b"\x04\x00"
+    unknown_version = update[:2] + b"\x01" + update[3:]
+    custom = encode_event(replace(sample_update(SEGMENT, FINISHED), custom_metadata=CustomMetadata(b"")))
+    for value in (b"", update[:3], segment, deletion, tagged, unknown_state, unknown_version, custom):
+        assert maybe_step(value) is None
+    assert decode_event(tagged) == decode_event(update)
