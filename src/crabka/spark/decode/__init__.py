@@ -1,0 +1,41 @@
+"""Record batches to Arrow: what the source, the lake jobs and the audit read stored segments with.
+
+Whole runs of batches are turned into Arrow columns by compiled kernels; no Python object is made per record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crabka.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from crabka.spark.decode.aborted import AbortedTransactions
+    from crabka.spark.decode.decoder import BatchDecoder
+    from crabka.spark.decode.errors import CorruptBatch
+    from crabka.spark.decode.places import Origin, RowRange
+    from crabka.spark.decode.schema import arrow_schema, spark_schema_columns
+    from crabka.spark.decode.warm import warm_up
+
+__all__ = [
+    "AbortedTransactions",
+    "BatchDecoder",
+    "CorruptBatch",
+    "Origin",
+    "RowRange",
+    "arrow_schema",
+    "spark_schema_columns",
+    "warm_up",
+]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "aborted": ["AbortedTransactions"],
+        "decoder": ["BatchDecoder"],
+        "errors": ["CorruptBatch"],
+        "places": ["Origin", "RowRange"],
+        "schema": ["arrow_schema", "spark_schema_columns"],
+        "warm": ["warm_up"],
+    },
+)

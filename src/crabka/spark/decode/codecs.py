@@ -1,0 +1,162 @@
+"""Decompression into a buffer that serves many batches, one behind the other.
+
+Reads the same forms as `crabka.records.compression`, without a new buffer for each batch.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+import cramjam
+import numpy as np
+
+from crabka.records.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
+from crabka.records.errors import CorruptBatchError, UnsupportedCompressionError
+from crabka.spark.decode.kernels import Bytes
+
+_GZIP_WBITS: Final = 16 + zlib.MAX_WBITS
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES: Final = 16
+_INT: Final = struct.Struct(">i")
+_OUTPUT_FULL_MESSAGE: Final = "failed to write whole buffer"
+_FIRST_BYTES: Final = 1 << 20
+
+
+class OutputFullError(Exception):
+    """The decompressed bytes do not fit in the room that was given."""
+
+
+def decompress_into(codec: int, data: memoryview, output: Bytes) -> int:
+    """Decompress to the start of `output`; returns how many bytes.
+
+    Raises OutputFullError if they do not fit, CorruptBatchError if the data are broken or the codec is unknown.
+    """
+    decompressor = _DECOMPRESSORS.get(codec)
+    if decompressor is None:
+        raise UnsupportedCompressionError(codec)
+    try:
+        return decompressor(data, output)
+    except cramjam.DecompressionError as error:
+        if _OUTPUT_FULL_MESSAGE in str(error):
+            raise OutputFullError from error
+        raise CorruptBatchError(f"broken {CODEC_NAMES[codec]} data: {error}") from error
+    except zlib.error as error:
+        raise CorruptBatchError(f"broken gzip data: {error}") from error
+
+
+def _copy(data: memoryview, output: Bytes) -> int:
+    if len(data) > len(output):
+        raise OutputFullError
+    output[: len(data)] = np.frombuffer(data, np.uint8)
+    return len(data)
+
+
+def _gunzip(data: memoryview, output: Bytes) -> int:
+    used = 0
+    rest = bytes(data)
+    while rest:
+        member = zlib.decompressobj(_GZIP_WBITS)
+        # One byte more than there is room for tells a full output from an overflowing one.
+        part = member.decompress(rest, len(output) - used + 1)
+        used += _copy(memoryview(part), output[used:])
+        if not member.eof:
+            raise CorruptBatchError("broken gzip data: a member is cut short")
+        rest = member.unused_data
+    if not data:
+        raise CorruptBatchError("broken gzip data: empty")
+    return used
+
+
+def _unsnap(data: memoryview, output: Bytes) -> int:
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _unsnap_block(data, output)
+    position = _XERIAL_HEADER_BYTES
+    if len(data) < position:
+        raise CorruptBatchError("broken snappy data: the header is cut short")
+    used = 0
+    while position < len(data):
+        start = position + _INT.size
+        if start > len(data):
+            raise CorruptBatchError("broken snappy data: a block is cut short")
+        (length,) = _INT.unpack_from(data, position)
+        position = start + length
+        if length < 0 or position > len(data):
+            raise CorruptBatchError(f"broken snappy data: a block of {length} bytes does not fit")
+        used += _unsnap_block(data[start:position], output[used:])
+    return used
+
+
+def _unsnap_block(block: memoryview, output: Bytes) -> int:
+    size: int = cramjam.snappy.decompress_raw_len(block)
+    if size > len(output):
+        raise OutputFullError
+    return cramjam.snappy.decompress_raw_into(block, output[:size].data)
+
+
+def _unlz4(data: memoryview, output: Bytes) -> int:
+    return cramjam.lz4.decompress_into(data, output.data)
+
+
+def _unzstd(data: memoryview, output: Bytes) -> int:
+    return cramjam.zstd.decompress_into(data, output.data)
+
+
+_DECOMPRESSORS: Final[dict[int, Callable[[memoryview, Bytes], int]]] = {
+    NONE: _copy,
+    GZIP: _gunzip,
+    SNAPPY: _unsnap,
+    LZ4: _unlz4,
+    ZSTD: _unzstd,
+}
+
+
+class Arena:
+    """One buffer for the uncompressed records of many batches; it grows as far as it may and is used again."""
+
+    def __init__(self, soft_max_bytes: int, hard_max_bytes: int) -> None:
+        self._soft_max_bytes = soft_max_bytes  # for several batches together
+        self._hard_max_bytes = max(soft_max_bytes, hard_max_bytes)  # for one batch alone
+        self._buffer: Bytes = np.empty(min(_FIRST_BYTES, soft_max_bytes), np.uint8)
+        self._used = 0
+
+    @property
+    def content(self) -> Bytes:
+        """All bytes since the last `clear`; valid until the next one."""
+        return self._buffer[: self._used]
+
+    def clear(self) -> None:
+        """Begin anew. What was made large for a single batch is given back."""
+        self._used = 0
+        if len(self._buffer) > self._soft_max_bytes:
+            self._buffer = np.empty(self._soft_max_bytes, np.uint8)
+
+    def add(self, codec: int, data: memoryview) -> tuple[int, int] | None:
+        """Return (start, end) of the batch's records in the content, None if a fuller arena must be used up first.
+
+        Raises CorruptBatchError for broken data and for those that need more than one batch may.
+        """
+        while True:
+            try:
+                size = decompress_into(codec, data, self._buffer[self._used :])
+            except OutputFullError:
+                if not self._grow():
+                    if self._used:
+                        return None
+                    message = f"{CODEC_NAMES[codec]} data hold more than the allowed {self._hard_max_bytes} bytes"
+                    raise CorruptBatchError(message) from None
+            else:
+                start = self._used
+                self._used += size
+                return start, self._used
+
+    def _grow(self) -> bool:
+        limit = self._soft_max_bytes if self._used else self._hard_max_bytes
+        if len(self._buffer) >= limit:
+            return False
+        larger: Bytes = np.empty(min(2 * len(self._buffer), limit), np.uint8)
+        larger[: self._used] = self._buffer[: self._used]
+        self._buffer = larger
+        return True

@@ -1,0 +1,136 @@
+"""Compiled functions whose machine code is kept on disk, wherever a worker may write.
+
+numba keeps code beside the source or in the home directory and fails where neither can be written, as in a container
+with read-only packages. Here the place is: `NUMBA_CACHE_DIR` if set, the user's cache directory, else a directory of
+the user below the temporary one. Without any of them code is compiled for this process only. A lock lets the first of
+many starting workers compile while the others wait for its result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import numba
+from numba import types
+from numba.core import config as numba_config
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+BYTES: Final = types.Array(types.uint8, 1, "C", readonly=True)
+OUTPUT_BYTES: Final = types.Array(types.uint8, 1, "C")
+INT32S: Final = types.Array(types.int32, 1, "C")
+INT64S: Final = types.Array(types.int64, 1, "C")
+TABLE: Final = types.Array(types.int64, 2, "C")
+TWO_NUMBERS: Final = types.UniTuple(types.int64, 2)  # type: ignore[no-untyped-call]
+THREE_NUMBERS: Final = types.UniTuple(types.int64, 3)  # type: ignore[no-untyped-call]
+
+_config: Final[Any] = numba_config  # its settings are made when it is loaded
+
+_LOCK_PATIENCE_S: Final = 60.0
+_LOCK_POLL_S: Final = 0.02
+
+
+def compiled(result: Any, *parameters: Any) -> Callable[[Function], Function]:
+    """Compile a function for one signature when its module is imported, or load what an earlier process compiled.
+
+    One signature each: numba's cache may mix up signatures that two processes store at the same moment.
+    """
+
+    def compile_function(function: Function) -> Function:
+        directory = cache_directory()
+        with _numba_directory(directory), _compile_lock(directory):
+            built: Any = numba.njit(result(*parameters), cache=directory is not None, nogil=True)(function)
+            return cast("Function", built)
+
+    return compile_function
+
+
+def inlined(function: Function) -> Function:
+    """Make a function part of every compiled one that calls it."""
+    built: Any = numba.njit(inline="always", nogil=True)(function)
+    return cast("Function", built)
+
+
+@functools.cache
+def cache_directory() -> Path | None:
+    """Return the directory for machine code, None if no place can be written."""
+    given = _config.CACHE_DIR
+    if given and _writable(Path(given)):
+        return Path(given)
+    return next((place for place in _own_places() if _private(place) and _writable(place)), None)
+
+
+def _own_places() -> Iterator[Path]:
+    user_cache = os.environ.get("XDG_CACHE_HOME")
+    if user_cache:
+        yield Path(user_cache) / "crabka" / "numba"
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        yield Path.home() / ".cache" / "crabka" / "numba"
+    yield Path(tempfile.gettempdir()) / f"crabka-numba-{os.getuid()}"
+
+
+def _private(directory: Path) -> bool:
+    """Whether only we can write there: cached code is run, so nobody else may plant some."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = directory.lstat()
+    except OSError:
+        return False
+    others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not others_write
+
+
+def _writable(directory: Path) -> bool:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _numba_directory(directory: Path | None) -> Iterator[None]:
+    """Make numba choose our directory now, without deciding for other users of numba in this process."""
+    before = _config.CACHE_DIR
+    if directory is not None:
+        _config.CACHE_DIR = str(directory)
+    try:
+        yield
+    finally:
+        _config.CACHE_DIR = before
+
+
+@contextlib.contextmanager
+def _compile_lock(directory: Path | None) -> Iterator[None]:
+    """Hold the lock of the directory; a lock that cannot be had only costs a second compilation."""
+    if directory is None:
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            file = stack.enter_context((directory / "lock").open("wb"))
+            _wait_for_lock(file.fileno())
+        yield
+
+
+def _wait_for_lock(descriptor: int) -> None:
+    deadline = time.monotonic() + _LOCK_PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOCK_POLL_S)
+        else:
+            return
