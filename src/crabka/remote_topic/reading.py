@@ -43,11 +43,17 @@ class UnreadableEvent(NamedTuple):
 class MetadataTopicReader:
     """What was read of the topic so far."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, positions: Mapping[int, int] | None = None) -> None:
+        """Begin at the first event, or for some metadata partitions at the offsets that somebody read up to before."""
         self._cluster = cluster
-        self._positions: dict[int, int] = {}
+        self._positions: dict[int, int] = dict(positions or {})
         self.log_starts: dict[int, int] = {}
         self.unreadable: list[UnreadableEvent] = []
+
+    @property
+    def positions(self) -> Mapping[int, int]:
+        """The offset behind what was read, by metadata partition."""
+        return self._positions
 
     async def partition_count(self) -> int | None:
         """Return how many partitions the topic has, None if there is no such topic."""

@@ -1,0 +1,16 @@
+"""What a read can answer instead of rows; every message is one sentence that stands alone."""
+
+from __future__ import annotations
+
+from crabka.errors import CrabkaError
+
+
+class DataLossError(CrabkaError):
+    """Rows that were asked for are not there any more, or not yet; `failOnDataLoss=false` reads what there is."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"{message}; set failOnDataLoss to false to read what there is")
+
+
+class TierReadError(CrabkaError):
+    """The tier cannot be read as it was asked for; says what to change."""

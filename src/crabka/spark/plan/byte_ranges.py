@@ -1,0 +1,103 @@
+"""From offsets to bytes: which bytes of segments hold the parts that are read, cut to the size of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from crabka.ids import uuid_to_text
+from crabka.remote.layout import object_path
+from crabka.spark.plan.index_files import OffsetIndex
+from crabka.spark.plan.lineage import TierPart
+from crabka.spark.plan.ranges import AbortedSpans, TierRange
+from crabka.spark.plan.segment_objects import SegmentObjects
+from crabka.spark.plan.splits import cut_positions, needs_cutting
+
+AbortedIn = Callable[[TierPart, int, int], AbortedSpans | None]
+"""Returns the aborted transactions of a part between two offsets."""
+
+
+def tier_ranges(
+    parts: Sequence[TierPart],
+    objects: SegmentObjects,
+    *,
+    target_bytes: int,
+    max_records: int | None,
+    aborted_in: AbortedIn,
+) -> list[TierRange]:
+    """Return the bytes of parts; indexes are fetched only where a part is not a whole segment of the right size."""
+    large = [part for part in parts if not _fits(part, target_bytes, max_records)]
+
+    def cut(part: TierPart) -> list[_Piece]:
+        index = objects.offset_index(part.segment)
+        if max_records is not None and part.end - part.start > max_records:
+            return _cut_by_records(part, index, max_records)
+        return _cut_by_bytes(part, index, objects, target_bytes)
+
+    cut_parts = dict(zip(large, objects.for_all(large, cut), strict=True))
+    found: list[TierRange] = []
+    for part in parts:
+        whole = _Piece(part.start, part.end, 0, part.segment.segment_size_bytes)
+        for piece in cut_parts.get(part, [whole]):
+            if piece.start_byte < piece.end_byte:
+                found.append(_range_of(part, piece, aborted_in(part, piece.start, piece.end)))
+    return found
+
+
+class _Piece(NamedTuple):
+    start: int
+    end: int
+    start_byte: int
+    end_byte: int
+
+
+def _range_of(part: TierPart, piece: _Piece, aborted: AbortedSpans | None) -> TierRange:
+    partition = part.segment.topic_id_partition
+    return TierRange(
+        topic=partition.topic,
+        topic_id=uuid_to_text(partition.topic_id),
+        partition=partition.partition,
+        start_offset=piece.start,
+        end_offset=piece.end,
+        object_name=object_path(part.segment),
+        start_byte=piece.start_byte,
+        end_byte=piece.end_byte,
+        aborted=aborted,
+    )
+
+
+def _fits(part: TierPart, target_bytes: int, max_records: int | None) -> bool:
+    """Return whether a part is a whole segment that one task can read."""
+    segment = part.segment
+    is_whole = part.start <= segment.start_offset and part.end > segment.end_offset
+    too_many = max_records is not None and part.end - part.start > max_records
+    return is_whole and not too_many and not needs_cutting(segment.segment_size_bytes, target_bytes)
+
+
+def _cut_by_records(part: TierPart, index: OffsetIndex, max_records: int) -> list[_Piece]:
+    size = part.end - part.start
+    pieces = -(-size // max_records)
+    borders = [part.start + size * number // pieces for number in range(pieces + 1)]
+    size_bytes = part.segment.segment_size_bytes
+    return [
+        _Piece(start, end, index.start_byte(start), index.end_byte(end, size_bytes)) for start, end in pairwise(borders)
+    ]
+
+
+def _cut_by_bytes(
+    part: TierPart, index: OffsetIndex, objects: SegmentObjects, target_bytes: int
+) -> list[_Piece]:
+    segment = part.segment
+    start_byte = index.start_byte(part.start) if part.start > segment.start_offset else 0
+    end_byte = segment.segment_size_bytes
+    if part.end <= segment.end_offset:
+        end_byte = index.end_byte(part.end, segment.segment_size_bytes)
+    cuts: list[int] = []
+    if needs_cutting(end_byte - start_byte, target_bytes):
+        cuts = cut_positions(index.positions, start_byte, end_byte, target_bytes)
+    offsets = [objects.base_offset_at(segment, position) for position in cuts]
+    # A cut next to an end may fall on the batch that straddles it; then there is nothing to cut off.
+    inner = [(offset, cut) for offset, cut in zip(offsets, cuts, strict=True) if part.start < offset < part.end]
+    borders = [(part.start, start_byte), *inner, (part.end, end_byte)]
+    return [_Piece(start, end, first, last) for (start, first), (end, last) in pairwise(borders)]

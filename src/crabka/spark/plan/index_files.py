@@ -1,0 +1,96 @@
+"""Index objects of remote segments, as far as planning needs them: positions of offsets, times and aborts."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from typing import Final, NamedTuple
+
+from crabka.errors import CorruptDataError
+
+_OFFSET_ENTRY: Final = struct.Struct(">II")
+_TIME_ENTRY: Final = struct.Struct(">qI")
+_ABORTED_ENTRY: Final = struct.Struct(">hqqqq")
+_SNAPSHOT_HEADER: Final = struct.Struct(">hIi")
+_SNAPSHOT_ENTRY: Final = struct.Struct(">qhiqiqiq")
+_NO_TRANSACTION: Final = -1
+
+OFFSET_ENTRY_BYTES: Final = _OFFSET_ENTRY.size
+TIME_ENTRY_BYTES: Final = _TIME_ENTRY.size
+
+
+class AbortedEntry(NamedTuple):
+    """An aborted transaction; `last_stable_offset` is that at the time of its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class OffsetIndex:
+    """Finds bytes by offset. An entry has the last offset of a batch, or of batches that came together, and where it
+    begins."""
+
+    def __init__(self, data: bytes, base_offset: int, where: str) -> None:
+        """Raises CorruptDataError."""
+        entries = _without_padding(list(_unpack(_OFFSET_ENTRY, data, where)))
+        self.offsets = [base_offset + relative for relative, _ in entries]
+        self.positions = [position for _, position in entries]
+
+    def start_byte(self, offset: int) -> int:
+        """Return a position at or before the batch with an offset, where a batch begins."""
+        at = bisect_right(self.offsets, offset) - 1
+        return self.positions[at] if at >= 0 else 0
+
+    def end_byte(self, offset: int, size_bytes: int) -> int:
+        """Return a position behind all records below an offset, where a batch begins or the segment ends."""
+        # The batch of the entry behind the first one that reaches offset - 1 begins at `offset` or later.
+        at = bisect_left(self.offsets, offset - 1) + 1
+        return self.positions[at] if at < len(self.positions) else size_bytes
+
+
+def offset_after(data: bytes, base_offset: int, min_timestamp_us: int, where: str) -> int:
+    """Return the first offset of a segment that can be of this time or later, from its time index.
+
+    Raises CorruptDataError.
+    """
+    entries = _without_padding(list(_unpack(_TIME_ENTRY, data, where)))
+    older = [relative for timestamp_ms, relative in entries if timestamp_ms * 1000 < min_timestamp_us]
+    return base_offset + max(older) + 1 if older else base_offset
+
+
+def last_timestamp_ms(data: bytes) -> int:
+    """Return the time of the last entry of a time index, the largest of the segment; -1 if there is none."""
+    entries = _without_padding(list(_TIME_ENTRY.iter_unpack(data[: len(data) - len(data) % _TIME_ENTRY.size])))
+    return int(entries[-1][0]) if entries else -1
+
+
+def aborted_entries(data: bytes, where: str) -> list[AbortedEntry]:
+    """Return the entries of a transaction index. Raises CorruptDataError."""
+    return [AbortedEntry(*fields[1:]) for fields in _unpack(_ABORTED_ENTRY, data, where)]
+
+
+def first_open_transaction(data: bytes, where: str) -> int | None:
+    """Return the smallest first offset of the transactions that a producer snapshot shows as open.
+
+    Raises CorruptDataError.
+    """
+    if len(data) < _SNAPSHOT_HEADER.size:
+        raise CorruptDataError(where, "this is no producer snapshot")
+    starts = [fields[7] for fields in _unpack(_SNAPSHOT_ENTRY, data[_SNAPSHOT_HEADER.size :], where)]
+    return min((start for start in starts if start != _NO_TRANSACTION), default=None)
+
+
+def _unpack(entry: struct.Struct, data: bytes, where: str) -> list[tuple[int, ...]]:
+    if len(data) % entry.size:
+        raise CorruptDataError(where, f"its {len(data)} bytes are no multiple of {entry.size}")
+    return list(entry.iter_unpack(data))
+
+
+def _without_padding(entries: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Drop the zeros of an index that was not trimmed."""
+    end = len(entries)
+    while end and not any(entries[end - 1]):
+        end -= 1
+    return entries[:end]

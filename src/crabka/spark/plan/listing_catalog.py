@@ -1,0 +1,135 @@
+"""The catalog from the objects alone: no broker, no metadata.
+
+A segment counts if its batches, offset index, time index, producer snapshot and leader epochs are there and its last
+batch is whole; all others are named and passed over. What a segment holds is read from its objects once and kept on
+disk, since objects of a segment never change.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from crabka.ids import ZERO_UUID
+from crabka.remote.inmemory import PartitionDump
+from crabka.remote.layout import parse_object_name, parse_partition_directory
+from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, TopicIdPartition
+from crabka.remote_topic.snapshot import Snapshot
+from crabka.spark.plan.cache_files import cache_path, dump_of, load_cache, store_cache
+from crabka.spark.plan.catalog import TierCatalog
+from crabka.spark.plan.segment_objects import SegmentObjects
+from crabka.spark.plan.segment_probe import SegmentProbe, UnusableSegmentError
+
+_REQUIRED: Final = (
+    None,
+    IndexType.OFFSET,
+    IndexType.TIMESTAMP,
+    IndexType.PRODUCER_SNAPSHOT,
+    IndexType.LEADER_EPOCH,
+)
+
+
+class _Found(NamedTuple):
+    """The objects of one segment: their sizes by kind; None is the batches."""
+
+    partition: TopicIdPartition
+    base_offset: int
+    segment_id: uuid.UUID
+    sizes: Mapping[IndexType | None, int]
+
+    @property
+    def name(self) -> str:
+        return f"segment {self.base_offset:020d} of {self.partition}"
+
+
+class _Verdict(NamedTuple):
+    segment: RemoteLogSegmentMetadata | None
+    reason: str = ""
+
+
+def load_listing_catalog(objects: SegmentObjects, wants: Callable[[str], bool]) -> TierCatalog:
+    """Return the segments of the topics that are wanted, as they lie in the store now."""
+    directories = _directories(objects, wants)
+    path = cache_path("listing", objects.store.location)
+    known = _known_segments(load_cache(path))
+    segments: dict[TopicIdPartition, list[RemoteLogSegmentMetadata]] = {}
+    ignored: list[str] = []
+    found = [each for listed in objects.for_all(directories.items(), lambda d: _list(objects, *d)) for each in listed]
+    probe = SegmentProbe(objects.store)
+    for each, verdict in zip(found, objects.for_all(found, lambda f: _judge(f, known, probe)), strict=True):
+        if verdict.segment is None:
+            ignored.append(f"{each.name}: {verdict.reason}")
+        else:
+            segments.setdefault(each.partition, []).append(verdict.segment)
+    _store(path, known, segments)
+    return TierCatalog(segments, tuple(ignored))
+
+
+def _directories(objects: SegmentObjects, wants: Callable[[str], bool]) -> dict[str, TopicIdPartition]:
+    found: dict[str, TopicIdPartition] = {}
+    for name in objects.store.directories():
+        try:
+            partition = parse_partition_directory(name)
+        except ValueError:
+            continue  # not everything in a bucket is ours
+        if wants(partition.topic):
+            found[name] = partition
+    return found
+
+
+def _list(objects: SegmentObjects, directory: str, partition: TopicIdPartition) -> list[_Found]:
+    sizes: dict[tuple[int, uuid.UUID], dict[IndexType | None, int]] = defaultdict(dict)
+    for stored in objects.store.list(directory):
+        try:
+            name = parse_object_name(stored.key.rpartition("/")[2])
+        except ValueError:
+            continue  # such as the temporary files of a copy that is under way
+        sizes[name.base_offset, name.segment_id][name.index_type] = stored.size_bytes
+    return [_Found(partition, *key, kinds) for key, kinds in sorted(sizes.items(), key=lambda item: item[0][0])]
+
+
+def _judge(
+    found: _Found, known: Mapping[int, RemoteLogSegmentMetadata], probe: SegmentProbe
+) -> _Verdict:
+    missing = [kind for kind in _REQUIRED if kind not in found.sizes]
+    if missing:
+        names = ", ".join(".log" if kind is None else kind.value for kind in missing)
+        return _Verdict(None, f"it has no {names}")
+    cached = known.get(found.segment_id.int)
+    if cached is not None and cached.segment_size_bytes == found.sizes[None]:
+        return _Verdict(cached)
+    try:
+        return _Verdict(probe.read(found.partition, found.segment_id, found.base_offset, found.sizes))
+    except UnusableSegmentError as error:
+        return _Verdict(None, str(error))
+
+
+def _known_segments(snapshot: Snapshot | None) -> dict[int, RemoteLogSegmentMetadata]:
+    dumps = () if snapshot is None else snapshot.dump.partitions
+    return {segment.segment_id.id.int: segment for dump in dumps for segment in dump.segments}
+
+
+def _store(
+    path: Path,
+    known: Mapping[int, RemoteLogSegmentMetadata],
+    segments: Mapping[TopicIdPartition, Iterable[RemoteLogSegmentMetadata]],
+) -> None:
+    """Keep what is known of the listed partitions, and of others what was known."""
+    listed = {segment.segment_id.id.int: segment for found in segments.values() for segment in found}
+    if listed.keys() <= known.keys() and all(known[key] == segment for key, segment in listed.items()):
+        return
+    kept: dict[TopicIdPartition, list[RemoteLogSegmentMetadata]] = defaultdict(list)
+    for segment in known.values():
+        if segment.topic_id_partition not in segments:
+            kept[segment.topic_id_partition].append(segment)
+    for partition, found in segments.items():
+        kept[partition] = list(found)
+    dumps = [
+        PartitionDump(topic_id_partition=partition, segments=tuple(found)) for partition, found in kept.items()
+    ]
+    store_cache(
+        path, Snapshot(topic_id=ZERO_UUID, partition_count=1, partition=0, next_offset=0, dump=dump_of(*dumps))
+    )

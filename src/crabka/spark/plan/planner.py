@@ -1,0 +1,251 @@
+"""Plans: which task reads which bytes of the tier and which offsets from brokers.
+
+A plan is made anew for every action of Spark. Filters only make it smaller: rows that do not pass may remain.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from crabka.clients.fetcher import FetcherSettings
+from crabka.errors import ConfigError
+from crabka.ids import TopicPartition
+from crabka.spark.errors import DataLossError
+from crabka.spark.plan.byte_ranges import tier_ranges
+from crabka.spark.plan.context import PlanContext, open_context
+from crabka.spark.plan.filters import NO_FILTERS, PushedFilters
+from crabka.spark.plan.index_files import AbortedEntry
+from crabka.spark.plan.lineage import NO_END, TierPart
+from crabka.spark.plan.ranges import AbortedSpans, BrokerRange, PlannedRange, PlanReport, ReadPlan, TierRange
+from crabka.spark.plan.resolve import Offsets, resolve_end, resolve_start
+from crabka.spark.plan.splits import SplitLimits, make_splits, target_bytes
+from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
+from crabka.spark.plan.transactions import find_aborted, spans_within
+from crabka.spark.source.options import SourceOptions
+
+_log = logging.getLogger(__name__)
+_BOUNDARY_TIMEOUT_MS: Final = 30_000
+
+
+def plan_read(options: SourceOptions, filters: PushedFilters = NO_FILTERS) -> ReadPlan:
+    """Return the plan of a batch query. Raises ConfigError, DataLossError and what stores and brokers raise."""
+    with open_context(options) as context:
+        survey = _with_tier_ends(context, make_survey(context))
+        starts = resolve_start(context, survey, options.starting)
+        ends = resolve_end(context, survey, options.ending)
+        return _plan(context, survey, _checked(context, survey, starts, ends), filters)
+
+
+def plan_offsets(
+    options: SourceOptions, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None
+) -> ReadPlan:
+    """Return the plan for offsets that are known: those of a micro-batch, or what is new since the last run.
+
+    A partition without a start begins at its first offset; without `ends` all partitions are read to their ends.
+    """
+    with open_context(options) as context:
+        survey = _with_tier_ends(context, make_survey(context, None if ends is None else ends.keys()))
+        wanted = {partition: each.latest for partition, each in survey.partitions.items()} if ends is None else ends
+        for partition in sorted(wanted.keys() - survey.partitions.keys()):
+            _lose(options, f"{partition} does not exist any more")
+        known = {partition: end for partition, end in wanted.items() if partition in survey.partitions}
+        begin = {partition: starts.get(partition, survey.partitions[partition].earliest) for partition in known}
+        return _plan(context, survey, _checked(context, survey, begin, known), NO_FILTERS)
+
+
+def _with_tier_ends(context: PlanContext, survey: Survey) -> Survey:
+    """Return the survey as it is, or, if only the tier is read, with its reach."""
+    if context.session is None or context.options.read_mode != "tier":
+        return survey
+    cut: dict[TopicPartition, PartitionSurvey] = {}
+    for partition, each in survey.partitions.items():
+        first = each.parts[0].start if each.parts else each.earliest
+        last = each.parts[-1].end if each.parts else first
+        earliest = max(each.earliest, first)
+        cut[partition] = PartitionSurvey(each.topic_id, earliest, max(min(each.latest, last), earliest), each.parts)
+    return Survey(cut, survey.ignored)
+
+
+def _checked(context: PlanContext, survey: Survey, starts: Offsets, ends: Offsets) -> dict[TopicPartition, range]:
+    """Return the offsets to read. Raises ConfigError for an end before its start, DataLossError for what is gone."""
+    options = context.options
+    checked: dict[TopicPartition, range] = {}
+    for partition in sorted(starts):
+        start, end, known = starts[partition], ends[partition], survey.partitions[partition]
+        if start > end:
+            message = f"the starting offset {start} of {partition} is behind the ending offset {end}"
+            if not options.streaming:
+                raise ConfigError(message)
+            _lose(options, f"{message}: the topic may have been created anew")
+            continue
+        if start < known.earliest:
+            _lose(options, f"offsets {start} to {min(known.earliest, end) - 1} of {partition} are gone")
+        if end > known.latest:
+            _lose(options, f"offsets {max(known.latest, start)} to {end - 1} of {partition} are not there")
+        start, end = max(start, known.earliest), min(end, known.latest)
+        checked[partition] = range(start, max(start, end))
+    return checked
+
+
+def _lose(options: SourceOptions, message: str) -> None:
+    if options.fail_on_data_loss:
+        raise DataLossError(message)
+    _log.warning("%s; going on, since failOnDataLoss is false", message)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What of the tier and of brokers is to be read, before it is cut."""
+
+    parts: list[TierPart] = field(default_factory=list)
+    broker: list[BrokerRange] = field(default_factory=list)
+    aborted: dict[TopicPartition, list[AbortedEntry]] = field(default_factory=dict)
+    pruned: int = 0
+    pruned_bytes: int = 0
+
+
+def _plan(
+    context: PlanContext, survey: Survey, wanted: Mapping[TopicPartition, range], filters: PushedFilters
+) -> ReadPlan:
+    options = context.options
+    draft = _Draft()
+    for partition, offsets in wanted.items():
+        _draft_partition(context, draft, partition, (survey.partitions[partition], offsets), filters)
+    limits = SplitLimits(options.max_tasks, options.min_partitions, options.max_records_per_partition)
+    ranges = _tier_ranges(context, draft, limits)
+    report = PlanReport(
+        segments=len({each.object_name for each in ranges}),
+        bytes=sum(each.size_bytes for each in ranges),
+        pruned=draft.pruned,
+        ignored=survey.ignored,
+        broker_ranges=len(draft.broker),
+        pruned_bytes=draft.pruned_bytes,
+    )
+    all_ranges: list[PlannedRange] = [*ranges, *draft.broker]
+    plan = ReadPlan(
+        splits=make_splits(all_ranges, limits),
+        ranges={tuple(partition): (offsets.start, offsets.stop) for partition, offsets in wanted.items()},
+        topic_ids={partition.topic: survey.partitions[partition].id_text for partition in wanted},
+        report=report,
+    )
+    _tell(plan)
+    return plan
+
+
+def _draft_partition(
+    context: PlanContext,
+    draft: _Draft,
+    partition: TopicPartition,
+    known: tuple[PartitionSurvey, range],
+    filters: PushedFilters,
+) -> None:
+    survey, offsets = known
+    clipped = [
+        TierPart(part.segment, max(part.start, offsets.start), min(part.end, offsets.stop))
+        for part in survey.parts
+        if part.start < offsets.stop and part.end > offsets.start
+    ]
+    gaps = _gaps(clipped, offsets)
+    if gaps and (context.session is None or context.options.read_mode == "tier"):
+        for gap in gaps:
+            _lose(context.options, f"offsets {gap.start} to {gap.stop - 1} of {partition} are not in the tier")
+        gaps = []
+    kept = [] if not filters.allows(*partition) else _prune_parts(context, clipped, filters)
+    draft.pruned += len(clipped) - len(kept)
+    gone = {part.segment.segment_id for part in clipped} - {part.segment.segment_id for part in kept}
+    draft.pruned_bytes += sum(p.segment.segment_size_bytes for p in clipped if p.segment.segment_id in gone)
+    draft.parts += kept
+    for gap in gaps if filters.allows(*partition) else ():
+        start, end = max(gap.start, filters.min_offset), min(gap.stop, filters.max_offset + 1)
+        if start < end:
+            draft.broker.append(BrokerRange(partition.topic, survey.id_text, partition.partition, start, end))
+    if context.options.read_committed and kept:
+        draft.aborted[partition] = _aborted(context, partition, survey, kept)
+
+
+def _gaps(parts: list[TierPart], offsets: range) -> list[range]:
+    """Return the offsets that no part has."""
+    gaps: list[range] = []
+    position = offsets.start
+    for part in parts:
+        if part.start > position:
+            gaps.append(range(position, part.start))
+        position = max(position, part.end)
+    if position < offsets.stop:
+        gaps.append(range(position, offsets.stop))
+    return gaps
+
+
+def _prune_parts(context: PlanContext, parts: list[TierPart], filters: PushedFilters) -> list[TierPart]:
+    """Return what can have rows that pass."""
+    kept: list[TierPart] = []
+    was_pruned = True
+    for part in parts:
+        start, end = max(part.start, filters.min_offset), min(part.end, filters.max_offset + 1)
+        if start >= end or not filters.may_hold(part.segment.max_timestamp_ms):
+            was_pruned = True
+            continue
+        if filters.has_time_bound and was_pruned and context.objects is not None:
+            # Where the time begins, the time index says how much of the segment is older.
+            start = max(start, context.objects.offset_after(part.segment, filters.min_timestamp_us))
+        was_pruned = False
+        if start < end:
+            kept.append(TierPart(part.segment, start, end))
+    return kept
+
+
+def _aborted(
+    context: PlanContext, partition: TopicPartition, survey: PartitionSurvey, parts: list[TierPart]
+) -> list[AbortedEntry]:
+    """Return the aborted transactions that may concern parts, also those whose markers are not in the tier."""
+    assert context.objects is not None  # noqa: S101 - parts come from a tier
+    entries = find_aborted(parts, survey.parts, context.objects)
+    tier_end = survey.parts[-1].end
+    is_complete = any(entry.last_stable_offset >= parts[-1].end for entry in entries)
+    if context.session is None or is_complete or tier_end >= survey.latest:
+        return entries
+    limits = FetcherSettings(max_wait_ms=0, partition_max_bytes=1, read_committed=True)
+    answer = context.session.fetch(partition, tier_end, limits, _BOUNDARY_TIMEOUT_MS)
+    return entries + [
+        AbortedEntry(span.producer_id, span.first_offset, NO_END, tier_end)
+        for span in answer.aborted
+        if span.first_offset < tier_end
+    ]
+
+
+def _tier_ranges(context: PlanContext, draft: _Draft, limits: SplitLimits) -> list[TierRange]:
+    if context.objects is None or not draft.parts:
+        return []
+    committed = context.options.read_committed
+
+    def aborted_in(part: TierPart, start: int, end: int) -> AbortedSpans | None:
+        if not committed:
+            return None
+        place = part.segment.topic_id_partition.topic_partition
+        return spans_within(draft.aborted[place], start, end)
+
+    total = sum(part.segment.segment_size_bytes for part in draft.parts)
+    return tier_ranges(
+        draft.parts,
+        context.objects,
+        target_bytes=target_bytes(total, limits),
+        max_records=limits.max_records,
+        aborted_in=aborted_in,
+    )
+
+
+def _tell(plan: ReadPlan) -> None:
+    report = plan.report
+    _log.info(
+        "%d splits: %d segments with %d bytes, %d ranges from brokers, %d segments pruned",
+        len(plan.splits),
+        report.segments,
+        report.bytes,
+        report.broker_ranges,
+        report.pruned,
+    )
+    for reason in report.ignored:
+        _log.warning("ignored in the tier: %s", reason)

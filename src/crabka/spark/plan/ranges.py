@@ -1,0 +1,98 @@
+"""What a plan consists of: ranges of the tier and of brokers, grouped into splits, one of which is one Spark task.
+
+Values that can be pickled and written as JSON. End offsets and end bytes are exclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+AbortedSpans = tuple[tuple[int, int, int], ...]
+"""Producer id, first offset and last offset of aborted transactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierRange:
+    """Offsets that one remote segment has, and which of its bytes hold them; the first byte begins a batch.
+
+    `aborted` are the transactions to leave out; None reads uncommitted records too.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    object_name: str
+    start_byte: int
+    end_byte: int
+    aborted: AbortedSpans | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes to fetch."""
+        return self.end_byte - self.start_byte
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRange:
+    """Offsets that a broker is asked for."""
+
+    topic: str
+    topic_id: str | None
+    partition: int
+    start_offset: int
+    end_offset: int
+
+
+PlannedRange = TierRange | BrokerRange
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What one task reads."""
+
+    ranges: tuple[PlannedRange, ...]
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return the ranges as plain values."""
+        return [{"kind": type(each).__name__} | asdict(each) for each in self.ranges]
+
+    @classmethod
+    def from_json(cls, content: list[dict[str, Any]]) -> Split:
+        """Return what `as_json` described."""
+        return cls(tuple(_range_of(each) for each in content))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """What a plan amounts to. `pruned` counts segments that filters made superfluous; `ignored` says why some objects
+    of the tier do not count."""
+
+    segments: int = 0
+    bytes: int = 0
+    pruned: int = 0
+    ignored: tuple[str, ...] = ()
+    broker_ranges: int = 0
+    pruned_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """All splits of a read, the offsets that it covers per topic and partition, and the ids of the topics."""
+
+    splits: tuple[Split, ...]
+    ranges: Mapping[tuple[str, int], tuple[int, int]]
+    topic_ids: Mapping[str, str | None]
+    report: PlanReport = field(default_factory=PlanReport)
+
+
+def _range_of(content: dict[str, Any]) -> PlannedRange:
+    fields = {name: value for name, value in content.items() if name != "kind"}
+    if content["kind"] == BrokerRange.__name__:
+        return BrokerRange(**fields)
+    if fields["aborted"] is not None:
+        fields["aborted"] = tuple(tuple(span) for span in fields["aborted"])
+    return TierRange(**fields)

@@ -1,0 +1,111 @@
+"""From limits to offsets: what earliest, latest and times mean for the partitions of a survey."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import assert_never
+
+from crabka.errors import ConfigError
+from crabka.ids import TopicPartition
+from crabka.spark.plan.context import PlanContext
+from crabka.spark.plan.retries import with_retries
+from crabka.spark.plan.survey import PartitionSurvey, Survey
+from crabka.spark.plan.timestamp_lookup import first_offset_at
+from crabka.spark.source.offset_json import EARLIEST, LATEST
+from crabka.spark.source.offset_limits import (
+    EarliestLimit,
+    GlobalTimestampLimit,
+    LatestLimit,
+    OffsetLimit,
+    OffsetsLimit,
+    TimestampsLimit,
+)
+
+Offsets = dict[TopicPartition, int]
+
+
+def resolve_start(context: PlanContext, survey: Survey, limit: OffsetLimit) -> Offsets:
+    """Return where each partition begins. Raises ConfigError, also for a time that no record has reached."""
+
+    def without_match(partition: TopicPartition, timestamp_ms: int) -> int:
+        if not context.options.latest_without_match:
+            raise ConfigError(
+                f"no record of {partition} is of {timestamp_ms} or later; "
+                "startingOffsetsByTimestampStrategy=latest would begin at its end"
+            )
+        return survey.partitions[partition].latest
+
+    return _resolve(context, survey, limit, "starting", without_match)
+
+
+def resolve_end(context: PlanContext, survey: Survey, limit: OffsetLimit) -> Offsets:
+    """Return where each partition ends; a time that no record has reached is the end. Raises ConfigError."""
+    return _resolve(context, survey, limit, "ending", lambda partition, _: survey.partitions[partition].latest)
+
+
+def _resolve(
+    context: PlanContext,
+    survey: Survey,
+    limit: OffsetLimit,
+    which: str,
+    without_match: Callable[[TopicPartition, int], int],
+) -> Offsets:
+    known = survey.partitions
+    match limit:
+        case EarliestLimit():
+            return {partition: each.earliest for partition, each in known.items()}
+        case LatestLimit():
+            return {partition: each.latest for partition, each in known.items()}
+        case OffsetsLimit(offsets):
+            _require_all(offsets, known, f"{which}Offsets", "; use -1 for latest and -2 for earliest")
+            return {partition: _special(offset, known[partition]) for partition, offset in offsets.items()}
+        case TimestampsLimit(timestamps):
+            _require_all(timestamps, known, f"{which}OffsetsByTimestamp", "")
+            return _by_timestamp(context, survey, timestamps, without_match)
+        case GlobalTimestampLimit(timestamp_ms):
+            return _by_timestamp(context, survey, dict.fromkeys(known, timestamp_ms), without_match)
+        case _:
+            assert_never(limit)
+
+
+def _special(offset: int, survey: PartitionSurvey) -> int:
+    match offset:
+        case _ if offset == LATEST:
+            return survey.latest
+        case _ if offset == EARLIEST:
+            return survey.earliest
+    return offset
+
+
+def _require_all(
+    given: Mapping[TopicPartition, int], known: Mapping[TopicPartition, PartitionSurvey], option: str, hint: str
+) -> None:
+    """Refuse a list that misses a partition or has one that is not read."""
+    missing = sorted(known.keys() - given.keys())
+    if missing:
+        raise ConfigError(f"{option} must name all partitions that are read, it lacks {missing[0]}{hint}")
+    extra = sorted(given.keys() - known.keys())
+    if extra:
+        raise ConfigError(f"{option} names {extra[0]}, which is not among the partitions that are read")
+
+
+def _by_timestamp(
+    context: PlanContext,
+    survey: Survey,
+    timestamps: Mapping[TopicPartition, int],
+    without_match: Callable[[TopicPartition, int], int],
+) -> Offsets:
+    session, objects = context.session, context.objects
+    if session is not None:
+        committed = context.options.read_committed
+        found = with_retries(context.options, lambda: session.offsets(timestamps, read_committed=committed))
+    else:
+        assert objects is not None  # noqa: S101 - the options were checked
+        found = {
+            partition: first_offset_at(objects, survey.partitions[partition].parts, timestamp_ms)
+            for partition, timestamp_ms in timestamps.items()
+        }
+    return {
+        partition: offset if offset >= 0 else without_match(partition, timestamps[partition])
+        for partition, offset in found.items()
+    }

@@ -1,0 +1,85 @@
+"""The objects of a segment beside its batches, fetched for planning, many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from crabka.remote.layout import object_path
+from crabka.remote.scrub.side_files import parse_epoch_checkpoint
+from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
+from crabka.spark.errors import TierReadError
+from crabka.spark.plan.index_files import AbortedEntry, OffsetIndex, aborted_entries, first_open_transaction, offset_after
+from crabka.spark.tier_store import ObjectMissingError, TierStore
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_THREADS: Final = 32
+
+
+class SegmentObjects:
+    """Reads what lies beside segments. Methods raise TierReadError, CorruptDataError, RemoteBackendError."""
+
+    def __init__(self, store: TierStore) -> None:
+        self.store = store
+
+    def for_all(self, items: Iterable[T], ask: Callable[[T], R]) -> list[R]:
+        """Ask for many things at a time, and return the answers in order."""
+        wanted = list(items)
+        if len(wanted) <= 1:
+            return [ask(each) for each in wanted]
+        with ThreadPoolExecutor(min(_THREADS, len(wanted)), thread_name_prefix="tier-plan") as pool:
+            return list(pool.map(ask, wanted))
+
+    def offset_index(self, segment: RemoteLogSegmentMetadata) -> OffsetIndex:
+        """Return the offset index."""
+        path = object_path(segment, IndexType.OFFSET)
+        return OffsetIndex(self._get(path), segment.start_offset, path)
+
+    def offset_after(self, segment: RemoteLogSegmentMetadata, min_timestamp_us: int) -> int:
+        """Return the first offset that can be of a time or later, by the time index."""
+        path = object_path(segment, IndexType.TIMESTAMP)
+        return offset_after(self._get(path), segment.start_offset, min_timestamp_us, path)
+
+    def aborted(self, segment: RemoteLogSegmentMetadata) -> list[AbortedEntry]:
+        """Return the transactions whose abort markers a segment has."""
+        if segment.txn_index_empty:
+            return []
+        path = object_path(segment, IndexType.TRANSACTION)
+        try:
+            return aborted_entries(self.store.get(path), path)
+        except ObjectMissingError:
+            # Stores leave out an empty index, and older metadata does not say that it is.
+            return []
+
+    def epochs(self, segment: RemoteLogSegmentMetadata) -> tuple[tuple[int, int], ...]:
+        """Return the leader epochs up to the end of a segment, from the first one on."""
+        path = object_path(segment, IndexType.LEADER_EPOCH)
+        try:
+            return parse_epoch_checkpoint(self._get(path))
+        except ValueError as error:
+            raise TierReadError(f"{path} in {self.store.location} is damaged: {error}") from None
+
+    def first_open_transaction(self, segment: RemoteLogSegmentMetadata) -> int | None:
+        """Return the first offset of the oldest transaction that is open at the end of a segment."""
+        path = object_path(segment, IndexType.PRODUCER_SNAPSHOT)
+        return first_open_transaction(self._get(path), path)
+
+    def base_offset_at(self, segment: RemoteLogSegmentMetadata, position: int) -> int:
+        """Return the base offset of the batch that begins at a position."""
+        span = range(position, position + 8)
+        try:
+            return int.from_bytes(self.store.get_range(object_path(segment), span))
+        except ObjectMissingError:
+            raise self._gone(object_path(segment)) from None
+
+    def _get(self, path: str) -> bytes:
+        try:
+            return self.store.get(path)
+        except ObjectMissingError:
+            raise self._gone(path) from None
+
+    def _gone(self, path: str) -> TierReadError:
+        return TierReadError(f"{path} is not in {self.store.location}, though the metadata of the tier names it")

@@ -1,0 +1,104 @@
+"""What a segment holds, read from its objects: last offset, largest timestamp, leader epochs.
+
+The end is found from the last entry of the offset index on, so that little of a large segment is read.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, parse_header
+from crabka.remote.layout import ObjectName, partition_directory
+from crabka.remote.scrub.side_files import cut_epochs, parse_epoch_checkpoint
+from crabka.remote.segments import (
+    IndexType,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    TopicIdPartition,
+)
+from crabka.spark.plan.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, last_timestamp_ms
+from crabka.spark.tier_store import ObjectMissingError, TierStore
+
+_PIECE_BYTES: Final = 64 << 10
+
+
+class UnusableSegmentError(ValueError):
+    """A segment that does not count, and why."""
+
+
+class SegmentProbe:
+    """Reads objects of segments in a store."""
+
+    def __init__(self, store: TierStore) -> None:
+        self._store = store
+
+    def read(
+        self,
+        partition: TopicIdPartition,
+        segment_id: uuid.UUID,
+        base_offset: int,
+        sizes: Mapping[IndexType | None, int],
+    ) -> RemoteLogSegmentMetadata:
+        """Return what metadata would say of a segment whose objects have these sizes. Raises UnusableSegmentError."""
+        directory = partition_directory(partition)
+
+        def key(kind: IndexType | None) -> str:
+            return f"{directory}/{ObjectName(base_offset, segment_id, kind)}"
+
+        try:
+            start = self._last_position(key(IndexType.OFFSET), sizes[IndexType.OFFSET])
+            end_offset = self._last_offset(key(None), start, sizes[None])
+            time_index = self._tail(key(IndexType.TIMESTAMP), sizes[IndexType.TIMESTAMP], TIME_ENTRY_BYTES)
+            epochs = parse_epoch_checkpoint(self._store.get(key(IndexType.LEADER_EPOCH)))
+        except ObjectMissingError:
+            raise UnusableSegmentError("it is being deleted") from None
+        except ValueError as error:
+            raise UnusableSegmentError(str(error)) from None
+        if end_offset < base_offset or not (cut := cut_epochs(epochs, base_offset, end_offset)):
+            raise UnusableSegmentError("its name, its batches and its leader epochs contradict each other")
+        return RemoteLogSegmentMetadata(
+            segment_id=RemoteLogSegmentId(partition, segment_id),
+            start_offset=base_offset,
+            end_offset=end_offset,
+            max_timestamp_ms=last_timestamp_ms(time_index),
+            broker_id=-1,
+            event_timestamp_ms=-1,
+            segment_size_bytes=sizes[None],
+            leader_epochs=cut,
+            state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
+            txn_index_empty=not sizes.get(IndexType.TRANSACTION),
+        )
+
+    def _last_position(self, key: str, size_bytes: int) -> int:
+        """Return where the batch of the last index entry begins, 0 for an index without entries."""
+        entry = self._tail(key, size_bytes, OFFSET_ENTRY_BYTES)
+        return int.from_bytes(entry[4:]) if entry else 0
+
+    def _tail(self, key: str, size_bytes: int, count: int) -> bytes:
+        if size_bytes < count:
+            return b""
+        return bytes(self._store.get_range(key, range(size_bytes - count, size_bytes)))
+
+    def _last_offset(self, key: str, position: int, size_bytes: int) -> int:
+        """Walk over the batches from a position to the end. Raises UnusableSegmentError unless it is that of a batch."""
+        if position + HEADER_SIZE > size_bytes:
+            raise UnusableSegmentError("it has no whole batch behind its last index entry")
+        last_offset = -1
+        piece, start = b"", 0
+        while position < size_bytes:
+            if position + HEADER_SIZE > size_bytes:
+                raise UnusableSegmentError("it does not end with a whole batch")
+            if position + HEADER_SIZE > start + len(piece):
+                start = position
+                piece = bytes(self._store.get_range(key, range(start, min(start + _PIECE_BYTES, size_bytes))))
+            header = parse_header(piece[position - start : position - start + HEADER_SIZE])
+            if header.magic != MAGIC_V2 or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+                raise UnusableSegmentError(f"there is no batch at position {position}")
+            position += LOG_OVERHEAD + header.batch_length
+            last_offset = header.last_offset
+        if position != size_bytes:
+            raise UnusableSegmentError("it does not end with a whole batch")
+        return last_offset

@@ -1,0 +1,210 @@
+"""What there is to read: the partitions that the options choose, how far they reach, and which parts the tier has."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.errors import ConfigError
+from crabka.ids import ZERO_UUID, TopicPartition, uuid_to_text
+from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
+from crabka.spark.broker_session import BrokerSession
+from crabka.spark.plan.catalog import TierCatalog
+from crabka.spark.plan.context import PlanContext
+from crabka.spark.plan.lineage import TierPart, choose_parts, epoch_ends_of, newest_segment, segment_epochs
+from crabka.spark.plan.listing_catalog import load_listing_catalog
+from crabka.spark.plan.retries import with_retries
+from crabka.spark.plan.segment_objects import SegmentObjects
+from crabka.spark.plan.snapshot_catalog import load_snapshot_catalog
+from crabka.spark.plan.topic_catalog import load_topic_catalog
+from crabka.spark.source.strategies import Assign, Strategy, Subscribe, SubscribePattern
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSurvey:
+    """A partition: its first offset, the offset behind its last one, and what the tier has of it, in order."""
+
+    topic_id: uuid.UUID | None
+    earliest: int
+    latest: int
+    parts: tuple[TierPart, ...] = ()
+
+    @property
+    def id_text(self) -> str | None:
+        """The id of the topic as Kafka writes it."""
+        return None if self.topic_id is None else uuid_to_text(self.topic_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All chosen partitions, and what of the tier does not count."""
+
+    partitions: Mapping[TopicPartition, PartitionSurvey]
+    ignored: tuple[str, ...] = ()
+
+
+def make_survey(context: PlanContext, only: Collection[TopicPartition] | None = None) -> Survey:
+    """Look at the partitions that the options choose, or at some of them.
+
+    Raises ConfigError for topics that do not exist.
+    """
+    if context.session is None:
+        return _survey_of_tier(context, only)
+    return _survey_of_cluster(context, context.session, only)
+
+
+def wants_topic(strategy: Strategy, topic: str) -> bool:
+    """Return whether a topic is among the chosen ones."""
+    match strategy:
+        case Assign(partitions):
+            return any(partition.topic == topic for partition in partitions)
+        case Subscribe(topics):
+            return topic in topics
+        case SubscribePattern():
+            return strategy.matches(topic)
+
+
+def _wants_partition(strategy: Strategy, partition: TopicPartition) -> bool:
+    return partition in strategy.partitions if isinstance(strategy, Assign) else True
+
+
+def _require_topics(strategy: Strategy, known: Collection[str], where: str) -> None:
+    match strategy:
+        case Assign(partitions):
+            named = {partition.topic for partition in partitions}
+        case Subscribe(topics):
+            named = set(topics)
+        case SubscribePattern():
+            return
+    missing = sorted(named - set(known))
+    if missing:
+        raise ConfigError(f"{where} has no topic {', '.join(missing)}")
+
+
+def _survey_of_cluster(
+    context: PlanContext, session: BrokerSession, only: Collection[TopicPartition] | None
+) -> Survey:
+    options = context.options
+    topics = with_retries(options, session.topics)
+    _require_topics(options.strategy, topics, "the cluster")
+    ids: dict[TopicPartition, uuid.UUID | None] = {}
+    for name, topic in topics.items():
+        if topic.is_internal or not wants_topic(options.strategy, name):
+            continue
+        topic_id = None if topic.topic_id == ZERO_UUID else topic.topic_id
+        _check_id(context, name, topic_id)
+        for index in topic.partitions:
+            partition = TopicPartition(name, index)
+            if _wants_partition(options.strategy, partition) and (only is None or partition in only):
+                ids[partition] = topic_id
+    earliest, latest = _bounds(context, session, list(ids))
+    catalog = _catalog(context, ids) if context.objects is not None else TierCatalog()
+    parts = _parts_by_leaders(session, catalog, ids)
+    partitions = {
+        partition: PartitionSurvey(topic_id, earliest[partition], latest[partition], tuple(parts.get(partition, ())))
+        for partition, topic_id in ids.items()
+    }
+    return Survey(partitions, catalog.ignored)
+
+
+def _bounds(
+    context: PlanContext, session: BrokerSession, partitions: list[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    committed = context.options.read_committed
+
+    def ask(position: int) -> dict[TopicPartition, int]:
+        wanted = dict.fromkeys(partitions, position)
+        return with_retries(context.options, lambda: session.offsets(wanted, read_committed=committed))
+
+    # In this order: what is deleted in between makes the read shorter, never one that begins behind its end.
+    latest = ask(LATEST)
+    return ask(EARLIEST), latest
+
+
+def _check_id(context: PlanContext, topic: str, topic_id: uuid.UUID | None) -> None:
+    wanted = context.options.tier_topic_id
+    if wanted is not None and topic_id != wanted:
+        found = "unknown" if topic_id is None else uuid_to_text(topic_id)
+        raise ConfigError(
+            f"the topic {topic} of the cluster has the id {found}; to read that of tier.topicId, leave out "
+            "kafka.bootstrap.servers and set tier.metadata to listing"
+        )
+
+
+def _catalog(context: PlanContext, ids: Mapping[TopicPartition, uuid.UUID | None]) -> TierCatalog:
+    """Return the segments of partitions, by the way that the options choose."""
+    if context.options.tier_metadata == "topic":
+        assert context.session is not None  # noqa: S101 - the options were checked
+        wanted = [TopicIdPartition(each, *partition) for partition, each in ids.items() if each is not None]
+        return load_topic_catalog(context.session, wanted)
+    topics = {partition.topic for partition in ids}
+    return _catalog_without_brokers(context, topics)
+
+
+def _catalog_without_brokers(context: PlanContext, topics: Collection[str] | None = None) -> TierCatalog:
+    options = context.options
+
+    def wants(topic: str) -> bool:
+        return wants_topic(options.strategy, topic) and (topics is None or topic in topics)
+
+    if options.tier_snapshot is not None and options.tier_metadata == "snapshot":
+        return load_snapshot_catalog(options.tier_snapshot, wants)
+    assert context.objects is not None  # noqa: S101 - the options were checked
+    return load_listing_catalog(context.objects, wants)
+
+
+def _parts_by_leaders(
+    session: BrokerSession, catalog: TierCatalog, ids: Mapping[TopicPartition, uuid.UUID | None]
+) -> dict[TopicPartition, list[TierPart]]:
+    """Return what counts of the segments by the history of the leaders, which know every epoch of their log."""
+    segments = {
+        partition: found
+        for partition, topic_id in ids.items()
+        if topic_id is not None and (found := catalog.of(topic_id, *partition))
+    }
+    epochs = {partition: segment_epochs(found) for partition, found in segments.items()}
+    ends: dict[TopicPartition, dict[int, int]] = {partition: {} for partition in segments}
+    for turn in range(max(map(len, epochs.values()), default=0)):
+        asked = {partition: known[turn] for partition, known in epochs.items() if turn < len(known)}
+        for partition, answer in session.epoch_ends(asked).items():
+            # A leader that does not know an epoch answers with an older one.
+            if answer.leader_epoch == asked[partition]:
+                ends[partition][answer.leader_epoch] = answer.end_offset
+    return {partition: choose_parts(found, ends[partition]) for partition, found in segments.items()}
+
+
+def _survey_of_tier(context: PlanContext, only: Collection[TopicPartition] | None) -> Survey:
+    options, objects = context.options, context.objects
+    assert objects is not None  # noqa: S101 - the options were checked
+    catalog = _catalog_without_brokers(context)
+    topic_ids = catalog.topic_ids(options.tier_topic_id)
+    _require_topics(options.strategy, topic_ids, "the tier")
+    chosen: list[TopicIdPartition] = []
+    for partition in catalog.segments:
+        place = partition.topic_partition
+        if topic_ids.get(partition.topic) != partition.topic_id or (only is not None and place not in only):
+            continue
+        if _wants_partition(options.strategy, place):
+            chosen.append(partition)
+    found = objects.for_all(chosen, lambda each: _survey_partition(context, objects, catalog.segments[each]))
+    surveys = {partition.topic_partition: survey for partition, survey in zip(chosen, found, strict=True)}
+    return Survey(surveys, catalog.ignored)
+
+
+def _survey_partition(
+    context: PlanContext, objects: SegmentObjects, segments: Collection[RemoteLogSegmentMetadata]
+) -> PartitionSurvey:
+    """Return what the tier alone says of a partition: the epochs of its newest segment are its history."""
+    newest = newest_segment(segments)
+    assert newest is not None  # noqa: S101 - a partition of the catalog has segments
+    parts = choose_parts(segments, epoch_ends_of(objects.epochs(newest)))
+    topic_id = newest.topic_id_partition.topic_id
+    if not parts:
+        return PartitionSurvey(topic_id, 0, 0)
+    latest = parts[-1].end
+    if context.options.read_committed:
+        first_open = objects.first_open_transaction(parts[-1].segment)
+        latest = latest if first_open is None else min(latest, first_open)
+    return PartitionSurvey(topic_id, parts[0].start, latest, tuple(parts))

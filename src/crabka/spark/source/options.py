@@ -1,0 +1,159 @@
+"""The options of the source as one checked value: Spark's own for Kafka, under their names, and those of the tier.
+
+Pure: nothing is asked of brokers or stores. What the options mean for a topic is found by `plan`.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from crabka.errors import ConfigError
+from crabka.ids import uuid_from_text
+from crabka.spark.source import option_names as names
+from crabka.spark.source.client_options import check_client_properties, parse_isolation
+from crabka.spark.source.limit_options import parse_limits
+from crabka.spark.source.offset_limits import OffsetLimit
+from crabka.spark.source.option_values import OptionValues
+from crabka.spark.source.strategies import Strategy, parse_strategy
+
+_log = logging.getLogger(__name__)
+
+METADATA_MODES: Final = ("topic", "snapshot", "listing")
+READ_MODES: Final = ("auto", "tier", "broker")
+CORRUPT_MODES: Final = ("fail", "report")
+DEFAULT_MAX_TASKS: Final = 10_000
+_DEFAULT_DELAY_MS: Final = 15 * 60_000
+_DEFAULT_POLL_TIMEOUT_MS: Final = 120_000
+_BOOTSTRAP: Final = "bootstrap.servers"
+
+_told: set[str] = set()
+"""Options without effect of which this process has told already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What to read and how. Shows no secrets; goes to executors as it is."""
+
+    strategy: Strategy
+    starting: OffsetLimit
+    ending: OffsetLimit
+    streaming: bool = False
+    bootstrap: str | None = None
+    # Kafka's client properties and the storage's settings, without prefixes.
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+    latest_without_match: bool = False
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    read_committed: bool = False
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = _DEFAULT_DELAY_MS
+    poll_timeout_ms: int = _DEFAULT_POLL_TIMEOUT_MS
+    offset_tries: int = 3
+    offset_retry_interval_ms: int = 1_000
+    tier_uri: str | None = None
+    tier_metadata: str = "topic"
+    tier_snapshot: str | None = None
+    tier_topic_id: uuid.UUID | None = None
+    read_mode: str = "auto"
+    max_tasks: int = DEFAULT_MAX_TASKS
+    on_corrupt: str = "fail"
+    commit_group: str | None = None
+
+    @classmethod
+    def parse(cls, mapping: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+        """Return the checked options of a batch or a streaming query. Raises ConfigError."""
+        given, client, storage = names.by_canonical_name(mapping)
+        check_client_properties(client)
+        values = OptionValues(given)
+        starting, ending = parse_limits(given, streaming=streaming)
+        _tell_idle(names.without_effect(given, client))
+        _check_cache_time(values)
+        options = cls(
+            strategy=parse_strategy(given),
+            starting=starting,
+            ending=ending,
+            streaming=streaming,
+            bootstrap=client.get(_BOOTSTRAP, "").strip() or None,
+            client=client,
+            storage=storage,
+            latest_without_match=values.choice(names.TIMESTAMP_STRATEGY, ("error", "latest")) == "latest",
+            fail_on_data_loss=values.flag(names.FAIL_ON_DATA_LOSS, default=True),
+            include_headers=values.flag(names.INCLUDE_HEADERS, default=False),
+            read_committed=parse_isolation(given, client),
+            min_partitions=values.positive(names.MIN_PARTITIONS),
+            max_records_per_partition=values.positive(names.MAX_RECORDS_PER_PARTITION),
+            max_offsets_per_trigger=values.positive(names.MAX_OFFSETS_PER_TRIGGER),
+            min_offsets_per_trigger=values.positive(names.MIN_OFFSETS_PER_TRIGGER),
+            max_trigger_delay_ms=values.duration_ms(names.MAX_TRIGGER_DELAY, _DEFAULT_DELAY_MS),
+            poll_timeout_ms=values.not_negative(names.POLL_TIMEOUT_MS, _DEFAULT_POLL_TIMEOUT_MS),
+            offset_tries=max(values.not_negative(names.NUM_RETRIES, 3), 1),
+            offset_retry_interval_ms=values.not_negative(names.RETRY_INTERVAL_MS, 1_000),
+            tier_uri=values.text(names.TIER_URI),
+            tier_metadata=values.choice(names.TIER_METADATA, METADATA_MODES) or "topic",
+            tier_snapshot=values.text(names.TIER_SNAPSHOT),
+            tier_topic_id=_topic_id(values.text(names.TIER_TOPIC_ID)),
+            read_mode=values.choice(names.READ_MODE, READ_MODES) or "auto",
+            max_tasks=values.positive(names.MAX_TASKS) or DEFAULT_MAX_TASKS,
+            on_corrupt=values.choice(names.ON_CORRUPT, CORRUPT_MODES) or "fail",
+            commit_group=values.text(names.COMMIT_GROUP),
+        )
+        options._check()
+        return options
+
+    @property
+    def asks_brokers(self) -> bool:
+        """Whether there is a cluster to ask; without one the tier alone decides what there is."""
+        return self.bootstrap is not None
+
+    def _check(self) -> None:
+        self._check_places()
+        low, high = self.min_offsets_per_trigger, self.max_offsets_per_trigger
+        if low is not None and high is not None and low > high:
+            message = f"{names.MIN_OFFSETS_PER_TRIGGER} ({low}) is higher than {names.MAX_OFFSETS_PER_TRIGGER} ({high})"
+            raise ConfigError(message)
+        if self.commit_group is not None and not self.streaming:
+            raise ConfigError(f"{names.COMMIT_GROUP} is for streaming queries only")
+
+    def _check_places(self) -> None:
+        """Refuse combinations that leave no place to read from."""
+        without_broker = self.tier_metadata != "topic" and self.read_mode != "broker"
+        if self.bootstrap is None and not without_broker:
+            hint = f"; only {names.TIER_METADATA}=listing or snapshot can do without"
+            raise ConfigError(f"{names.KAFKA_PREFIX}{_BOOTSTRAP} must be given{hint}")
+        if self.tier_metadata == "snapshot" and self.tier_snapshot is None:
+            raise ConfigError(f"{names.TIER_METADATA}=snapshot needs {names.TIER_SNAPSHOT}, the exported file")
+        if self.tier_metadata != "topic" and self.tier_uri is None:
+            raise ConfigError(f"{names.TIER_METADATA}={self.tier_metadata} needs {names.TIER_URI}")
+        if self.commit_group is not None and self.bootstrap is None:
+            raise ConfigError(f"{names.COMMIT_GROUP} needs {names.KAFKA_PREFIX}{_BOOTSTRAP}")
+
+
+def _topic_id(text: str | None) -> uuid.UUID | None:
+    if text is None:
+        return None
+    try:
+        return uuid_from_text(text)
+    except ValueError as error:
+        raise ConfigError(f"{names.TIER_TOPIC_ID}: {error}") from None
+
+
+def _check_cache_time(values: OptionValues) -> None:
+    ttl_ms = values.number(names.METADATA_CACHE_TTL_MS)
+    if ttl_ms is not None and ttl_ms != -1 and ttl_ms <= 0:
+        raise ConfigError(f"{names.METADATA_CACHE_TTL_MS} is a positive number of milliseconds, or -1")
+
+
+def _tell_idle(idle: list[str]) -> None:
+    """Log options without effect, each once in the life of the process."""
+    new = [name for name in idle if name not in _told]
+    _told.update(new)
+    if new:
+        _log.info("accepted without effect: %s", ", ".join(new))
