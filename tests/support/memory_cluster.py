@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crabka._kio import ErrorCode
+from crabka.ids import TopicPartition
 from crabka.ports import Network
 from crabka.protocol.apis import ApiKey, ms
 from crabka.records.header import BatchHeader, add_sequence, iter_headers, parse_header, patched_prefix
@@ -31,8 +32,9 @@ class MemoryPartition:
     log_start_offset: int = 0
     batches: list[bytes] = field(default_factory=list)
     aborted: list[tuple[int, int]] = field(default_factory=list)
-    # Producer id -> the last batches' (base sequence, last sequence, base offset).
-    producers: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
+    # Producer id and epoch -> the last batches' (base sequence, last sequence, base offset).
+    producers: dict[tuple[int, int], list[tuple[int, int, int]]] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
 
     @property
     def end_offset(self) -> int:
@@ -41,7 +43,11 @@ class MemoryPartition:
     def append(self, batch: bytes) -> tuple[ErrorCode, int]:
         header = parse_header(batch)
         if header.producer_id >= 0:
-            known = self.producers.get(header.producer_id, [])
+            producer = (header.producer_id, header.producer_epoch)
+            if header.producer_epoch < self.epochs.get(header.producer_id, 0):
+                return ErrorCode.invalid_producer_epoch, -1
+            self.epochs[header.producer_id] = header.producer_epoch
+            known = self.producers.get(producer, [])
             for base, last, offset in known:
                 if (base, last) == (header.base_sequence, header.last_sequence):
                     return ErrorCode.none, offset
@@ -49,7 +55,7 @@ class MemoryPartition:
             if header.base_sequence != expected:
                 return ErrorCode.out_of_order_sequence_number, -1
             entry = (header.base_sequence, header.last_sequence, self.end_offset)
-            self.producers[header.producer_id] = [*known, entry][-5:]
+            self.producers[producer] = [*known, entry][-5:]
         offset = self.end_offset
         self.append_raw(batch, header)
         return ErrorCode.none, offset
@@ -72,6 +78,8 @@ class MemoryCluster:
         self.addresses: dict[int, tuple[str, int]] = {}
         self.faults: dict[ApiKey, deque[Fault | None]] = {}
         self.lose_answers = 0
+        # Asked before a batch is appended, if there is one: may the batch of the request come in?
+        self.gatekeeper: Callable[[ReceivedRequest, TopicPartition, bytes], ErrorCode] | None = None
         self._next_producer_id = 100
         for node_id, broker in self.brokers.items():
             self._serve(node_id, broker)
@@ -177,7 +185,7 @@ class MemoryCluster:
             for data in topic.partition_data:
                 code, offset = fault or ErrorCode.none, -1
                 if fault is None:
-                    code, offset = self._append(node_id, name, data)
+                    code, offset = self._append(node_id, request, name, data)
                 results.append(
                     types.new(
                         "PartitionProduceResponse",
@@ -196,10 +204,14 @@ class MemoryCluster:
             raise DisconnectError
         return types.message(responses=topics, throttle_time=0)
 
-    def _append(self, node_id: int, name: str, data: Any) -> tuple[ErrorCode, int]:
+    def _append(self, node_id: int, request: ReceivedRequest, name: str, data: Any) -> tuple[ErrorCode, int]:
         partition = self.topics[name][data.index]
         if partition.leader != node_id:
             return ErrorCode.not_leader_or_follower, -1
+        if self.gatekeeper is not None:
+            code = self.gatekeeper(request, TopicPartition(name, data.index), bytes(data.records))
+            if code is not ErrorCode.none:
+                return code, -1
         answer: tuple[ErrorCode, int] = partition.append(bytes(data.records))
         return answer
 

@@ -13,22 +13,30 @@ if TYPE_CHECKING:
     from crabka.clients.cluster import Cluster, ClusterSettings
     from crabka.clients.connection import Connection, ConnectionSettings
     from crabka.clients.errors import (
+        AbortableTransactionError,
         AuthenticationError,
         ClientClosedError,
         ClientNetworkError,
+        FatalTransactionError,
+        ProducerFencedError,
         RequestTimeoutError,
         SaslAuthenticationError,
         TlsAuthenticationError,
+        TransactionError,
+        TransactionStateError,
         VersionMismatchError,
     )
     from crabka.clients.fetcher import FetchedRecord, Fetcher, FetcherSettings, OffsetReset
     from crabka.clients.group_types import GroupDescription, GroupListing, GroupMember, GroupOffset
-    from crabka.clients.producer import Producer, ProducerSettings
+    from crabka.clients.producer import Producer
+    from crabka.clients.producer_settings import ProducerSettings
     from crabka.clients.security import ClientSecurity
     from crabka.clients.security_settings import SecuritySettings
     from crabka.clients.sync import SyncAdmin, SyncFetcher, SyncProducer
+    from crabka.clients.transaction_messages import GroupMembership, OffsetToCommit
 
 __all__ = [
+    "AbortableTransactionError",
     "Admin",
     "AuthenticationError",
     "ClientClosedError",
@@ -41,16 +49,20 @@ __all__ = [
     "ConfigOwner",
     "Connection",
     "ConnectionSettings",
+    "FatalTransactionError",
     "FetchedRecord",
     "Fetcher",
     "FetcherSettings",
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "GroupMembership",
     "GroupOffset",
     "NewTopic",
     "OffsetReset",
+    "OffsetToCommit",
     "Producer",
+    "ProducerFencedError",
     "ProducerSettings",
     "RecordMetadata",
     "RequestTimeoutError",
@@ -61,6 +73,8 @@ __all__ = [
     "SyncFetcher",
     "SyncProducer",
     "TlsAuthenticationError",
+    "TransactionError",
+    "TransactionStateError",
     "VersionMismatchError",
 ]
 
@@ -73,19 +87,26 @@ __getattr__ = lazy_exports(
         "cluster": ["Cluster", "ClusterSettings"],
         "connection": ["Connection", "ConnectionSettings"],
         "errors": [
+            "AbortableTransactionError",
             "AuthenticationError",
             "ClientClosedError",
             "ClientNetworkError",
+            "FatalTransactionError",
+            "ProducerFencedError",
             "RequestTimeoutError",
             "SaslAuthenticationError",
             "TlsAuthenticationError",
+            "TransactionError",
+            "TransactionStateError",
             "VersionMismatchError",
         ],
         "fetcher": ["FetchedRecord", "Fetcher", "FetcherSettings", "OffsetReset"],
         "group_types": ["GroupDescription", "GroupListing", "GroupMember", "GroupOffset"],
-        "producer": ["Producer", "ProducerSettings"],
+        "producer": ["Producer"],
+        "producer_settings": ["ProducerSettings"],
         "security": ["ClientSecurity"],
         "security_settings": ["SecuritySettings"],
         "sync": ["SyncAdmin", "SyncFetcher", "SyncProducer"],
+        "transaction_messages": ["GroupMembership", "OffsetToCommit"],
     },
 )

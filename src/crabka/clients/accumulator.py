@@ -100,6 +100,7 @@ class PartitionQueue:
     waiting: deque[ProducerBatch] = field(default_factory=deque)
     in_flight: list[ProducerBatch] = field(default_factory=list)
     to_retry: list[ProducerBatch] = field(default_factory=list)
+    is_transactional: bool = False
     identity: ProducerIdentity | None = None
     next_sequence: int = 0
     blocked_until_ms: int = 0
@@ -149,6 +150,7 @@ class PartitionQueue:
                 producer_id=identity.producer_id,
                 producer_epoch=identity.producer_epoch,
                 base_sequence=batch.base_sequence,
+                transactional=self.is_transactional,
             )
         return batch
 
@@ -179,6 +181,13 @@ class PartitionQueue:
             waiting.encoded = None
             waiting.base_sequence = NO_SEQUENCE
         return True
+
+    def drop_unsent(self) -> list[ProducerBatch]:
+        """Remove and return what is not in flight."""
+        dropped = [*self.to_retry, *self.waiting]
+        self.to_retry.clear()
+        self.waiting.clear()
+        return dropped
 
     def expired(self, now_ms: int) -> list[ProducerBatch]:
         """Remove and return the waiting batches whose time is over."""

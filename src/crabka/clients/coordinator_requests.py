@@ -1,9 +1,11 @@
-"""Requests about groups, which only their coordinators answer: find it, ask, and ask again while it moves or loads."""
+"""Requests that only coordinators answer: find the one of a group or of a transactional id, ask, and ask again while it
+moves or loads.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final, TypeVar
 
 from crabka._kio import ErrorCode
@@ -16,13 +18,16 @@ from crabka.protocol.apis import ApiKey, MessageTypes
 T = TypeVar("T")
 
 GROUP_KEY_TYPE: Final = 0
-_PASSING_CODES: Final = frozenset(
+TRANSACTION_KEY_TYPE: Final = 1
+COORDINATOR_MOVES: Final = frozenset(
     {
         ErrorCode.coordinator_not_available,
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.not_coordinator,
     }
 )
+
+_KEY_NAMES: Final = {GROUP_KEY_TYPE: "group", TRANSACTION_KEY_TYPE: "transactional id"}
 
 
 async def ask_coordinator(
@@ -40,22 +45,30 @@ async def ask_coordinator(
     return await retry_passing(cluster, attempt, timeout_ms)
 
 
-async def find_coordinator(cluster: Cluster, group_id: str) -> int:
-    """Return the id of the broker that coordinates a group. Raises OperationError, ClientNetworkError."""
+async def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP_KEY_TYPE) -> int:
+    """Return the id of the broker that coordinates a group or a transactional id.
+
+    Raises OperationError, ClientNetworkError.
+    """
 
     def build(types: MessageTypes) -> Any:
-        return types.message(key=group_id, coordinator_keys=[group_id], key_type=GROUP_KEY_TYPE)
+        return types.message(key=key, coordinator_keys=[key], key_type=key_type)
 
     response = await cluster.request_any(ApiKey.FIND_COORDINATOR, build)
     # Up to version 3 the answer is about one key.
     found = response.coordinators[0] if hasattr(response, "coordinators") else response
     if found.error_code is not ErrorCode.none:
         reason = getattr(found, "error_message", None) or found.error_code.name
-        raise OperationError(found.error_code, f"no coordinator of group {group_id}: {reason}")
+        raise OperationError(found.error_code, f"no coordinator of {_KEY_NAMES[key_type]} {key}: {reason}")
     return int(found.node_id)
 
 
-async def retry_passing(cluster: Cluster, attempt: Callable[[], Awaitable[T]], timeout_ms: int) -> T:
+async def retry_passing(
+    cluster: Cluster,
+    attempt: Callable[[], Awaitable[T]],
+    timeout_ms: int,
+    passing: Collection[ErrorCode] = COORDINATOR_MOVES,
+) -> T:
     """Call `attempt` until it succeeds or fails for a reason that will not pass, or until the time is over."""
     deadline_ms = cluster.runtime.clock.monotonic_ms() + timeout_ms
     backoff = cluster.backoff()
@@ -63,7 +76,7 @@ async def retry_passing(cluster: Cluster, attempt: Callable[[], Awaitable[T]], t
         try:
             return await attempt()
         except OperationError as error:
-            if error.error_code not in _PASSING_CODES:
+            if error.error_code not in passing:
                 raise
             failure: Exception = error
         except ClientNetworkError as error:

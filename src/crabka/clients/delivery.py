@@ -82,7 +82,11 @@ def judge(outcome: PartitionOutcome, *, follows_unsettled: bool) -> Verdict:
 
 
 def produce_request(
-    batches: Sequence[ProducerBatch], acks: int, timeout_ms: int, topic_ids: Mapping[str, uuid.UUID]
+    batches: Sequence[ProducerBatch],
+    acks: int,
+    timeout_ms: int,
+    topic_ids: Mapping[str, uuid.UUID],
+    transactional_id: str | None = None,
 ) -> ProduceRequest:
     """Return the request for batches of different partitions; topics go by id from version 13 on (KIP-516)."""
     by_topic: dict[str, list[ProducerBatch]] = {}
@@ -102,7 +106,7 @@ def produce_request(
             )
             for topic, topic_batches in by_topic.items()
         ]
-        return types.message(transactional_id=None, acks=acks, timeout=timeout_ms, topic_data=topics)
+        return types.message(transactional_id=transactional_id, acks=acks, timeout=timeout_ms, topic_data=topics)
 
     all_ids_known = all(topic_ids.get(topic, ZERO_UUID) != ZERO_UUID for topic in by_topic)
     return ProduceRequest(build, None if all_ids_known else LAST_PRODUCE_VERSION_WITH_NAMES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crabka.errors import CrabkaError
+from crabka.errors import CrabkaError, OperationError
 
 
 class ClientNetworkError(CrabkaError):
@@ -31,3 +31,23 @@ class TlsAuthenticationError(AuthenticationError):
 
 class SaslAuthenticationError(AuthenticationError):
     """The broker does not accept the user or the mechanism, or does not prove that it knows the user."""
+
+
+class TransactionError(OperationError):
+    """A transaction cannot go on; the two kinds say what the application can do."""
+
+
+class AbortableTransactionError(TransactionError):
+    """The open transaction cannot be committed: abort it, and the producer is good for the next one."""
+
+
+class FatalTransactionError(TransactionError):
+    """The producer is of no use any more: close it."""
+
+
+class ProducerFencedError(FatalTransactionError):
+    """Another producer with the same transactional id has taken over, or the coordinator ended the transaction."""
+
+
+class TransactionStateError(CrabkaError):
+    """A call that does not fit the state of the transaction: a mistake in the application."""

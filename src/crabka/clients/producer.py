@@ -4,13 +4,16 @@
 batch of each partition per request and a few requests per broker at a time. What happens to a batch that fails is
 decided in `delivery`, the order of retries in `accumulator`.
 With `idempotent=False` retries can change the order unless `max_in_flight` is 1, and can write records twice.
+With a `transactional_id` records are sent in transactions, which `transactions` keeps: a batch that is lost spoils its
+transaction, and nothing more of it is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import uuid
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 from crabka._kio import ErrorCode
@@ -23,43 +26,39 @@ from crabka.clients.accumulator import (
     record_size,
 )
 from crabka.clients.cluster import Cluster
-from crabka.clients.delivery import PartitionOutcome, Verdict, judge, produce_request, read_outcomes
-from crabka.clients.errors import AuthenticationError, ClientClosedError, ClientNetworkError, RequestTimeoutError
+from crabka.clients.delivery import (
+    PartitionOutcome,
+    ProduceRequest,
+    Verdict,
+    judge,
+    produce_request,
+    read_outcomes,
+)
+from crabka.clients.errors import (
+    AuthenticationError,
+    ClientClosedError,
+    ClientNetworkError,
+    FatalTransactionError,
+    RequestTimeoutError,
+    TransactionError,
+)
 from crabka.clients.metadata import TopicMetadata
 from crabka.clients.partitioner import StickyPartitioner, partition_for_key
-from crabka.errors import ConfigError, CrabkaError, OperationError
+from crabka.clients.producer_settings import MAX_IDEMPOTENT_IN_FLIGHT, ProducerSettings
+from crabka.clients.producer_transactions import ProducerTransactions
+from crabka.clients.transaction_fates import transaction_error
+from crabka.clients.transactions import TransactionLimits, TransactionManager, TransactionPhase
+from crabka.errors import CrabkaError, OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
-from crabka.records.header import HEADER_SIZE
+from crabka.records.header import HEADER_SIZE, NO_SEQUENCE
 from crabka.records.record import Headers, Record
 from crabka.runtime.task_scope import TaskScope
 
-MAX_IDEMPOTENT_IN_FLIGHT = 5
-"""Brokers remember the last five batches of a producer, so more in flight could not be recognised as repeats."""
+__all__ = ["MAX_IDEMPOTENT_IN_FLIGHT", "Producer", "ProducerSettings"]
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerSettings:
-    """How records are gathered and delivered."""
-
-    acks: int = -1
-    idempotent: bool = True
-    codec: int = 0
-    level: int | None = None
-    linger_ms: int = 5
-    batch_bytes: int = 16 * 1024
-    max_request_bytes: int = 1024 * 1024
-    buffer_bytes: int = 32 * 1024 * 1024
-    max_in_flight: int = MAX_IDEMPOTENT_IN_FLIGHT
-    request_timeout_ms: int = 30_000
-    delivery_timeout_ms: int = 120_000
-
-    def __post_init__(self) -> None:
-        if self.idempotent and (self.acks != -1 or self.max_in_flight > MAX_IDEMPOTENT_IN_FLIGHT):
-            raise ConfigError(f"an idempotent producer needs acks=-1 and max_in_flight <= {MAX_IDEMPOTENT_IN_FLIGHT}")
-
-
-class Producer:
+class Producer(ProducerTransactions):
     """Sends records to a cluster. Use as an async context manager: leaving it flushes."""
 
     def __init__(self, cluster: Cluster, settings: ProducerSettings | None = None) -> None:
@@ -79,6 +78,10 @@ class Producer:
         self._loop_task: asyncio.Task[Any] | None = None
         self._failure: Exception | None = None
         self._is_closed = False
+        self._transactions: TransactionManager | None = None
+        if self._settings.transactional_id is not None:
+            limits = TransactionLimits(self._settings.transaction_timeout_ms, self._settings.max_block_ms)
+            self._transactions = TransactionManager(cluster, self._settings.transactional_id, limits)
 
     async def __aenter__(self) -> Producer:
         return self
@@ -104,8 +107,11 @@ class Producer:
         """Queue a record and return a future for where it lands; waits while the buffer is full.
 
         Raises OperationError for an unknown topic or partition and for a record beyond `max_request_bytes`, and
-        ClientNetworkError when no broker tells about the topic in time.
+        ClientNetworkError when no broker tells about the topic in time. A transactional producer raises
+        TransactionError once its transaction is spoilt, and TransactionStateError outside of one.
         """
+        if self._transactions is not None:
+            self._transactions.require_open()
         size = record_size(key, value, headers)
         if size + HEADER_SIZE > self._settings.max_request_bytes:
             raise OperationError(ErrorCode.message_too_large, f"a record of {size} bytes is beyond max_request_bytes")
@@ -115,6 +121,10 @@ class Producer:
             partition = self._choose_partition(metadata, key, size)
         elif partition not in metadata.partitions:
             raise OperationError(ErrorCode.unknown_topic_or_partition, f"partition {topic}-{partition} does not exist")
+        if self._transactions is not None:
+            # Waiting for room or metadata took time: the transaction may have ended or be spoilt.
+            self._transactions.require_open()
+            self._transactions.add(TopicPartition(topic, partition))
         now_ms = self._clock.now_ms()
         record = Record(0, now_ms if timestamp is None else timestamp, key, value, headers)
         return self._append(TopicPartition(topic, partition), record, size)
@@ -135,13 +145,26 @@ class Producer:
             self._flushing -= 1
 
     async def close(self, *, flush: bool = True) -> None:
-        """Flush, or fail what is left, and stop. Closing twice is allowed. The cluster stays open."""
+        """Flush, or fail what is left, and stop. Closing twice is allowed. The cluster stays open.
+
+        Flushing aborts a transaction that was left open, so that it does not hold readers up.
+        """
         if flush and not self._is_closed:
+            if self._transactions is not None and self._transactions.phase is TransactionPhase.OPEN:
+                with contextlib.suppress(TransactionError, ClientNetworkError):
+                    await self.abort_transaction()
             await self.flush()
         self._is_closed = True
         self._fail_everything(ClientClosedError("the producer is closed"))
         await self._announce_progress()
         await self._scope.close()
+
+    def _adopt_identity(self) -> None:
+        """Go on with the identity of the next transaction; another epoch numbers its records anew."""
+        identity = self._transactions_in_use().identity
+        if identity != self._identity:
+            self._identity = identity
+            self._queues.clear()
 
     def _choose_partition(self, topic: TopicMetadata, key: bytes | None, size: int) -> int:
         partitions = topic.partitions
@@ -156,7 +179,7 @@ class Producer:
     def _append(self, partition: TopicPartition, record: Record, size: int) -> asyncio.Future[RecordMetadata]:
         queue = self._queues.get(partition)
         if queue is None:
-            queue = self._queues[partition] = PartitionQueue(partition)
+            queue = self._queues[partition] = PartitionQueue(partition, is_transactional=self._transactions is not None)
         batch = queue.waiting[-1] if queue.waiting else None
         if batch is None or batch.is_full or batch.encoded or batch.size_bytes + size > self._settings.batch_bytes:
             if batch is not None:
@@ -217,6 +240,8 @@ class Producer:
                 self._start_chore("metadata", self._look_up_leaders())
             elif not self._has_identity(queue):
                 self._start_chore("identity", self._allocate_identity())
+            elif self._transactions is not None and not self._transactions.holds(queue.partition):
+                self._start_chore("partitions", self._add_partitions(self._transactions))
             elif queue.may_go_to(leader):
                 queue.flight_node = leader
                 by_node[leader].append(queue)
@@ -258,7 +283,7 @@ class Producer:
             for topic in {batch.partition.topic for batch in batches}
             if topic in self._cluster.view.topics
         }
-        build = produce_request(batches, self._settings.acks, self._settings.request_timeout_ms, topic_ids)
+        build = self._produce_request(batches, topic_ids)
         if self._settings.acks == 0:
             await connection.send_without_response(ApiKey.PRODUCE, build.body, max_version=build.max_version)
             return {batch.partition: PartitionOutcome.of_success(-1) for batch in batches}
@@ -268,6 +293,14 @@ class Producer:
         )
         return read_outcomes(response, {topic_id: topic for topic, topic_id in topic_ids.items()})
 
+    def _produce_request(self, batches: list[ProducerBatch], topic_ids: dict[str, uuid.UUID]) -> ProduceRequest:
+        timeout_ms, transactions = self._settings.request_timeout_ms, self._transactions
+        if transactions is None:
+            return produce_request(batches, self._settings.acks, timeout_ms, topic_ids)
+        build = produce_request(batches, self._settings.acks, timeout_ms, topic_ids, transactions.transactional_id)
+        limits = [limit for limit in (build.max_version, transactions.max_produce_version) if limit is not None]
+        return ProduceRequest(build.body, min(limits, default=None))
+
     def _settle(self, batch: ProducerBatch, outcome: PartitionOutcome) -> None:
         if batch.is_settled:
             # The producer failed or was closed meanwhile and has given everything up.
@@ -276,6 +309,9 @@ class Producer:
         now_ms = self._clock.monotonic_ms()
         has_older = any(other.flight_number < batch.flight_number for other in (*queue.in_flight, *queue.to_retry))
         verdict = judge(outcome, follows_unsettled=has_older or queue.has_gap)
+        if self._transactions is not None and verdict is not Verdict.DELIVERED:
+            is_hopeless = verdict is Verdict.RETRY_WITH_NEW_IDENTITY or not self._transactions.is_writable
+            verdict = Verdict.LOST if is_hopeless else verdict
         if outcome.is_stale_metadata:
             self._cluster.invalidate(batch.partition.topic)
         if verdict is Verdict.DELIVERED:
@@ -290,11 +326,41 @@ class Producer:
             queue.settle(batch, lost=True)
             self._release(batch)
             batch.fail(outcome.error or RequestTimeoutError(f"delivery to {batch.partition} timed out"))
+            self._spoil(batch, outcome.error_code)
         self._resume(queue, now_ms)
 
     def _resume(self, queue: PartitionQueue, now_ms: int) -> None:
-        if queue.resume(now_ms + self._cluster.backoff().next_ms()) and self._settings.idempotent:
+        needs_identity = queue.resume(now_ms + self._cluster.backoff().next_ms())
+        if needs_identity and self._settings.idempotent and self._transactions is None:
             self._identity = None
+
+    def _spoil(self, batch: ProducerBatch, code: ErrorCode) -> None:
+        """A lost batch spoils its transaction: nothing more of it is sent."""
+        if self._transactions is None:
+            return
+        error = transaction_error(ApiKey.PRODUCE, code, f"a batch for {batch.partition} is lost: {code.name}")
+        if batch.base_sequence != NO_SEQUENCE:
+            self._transactions.lose_sequences()
+        self._transactions.spoil(error)
+        self._drop_unsent(error)
+
+    async def _drop_all(self, error: Exception) -> None:
+        self._drop_unsent(error)
+        await self._announce_progress()
+        adding = self._chores.get("partitions")
+        if adding is not None:
+            await adding
+        async with self._progress:
+            await self._progress.wait_for(lambda: not any(queue.in_flight for queue in self._queues.values()))
+
+    def _drop_unsent(self, error: Exception) -> None:
+        for queue in self._queues.values():
+            for batch in queue.drop_unsent():
+                if self._transactions is not None and batch.base_sequence != NO_SEQUENCE:
+                    self._transactions.lose_sequences()
+                self._release(batch)
+                batch.fail(error)
+        self._wake.set()
 
     async def _expire(self, now_ms: int) -> None:
         expired: list[ProducerBatch] = []
@@ -306,6 +372,7 @@ class Producer:
         for batch in expired:
             self._release(batch)
             batch.fail(RequestTimeoutError(f"a record for {batch.partition} was not delivered in time"))
+            self._spoil(batch, ErrorCode.request_timed_out)
         if expired:
             await self._announce_progress()
 
@@ -344,6 +411,17 @@ class Producer:
         # Still no leader, or nobody to ask: batches wait until their delivery time is over.
         await asyncio.sleep(self._cluster.settings.retry_backoff_max_ms / 1000)
         self._wake.set()
+
+    async def _add_partitions(self, transactions: TransactionManager) -> None:
+        try:
+            await transactions.add_pending()
+        except CrabkaError as error:
+            failure = error
+            if not isinstance(error, TransactionError):
+                failure = FatalTransactionError(ErrorCode.unknown_server_error, str(error))
+                transactions.spoil(failure)
+            self._drop_unsent(failure)
+        await self._announce_progress()
 
     async def _allocate_identity(self) -> None:
         def build(types: MessageTypes) -> Any:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +33,7 @@ from crabka.clients.metadata import TopicMetadata
 from crabka.clients.offsets import OffsetAndTimestamp
 from crabka.clients.producer import Producer, ProducerSettings
 from crabka.clients.sync_cluster import SyncClusterAdmin
+from crabka.clients.transaction_messages import GroupMembership, OffsetToCommit
 from crabka.ids import TopicPartition
 from crabka.records.record import Headers
 from crabka.runtime import new_event_loop, real_runtime
@@ -277,6 +279,44 @@ class SyncProducer(_SyncClient[Producer]):
     def flush(self) -> None:
         """Wait until every record sent so far is delivered or has failed."""
         self._thread.run(self._client.flush())
+
+    def init_transactions(self) -> None:
+        """Take over the transactional id."""
+        self._thread.run(self._client.init_transactions())
+
+    def begin_transaction(self) -> None:
+        """Open a transaction."""
+
+        async def begin() -> None:
+            self._client.begin_transaction()
+
+        self._thread.run(begin())
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetToCommit | int], group: GroupMembership | str
+    ) -> None:
+        """Commit how far a group has read as a part of the transaction."""
+        self._thread.run(self._client.send_offsets_to_transaction(offsets, group))
+
+    def commit_transaction(self) -> None:
+        """Deliver what was sent and commit it."""
+        self._thread.run(self._client.commit_transaction())
+
+    def abort_transaction(self) -> None:
+        """Drop what was sent and abort."""
+        self._thread.run(self._client.abort_transaction())
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin a transaction, commit it at the end of the block, or abort it when the block or the commit fails."""
+        block = self._client.transaction()
+        self._thread.run(block.__aenter__())
+        try:
+            yield
+        except BaseException as error:
+            self._thread.run(block.__aexit__(type(error), error, error.__traceback__))
+            raise
+        self._thread.run(block.__aexit__(None, None, None))
 
 
 class SyncFetcher(_SyncClient[Fetcher]):

@@ -127,3 +127,19 @@ def test_failed_batch_fails_every_delivery(loop: asyncio.AbstractEventLoop) -> N
 def test_record_size_is_an_upper_bound(headers: Headers) -> None:
     record = Record(0, 2**40, b"k" * 200, b"v" * 70_000, headers)
     assert len(encode_records([record], 0)) <= record_size(record.key, record.value, headers)
+
+
+def test_batches_of_transactions_say_so(loop: asyncio.AbstractEventLoop) -> None:
+    queue = filled_queue(loop, 1, 1)
+    assert not parse_header(queue.take(0, None).encoded or b"").is_transactional
+    queue.is_transactional = True
+    assert parse_header(queue.take(0, None).encoded or b"").is_transactional
+
+
+def test_dropping_leaves_what_is_in_flight(loop: asyncio.AbstractEventLoop) -> None:
+    queue = filled_queue(loop, 1, 1, 1)
+    first, second = queue.take(0, None), queue.take(0, None)
+    third = queue.waiting[0]
+    queue.settle(second, retry=True)
+    assert queue.drop_unsent() == [second, third]
+    assert queue.unsettled() == [first]

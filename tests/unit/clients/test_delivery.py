@@ -94,3 +94,9 @@ def test_answer_about_an_unknown_topic_id_is_ignored() -> None:
     types = response_types(ApiKey.PRODUCE, 13)
     topic = types.new("TopicProduceResponse", topic_id=TOPIC_ID, partition_responses=[])
     assert read_outcomes(types.message(responses=[topic], throttle_time=0), {}) == {}
+
+
+def test_request_of_a_transaction_names_its_id() -> None:
+    types = request_types(ApiKey.PRODUCE, 12)
+    assert produce_request([], -1, 1, {}, "id").body(types).transactional_id == "id"
+    assert produce_request([], -1, 1, {}).body(types).transactional_id is None

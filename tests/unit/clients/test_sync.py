@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from crabka._kio import ErrorCode
+from crabka.clients.errors import AbortableTransactionError
 from crabka.clients.fetcher import FetchedRecord, FetcherSettings, OffsetReset
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.clients.producer import ProducerSettings
@@ -15,6 +16,7 @@ from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.loopback_cluster import loopback_cluster
+from tests.support.memory_transactions import MemoryTransactions
 
 FROM_START = FetcherSettings(offset_reset=OffsetReset.EARLIEST)
 T0 = TopicPartition("t", 0)
@@ -98,3 +100,28 @@ def test_loop_thread_raises_what_the_coroutine_raises() -> None:
         thread.run(fail())
     thread.close()
     thread.close()
+
+
+def test_transactions_can_be_driven_without_async() -> None:
+    with loopback_cluster() as (cluster, bootstrap):
+        cluster.create_topic("t")
+        coordinator = MemoryTransactions(cluster)
+        with SyncProducer(bootstrap, ProducerSettings(transactional_id="id")) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send("t", b"a", partition=0)
+            producer.send_offsets_to_transaction({T0: 5}, "g")
+            producer.commit_transaction()
+            producer.begin_transaction()
+            producer.send("t", b"b", partition=0)
+            producer.abort_transaction()
+            with producer.transaction():
+                producer.send("t", b"c", partition=0)
+            with pytest.raises(OperationError), producer.transaction():
+                producer.send("nope", b"d")
+            cluster.fail_next(ApiKey.PRODUCE, ErrorCode.message_too_large)
+            with pytest.raises(AbortableTransactionError), producer.transaction():
+                producer.send("t", b"e", partition=0)
+        assert coordinator.committed_values == {T0: [b"a", b"c"]}
+        assert coordinator.committed == {"g": {T0: 5}}
+        assert coordinator.ends == [True, False, True, False]
