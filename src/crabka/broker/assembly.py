@@ -14,6 +14,8 @@ from crabka.broker.fetch_sessions import FetchSessionCache
 from crabka.broker.groups.coordinator import GroupCoordinator
 from crabka.broker.inter_broker import BrokerConnections
 from crabka.broker.leader_append import LeaderAppender
+from crabka.broker.logdirs.assembly import build_moves
+from crabka.broker.logdirs.choices import RememberedChoices
 from crabka.broker.metadata_publisher import MetadataPublisher
 from crabka.broker.partition import Partition
 from crabka.broker.partitions import PartitionRegistry
@@ -84,6 +86,7 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         config=config,
         image=image,
     )
+    cleaner = LogCleaner(runtime, logs, lambda: _cleaner_settings(config()))
     context = BrokerContext(
         static_config=parts.config,
         config=parts.config,
@@ -117,7 +120,9 @@ def build_context(parts: BrokerParts) -> BrokerContext:
             save_recovery_points=logs.save_recovery_points,
             tier=FollowerTier(lambda: context.remote_reads, logs),
         ),
-        cleaner=LogCleaner(runtime, logs, lambda: _cleaner_settings(config())),
+        cleaner=cleaner,
+        moves=build_moves(parts, partitions, cleaner),
+        choices=RememberedChoices(),
         tiering=None,
         remote_reads=None,
         spawn=spawn,
@@ -163,6 +168,8 @@ def build_publisher(
         topic_config=topic_config,
         fetchers=context.fetchers,
         tiering=None if context.tiering is None else context.tiering.manager,
+        moves=context.moves,
+        choices=context.choices,
         broker_epoch=lambda: identity.broker_epoch,
         now_ms=host.now_ms,
         make_partition=functools.partial(Partition, host=host),

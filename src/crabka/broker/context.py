@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from crabka.broker.identity import BrokerIdentity
     from crabka.broker.inter_broker import BrokerConnections
     from crabka.broker.leader_append import LeaderAppender
+    from crabka.broker.logdirs.choices import RememberedChoices
+    from crabka.broker.logdirs.move_registry import MoveRegistry
     from crabka.broker.partitions import PartitionRegistry
     from crabka.broker.producer_ids import ProducerIdAllocator
     from crabka.broker.replication.fetchers import ReplicaFetchers
@@ -62,6 +64,9 @@ class BrokerContext:
     metrics: NodeMetrics
     fetchers: ReplicaFetchers
     cleaner: LogCleaner
+    # Replicas on their way to other log dirs, and dirs that were chosen for replicas before these are here.
+    moves: MoveRegistry
+    choices: RememberedChoices
     # None on a node without a remote tier.
     tiering: BrokerTiering | None
     # What only the remote tier has; None as well without a tier.

@@ -17,7 +17,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from crabka.broker.controller_channel import ControllerRequests
     from crabka.broker.identity import BrokerIdentity
@@ -37,13 +37,22 @@ RETRY_PAUSE_MS: Final = 500
 class DirectoryReports:
     """Compares where replicas lie with what the metadata says, and tells the difference."""
 
-    def __init__(self, controller: ControllerRequests, identity: BrokerIdentity, logs: LogManager) -> None:
+    def __init__(
+        self,
+        controller: ControllerRequests,
+        identity: BrokerIdentity,
+        logs: LogManager,
+        *,
+        place_of: Callable[[Partition], str] = lambda partition: partition.log.log_dir,
+    ) -> None:
+        """`place_of` tells in which log dir a replica is, or is about to be while it moves."""
         self._controller = controller
         self._identity = identity
         self._logs = logs
         # What the controller is still to be told.
         self._untold: dict[Placement, DirectoryId] = {}
         self._telling = asyncio.Lock()
+        self._place_of = place_of
 
     async def report(self, image: MetadataImage, partitions: Iterable[Partition]) -> bool:
         """Tell of the partitions whose log dir the metadata does not know, or knows wrongly.
@@ -51,7 +60,7 @@ class DirectoryReports:
         Return whether the controller has answered for all of them; if not, `keep_telling` goes on.
         """
         for partition in partitions:
-            directory = self._logs.directory_id(partition.log.log_dir)
+            directory = self._logs.directory_id(self._place_of(partition))
             if directory is not None and self._is_news(image, partition, directory):
                 self._untold[partition.topic_id, partition.index] = directory
         async with self._telling:
@@ -68,7 +77,7 @@ class DirectoryReports:
         by_directory: dict[DirectoryId, dict[TopicId, list[int]]] = {}
         for (topic_id, index), directory in told.items():
             by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
-        if by_directory and not await self._tell(by_directory):
+        if by_directory and await self._ask(by_directory) is None:
             return False
         for placement, directory in told.items():
             if self._untold.get(placement) == directory:
@@ -81,8 +90,12 @@ class DirectoryReports:
         node_id = self._identity.node_id
         return known is not None and node_id in known.replicas and known.directory_of(node_id) != directory
 
-    async def _tell(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> bool:
-        """Return whether the controller answered, be it that it does not want to know."""
+    async def tell(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> bool:
+        """Tell in which directories replicas are; return whether the controller took it."""
+        return await self._ask(by_directory) is ErrorCode.none
+
+    async def _ask(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> ErrorCode | None:
+        """Return what the controller answered, None if it did not."""
 
         def build(types: MessageTypes) -> Any:
             return types.message(
@@ -109,7 +122,7 @@ class DirectoryReports:
             answer = await self._controller.request(ApiKey.ASSIGN_REPLICAS_TO_DIRS, build)
         except CrabkaError as error:
             log.warning("cannot tell the controller of log dirs yet: %s", error)
-            return False
+            return None
         if answer.error_code is not ErrorCode.none:
             log.warning("the controller does not take the log dirs of replicas: %s", answer.error_code.name)
-        return True
+        return ErrorCode(answer.error_code)

@@ -18,6 +18,7 @@ from crabka.metadata.configs import ConfigResourceType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from crabka.broker.logdirs.choices import RememberedChoices
     from crabka.broker.partitions import PartitionRegistry
     from crabka.broker.replication.fetchers import ReplicaFetchers
     from crabka.config.topic import TopicConfig
@@ -48,6 +49,14 @@ class TierEvents(Protocol):
         ...
 
 
+class StopListener(Protocol):
+    """What moves between log dirs want to hear of hosted partitions."""
+
+    def on_stop(self, partition: Partition) -> None:
+        """Hear that a partition is not hosted here any more."""
+        ...
+
+
 class MetadataPublisher:
     """Applies metadata to the logs, partitions and fetchers of one node."""
 
@@ -60,13 +69,16 @@ class MetadataPublisher:
         topic_config: Callable[[MetadataImage, str], TopicConfig],
         fetchers: ReplicaFetchers | None = None,
         tiering: TierEvents | None = None,
+        moves: StopListener | None = None,
+        choices: RememberedChoices | None = None,
         broker_epoch: Callable[[], int] = lambda: -1,
         now_ms: Callable[[], int] = lambda: 0,
         make_partition: Callable[[str, int, TopicId, PartitionLog, DirWriter], Partition] = Partition,
     ) -> None:
         """Without fetchers the node follows nobody. `now_ms` is the clock that replication goes by.
 
-        `tiering` hears of every hosted partition; a node without a remote tier has none.
+        `tiering` hears of every hosted partition; a node without a remote tier has none. `moves` hears of partitions
+        that go, and `choices` knows log dirs that were chosen for partitions to come.
         """
         self._node_id = node_id
         self._logs = logs
@@ -74,6 +86,8 @@ class MetadataPublisher:
         self._topic_config = topic_config
         self._fetchers = fetchers
         self._tiering = tiering
+        self._moves = moves
+        self._choices = choices
         self._broker_epoch = broker_epoch
         self._now_ms = now_ms
         self._make_partition = make_partition
@@ -145,6 +159,8 @@ class MetadataPublisher:
             self._fetchers.unfollow(partition)
         if self._tiering is not None:
             self._tiering.on_stop(partition, is_deleted=is_deleted)
+        if self._moves is not None:
+            self._moves.on_stop(partition)
         self._partitions.remove(partition)
         partition.retire()
         self._logs.delete(TopicPartition(partition.topic, partition.index))
@@ -159,12 +175,14 @@ class MetadataPublisher:
             self._logs.mark_stray(topic_partition)
             opened = None
         if opened is None:
-            if self._partitions.is_offline(topic.topic_id, index) or self._is_lost(partition_image):
+            is_offline = self._partitions.is_offline(topic.topic_id, index) or topic_partition in self._logs.withheld
+            if is_offline or self._is_lost(partition_image):
                 # The replica lies in a dir that is not there: an empty new log would pass for its data.
                 self._partitions.add_offline(topic.name, topic.topic_id, index)
                 return None
             config = self._topic_config(image, topic.name)
-            opened = self._create(topic_partition, topic.topic_id, config, self._assigned_dir(partition_image))
+            log_dir = self._chosen_dir(topic_partition) or self._assigned_dir(partition_image)
+            opened = self._create(topic_partition, topic.topic_id, config, log_dir)
             if opened is None:
                 self._partitions.add_offline(topic.name, topic.topic_id, index)
                 return None
@@ -196,6 +214,11 @@ class MetadataPublisher:
             return False
         directory = partition_image.directory_of(self._node_id)
         return directory not in _NOT_A_DIRECTORY and directory not in self._logs.online_directory_ids
+
+    def _chosen_dir(self, topic_partition: TopicPartition) -> str | None:
+        """Return the log dir that AlterReplicaLogDirs named before the replica was here; it wins, as in Kafka."""
+        chosen = None if self._choices is None else self._choices.take(topic_partition)
+        return chosen if chosen in self._logs.online_dirs else None
 
     def _assigned_dir(self, partition_image: PartitionImage) -> str | None:
         directory = partition_image.directory_of(self._node_id)

@@ -72,7 +72,11 @@ class Partition(PartitionFollowers):
         self.writer.hold(len(batch))
         self.queued += 1
         append = functools.partial(self._append_waiting, origin=origin, terms=terms)
-        return self._append_in_turn(threads, append, bytes(batch), header, now_ms, validate=validate, prepared=prepared)
+        # The partition may lie in another log dir when it is its turn.
+        release = functools.partial(self.writer.release, len(batch))
+        return self._append_in_turn(
+            threads, append, bytes(batch), header, now_ms, validate=validate, prepared=prepared, release=release
+        )
 
     async def _append_in_turn(
         self,
@@ -84,6 +88,7 @@ class Partition(PartitionFollowers):
         *,
         validate: bool,
         prepared: PreparedBatch | None,
+        release: Callable[[], None],
     ) -> AppendResult:
         if self._turn is None:
             self._turn = asyncio.Lock()
@@ -99,7 +104,7 @@ class Partition(PartitionFollowers):
                 return await append(batch, header, now_ms, prepared)
         finally:
             self.queued -= 1
-            self.writer.release(len(batch))
+            release()
 
     async def _append_waiting(
         self,

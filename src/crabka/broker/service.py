@@ -19,6 +19,7 @@ from crabka.broker.duties import duties_of, repeat
 from crabka.broker.forwarding import Forwarder
 from crabka.broker.identity import BrokerIdentity
 from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
+from crabka.broker.logdirs.assembly import build_resolution, take_move_rate
 from crabka.control.config_view import EffectiveConfigs
 from crabka.errors import ConfigError, StorageError
 from crabka.metadata.configs import ConfigResourceType
@@ -76,7 +77,6 @@ class BrokerService:
         self._lifecycle = BrokerLifecycle(
             config, runtime, self._channel, self._identity, metadata_offset=lambda: quorum.image.offset
         )
-        self._directories = DirectoryReports(self._channel, self._identity, logs)
         self._parts = BrokerParts(
             config=config,
             runtime=runtime,
@@ -89,6 +89,7 @@ class BrokerService:
             fail=fail,
         )
         self.context = build_context(self._parts)
+        self._directories = DirectoryReports(self._channel, self._identity, logs, place_of=self.context.moves.place_of)
         self._replica_host = build_replica_host(self._parts, self.context)
         self.dispatcher = Dispatcher(self.context, TABLE, forward=Forwarder(self._channel, spawn))
         self._serving = False
@@ -109,7 +110,8 @@ class BrokerService:
         self._take_cordoned(quorum.image)
         # Once for a topic, not for each of its partitions.
         topic_config = functools.cache(functools.partial(self._configs.topic, quorum.image))
-        await self._logs.load(topic_config)
+        resolution = build_resolution(self._runtime, self._logs, self._config, quorum.image)
+        await self._logs.load(topic_config, resolution.settle)
         self.is_loaded = True
         self._require_online_dirs()
 
@@ -128,7 +130,7 @@ class BrokerService:
         self._lifecycle.start()
         # What the registration changed must be known here before anything is led.
         await self._wait_for(self._is_registered)
-        self._replica_host.take_rate(quorum.image.configs, self._config.node_id)
+        self._take_rates(quorum.image)
         publisher = build_publisher(self._parts, context, self._replica_host, self._configs.topic)
         publisher.publish_all(quorum.image)
         quorum.subscribe(publisher.on_metadata)
@@ -143,10 +145,10 @@ class BrokerService:
             await context.remote_reads.open()
         await self._lifecycle.serve()
         await self._wait_for(lambda image: not image.cluster.brokers[self._config.node_id].fenced)
-        if len(self._config.log_dirs) > 1:
-            if not await self._directories.report(quorum.image, context.partitions):
-                self._spawn(self._directories.keep_telling())
+        if len(self._config.log_dirs) > 1 and not await self._directories.report(quorum.image, context.partitions):
+            self._spawn(self._directories.keep_telling())
         self._serving = True
+        context.moves.resume(self._logs.futures)
         # A dir may have failed since the registration.
         self._tell_lost_dirs()
         for duty in duties_of(context):
@@ -174,6 +176,7 @@ class BrokerService:
             self.context.remote_reads.close()
         if self.context.tiering is not None:
             await self.context.tiering.manager.close()
+        await self.context.moves.close()
         await self.context.fetchers.close()
         await self._lifecycle.close()
         await self._channel.close()
@@ -199,10 +202,14 @@ class BrokerService:
         broker = image.cluster.brokers.get(self._config.node_id)
         return broker is not None and broker.epoch >= self.epoch
 
+    def _take_rates(self, image: MetadataImage) -> None:
+        self._replica_host.take_rate(image.configs, self._config.node_id)
+        take_move_rate(self.context.moves, image.configs, self._config.node_id)
+
     def _on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
             self.context.config = self._configs.server(image)
-            self._replica_host.take_rate(image.configs, self._config.node_id)
+            self._take_rates(image)
             self._take_cordoned(image)
         elif delta.features_changed:
             self._take_cordoned(image)
@@ -219,6 +226,7 @@ class BrokerService:
 
     def _on_dir_failure(self, log_dir: str, _lost: list[TopicPartition]) -> None:
         lost = self.context.partitions.take_offline(log_dir)
+        self.context.moves.on_dir_failure(log_dir)
         if self.context.tiering is not None:
             for partition in lost:
                 self.context.tiering.manager.on_stop(partition, is_deleted=False)

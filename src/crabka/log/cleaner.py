@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -73,12 +73,32 @@ class LogCleaner:
         self._clean: dict[TopicPartition, _CleanEnd] = {}
         self._loaded_dirs: set[str] = set()
         self._uncleanable: dict[TopicPartition, uuid.UUID | None] = {}
+        # Logs that are being moved to another dir: their files must stay as they are.
+        self._paused: set[TopicPartition] = set()
+        self._busy: tuple[TopicPartition, asyncio.Future[None]] | None = None
         self.stats = CleanerStats()
 
     def is_uncleanable(self, topic_partition: TopicPartition) -> bool:
         """Return whether a log was set aside because cleaning it failed."""
         log = self._logs.get(topic_partition)
         return log is not None and self._uncleanable.get(topic_partition, _NOBODY) == log.topic_id
+
+    async def pause(self, topic_partition: TopicPartition) -> None:
+        """Leave a log alone until `resume`; returns when nothing of it is being cleaned."""
+        self._paused.add(topic_partition)
+        await self._load_checkpoints()
+        while self._busy is not None and self._busy[0] == topic_partition:
+            await asyncio.wait([self._busy[1]])
+
+    def resume(self, topic_partition: TopicPartition) -> None:
+        """Clean a log again when it is due."""
+        self._paused.discard(topic_partition)
+
+    async def save_checkpoints(self, paths: Iterable[str]) -> None:
+        """Write how far the logs of these dirs are clean: a log came or went. Raises OSError."""
+        for path in paths:
+            if path in self._logs.online_dirs:
+                await self._save_checkpoint(path)
 
     async def run(self) -> None:
         """Clean logs, the dirtiest first, until none is due."""
@@ -97,6 +117,8 @@ class LogCleaner:
         for log in self._logs:
             first_dirty = self._first_dirty(log)
             if not log.config.compact or self.is_uncleanable(log.topic_partition) or not log.may_be_dirty(first_dirty):
+                continue
+            if log.topic_partition in self._paused:
                 continue
             part = await self._survey(log, first_dirty, now_ms)
             if part is None:
@@ -127,6 +149,14 @@ class LogCleaner:
 
     async def _clean_log(self, log: PartitionLog, part: CleaningRange) -> bool:
         """Clean one log; return False if the disk failed, so that the others wait for the next run."""
+        self._busy = (log.topic_partition, asyncio.get_running_loop().create_future())
+        try:
+            return await self._try_to_clean(log, part)
+        finally:
+            self._busy[1].set_result(None)
+            self._busy = None
+
+    async def _try_to_clean(self, log: PartitionLog, part: CleaningRange) -> bool:
         try:
             # Recovery checks what is not flushed, and could not tell a hole that cleaning left from a lost write.
             await self._flush(log, part)
@@ -186,6 +216,7 @@ class LogCleaner:
             is_in_place = (
                 cleaned is not None
                 and self._is_open(log)
+                and log.topic_partition not in self._paused
                 and log.replace_segments(group, cleaned, self._runtime.clock.now_ms())
             )
             if not is_in_place or cleaned is None:

@@ -55,6 +55,8 @@ class LogDirContent:
     logs: dict[TopicPartition, str] = field(default_factory=dict)
     # Directories that were waiting for removal when the node stopped.
     doomed: list[str] = field(default_factory=list)
+    # Logs that were being moved here.
+    futures: dict[TopicPartition, list[str]] = field(default_factory=dict)
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
@@ -124,6 +126,8 @@ class LogDir:
             content.logs[parsed.topic_partition] = path
         elif parsed.kind is DirectoryKind.DELETE:
             content.doomed.append(path)
+        elif parsed.kind is DirectoryKind.FUTURE:
+            content.futures.setdefault(parsed.topic_partition, []).append(path)
 
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         try:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import posixpath
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 ConfigOf = Callable[[str], TopicConfig]
 FailureListener = Callable[[str, "list[TopicPartition]"], None]
+Settle = Callable[[Mapping[str, LogDirContent]], None]
+"""Decides what a log is that lies in several dirs; changes what was found, on disk as well. Runs in a thread."""
 
 
 class LogManager:
@@ -66,6 +69,12 @@ class LogManager:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._listeners: list[FailureListener] = []
         self._flushing: dict[PartitionLog, asyncio.Future[None]] = {}
+        # Logs about to lie in another dir -> from where, to where.
+        self._transits: dict[PartitionLog, tuple[str, str]] = {}
+        # Directories of logs that were being moved here, as `load` found them.
+        self.futures: dict[TopicPartition, list[str]] = {}
+        # Logs of which only an unfinished copy is at hand: a new one must not take their place.
+        self.withheld: set[TopicPartition] = set()
         self._saving = asyncio.Lock()
         # Broker epoch of the last clean stop (BrokerRegistration.previousBrokerEpoch), -1 if a dir has none.
         self.previous_broker_epoch = -1
@@ -128,24 +137,51 @@ class LogManager:
         for log_dir in self.dirs:
             log_dir.close()
 
-    async def load(self, config_of: ConfigOf | None = None) -> None:
+    async def load(self, config_of: ConfigOf | None = None, settle: Settle | None = None) -> None:
         """Lock and scan all dirs and open their logs in threads, recovering after an unclean stop.
 
-        Raises ConfigError when another process holds a dir, or when a topic is tiered and the node has no tier; a dir
-        that fails otherwise goes offline.
+        `settle` is asked before anything is opened what becomes of moves that a stop interrupted. Raises ConfigError
+        when another process holds a dir, or when a topic is tiered and the node has no tier; a dir that fails otherwise
+        goes offline.
         """
         config_of = config_of or (lambda _topic: TopicConfig())
-        epochs = []
         self.lock()
-        for path in self.online_dirs:
-            log_dir = self.dirs[path]
+        contents = await self._scan()
+        self.previous_broker_epoch = min((each.broker_epoch for each in contents.values()), default=-1)
+        if settle is not None:
+            await self._settle(contents, settle)
+        for path, content in contents.items():
             try:
-                content = await self._runtime.threads.submit(log_dir.scan)
-                epochs.append(content.broker_epoch)
-                await self._open_logs(log_dir, content, config_of)
+                await self._open_logs(self.dirs[path], content, config_of)
             except (OSError, StorageError, CorruptDataError) as error:
                 self.on_dir_failure(path, error)
-        self.previous_broker_epoch = min(epochs, default=-1)
+
+    async def _scan(self) -> dict[str, LogDirContent]:
+        contents = {}
+        for path in self.online_dirs:
+            try:
+                contents[path] = await self._runtime.threads.submit(self.dirs[path].scan)
+            except (OSError, CorruptDataError) as error:
+                self.on_dir_failure(path, error)
+        return contents
+
+    async def _settle(self, contents: dict[str, LogDirContent], settle: Settle) -> None:
+        found = {path: list(content.logs) for path, content in contents.items()}
+        while True:
+            try:
+                await self._runtime.threads.submit(settle, contents)
+            except StorageError as error:
+                # Without that dir things may look different.
+                del contents[error.log_dir]
+                self.on_dir_failure(error.log_dir, error)
+            else:
+                break
+        for path, content in contents.items():
+            for topic_partition in found[path]:
+                if topic_partition not in content.logs:
+                    self.dirs[path].note_gone(topic_partition)
+            for topic_partition, futures in content.futures.items():
+                self.futures.setdefault(topic_partition, []).extend(futures)
 
     async def _open_logs(self, log_dir: LogDir, content: LogDirContent, config_of: ConfigOf) -> None:
         now_ms = self._runtime.clock.now_ms()
@@ -222,6 +258,7 @@ class LogManager:
         if log is None:
             return
         self.dirs[log.log_dir].note_gone(topic_partition)
+        self._transits.pop(log, None)
         try:
             log.delete(self._runtime.new_uuid(), self._runtime.clock.now_ms())
         except StorageError as error:
@@ -390,7 +427,8 @@ class LogManager:
         if error is None:
             log.finish_flush(plan, now_ms)
         elif isinstance(error, (OSError, StorageError)):
-            self.on_dir_failure(log.log_dir, error)
+            # By then the log may lie in another dir.
+            self.on_dir_failure(posixpath.dirname(plan.directory), error)
         else:
             raise error
 
@@ -409,7 +447,7 @@ class LogManager:
     async def _save(self, paths: Iterable[str], choose: Callable[[list[PartitionLog]], CheckpointOffsets]) -> None:
         # One after the other: older offsets must never replace newer ones.
         async with self._saving:
-            online = [path for path in paths if self.dirs.is_online(path)]
+            online = [path for path in self._with_transits(paths) if self.dirs.is_online(path)]
             chosen = [(self.dirs[path], choose(self._logs_in(path)), self.dirs[path].next_turn()) for path in online]
             writes = [
                 self._runtime.threads.submit(log_dir.write_checkpoints, offsets, turn)
@@ -425,7 +463,39 @@ class LogManager:
                     log_dir.forget_gone(turn)
 
     def _logs_in(self, path: str) -> list[PartitionLog]:
-        return [log for log in self._logs.values() if log.log_dir == path]
+        """Return the logs whose offsets the checkpoints of a dir hold: also those that are about to lie there."""
+        arriving = [log for log, (_, target) in self._transits.items() if target == path and log.log_dir != path]
+        return [*(log for log in self._logs.values() if log.log_dir == path), *arriving]
+
+    # -- moving between dirs -------------------------------------------------------------------------------------
+
+    async def begin_transit(self, log: PartitionLog, target: str) -> None:
+        """Let the checkpoints of another dir tell of a log, too, durably: it is about to lie there."""
+        self._transits[log] = (log.log_dir, target)
+        await self._save([target], _all_offsets)
+
+    async def end_transit(self, log: PartitionLog) -> None:
+        """Let only the dir in which a log lies now tell of it."""
+        transit = self._transits.get(log)
+        if transit is None:
+            return
+        # What was saved for the dir that it left, while that was so, belongs to the one where it is.
+        await self._save(transit, _all_offsets)
+        self._transits.pop(log, None)
+        for path in transit:
+            if path != log.log_dir:
+                self.dirs[path].note_gone(log.topic_partition)
+
+    def _with_transits(self, paths: Iterable[str]) -> list[str]:
+        chosen = dict.fromkeys(paths)
+        for transit in self._transits.values():
+            if not chosen.keys().isdisjoint(transit):
+                chosen.update(dict.fromkeys(transit))
+        return list(chosen)
+
+    def schedule_removal(self, path: str, due_ms: int) -> None:
+        """Remove a directory at the first run of the deletions from `due_ms` on."""
+        self._deletions.schedule(path, due_ms)
 
     # -- stopping ------------------------------------------------------------------------------------------------
 

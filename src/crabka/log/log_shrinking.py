@@ -102,6 +102,9 @@ class LogShrinking(LogState):
 
     def _after_truncation(self, offset: int) -> None:
         self._truncations += 1
+        require(not self.is_held, f"{self.topic}-{self.partition}: a truncation while the log changes its dir")
+        if self.mirror is not None:
+            self.mirror.on_truncated(self._active.base_offset, self._active.size)
         self._unsynced = [segment for segment in self._unsynced if segment in self._segments and not segment.is_active]
         self._tail_hints.clear()
         self._context.fs.fsync_dir(self.path)
@@ -142,6 +145,8 @@ class LogShrinking(LogState):
 
     def delete_below_log_start(self, now_ms: int) -> list[Segment]:
         """Drop the segments that lie wholly below the log start; return them."""
+        if self.is_held:
+            return []
         with self._storage_errors():
             count = self._count_deletable(retention.expired_by_log_start(self.log_start_offset))
             if count == len(self._segments) and self._pending is not None:

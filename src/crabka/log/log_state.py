@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from crabka.config.keys import LONG_MAX
 from crabka.errors import StorageError, require
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from crabka.log.log_copying import PendingCopy
     from crabka.log.recovery import LoadedLog
     from crabka.log.segment import SegmentContext
+
+
+class MirrorListener(Protocol):
+    """Whoever keeps a copy of a log."""
+
+    def on_truncated(self, base_offset: int, size: int) -> None:
+        """Hear that the log was cut: its last segment is the one at `base_offset`, with so many bytes."""
+        ...
 
 
 class LogState:
@@ -59,6 +67,10 @@ class LogState:
         self._deletions = self._durable_deletions = 0
         # A batch on its way to the disk, behind the log end. Nobody else changes the active segment until it is there.
         self._pending: PendingAppend | PendingCopy | None = None
+        # Hears of truncations while the log is copied to another log dir.
+        self.mirror: MirrorListener | None = None
+        # Nobody may roll, cut or shorten the log: it is about to lie in another log dir.
+        self.is_held = False
         # The last offset that the remote tier is known to hold without a gap below it, -1 if nothing is known.
         self.highest_remote_offset = -1
         self._apply_settings(config)
@@ -177,6 +189,7 @@ class LogState:
         """
         due = (
             self._pending is None
+            and not self.is_held
             and self._active.size > 0
             and now_ms - self._active.created_ms > self.config.effective_segment_ms
         )
@@ -192,6 +205,7 @@ class LogState:
     def _roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
         """Seal the active segment and return a new one. Sealed segments become durable with the next flush."""
         require(self._pending is None, f"{self.topic}-{self.partition}: a roll overtakes an append")
+        require(not self.is_held, f"{self.topic}-{self.partition}: a roll while the log changes its dir")
         base_offset = self.log_end_offset if base_offset is None else base_offset
         if self._active.size == 0 and self._active.base_offset == base_offset:
             return self._active

@@ -117,7 +117,7 @@ class LogTiering(LogShrinking, LogDurability):
 
     def may_drop_tiered(self, now_ms: int) -> bool:
         """Return whether the oldest segment is in the remote tier, durable here as well, and past local retention."""
-        if not self.copies_to_tier or len(self._segments) == 1:
+        if not self.copies_to_tier or len(self._segments) == 1 or self.is_held:
             return False
         first, end = self._segments.first, self._segments.upper_bound(0, self.log_end_offset)
         # A follower hears of offsets in the tier before it has flushed them; epochs and producers would go with them.
@@ -155,6 +155,7 @@ class LogTiering(LogShrinking, LogDurability):
             and len(self._segments) == 1
             and active.size > 0
             and self._pending is None
+            and not self.is_held
             and self.high_watermark >= self.log_end_offset
         )
         with self._storage_errors():

@@ -158,6 +158,16 @@ class Segment:
         self.forget_cached()
         self._directory = directory
 
+    def rehome(self, directory: str, active: Handle | None = None) -> None:
+        """Go on in another directory that holds the same bytes; `active` is the file there that appends go to.
+
+        Of the indexes of an active segment only those in memory count: their files are written anew.
+        """
+        self.move(directory)
+        if active is not None:
+            self._handle = active
+            self._persisted = (0, 0)
+
     def _open_read_only(self, path: str) -> Handle:
         return Handle(self._context.fs.open(path, read_only=True))
 

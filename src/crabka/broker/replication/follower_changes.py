@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         RestartLog,
     )
     from crabka.broker.tiering.follower_tier import FollowerTier
+    from crabka.log.dir_writer import DirWriter
     from crabka.ports import Clock
 
 logger = logging.getLogger(__name__)
@@ -90,17 +91,20 @@ class FollowerChanges:
         The records are copied: their frame, of which they may be a small part, does not wait. Raises OperationError
         (REQUEST_TIMED_OUT) when too much waits for the log dir already.
         """
-        followed.partition.writer.hold(len(records))
-        return self._append_in_turn(followed, memoryview(bytes(records)), action)
+        writer = followed.partition.writer
+        writer.hold(len(records))
+        return self._append_in_turn(followed, memoryview(bytes(records)), action, holder=writer)
 
     async def _append_in_turn(
-        self, followed: FollowedPartition, records: memoryview, action: AppendFetched
+        self, followed: FollowedPartition, records: memoryview, action: AppendFetched, *, holder: DirWriter
     ) -> FollowerEvent | None:
         partition = followed.partition
-        log, writer = partition.log, partition.writer
+        log = partition.log
         size = 0
         try:
             async with self._turn(partition):
+                # Only now is it certain which log dir the partition lies in.
+                writer = partition.writer
                 if not self.counts(followed):
                     return None
                 self._make_room(followed, records)
@@ -118,7 +122,7 @@ class FollowerChanges:
         except (OperationError, StorageError, CorruptDataError) as error:
             return self._failed(followed, error)
         finally:
-            writer.release(len(records))
+            holder.release(len(records))
         return LogChanged()
 
     @staticmethod
@@ -203,11 +207,11 @@ class FollowerChanges:
         Recovery points are lowered on disk before, lest a crash in the middle leaves a hole that nobody looks for, and
         again before anything is appended, for a flush may have raised them meanwhile. Many logs share these writes.
         """
-        dirs = {followed.partition.log.log_dir for followed, _ in cuts}
         async with AsyncExitStack() as turns:
             # All take turns in one order, so that two who want many never wait for each other.
             for followed, _ in sorted(cuts, key=lambda each: each[0].key):
                 await turns.enter_async_context(self._turn(followed.partition))
+            dirs = {followed.partition.log.log_dir for followed, _ in cuts}
             for followed, action in cuts:
                 if self.counts(followed):
                     followed.partition.log.announce_truncation(action.end_offset)

@@ -1,0 +1,1 @@
+"""Log dirs of a broker: replica moves between them (KIP-113)."""

@@ -1,0 +1,39 @@
+"""Bounds the bytes per second of all moves of a node (`replica.alter.log.dirs.io.max.bytes.per.second`).
+
+Smooth, not in bursts: a step pays for itself before it runs, and whoever comes next waits until that is paid off. Time
+that was not used is not saved up.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# A step takes this long at the limit, so that the rate is kept over short times as well.
+STEP_MS: Final = 200
+MIN_STEP_BYTES: Final = 16 * 1024
+
+
+class MoveThrottle:
+    """One per node. Without a limit nobody waits."""
+
+    __slots__ = ("_free_at_ms", "bytes_per_second")
+
+    def __init__(self) -> None:
+        self._free_at_ms = 0.0
+        # None is no limit.
+        self.bytes_per_second: int | None = None
+
+    def step_bytes(self, most: int) -> int:
+        """Return how much a step should copy at most."""
+        if self.bytes_per_second is None:
+            return most
+        return max(min(most, self.bytes_per_second * STEP_MS // 1000), MIN_STEP_BYTES)
+
+    def wait_ms(self, now_ms: float) -> float:
+        """Return how long to wait before a step."""
+        return 0.0 if self.bytes_per_second is None else max(self._free_at_ms - now_ms, 0.0)
+
+    def pay(self, size: int, now_ms: float) -> None:
+        """Count bytes that are written from now on."""
+        if self.bytes_per_second is not None:
+            self._free_at_ms = max(self._free_at_ms, now_ms) + size * 1000 / max(self.bytes_per_second, 1)
