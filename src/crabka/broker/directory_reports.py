@@ -69,7 +69,9 @@ class DirectoryReports:
     async def keep_telling(self) -> None:
         """Tell what the controller did not answer for yet, until it does."""
         async with self._telling:
-            while not await self._tell_once():
+            while True:
+                if await self._tell_once():
+                    return
                 await asyncio.sleep(RETRY_PAUSE_MS / 1000)
 
     async def _tell_once(self) -> bool:

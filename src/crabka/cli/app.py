@@ -15,6 +15,7 @@ from crabka.cli import (
     configs,
     format_command,
     groups,
+    log_dirs,
     offsets,
     partitions,
     quorum,
@@ -39,6 +40,7 @@ app.add_typer(groups.app, name="groups")
 app.add_typer(configs.app, name="configs")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(log_dirs.app, name="log-dirs")
 app.add_typer(partitions.app, name="partitions")
 app.add_typer(quorum.app, name="quorum")
 app.add_typer(tier.app, name="tier")

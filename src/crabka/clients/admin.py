@@ -1,6 +1,7 @@
-"""Administration of a cluster: topics, configs, offsets, log dirs, producers.
+"""Administration of a cluster: topics, configs, offsets, producers.
 
-Nodes and the quorum are in `cluster_admin`, replicas in `replica_admin`, groups in `group_admin`.
+Nodes and the quorum are in `cluster_admin`, replicas in `replica_admin`, log dirs in `log_dir_admin`, groups in
+`group_admin`.
 
 Each call is one Kafka request, sent to some broker (which forwards to the controller), to the partition's leader or
 to the broker it is about. Calls for several things are carried out for all of them; if some fail, the first error is
@@ -19,14 +20,13 @@ from crabka.clients.admin_types import (
     ConfigOwner,
     ConfigValue,
     CreatedTopic,
-    LogDirDescription,
     NewTopic,
-    ReplicaInfo,
 )
 from crabka.clients.cluster_admin import ClusterAdmin
 from crabka.clients.connection import Connection
 from crabka.clients.group_admin import GroupAdmin
 from crabka.clients.leader_requests import Answers, ask_leaders, by_topic, error_or
+from crabka.clients.log_dir_admin import LogDirAdmin
 from crabka.clients.metadata import TopicMetadata
 from crabka.clients.offsets import OffsetAndTimestamp, list_offsets
 from crabka.clients.replica_admin import ReplicaAdmin
@@ -35,7 +35,7 @@ from crabka.ids import ZERO_UUID, TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
 
 
-class Admin(ClusterAdmin, ReplicaAdmin, GroupAdmin):
+class Admin(ClusterAdmin, ReplicaAdmin, LogDirAdmin, GroupAdmin):
     """Administrative calls over a cluster's connections; closing the cluster is the caller's matter."""
 
     async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
@@ -169,16 +169,6 @@ class Admin(ClusterAdmin, ReplicaAdmin, GroupAdmin):
         response = await self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, build, resource)
         _raise_first(response.responses, "resource")
 
-    async def describe_log_dirs(self, node_id: int) -> list[LogDirDescription]:
-        """Return the log dirs of a broker with the replicas in them. Raises OperationError."""
-        connection = await self._cluster.connection(node_id)
-        response = await connection.request(
-            ApiKey.DESCRIBE_LOG_DIRS, lambda types: types.message(topics=None), self._timeout_ms
-        )
-        if getattr(response, "error_code", ErrorCode.none) is not ErrorCode.none:
-            raise OperationError(response.error_code, f"log dirs of broker {node_id}: {response.error_code.name}")
-        return [_log_dir(result) for result in response.results if result.error_code is ErrorCode.none]
-
     async def describe_producers(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ActiveProducer]]:
@@ -240,18 +230,6 @@ def _config_value(config: Any) -> ConfigValue:
         getattr(config, "documentation", None),
         synonyms,
     )
-
-
-def _log_dir(result: Any) -> LogDirDescription:
-    replicas = {
-        (topic.name, replica.partition_index): ReplicaInfo(
-            replica.partition_size, replica.offset_lag, replica.is_future_key
-        )
-        for topic in result.topics
-        for replica in topic.partitions
-    }
-    total_bytes, usable_bytes = getattr(result, "total_bytes", -1), getattr(result, "usable_bytes", -1)
-    return LogDirDescription(result.log_dir, replicas, total_bytes, usable_bytes)
 
 
 def _producers(result: Any) -> list[ActiveProducer]:

@@ -103,6 +103,8 @@ class LogDirDescription(NamedTuple):
     replicas: Mapping[tuple[str, int], ReplicaInfo]
     total_bytes: int
     usable_bytes: int
+    is_cordoned: bool = False
+    is_online: bool = True
 
 
 class ActiveProducer(NamedTuple):

@@ -22,7 +22,6 @@ from crabka.clients.admin_types import (
     ConfigOwner,
     ConfigValue,
     CreatedTopic,
-    LogDirDescription,
     NewTopic,
 )
 from crabka.clients.cluster import Bootstrap, Cluster, ClusterSettings
@@ -186,10 +185,6 @@ class SyncAdmin(SyncClusterAdmin, _SyncClient[Admin]):
     ) -> None:
         """Change configs of a resource."""
         self._thread.run(self._client.alter_configs(resource, list(changes), validate_only=validate_only))
-
-    def describe_log_dirs(self, node_id: int) -> list[LogDirDescription]:
-        """Return the log dirs of a broker."""
-        return self._thread.run(self._client.describe_log_dirs(node_id))
 
     def describe_producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
         """Return the producers that partitions remember."""

@@ -1,4 +1,4 @@
-"""The part of `SyncAdmin` about nodes, the quorum and replicas."""
+"""The part of `SyncAdmin` about nodes, the quorum, replicas and log dirs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from crabka.clients.admin_types import ClusterDescription, FeatureRange
+from crabka.clients.admin_types import ClusterDescription, FeatureRange, LogDirDescription
 from crabka.clients.cluster_types import DescribedQuorum, ElectionKind, ReplicaMove
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
@@ -63,6 +63,14 @@ class SyncClusterAdmin:
     ) -> dict[TopicPartition, ReplicaMove]:
         """Return what is being moved."""
         return self._thread.run(self._client.list_partition_reassignments(partitions))
+
+    def describe_log_dirs(self, node_id: int, *, include_failed: bool = False) -> list[LogDirDescription]:
+        """Return the log dirs of a broker with the replicas in them."""
+        return self._thread.run(self._client.describe_log_dirs(node_id, include_failed=include_failed))
+
+    def alter_replica_log_dirs(self, node_id: int, targets: Mapping[TopicPartition, str]) -> None:
+        """Begin to move replicas of a broker to other log dirs of it."""
+        self._thread.run(self._client.alter_replica_log_dirs(node_id, targets))
 
     def elect_leaders(
         self, election_type: ElectionKind, partitions: Iterable[TopicPartition] | None = None

@@ -15,7 +15,6 @@ from crabka.clients.admin_types import (
     ConfigOperation,
     ConfigOwner,
     NewTopic,
-    ReplicaInfo,
     ResourceType,
 )
 from crabka.clients.offsets import LATEST
@@ -221,25 +220,6 @@ def test_alter_configs_sends_operations() -> None:
             await admin.alter_configs(TOPIC, changes, validate_only=True)
 
     with_admin(test, INCREMENTAL_ALTER_CONFIGS=answer)
-
-
-def test_describe_log_dirs() -> None:
-    def answer(request: ReceivedRequest) -> Any:
-        new = request.types.new
-        replica = new(
-            "DescribeLogDirsPartition", partition_index=1, partition_size=10, offset_lag=0, is_future_key=True
-        )
-        topic = new("DescribeLogDirsTopic", name="t", partitions=[replica])
-        ok = new("DescribeLogDirsResult", error_code=ErrorCode.none, log_dir="/d1", topics=[topic], total_bytes=99)
-        gone = new("DescribeLogDirsResult", error_code=ErrorCode.kafka_storage_error, log_dir="/d2", topics=[])
-        return request.types.message(throttle_time=0, error_code=ErrorCode.none, results=[ok, gone])
-
-    async def test(admin: Admin, _: ClientSimulation) -> None:
-        (described_dir,) = await admin.describe_log_dirs(1)
-        assert (described_dir.path, described_dir.total_bytes) == ("/d1", 99)
-        assert described_dir.replicas == {("t", 1): ReplicaInfo(10, 0, is_future=True)}
-
-    with_admin(test, DESCRIBE_LOG_DIRS=answer)
 
 
 def test_describe_producers() -> None:
