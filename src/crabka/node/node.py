@@ -13,6 +13,7 @@ import functools
 import logging
 from typing import TYPE_CHECKING
 
+from crabka.broker.logdirs.metrics import collect_log_dirs
 from crabka.broker.metrics import render_metrics
 from crabka.broker.partitions import PartitionRegistry
 from crabka.broker.service import BrokerService
@@ -32,7 +33,9 @@ from crabka.quorum.storage import read_meta_properties
 from crabka.runtime.task_scope import TaskScope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from prometheus_client.core import Metric
 
     from crabka.broker.context import BrokerContext
     from crabka.config.server import ServerConfig
@@ -173,10 +176,8 @@ class Node:
     def _metrics(self) -> Callable[[], bytes]:
         if self._broker is not None:
             context = self._broker.context
-            tier = None
-            if context.tiering is not None:
-                tier = functools.partial(collect_tier, context.tiering.manager.tools.stats, context.remote_reads)
-            return functools.partial(render_metrics, context.metrics, context.partitions, context.cleaner.stats, tier)
+            more = functools.partial(_collect_more, context)
+            return functools.partial(render_metrics, context.metrics, context.partitions, context.cleaner.stats, more)
         assert self._controller is not None  # noqa: S101 - a node has a role
         return functools.partial(render_metrics, self._controller.context.metrics, PartitionRegistry(), CleanerStats())
 
@@ -241,3 +242,9 @@ class Node:
         present = [f"{count} {name}" for name, count in stored.items() if count]
         if present:
             log.warning("The metadata holds %s: they are kept, but not enforced", ", ".join(present))
+
+
+def _collect_more(context: BrokerContext) -> Iterator[Metric]:
+    yield from collect_log_dirs(context.logs.dirs)
+    if context.tiering is not None:
+        yield from collect_tier(context.tiering.manager.tools.stats, context.remote_reads)
