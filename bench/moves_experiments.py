@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from bench.brokers import TOPIC, cpu_seconds, create_topic
 from bench.loads import fill_partition, produce_timed
-from bench.log_dirs import begin_move, other_dir, places, running_on_two_dirs, timed_copy, timed_move, wait_moved
+from bench.log_dirs import running_on_two_dirs, timed_copy, timed_move
 from bench.stats import percentile
 from bench.suite import Experiment, Watch
+from tests.support.log_dirs import move as move_partition
+from tests.support.log_dirs import places
 from tests.support.node_process import NodeProcess
 
 VALUE_BYTES = 1024
@@ -97,7 +99,7 @@ def _fill(node: NodeProcess, total_bytes: int) -> int:
     """Make the topic and write to its partition 0; returns how large that is."""
     create_topic(node)
     fill_partition(node.bootstrap_servers, TOPIC, os.urandom(VALUE_BYTES), total_bytes // VALUE_BYTES, BATCHES)
-    (place,) = places(node)
+    (place,) = places(node, TOPIC)
     return place.size
 
 
@@ -110,9 +112,7 @@ def _moving(node: NodeProcess) -> Iterator[None]:
     def move_on() -> None:
         try:
             while not done.is_set():
-                target = other_dir(node)
-                begin_move(node, target)
-                wait_moved(node, target)
+                move_partition(node, TOPIC)
         except Exception as failure:  # noqa: BLE001  told by the thread that waits for this one
             failures.append(failure)
 

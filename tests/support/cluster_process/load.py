@@ -97,12 +97,22 @@ class SequencedProducer:
 class SequencedLoad:
     """Several producers on one topic."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, *, producers: int = 2, rate: float = 25.0) -> None:
-        """Prepare the producers."""
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        *,
+        producers: int = 2,
+        rate: float = 25.0,
+        prefix: str = "p",
+    ) -> None:
+        """Prepare the producers; their names begin with the prefix."""
         self.topic = topic
         self.partitions = partitions
         self.producers = [
-            SequencedProducer(bootstrap, topic, partitions, name=f"p{number}", rate=rate) for number in range(producers)
+            SequencedProducer(bootstrap, topic, partitions, name=f"{prefix}{number}", rate=rate)
+            for number in range(producers)
         ]
 
     def start(self) -> None:
