@@ -6,14 +6,36 @@ in the same data, and compare them once more where a wrong one would be a read o
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import numpy as np
 import numpy.typing as npt
 from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from crabka.spark.decode.jit import BYTES, INT32S, INT64S, OUTPUT_BYTES, TWO_NUMBERS, compiled
 from crabka.spark.decode.kernels import Bytes, Number, Numbers
 
+_emit: Final[Any] = cgutils
+
 Offsets = npt.NDArray[np.int32]
+
+
+@intrinsic
+def _copy_bytes(_context: Any, output: Any, start: Any, data: Any, span: Any) -> Any:
+    """Emit a memcpy of the span (position, size), several times as fast as the loop that short fields compile to."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        target = context.make_array(signature.args[0])(context, builder, arguments[0])
+        source = context.make_array(signature.args[2])(context, builder, arguments[2])
+        position, size = (builder.extract_value(arguments[3], index) for index in range(2))
+        _emit.raw_memcpy(
+            builder, builder.gep(target.data, [arguments[1]]), builder.gep(source.data, [position]), size, 1
+        )
+        return context.get_dummy_value()
+
+    return types.void(output, start, data, span), generate
 
 
 @compiled(TWO_NUMBERS, INT64S, INT32S)
@@ -46,8 +68,7 @@ def copy_fields(data: Bytes, positions: Numbers, offsets: Offsets, output: Bytes
         if size > 0:
             if position < 0 or size > end - position or size > len(output) - start:
                 return False
-            for step in range(size):
-                output[start + step] = data[position + step]
+            _copy_bytes(output, start, data, (position, size))  # type: ignore[call-arg] # the context is not passed
     return True
 
 

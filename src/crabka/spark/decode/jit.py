@@ -35,6 +35,10 @@ THREE_NUMBERS: Final = types.UniTuple(types.int64, 3)  # type: ignore[no-untyped
 
 _config: Final[Any] = numba_config  # its settings are made when it is loaded
 
+# Kernels make no objects, so that their arrays need not be counted: that would be an atomic operation for every call
+# of an inlined function, and six times the time.
+_OPTIONS: Final[Any] = {"nogil": True, "_nrt": False}
+
 _LOCK_PATIENCE_S: Final = 60.0
 _LOCK_POLL_S: Final = 0.02
 
@@ -48,7 +52,7 @@ def compiled(result: Any, *parameters: Any) -> Callable[[Function], Function]:
     def compile_function(function: Function) -> Function:
         directory = cache_directory()
         with _numba_directory(directory), _compile_lock(directory):
-            built: Any = numba.njit(result(*parameters), cache=directory is not None, nogil=True)(function)
+            built: Any = numba.njit(result(*parameters), cache=directory is not None, **_OPTIONS)(function)
             return cast("Function", built)
 
     return compile_function
@@ -56,7 +60,13 @@ def compiled(result: Any, *parameters: Any) -> Callable[[Function], Function]:
 
 def inlined(function: Function) -> Function:
     """Make a function part of every compiled one that calls it."""
-    built: Any = numba.njit(inline="always", nogil=True)(function)
+    built: Any = numba.njit(inline="always", **_OPTIONS)(function)
+    return cast("Function", built)
+
+
+def called(function: Function) -> Function:
+    """Make a function that compiled ones call; for what is too rare to be part of each of them."""
+    built: Any = numba.njit(**_OPTIONS)(function)
     return cast("Function", built)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from crabka.spark.decode.jit import BYTES, INT64S, TABLE, THREE_NUMBERS, compiled, inlined
+from crabka.spark.decode.jit import BYTES, INT64S, TABLE, THREE_NUMBERS, called, compiled, inlined
 
 Bytes = npt.NDArray[np.uint8]
 Table = npt.NDArray[np.int64]
@@ -110,7 +110,7 @@ REASONS: Final = {
 }
 
 _VARINT_BYTES: Final = 5
-_VARINT_MAX: Final = (1 << 32) - 1
+_INT32_MAX: Final = (1 << 31) - 1
 _VARLONG_LAST_SHIFT: Final = 63
 _MILLIS_MAX: Final = ((1 << 63) - 1) // 1000
 _INT64_MAX: Final = (1 << 63) - 1
@@ -128,28 +128,9 @@ def _big_endian(data: Bytes, position: Number, size: Number) -> Number:
     return value
 
 
-@inlined
-def _varint(data: Bytes, position: Number, end: Number) -> tuple[Number, Number]:
-    """(value, position after it); the position is -1 if it is cut short or has more than 32 bits."""
-    raw = np.int64(0)
-    shift = 0
-    for _ in range(_VARINT_BYTES):
-        if position >= end:
-            return np.int64(0), np.int64(-1)
-        byte = np.int64(data[position])
-        position += 1
-        raw |= (byte & 127) << shift
-        if byte < 128:
-            if raw > _VARINT_MAX:
-                return np.int64(0), np.int64(-1)
-            return (raw >> 1) ^ -(raw & 1), position
-        shift += 7
-    return np.int64(0), np.int64(-1)
-
-
-@inlined
-def _varlong(data: Bytes, position: Number, end: Number) -> tuple[Number, Number]:
-    """As `_varint`, with 64 bits."""
+@called
+def _long_varint(data: Bytes, position: Number, end: Number) -> tuple[Number, Number]:
+    """(value, position after it); the position is -1 if it is cut short or has more than 64 bits."""
     raw = np.int64(0)
     shift = 0
     while True:
@@ -164,6 +145,38 @@ def _varlong(data: Bytes, position: Number, end: Number) -> tuple[Number, Number
             # The sign bit of `raw` is the highest bit of an unsigned number.
             return ((raw >> 1) & _INT64_MAX) ^ -(raw & 1), position
         shift += 7
+
+
+@inlined
+def _varint(data: Bytes, position: Number, end: Number) -> tuple[Number, Number]:
+    """(value, position after it); the position is -1 if it is cut short or has more than 32 bits."""
+    # Nearly all lengths and deltas take one or two bytes.
+    if position + 1 < end:
+        first = np.int64(data[position])
+        if first < 128:
+            return (first >> 1) ^ -(first & 1), position + 1
+        second = np.int64(data[position + 1])
+        if second < 128:
+            raw = (first & 127) | (second << 7)
+            return (raw >> 1) ^ -(raw & 1), position + 2
+    value, position = _long_varint(data, position, min(end, position + _VARINT_BYTES))
+    if value > _INT32_MAX or value < -_INT32_MAX - 1:
+        return np.int64(0), np.int64(-1)
+    return value, position
+
+
+@inlined
+def _varlong(data: Bytes, position: Number, end: Number) -> tuple[Number, Number]:
+    """As `_varint`, with 64 bits."""
+    if position + 1 < end:
+        first = np.int64(data[position])
+        if first < 128:
+            return (first >> 1) ^ -(first & 1), position + 1
+        second = np.int64(data[position + 1])
+        if second < 128:
+            raw = (first & 127) | (second << 7)
+            return (raw >> 1) ^ -(raw & 1), position + 2
+    return _long_varint(data, position, end)
 
 
 @compiled(THREE_NUMBERS, BYTES, types.int64, TABLE)
@@ -281,9 +294,10 @@ def _count_rows(batch: Numbers, limits: Numbers, rows: Table, row: Number) -> tu
 @inlined
 def _walk_batch(data: Bytes, batch: Numbers, limits: Numbers, rows: Table, row: Number) -> tuple[Number, Number]:
     """Note the records of one batch; returns (how it ended, the next free row)."""
-    position = batch[BATCH_START]
-    batch_end = batch[BATCH_END]
-    want = limits[LIMIT_WANT]
+    # Whatever is written to `rows` might be in the tables for all that the compiler knows: read them once.
+    position, batch_end, last_delta = batch[BATCH_START], batch[BATCH_END], batch[BATCH_LAST_DELTA]
+    base_offset, base_time, append_time = batch[BATCH_OFFSET], batch[BATCH_TIMESTAMP], batch[BATCH_APPEND_TIME]
+    start, stop, want = limits[LIMIT_START], limits[LIMIT_END], limits[LIMIT_WANT]
     for _ in range(batch[BATCH_COUNT]):
         size, position = _varint(data, position, batch_end)
         if position < 0:
@@ -297,7 +311,7 @@ def _walk_batch(data: Bytes, batch: Numbers, limits: Numbers, rows: Table, row: 
         offset_delta, position = _varint(data, position, end)
         if position < 0:
             return CUT_SHORT, row
-        if offset_delta < 0 or offset_delta > batch[BATCH_LAST_DELTA]:
+        if offset_delta < 0 or offset_delta > last_delta:
             return BAD_OFFSET, row
         if row >= rows.shape[1]:
             return NO_SPACE, row
@@ -306,14 +320,14 @@ def _walk_batch(data: Bytes, batch: Numbers, limits: Numbers, rows: Table, row: 
             if code != DONE:
                 return code, row
         if want & WANT_TIMES:
-            micros, misfit = _micros(batch[BATCH_TIMESTAMP], np.int64(0) if batch[BATCH_APPEND_TIME] else time_delta)
+            micros, misfit = _micros(base_time, np.int64(0) if append_time else time_delta)
             if misfit:
                 return BAD_TIME, row
             rows[ROW_MICROS, row] = micros
-        offset = batch[BATCH_OFFSET] + offset_delta
+        offset = base_offset + offset_delta
         rows[ROW_OFFSET, row] = offset
         rows[ROW_SIZE, row] = size
-        if limits[LIMIT_START] <= offset < limits[LIMIT_END]:
+        if start <= offset < stop:
             row += 1
         position = end
     return DONE if position == batch_end else LEFT_OVER, row
