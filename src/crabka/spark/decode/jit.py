@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import hashlib
 import os
 import stat
 import tempfile
@@ -50,7 +51,7 @@ def compiled(result: Any, *parameters: Any) -> Callable[[Function], Function]:
     """
 
     def compile_function(function: Function) -> Function:
-        directory = cache_directory()
+        directory = _directory_of(function)
         with _numba_directory(directory), _compile_lock(directory):
             built: Any = numba.njit(result(*parameters), cache=directory is not None, **_OPTIONS)(function)
             return cast("Function", built)
@@ -77,6 +78,22 @@ def cache_directory() -> Path | None:
     if given and _writable(Path(given)):
         return Path(given)
     return next((place for place in _own_places() if _private(place) and _writable(place)), None)
+
+
+def _directory_of(function: Callable[..., Any]) -> Path | None:
+    """The directory for the code of one function, named after the content of the sources that decide about it.
+
+    numba itself compares only time and size of the function's source, which two installations may share.
+    """
+    directory = cache_directory()
+    if directory is None:
+        return None
+    try:
+        sources = [Path(name).read_bytes() for name in (function.__code__.co_filename, __file__)]
+    except OSError:
+        return None
+    directory /= hashlib.sha256(b"".join(sources)).hexdigest()[:16]
+    return directory if _writable(directory) else None
 
 
 def _own_places() -> Iterator[Path]:
