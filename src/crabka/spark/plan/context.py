@@ -24,16 +24,18 @@ class PlanContext:
     options: SourceOptions
     session: BrokerSession | None
     objects: SegmentObjects | None
+    tier_uri: str | None = None
 
 
 @contextmanager
-def open_context(options: SourceOptions) -> Iterator[PlanContext]:
-    """Connect to what the options name. Raises ConfigError, ClientNetworkError."""
+def open_context(options: SourceOptions, *, with_tier: bool = True) -> Iterator[PlanContext]:
+    """Connect to what the options name, to the tier only if it is wanted. Raises ConfigError, ClientNetworkError."""
     with ExitStack() as stack:
         session = None
         if options.bootstrap is not None:
             session = stack.enter_context(BrokerSession(options.bootstrap, options.client))
-        yield PlanContext(options, session, _objects(options, session))
+        uri = tier_address(options, session) if with_tier else None
+        yield PlanContext(options, session, None if uri is None else _open(options, uri), uri)
 
 
 def tier_address(options: SourceOptions, session: BrokerSession | None) -> str | None:
@@ -45,13 +47,10 @@ def tier_address(options: SourceOptions, session: BrokerSession | None) -> str |
         uri = ask_tier_uri(session)
     if uri is None and options.read_mode == "tier":
         raise ConfigError("read.mode=tier needs tier.uri, which this cluster does not tell")
+    if uri is None:
+        _log.info("brokers serve everything, since the cluster does not tell where its tier is; tier.uri names it")
     return uri
 
 
-def _objects(options: SourceOptions, session: BrokerSession | None) -> SegmentObjects | None:
-    uri = tier_address(options, session)
-    if uri is None:
-        if options.read_mode == "auto":
-            _log.info("the cluster does not tell where its tier is: brokers serve everything; tier.uri changes that")
-        return None
+def _open(options: SourceOptions, uri: str) -> SegmentObjects:
     return SegmentObjects(open_tier_store(uri, options.storage))

@@ -33,7 +33,7 @@ _BOUNDARY_TIMEOUT_MS: Final = 30_000
 def plan_read(options: SourceOptions, filters: PushedFilters = NO_FILTERS) -> ReadPlan:
     """Return the plan of a batch query. Raises ConfigError, DataLossError and what stores and brokers raise."""
     with open_context(options) as context:
-        survey = _with_tier_ends(context, make_survey(context))
+        survey = make_survey(context)
         starts = resolve_start(context, survey, options.starting)
         ends = resolve_end(context, survey, options.ending)
         return _plan(context, survey, _checked(context, survey, starts, ends), filters)
@@ -47,26 +47,13 @@ def plan_offsets(
     A partition without a start begins at its first offset; without `ends` all partitions are read to their ends.
     """
     with open_context(options) as context:
-        survey = _with_tier_ends(context, make_survey(context, None if ends is None else ends.keys()))
+        survey = make_survey(context, None if ends is None else ends.keys())
         wanted = {partition: each.latest for partition, each in survey.partitions.items()} if ends is None else ends
         for partition in sorted(wanted.keys() - survey.partitions.keys()):
             _lose(options, f"{partition} does not exist any more")
         known = {partition: end for partition, end in wanted.items() if partition in survey.partitions}
         begin = {partition: starts.get(partition, survey.partitions[partition].earliest) for partition in known}
         return _plan(context, survey, _checked(context, survey, begin, known), NO_FILTERS)
-
-
-def _with_tier_ends(context: PlanContext, survey: Survey) -> Survey:
-    """Return the survey as it is, or, if only the tier is read, with its reach."""
-    if context.session is None or context.options.read_mode != "tier":
-        return survey
-    cut: dict[TopicPartition, PartitionSurvey] = {}
-    for partition, each in survey.partitions.items():
-        first = each.parts[0].start if each.parts else each.earliest
-        last = each.parts[-1].end if each.parts else first
-        earliest = max(each.earliest, first)
-        cut[partition] = PartitionSurvey(each.topic_id, earliest, max(min(each.latest, last), earliest), each.parts)
-    return Survey(cut, survey.ignored)
 
 
 def _checked(context: PlanContext, survey: Survey, starts: Offsets, ends: Offsets) -> dict[TopicPartition, range]:
@@ -130,6 +117,7 @@ def _plan(
         ranges={tuple(partition): (offsets.start, offsets.stop) for partition, offsets in wanted.items()},
         topic_ids={partition.topic: survey.partitions[partition].id_text for partition in wanted},
         report=report,
+        tier_uri=context.tier_uri,
     )
     _tell(plan)
     return plan

@@ -87,6 +87,8 @@ class ReadPlan:
     ranges: Mapping[tuple[str, int], tuple[int, int]]
     topic_ids: Mapping[str, str | None]
     report: PlanReport = field(default_factory=PlanReport)
+    # Where the tier is, if the cluster had to be asked for that; None if the options say it or brokers serve all.
+    tier_uri: str | None = None
 
 
 def _range_of(content: dict[str, Any]) -> PlannedRange:

@@ -52,7 +52,8 @@ def make_survey(context: PlanContext, only: Collection[TopicPartition] | None = 
     """
     if context.session is None:
         return _survey_of_tier(context, only)
-    return _survey_of_cluster(context, context.session, only)
+    survey = _survey_of_cluster(context, context.session, only)
+    return _cut_to_tier(survey) if context.options.read_mode == "tier" else survey
 
 
 def wants_topic(strategy: Strategy, topic: str) -> bool:
@@ -107,6 +108,17 @@ def _survey_of_cluster(
         for partition, topic_id in ids.items()
     }
     return Survey(partitions, catalog.ignored)
+
+
+def _cut_to_tier(survey: Survey) -> Survey:
+    """Return the survey of a read that takes nothing from brokers: partitions reach as far as the tier does."""
+    cut: dict[TopicPartition, PartitionSurvey] = {}
+    for partition, each in survey.partitions.items():
+        first = each.parts[0].start if each.parts else each.earliest
+        last = each.parts[-1].end if each.parts else first
+        earliest = max(each.earliest, first)
+        cut[partition] = PartitionSurvey(each.topic_id, earliest, max(min(each.latest, last), earliest), each.parts)
+    return Survey(cut, survey.ignored)
 
 
 def _bounds(

@@ -1,0 +1,119 @@
+"""What a task does: the rows of its split, range by range.
+
+A segment that vanished since the plan was made is planned again, from the first offset that is missing: it may have
+been copied anew, or the broker has it. Rows of the segment that were given before are not given again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from threading import Thread
+
+import pyarrow as pa
+
+from crabka.errors import ConfigError
+from crabka.ids import TopicPartition
+from crabka.spark.broker_session import BrokerSession
+from crabka.spark.decode import BatchDecoder, CorruptBatch, warm_up
+from crabka.spark.errors import DataLossError
+from crabka.spark.plan.context import tier_address
+from crabka.spark.plan.planner import plan_offsets
+from crabka.spark.plan.ranges import BrokerRange, Split, TierRange
+from crabka.spark.read.broker_reader import BrokerReader
+from crabka.spark.read.read_ahead import ReadAhead
+from crabka.spark.read.settings import ReadSettings
+from crabka.spark.read.tier_reader import TierRangeReader
+from crabka.spark.tier_store import ObjectMissingError, TierStore, open_tier_store
+
+_log = logging.getLogger(__name__)
+_MAX_REPLANS = 3
+_REPLAN_PAUSE_S = 0.5
+
+
+def read_split(split: Split, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a split. Runs on executors.
+
+    Raises CorruptBatch, DataLossError, TierReadError and what stores and clients raise.
+    """
+    # Compiling, or loading what was compiled before, takes about as long as the first bytes.
+    Thread(target=warm_up, name="warm-up", daemon=True).start()
+    with ExitStack() as stack:
+        yield from _SplitReader(settings, stack).read(split)
+
+
+class _SplitReader:
+    """Connections and the decoder of a task."""
+
+    def __init__(self, settings: ReadSettings, stack: ExitStack, replans: int = 0) -> None:
+        self._settings = settings
+        self._stack = stack
+        self._replans = replans
+        self._session: BrokerSession | None = None
+        self._store: TierStore | None = None
+        listener = _tell_corrupt if settings.options.on_corrupt == "report" else None
+        self._decoder = BatchDecoder(settings.columns, on_corrupt=listener)
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of all ranges, in their order."""
+        tier = [each for each in split.ranges if isinstance(each, TierRange)]
+        ahead = None
+        if tier:
+            ahead = self._stack.enter_context(ReadAhead(self._tier_store(), tier))
+        numbers = {each: number for number, each in enumerate(tier)}
+        for each in split.ranges:
+            if isinstance(each, BrokerRange):
+                yield from BrokerReader(self._broker_session(), self._settings).read(each, self._decoder)
+            elif ahead is not None:
+                yield from self._read_tier_range(each, ahead.pieces(numbers[each]))
+
+    def _read_tier_range(self, each: TierRange, pieces: Iterator[memoryview]) -> Iterator[pa.RecordBatch]:
+        reader = TierRangeReader(each, self._decoder)
+        try:
+            yield from reader.rows(pieces)
+        except ObjectMissingError:
+            position = reader.next_offset
+            _log.info("%s is gone; offsets from %d on are planned again", each.object_name, position)
+            yield from self._read_elsewhere(each, position)
+
+    def _read_elsewhere(self, each: TierRange, position: int) -> Iterator[pa.RecordBatch]:
+        """Yield what is left of a range whose segment vanished."""
+        partition = TopicPartition(each.topic, each.partition)
+        options = self._settings.options
+        if self._replans < _MAX_REPLANS:
+            time.sleep(_REPLAN_PAUSE_S * self._replans)
+            plan = plan_offsets(options, {partition: position}, {partition: each.end_offset})
+            ranges = tuple(found for split in plan.splits for found in split.ranges)
+        elif options.bootstrap is not None and options.read_mode != "tier":
+            # The metadata still names what is gone; the disks of the broker may have it.
+            ranges = (BrokerRange(each.topic, each.topic_id, each.partition, position, each.end_offset),)
+        elif options.fail_on_data_loss:
+            raise DataLossError(f"{each.object_name} with offsets {position} to {each.end_offset - 1} is gone")
+        else:
+            return
+        with ExitStack() as stack:
+            yield from _SplitReader(self._settings, stack, self._replans + 1).read(Split(ranges))
+
+    def _broker_session(self) -> BrokerSession:
+        if self._session is None:
+            options = self._settings.options
+            if options.bootstrap is None:
+                raise ConfigError("kafka.bootstrap.servers must be given to read from brokers")
+            self._session = self._stack.enter_context(BrokerSession(options.bootstrap, options.client))
+        return self._session
+
+    def _tier_store(self) -> TierStore:
+        if self._store is None:
+            options = self._settings.options
+            uri = self._settings.tier_uri or options.tier_uri
+            uri = uri or tier_address(options, self._broker_session())
+            if uri is None:
+                raise ConfigError("tier.uri must be given to read from the tier")
+            self._store = open_tier_store(uri, options.storage)
+        return self._store
+
+
+def _tell_corrupt(batch: CorruptBatch) -> None:
+    _log.error("left out: %s", batch)

@@ -1,0 +1,45 @@
+"""Makes a session know the format, and what goes with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final
+
+from crabka.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession) -> None:
+    """Register the format `crabka` and switch on filter pushdown, which Spark leaves off for Python sources.
+
+    Raises ConfigError if the workers would run a Python that does not have Crabka.
+    """
+    from crabka.spark.source.data_source import CrabkaDataSource
+
+    _check_python()
+    spark.dataSource.register(CrabkaDataSource)
+    spark.conf.set(PUSHDOWN, "true")
+
+
+def _check_python() -> None:
+    """Refuse a PYSPARK_PYTHON of this machine that cannot import what the workers need."""
+    python = os.environ.get("PYSPARK_PYTHON")
+    # A path that is not there may be one inside of an archive that goes to the executors.
+    if python is None or os.path.realpath(python) == os.path.realpath(sys.executable) or not os.path.isabs(python):
+        return
+    if not os.path.exists(python):
+        return
+    command = [python, "-c", "import crabka.spark, pyarrow, numba"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+    if done.returncode:
+        reason = done.stderr.strip().rpartition("\n")[2]
+        raise ConfigError(
+            f"PYSPARK_PYTHON is {python}, which cannot read topics ({reason}); set it to {sys.executable} before the "
+            "session is made"
+        )

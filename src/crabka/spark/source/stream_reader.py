@@ -1,0 +1,121 @@
+"""The reader of streaming queries: offsets of micro-batches on the driver, splits of each, rows on executors.
+
+Offsets have the form of Spark's Kafka source, so a query can change between the two sources on one checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from crabka.clients.errors import ClientNetworkError
+from crabka.errors import OperationError
+from crabka.ids import TopicPartition
+from crabka.spark.plan.latest import PartitionBounds, ask_bounds, start_offsets
+from crabka.spark.plan.planner import plan_offsets
+from crabka.spark.read.settings import ReadSettings
+from crabka.spark.source.admission import TriggerDelay, limited, new_records
+from crabka.spark.source.offset_json import offsets_from_dict, offsets_to_dict
+from crabka.spark.source.partitions import partitions_of, read_partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from crabka.spark.broker_session import BrokerSession
+    from crabka.spark.source.options import SourceOptions
+
+_log = logging.getLogger(__name__)
+
+OffsetDict = dict[str, dict[str, int]]
+
+
+class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One query's reader. It stays in one process on the driver; executors get a copy of it."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...], names: tuple[str, ...]) -> None:
+        self._options = options
+        self._settings = ReadSettings.of(options, columns)
+        self._names = names
+        self._delay = TriggerDelay(options.max_trigger_delay_ms)
+        self._is_available_now = False
+        self._target: PartitionBounds | None = None
+        self._latest: Mapping[TopicPartition, int] = {}
+
+    def initialOffset(self) -> OffsetDict:  # noqa: N802 - Spark's name
+        """Return where a new query begins."""
+        return offsets_to_dict(start_offsets(self._options))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return what the options say; of two limits the upper one, since the lower one is known here."""
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Take note that the query ends with what there is now."""
+        self._is_available_now = True
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> OffsetDict:  # noqa: N802 - Spark's name
+        """Return where the next batch ends; the start, to wait for more."""
+        starts = offsets_from_dict(start)
+        bounds = self._bounds(starts)
+        self._latest = bounds.latest
+        if isinstance(limit, ReadAllAvailable):
+            return offsets_to_dict(bounds.latest)
+        wanted = self._options.min_offsets_per_trigger
+        # A query that ends with what there is must not wait for what may never come.
+        if wanted is not None and not self._is_available_now:
+            available = new_records(starts, bounds.latest)
+            if self._delay.holds_back(wanted, available, time.monotonic_ns() // 1_000_000):
+                return offsets_to_dict(starts)
+        if isinstance(limit, ReadMaxRows):
+            return offsets_to_dict(limited(limit.max_rows, starts, bounds.earliest, bounds.latest))
+        return offsets_to_dict(bounds.latest)
+
+    def reportLatestOffset(self) -> OffsetDict | None:  # noqa: N802 - Spark's name
+        """Return how far the topics reach, whatever the batches take of that."""
+        return offsets_to_dict(self._latest) if self._latest else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Return the splits of a batch. Raises DataLossError."""
+        starts, ends = offsets_from_dict(start), offsets_from_dict(end)
+        if starts == ends:
+            return []
+        return partitions_of(plan_offsets(self._options, starts, ends))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a split."""
+        return read_partition(partition, self._settings, self._names)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell a consumer group how far the query is, for those who watch it; that this fails stops no query."""
+        group = self._options.commit_group
+        if group is None or self._options.bootstrap is None:
+            return
+        from crabka.spark.broker_session import BrokerSession
+
+        try:
+            with BrokerSession(self._options.bootstrap, self._options.client) as session:
+                session.commit(group, offsets_from_dict(end))
+        except (OperationError, ClientNetworkError) as error:
+            _log.warning("the offsets of the query could not be committed to the group %s: %s", group, error)
+
+    def _bounds(self, starts: Mapping[TopicPartition, int]) -> PartitionBounds:
+        if not self._is_available_now:
+            return ask_bounds(self._options, starts)
+        if self._target is None:
+            self._target = ask_bounds(self._options, starts)
+        return self._target
