@@ -16,6 +16,7 @@ from crabka.config.group import GROUP_KEYS, broker_synonym
 from crabka.config.keys import ConfigKey, Value, to_text
 from crabka.config.server import TOPIC_SYNONYMS, ServerConfig, topic_default_values, with_aliases
 from crabka.config.server_keys import DYNAMIC_ONLY_KEYS, SERVER_KEYS
+from crabka.config.server_tiering import TIER_ADDRESS_KEYS
 from crabka.config.topic import TOPIC_KEYS, parse_topic_overrides
 
 if TYPE_CHECKING:
@@ -156,7 +157,9 @@ class BrokerLayers:
         synonyms = self.synonyms(name)
         if key is None:
             source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
-            return ConfigEntry(name, None, source, True, True, TYPE_UNKNOWN, None, synonyms)  # noqa: FBT003
+            hidden = _is_sensitive(name)
+            shown = None if hidden else text
+            return ConfigEntry(name, shown, source, hidden, True, TYPE_UNKNOWN, None, synonyms)  # noqa: FBT003
         value = self.effective.values[name] if name in self.effective.values else key.parse(text or "")
         return _entry(key, value, synonyms, read_only=not key.dynamic, name=name)
 
@@ -248,9 +251,9 @@ def _broker_key(name: str) -> ConfigKey | None:
 
 
 def _is_sensitive(name: str) -> bool:
-    """Kafka hides what it does not know: it may be the password of a plug-in."""
+    """Kafka hides what it does not know: it may be the password of a plug-in. Where the tier is, is no secret."""
     key = _broker_key(name)
-    return key is None or key.sensitive
+    return name not in TIER_ADDRESS_KEYS if key is None else key.sensitive
 
 
 def _hidden(synonyms: Iterable[Synonym]) -> list[Synonym]:

@@ -7,6 +7,15 @@ from dataclasses import dataclass
 from crabka.config.keys import CLUSTER_WIDE, DOUBLE, INT, LONG, LONG_MAX, STRING, ConfigKey, boolean
 from crabka.config.validators import Between, NotEmpty, at_least
 
+TIER_ADDRESS_KEYS = frozenset(
+    f"rsm.config.{name}"
+    for name in (
+        *("dir", "bucket", "prefix", "account", "container"),
+        *("endpoint", "region", "allow.http", "virtual.hosted.style"),
+    )
+)
+"""Where the built-in storages keep the tier. Brokers show these, so that readers of the tier need not be told."""
+
 TIERING_KEYS = (
     boolean("remote.log.storage.system.enable", "Whether the node can copy segments to a remote tier.", default=False),
     ConfigKey(

@@ -79,7 +79,11 @@ def test_broker_is_described_as_kafka_does() -> None:
         "crabka.slow.append.ms",
         "crabka.validate.records",
     }
-    assert {name: entry for name, entry in described.items() if name not in own} == _golden("broker_configs.json")
+    expected = _golden("broker_configs.json")
+    # Where the tier is, Kafka hides with all that it does not know, and Crabka shows.
+    tier = expected["rsm.config.dir"]
+    tier |= {"value": "hidden", "sensitive": False, "synonyms": [tier["synonyms"][0] | {"value": "hidden"}]}
+    assert {name: entry for name, entry in described.items() if name not in own} == expected
 
 
 def test_unknown_group_is_described_as_kafka_does() -> None:
@@ -151,6 +155,14 @@ def test_unknown_broker_setting_is_hidden() -> None:
     entry = _only(describe_broker_configs(node, {}, {}), "my.plugin.password")
     assert (entry.value, entry.is_sensitive, entry.read_only) == (None, True, True)
     assert entry.synonyms == (Synonym("my.plugin.password", None, ConfigSource.STATIC_BROKER_CONFIG),)
+
+
+def test_where_the_tier_is_is_shown_and_its_keys_are_not() -> None:
+    settings = {"rsm.config.bucket": "cold", "rsm.config.secret.access.key": "secret"}
+    node = ServerConfig.from_properties({**server().static, **settings})[0]
+    entries = describe_broker_configs(node, {}, {})
+    assert _only(entries, "rsm.config.bucket").value == "cold"
+    assert _only(entries, "rsm.config.secret.access.key").value is None
 
 
 def test_dynamic_throttle_rate_is_shown_on_the_broker_that_has_it() -> None:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, urlencode
 
+from crabka.config.java_classes import LOCAL_TIERED_STORAGE
 from crabka.errors import OperationError
 from crabka.remote.backends.url import CLASS_NAME, SETTING_PREFIX
 from crabka.spark.broker_session import BrokerSession
 
-_DIRECTORY_KINDS: Final = ("local", "file")
+_DIRECTORY_KINDS: Final = ("local", "file", LOCAL_TIERED_STORAGE)
 _PASSED_ON: Final = ("endpoint", "region", "allow.http", "virtual.hosted.style")
 
 
