@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError
 
 from crabka.ports import File
 from crabka.remote.backends.flight import PiecesInFlight
@@ -64,6 +64,15 @@ class Bucket:
         """Store an object in one request."""
         with self._calling(f"write {key}"):
             obstore.put(self._store, self._full(key), data, use_multipart=False)
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Store an object unless there is one of that key; return whether it was stored. Of many at once, one wins."""
+        with self._calling(f"create {key}"):
+            try:
+                obstore.put(self._store, self._full(key), data, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return False
+            return True
 
     def put_file(self, key: str, file: File) -> int:
         """Store a file, in parts if it is large, and return its size. Raises OSError if it cannot be read.

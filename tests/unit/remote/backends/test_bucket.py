@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import obstore
@@ -37,6 +38,21 @@ def test_objects_live_below_the_prefix() -> None:
     assert bucket.size("dir/a") == 7
     assert [(found.key, found.size_bytes) for found in bucket.list()] == [("dir/a", 7)]
     assert list(bucket.directories()) == ["dir"]
+
+
+def test_an_object_is_created_once() -> None:
+    _, bucket = memory_bucket("deep")
+    assert bucket.put_new("a", b"first")
+    assert not bucket.put_new("a", b"second")
+    assert bucket.get("a") == b"first"
+
+
+def test_of_many_that_create_the_same_object_on_a_disk_one_wins(tmp_path: Path) -> None:
+    bucket = disk_bucket(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda number: bucket.put_new("a", b"%d" % number), range(32)))
+    assert sum(won) == 1
+    assert bucket.get("a") == b"%d" % won.index(True)
 
 
 def test_a_range_is_a_view_of_what_came() -> None:

@@ -1,0 +1,81 @@
+"""Committing exactly once: a commit is tried against the table as it was planned for, and a failure is settled.
+
+The files of a commit that lost are left where they are. Nobody reads them, and removing them would be a mistake if the
+commit had landed after all; `vacuum` does it after a grace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+
+import pyarrow as pa
+
+from crabka.spark.lake.data_files import DataFile
+from crabka.spark.lake.errors import CommitConflictError, LakeError
+from crabka.spark.lake.offsets import Offsets, Settlement, settle
+from crabka.spark.lake.table import Compaction, TableFormat
+
+_TRIES = 20
+
+
+class Outcome(Enum):
+    """How a commit ended."""
+
+    COMMITTED = auto()
+    # Somebody else has committed some of these offsets: what was written is of no use.
+    SUPERSEDED = auto()
+
+
+def commit_once(
+    table: TableFormat, files: Sequence[DataFile], before: Offsets, after: Offsets, *, retry: bool = True
+) -> Outcome:
+    """Commit files and offsets, over changes of others that do not touch the offsets. The table is refreshed.
+
+    Without `retry` any change by others counts: for rows that were compared with those in the table. Raises LakeError.
+    """
+    for _attempt in range(_TRIES):
+        if table.committed_offsets() != dict(before):
+            return Outcome.SUPERSEDED
+        try:
+            table.commit(files, before, after)
+        except CommitConflictError:
+            table.refresh()
+            live = [file.path for file in table.files()]
+            match settle(before, table.committed_offsets(), [file.path for file in files], live):
+                case Settlement.LANDED:
+                    return Outcome.COMMITTED
+                case Settlement.SUPERSEDED:
+                    return Outcome.SUPERSEDED
+                case Settlement.RETRY:
+                    if not retry:
+                        return Outcome.SUPERSEDED
+        else:
+            table.refresh()
+            return Outcome.COMMITTED
+    raise LakeError(f"Others changed the table {_TRIES} times while a commit was tried")
+
+
+def evolve_to(table: TableFormat, schema: pa.Schema) -> None:
+    """Add columns, whoever else does so too. Raises SchemaConflictError and LakeError."""
+    for _attempt in range(_TRIES):
+        try:
+            table.evolve(schema)
+        except CommitConflictError:
+            table.refresh()
+        else:
+            table.refresh()
+            return
+    raise LakeError(f"Others changed the table {_TRIES} times while columns were added")
+
+
+def compact_once(table: TableFormat, target_bytes: int, tries: int = 5) -> Compaction:
+    """Compact the table as it is now, again if others changed it meanwhile. Raises CommitConflictError in the end."""
+    for attempt in range(1, tries + 1):
+        table.refresh()
+        try:
+            return table.compact(target_bytes)
+        except CommitConflictError:
+            if attempt == tries:
+                raise
+    return Compaction()

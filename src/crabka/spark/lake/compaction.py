@@ -1,0 +1,56 @@
+"""Which small files become one, and the making of that one.
+
+Files of different partitions stay apart. A file that is nearly as large as files should be is left alone, so that a
+table that was compacted is not compacted again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from uuid import uuid4
+
+import pyarrow as pa
+
+from crabka.spark.lake.data_files import DataFile, file_name, partition_directory
+from crabka.spark.lake.parquet_files import ParquetFileWriter, conform, read_batches
+from crabka.spark.lake.schemas import PARTITION
+from crabka.spark.lake.store import LakeStore
+
+_SMALL_SHARE = 0.75
+
+
+def compaction_groups(files: Iterable[DataFile], target_bytes: int) -> list[list[DataFile]]:
+    """Return groups of at least two small files, each group of one partition and not much larger than the target."""
+    by_partition: dict[str | None, list[DataFile]] = defaultdict(list)
+    for file in files:
+        if file.size_bytes < target_bytes * _SMALL_SHARE:
+            by_partition[file.partition_value].append(file)
+    groups: list[list[DataFile]] = []
+    for small in by_partition.values():
+        group: list[DataFile] = []
+        for file in sorted(small, key=lambda file: (file.offsets.least if file.offsets else 0, file.path)):
+            if group and sum(member.size_bytes for member in group) + file.size_bytes > target_bytes:
+                groups.append(group)
+                group = []
+            group.append(file)
+        groups.append(group)
+    return [group for group in groups if len(group) > 1]
+
+
+def merge_files(store: LakeStore, group: Sequence[DataFile], schema: pa.Schema, column: str | None) -> DataFile:
+    """Write the rows of some files into a new one and return it."""
+    value = group[0].partition_value
+    first_offset = min((file.offsets.least for file in group if file.offsets), default=0)
+    first = next(read_batches(store, group[0].path, [PARTITION]), None)
+    partition = first.column(0)[0].as_py() if first is not None and first.num_rows else 0
+    path = file_name(partition_directory(column, value), first_offset, partition, f"merged-{uuid4()}")
+    writer = ParquetFileWriter(store, path, schema, partition_value=value)
+    try:
+        for file in group:
+            for batch in read_batches(store, file.path):
+                writer.write(conform(batch, schema))
+        return writer.close()
+    except BaseException:
+        writer.give_up()
+        raise

@@ -1,0 +1,252 @@
+"""Delta tables, by deltalake.
+
+Every partition of the topic is an application of Delta's own bookkeeping whose version is the next offset. A commit is
+tried once, on the table as it was looked at. deltalake's own compaction is not used: it retries whatever it is told,
+and two of them at once both put their copy of the same rows into the table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from crabka.spark.lake.compaction import compaction_groups, merge_files
+from crabka.spark.lake.data_files import ColumnRange, DataFile
+from crabka.spark.lake.errors import CommitConflictError, LakeError
+from crabka.spark.lake.offsets import Offsets, app_id, check_step
+from crabka.spark.lake.schemas import OFFSET, TIMESTAMP, added_fields, merge_schemas, plain_schema
+from crabka.spark.lake.store import LakeStore
+from crabka.spark.lake.table import CommitInfo, Compaction, TableSpec, Vacuum
+from crabka.spark.lake.vacuuming import remove_unreferenced
+
+TOPIC_KEY = "crabka.topic"
+TOPIC_ID_KEY = "crabka.topic.id"
+_HOUR_MS = 3_600_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class DeltaLakeTable:
+    """See TableFormat."""
+
+    stores_partition_column = False
+
+    def __init__(self, store: LakeStore, now_ms: Callable[[], int]) -> None:
+        self._store = store
+        self._now_ms = now_ms
+        self.refresh()
+
+    @classmethod
+    def open(cls, store: LakeStore, now_ms: Callable[[], int]) -> DeltaLakeTable | None:
+        """Return the table, None if there is none."""
+        with _delta(store):
+            found = DeltaTable.is_deltatable(_uri(store), store.delta_options)
+        return cls(store, now_ms) if found else None
+
+    @classmethod
+    def create(cls, store: LakeStore, spec: TableSpec, now_ms: Callable[[], int]) -> DeltaLakeTable:
+        """Make a table; return the one that somebody else made in the meantime if so."""
+        try:
+            with _delta(store):
+                DeltaTable.create(
+                    _uri(store),
+                    schema=spec.schema,
+                    mode="error",
+                    partition_by=[spec.partition_column] if spec.partition_column else None,
+                    configuration={TOPIC_KEY: spec.topic, TOPIC_ID_KEY: spec.topic_id},
+                    storage_options=store.delta_options,
+                    raise_if_key_not_exists=False,
+                    commit_properties=CommitProperties(max_commit_retries=0),
+                )
+        except LakeError:
+            existing = cls.open(store, now_ms)
+            if existing is None:
+                raise
+            return existing
+        return cls(store, now_ms)
+
+    @property
+    def spec(self) -> TableSpec:
+        """What the table is now."""
+        metadata = self._table.metadata()
+        column = metadata.partition_columns[0] if metadata.partition_columns else None
+        topic_id = metadata.configuration.get(TOPIC_ID_KEY)
+        if topic_id is None:
+            raise LakeError(f"The Delta table {self._store.url} was not made by crabka lake sync")
+        return TableSpec(metadata.configuration.get(TOPIC_KEY, ""), topic_id, self._schema(), column)
+
+    def refresh(self) -> None:
+        """Look at the table as it is now."""
+        with _delta(self._store):
+            self._table = DeltaTable(_uri(self._store), storage_options=self._store.delta_options)
+
+    def committed_offsets(self) -> dict[int, int]:
+        """Return the next offset of every partition; commits name all of them from 0 on."""
+        topic_id = self.spec.topic_id
+        offsets: dict[int, int] = {}
+        for partition in count():
+            offset = self._table.transaction_version(app_id(topic_id, partition))
+            if offset is None:
+                return offsets
+            offsets[partition] = offset
+        return offsets
+
+    def files(self) -> list[DataFile]:
+        """Return the files that make up the table."""
+        column = self.spec.partition_column
+        return [_file_of(action, column) for action in pa.table(self._table.get_add_actions(flatten=True)).to_pylist()]
+
+    def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
+        """Add files and move the offsets in one step. Raises CommitConflictError."""
+        check_step(before, after)
+        spec = self.spec
+        if self.committed_offsets() != dict(before):
+            raise CommitConflictError(f"The offsets of {self._store.url} are not those that the commit builds on")
+        transactions = [Transaction(app_id(spec.topic_id, partition), offset) for partition, offset in after.items()]
+        now_ms = self._now_ms()
+        self._write(
+            [_add_action(file, spec.partition_column, now_ms, is_new=True) for file in files],
+            CommitProperties(max_commit_retries=0, app_transactions=transactions),
+        )
+
+    def evolve(self, schema: pa.Schema) -> None:
+        """Add what the schema has beyond the table's. Raises CommitConflictError and SchemaConflictError."""
+        current = self._schema()
+        added = added_fields(current, merge_schemas(current, schema))
+        if added:
+            with _delta(self._store):
+                self._table.alter.add_columns(
+                    list(Schema.from_arrow(pa.schema(added)).fields),
+                    commit_properties=CommitProperties(max_commit_retries=0),
+                )
+
+    def compact(self, target_bytes: int) -> Compaction:
+        """Merge files that are smaller than they should be. Raises CommitConflictError."""
+        spec, groups = self.spec, compaction_groups(self.files(), target_bytes)
+        if not groups:
+            return Compaction()
+        schema = pa.schema([field for field in spec.schema if field.name != spec.partition_column])
+        merged = [merge_files(self._store, group, schema, spec.partition_column) for group in groups]
+        replaced = [file for group in groups for file in group]
+        now_ms = self._now_ms()
+        # The same rows in other files: whoever follows changes of the table sees none.
+        self._write(
+            [
+                *(_remove_action(file, spec.partition_column, now_ms) for file in replaced),
+                *(_add_action(file, spec.partition_column, now_ms, is_new=False) for file in merged),
+            ],
+            CommitProperties(max_commit_retries=0, custom_metadata={"crabka.operation": "compact"}),
+        )
+        return Compaction(len(replaced), len(merged))
+
+    def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
+        """Remove files that the table has not had for the grace; what readers of a younger version need stays."""
+        self.refresh()
+        live = {self._store.relative(uri) for uri in self._table.file_uris()}
+        with _delta(self._store):
+            recent = set(self._tombstones(0)) - set(self._tombstones(-(-grace_ms // _HOUR_MS)))
+        # Delta's log holds encoded paths; whichever form the library tells, both are safe.
+        referenced = {form for path in live | recent for form in (path, unquote(path))}
+        return remove_unreferenced(self._store, referenced, now_ms - grace_ms)
+
+    def history(self, count: int) -> list[CommitInfo]:
+        """Return the last commits, the youngest first."""
+        return [
+            CommitInfo(str(entry["version"]), entry["timestamp"], str(entry.get("operation", "")).lower())
+            for entry in self._table.history(count)
+        ]
+
+    def _schema(self) -> pa.Schema:
+        return plain_schema(pa.schema(self._table.schema().to_arrow()))
+
+    def _write(self, actions: list[AddAction | RemoveAction], properties: CommitProperties) -> None:
+        column = self.spec.partition_column
+        with _delta(self._store):
+            self._table.create_write_transaction(
+                actions,
+                "append",
+                self._table.schema(),
+                partition_by=[column] if column else None,
+                commit_properties=properties,
+            )
+
+    def _tombstones(self, hours: int) -> list[str]:
+        return self._table.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False)
+
+
+def _uri(store: LakeStore) -> str:
+    return store.local_directory or store.url
+
+
+@contextmanager
+def _delta(store: LakeStore) -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError as error:
+        raise CommitConflictError(f"Somebody else committed to {store.url}: {error}") from error
+    except (DeltaError, OSError, ValueError) as error:
+        raise LakeError(f"The Delta table {store.url}: {' '.join(str(error).split())}") from error
+
+
+def _add_action(file: DataFile, column: str | None, now_ms: int, *, is_new: bool) -> AddAction:
+    return AddAction(
+        path=file.path,
+        size=file.size_bytes,
+        partition_values=_partition_values(file, column),
+        modification_time=now_ms,
+        data_change=is_new,
+        stats=json.dumps(_stats(file)),
+    )
+
+
+def _remove_action(file: DataFile, column: str | None, now_ms: int) -> RemoveAction:
+    return RemoveAction(
+        path=file.path,
+        data_change=False,
+        deletion_timestamp=now_ms,
+        size=file.size_bytes,
+        partition_values=_partition_values(file, column),
+    )
+
+
+def _partition_values(file: DataFile, column: str | None) -> dict[str, str | None]:
+    return {} if column is None else {column: file.partition_value}
+
+
+def _stats(file: DataFile) -> dict[str, Any]:
+    least: dict[str, Any] = {}
+    greatest: dict[str, Any] = {}
+    if file.offsets is not None:
+        least[OFFSET], greatest[OFFSET] = file.offsets.least, file.offsets.greatest
+    if file.timestamps_us is not None:
+        # Delta keeps milliseconds here: bounds must not lie within the values.
+        least[TIMESTAMP] = _iso(file.timestamps_us.least // 1000)
+        greatest[TIMESTAMP] = _iso(-(-file.timestamps_us.greatest // 1000))
+    null_counts = dict.fromkeys(least, 0)
+    return {"numRecords": file.rows, "minValues": least, "maxValues": greatest, "nullCount": null_counts}
+
+
+def _iso(timestamp_ms: int) -> str:
+    moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def _file_of(action: dict[str, Any], column: str | None) -> DataFile:
+    value = action.get(f"partition.{column}")
+    least, greatest = action.get(f"min.{OFFSET}"), action.get(f"max.{OFFSET}")
+    return DataFile(
+        unquote(action["path"]),
+        action["num_records"],
+        action["size_bytes"],
+        None if value is None else str(value),
+        None if least is None or greatest is None else ColumnRange(least, greatest),
+    )

@@ -1,0 +1,243 @@
+"""Iceberg tables, by pyiceberg.
+
+The next offsets are a property of the table, set in the transaction that adds the files. pyiceberg must not retry: a
+retry would add the files on top of what somebody else committed, offsets and all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    ValidationException,
+)
+from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.manifest import DataFile as IcebergFile
+
+from crabka.spark.lake.compaction import compaction_groups, merge_files
+from crabka.spark.lake.data_files import ColumnRange, DataFile
+from crabka.spark.lake.errors import CommitConflictError, LakeError
+from crabka.spark.lake.iceberg_catalog import NAMESPACE
+from crabka.spark.lake.offsets import Offsets, check_step, decode_offsets, encode_offsets
+from crabka.spark.lake.schemas import OFFSET, merge_schemas, plain_schema
+from crabka.spark.lake.store import LakeStore
+from crabka.spark.lake.table import CommitInfo, Compaction, TableSpec, Vacuum
+from crabka.spark.lake.vacuuming import remove_unreferenced
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+OFFSETS_KEY = "crabka.offsets"
+TOPIC_KEY = "crabka.topic"
+TOPIC_ID_KEY = "crabka.topic.id"
+NO_RETRIES = {"commit.retry.num-retries": "0"}
+# How Iceberg keeps bounds of long columns.
+_LONG = Struct("<q")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class IcebergLakeTable:
+    """See TableFormat."""
+
+    stores_partition_column = True
+
+    def __init__(self, store: LakeStore, catalog: Catalog) -> None:
+        self._store = store
+        self._catalog = catalog
+        self.refresh()
+
+    @classmethod
+    def open(cls, store: LakeStore, catalog: Catalog) -> IcebergLakeTable | None:
+        """Return the table, None if there is none."""
+        with _iceberg(store):
+            found = catalog.table_exists(_identifier(store))
+        return cls(store, catalog) if found else None
+
+    @classmethod
+    def create(cls, store: LakeStore, spec: TableSpec, catalog: Catalog) -> IcebergLakeTable:
+        """Make a table; return the one that somebody else made in the meantime if so."""
+        properties = {TOPIC_KEY: spec.topic, TOPIC_ID_KEY: spec.topic_id, OFFSETS_KEY: "{}"} | NO_RETRIES
+        with _iceberg(store):
+            # Catalogs tell a race in errors of their own, so what counts is what is there afterwards.
+            try:
+                catalog.create_namespace_if_not_exists(NAMESPACE)
+            except Exception:
+                if not catalog.namespace_exists(NAMESPACE):
+                    raise
+            try:
+                _make(catalog, store, spec, properties)
+            except Exception:
+                if not catalog.table_exists(_identifier(store)):
+                    raise
+        return cls(store, catalog)
+
+    @property
+    def spec(self) -> TableSpec:
+        """What the table is now."""
+        properties, fields = self._table.properties, self._table.spec().fields
+        topic_id = properties.get(TOPIC_ID_KEY)
+        if topic_id is None:
+            raise LakeError(f"The Iceberg table {self._store.url} was not made by crabka lake sync")
+        return TableSpec(properties.get(TOPIC_KEY, ""), topic_id, self._schema(), fields[0].name if fields else None)
+
+    def refresh(self) -> None:
+        """Look at the table as it is now."""
+        with _iceberg(self._store):
+            self._table = self._catalog.load_table(_identifier(self._store))
+
+    def committed_offsets(self) -> dict[int, int]:
+        """Return the next offset of every partition."""
+        return decode_offsets(self._table.properties.get(OFFSETS_KEY, "{}"))
+
+    def files(self) -> list[DataFile]:
+        """Return the files that make up the table."""
+        return [self._file_of(task.file) for task in self._table.scan().plan_files()]
+
+    def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
+        """Add files and move the offsets in one step. Raises CommitConflictError."""
+        check_step(before, after)
+        if self.committed_offsets() != dict(before):
+            raise CommitConflictError(f"The offsets of {self._store.url} are not those that the commit builds on")
+        offsets = {OFFSETS_KEY: encode_offsets(after)}
+        with _iceberg(self._store), self._table.transaction() as transaction:
+            if files:
+                paths = [self._store.absolute(file.path) for file in files]
+                transaction.add_files(paths, snapshot_properties=offsets, check_duplicate_files=False)
+            else:
+                # Properties alone would be written over whatever is there: only a snapshot asks for the one before.
+                with transaction.update_snapshot(snapshot_properties=offsets).fast_append():
+                    pass
+            transaction.set_properties(offsets | NO_RETRIES)
+
+    def evolve(self, schema: pa.Schema) -> None:
+        """Add what the schema has beyond the table's. Raises CommitConflictError and SchemaConflictError."""
+        current = self._schema()
+        merged = merge_schemas(current, schema)
+        if merged.equals(current):
+            return
+        with _iceberg(self._store), self._table.update_schema() as update:
+            update.union_by_name(merged)
+
+    def compact(self, target_bytes: int) -> Compaction:
+        """Merge files that are smaller than they should be. Raises CommitConflictError."""
+        live = {self._store.relative(task.file.file_path): task.file for task in self._table.scan().plan_files()}
+        groups = compaction_groups(map(self._file_of, live.values()), target_bytes)
+        if not groups:
+            return Compaction()
+        spec = self.spec
+        merged = [merge_files(self._store, group, spec.schema, spec.partition_column) for group in groups]
+        replaced = [live[file.path] for group in groups for file in group]
+        paths = [self._store.absolute(file.path) for file in merged]
+        with (
+            _iceberg(self._store),
+            self._table.transaction() as transaction,
+            transaction.update_snapshot(snapshot_properties={"crabka.operation": "compact"}).overwrite() as update,
+        ):
+            for old in replaced:
+                update.delete_data_file(old)
+            for new in parquet_files_to_data_files(self._table.io, transaction.table_metadata, iter(paths)):
+                update.append_data_file(new)
+        return Compaction(len(replaced), len(merged))
+
+    def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
+        """Expire snapshots older than the grace and remove files that no younger one needs."""
+        self.refresh()
+        since_ms = now_ms - grace_ms
+        with _iceberg(self._store):
+            old = [snapshot.snapshot_id for snapshot in self._superseded(since_ms)]
+            if old:
+                self._table.maintenance.expire_snapshots().by_ids(old).commit()
+                self.refresh()
+            referenced = self._referenced()
+        return remove_unreferenced(
+            self._store, referenced, since_ms, lambda path: path.startswith("metadata/") and path.endswith(".avro")
+        )
+
+    def history(self, count: int) -> list[CommitInfo]:
+        """Return the last commits, the youngest first."""
+        snapshots = sorted(self._table.snapshots(), key=lambda snapshot: snapshot.timestamp_ms, reverse=True)
+        return [
+            CommitInfo(
+                str(snapshot.snapshot_id),
+                snapshot.timestamp_ms,
+                snapshot.summary.operation.value if snapshot.summary else "",
+            )
+            for snapshot in snapshots[:count]
+        ]
+
+    def _schema(self) -> pa.Schema:
+        return plain_schema(self._table.schema().as_arrow())
+
+    def _superseded(self, since_ms: int) -> list[Any]:
+        """Return the snapshots that were replaced before a moment: nobody began to read them since."""
+        ordered = sorted(self._table.snapshots(), key=lambda snapshot: snapshot.sequence_number or 0)
+        return [old for old, new in pairwise(ordered) if new.timestamp_ms < since_ms]
+
+    def _referenced(self) -> set[str]:
+        referenced: set[str] = set()
+        for snapshot in self._table.snapshots():
+            referenced.add(snapshot.manifest_list)
+            for manifest in snapshot.manifests(self._table.io):
+                referenced.add(manifest.manifest_path)
+                entries = manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
+                referenced.update(entry.data_file.file_path for entry in entries)
+        return {self._store.relative(location) for location in referenced}
+
+    def _file_of(self, file: IcebergFile) -> DataFile:
+        value = file.partition[0] if self._table.spec().fields else None
+        return DataFile(
+            self._store.relative(file.file_path),
+            file.record_count,
+            file.file_size_in_bytes,
+            None if value is None else self._partition_text(value),
+            self._offsets_of(file),
+        )
+
+    def _offsets_of(self, file: IcebergFile) -> ColumnRange | None:
+        column = self._table.schema().find_field(OFFSET).field_id
+        least, greatest = (file.lower_bounds or {}).get(column), (file.upper_bounds or {}).get(column)
+        if least is None or greatest is None:
+            return None
+        return ColumnRange(_LONG.unpack(least)[0], _LONG.unpack(greatest)[0])
+
+    def _partition_text(self, value: object) -> str:
+        """Return the value of the partition column as DataFile has it; Iceberg keeps dates as days."""
+        column = self._table.schema().find_field(self._table.spec().fields[0].source_id)
+        if str(column.field_type) == "date" and isinstance(value, int):
+            return (_EPOCH + timedelta(days=value)).date().isoformat()
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _make(catalog: Catalog, store: LakeStore, spec: TableSpec, properties: dict[str, str]) -> None:
+    with catalog.create_table_transaction(
+        _identifier(store), spec.schema, location=store.url, properties=properties
+    ) as transaction:
+        if spec.partition_column is not None:
+            with transaction.update_spec() as update:
+                update.add_identity(spec.partition_column)
+
+
+def _identifier(store: LakeStore) -> tuple[str, str]:
+    return NAMESPACE, store.name
+
+
+@contextmanager
+def _iceberg(store: LakeStore) -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedException as error:
+        raise CommitConflictError(f"Somebody else committed to {store.url}: {error}") from error
+    except ValidationException as error:
+        raise CommitConflictError(f"Somebody else changed the files of {store.url}: {error}") from error
+    except NoSuchTableError as error:
+        raise LakeError(f"There is no table at {store.url}") from error
+    except (ValueError, OSError) as error:
+        raise LakeError(f"The Iceberg table {store.url}: {' '.join(str(error).split())}") from error

@@ -1,0 +1,178 @@
+"""Tables of plain Parquet files with manifests: the format that needs nothing but a place for files.
+
+Whoever reads asks `files()`: a directory listing may show files that were never committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from crabka.remote.backends.store_errors import ObjectMissingError
+from crabka.spark.lake.compaction import compaction_groups, merge_files
+from crabka.spark.lake.data_files import DataFile
+from crabka.spark.lake.errors import CommitConflictError, LakeError
+from crabka.spark.lake.manifests import (
+    DIRECTORY,
+    FULL_EVERY,
+    Manifest,
+    ManifestState,
+    decode_manifest,
+    encode_manifest,
+    fold,
+    manifest_path,
+    manifest_version,
+    next_manifest,
+)
+from crabka.spark.lake.offsets import Offsets, check_step
+from crabka.spark.lake.schemas import merge_schemas
+from crabka.spark.lake.store import LakeStore
+from crabka.spark.lake.table import CommitInfo, Compaction, TableSpec, Vacuum
+from crabka.spark.lake.vacuuming import remove_unreferenced
+
+
+class ParquetTable:
+    """See TableFormat."""
+
+    stores_partition_column = True
+
+    def __init__(self, store: LakeStore, now_ms: Callable[[], int]) -> None:
+        self._store = store
+        self._now_ms = now_ms
+        # Manifests never change, so those that were read once are kept.
+        self._manifests: dict[int, Manifest] = {}
+        self.refresh()
+
+    @classmethod
+    def open(cls, store: LakeStore, now_ms: Callable[[], int]) -> ParquetTable | None:
+        """Return the table, None if there is none."""
+        return cls(store, now_ms) if _versions(store) else None
+
+    @classmethod
+    def create(cls, store: LakeStore, spec: TableSpec, now_ms: Callable[[], int]) -> ParquetTable:
+        """Make a table; return the one that somebody else made in the meantime if so."""
+        first = Manifest(
+            version=0,
+            timestamp_ms=now_ms(),
+            operation="create",
+            topic=spec.topic,
+            topic_id=spec.topic_id,
+            schema=spec.schema,
+            partition_column=spec.partition_column,
+            offsets={},
+            full=True,
+        )
+        store.bucket.put_new(manifest_path(0), encode_manifest(first))
+        return cls(store, now_ms)
+
+    @property
+    def spec(self) -> TableSpec:
+        """What the table is now."""
+        head = self._state.head
+        return TableSpec(head.topic, head.topic_id, head.schema, head.partition_column)
+
+    def refresh(self) -> None:
+        """Look at the table as it is now. Raises LakeError if manifests are missing or damaged."""
+        versions = _versions(self._store)
+        if not versions:
+            raise LakeError(f"There is no table at {self._store.url}")
+        self._state = self._state_at(versions[-1])
+
+    def committed_offsets(self) -> dict[int, int]:
+        """Return the next offset of every partition."""
+        return dict(self._state.head.offsets)
+
+    def files(self) -> list[DataFile]:
+        """Return the files that make up the table."""
+        return list(self._state.files)
+
+    def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
+        """Add files and move the offsets in one step. Raises CommitConflictError."""
+        check_step(before, after)
+        if self._state.head.offsets != dict(before):
+            raise CommitConflictError(f"The offsets of {self._store.url} are not those that the commit builds on")
+        self._put(files, operation="sync", offsets=dict(after))
+
+    def evolve(self, schema: pa.Schema) -> None:
+        """Add what the schema has beyond the table's. Raises CommitConflictError and SchemaConflictError."""
+        merged = merge_schemas(self._state.head.schema, schema)
+        if not merged.equals(self._state.head.schema):
+            self._put((), operation="evolve", schema=merged)
+
+    def compact(self, target_bytes: int) -> Compaction:
+        """Merge files that are smaller than they should be. Raises CommitConflictError."""
+        groups = compaction_groups(self._state.files, target_bytes)
+        if not groups:
+            return Compaction()
+        head = self._state.head
+        merged = [merge_files(self._store, group, head.schema, head.partition_column) for group in groups]
+        replaced = [file.path for group in groups for file in group]
+        self._put(merged, replaced, operation="compact")
+        return Compaction(len(replaced), len(merged))
+
+    def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
+        """Forget versions older than the grace and remove files that nothing younger needs."""
+        self.refresh()
+        since_ms = now_ms - grace_ms
+        head = self._state.head.version
+        # A version is read until the next one takes its place.
+        kept = [head]
+        while kept[-1] > 0 and self._maybe_manifest(kept[-1]) is not None:
+            if self._manifest(kept[-1]).timestamp_ms < since_ms or self._maybe_manifest(kept[-1] - 1) is None:
+                break
+            kept.append(kept[-1] - 1)
+        oldest = self._state_at(kept[-1])
+        referenced = {file.path for file in oldest.files}
+        referenced.update(file.path for version in kept for file in self._manifest(version).added)
+        needed = {manifest_path(version) for version in range(oldest.base_version, head + 1)}
+        return remove_unreferenced(
+            self._store, referenced | needed, since_ms, lambda path: path.startswith(f"{DIRECTORY}/")
+        )
+
+    def history(self, count: int) -> list[CommitInfo]:
+        """Return the last commits, the youngest first."""
+        infos: list[CommitInfo] = []
+        for version in range(self._state.head.version, max(-1, self._state.head.version - count), -1):
+            manifest = self._maybe_manifest(version)
+            if manifest is None:
+                break
+            infos.append(CommitInfo(str(version), manifest.timestamp_ms, manifest.operation))
+        return infos
+
+    def _put(self, added: Iterable[DataFile], removed: Iterable[str] = (), **changes: Any) -> None:
+        version = self._state.head.version + 1
+        is_full = version - self._state.base_version >= FULL_EVERY
+        manifest = next_manifest(self._state, added, removed, is_full=is_full, timestamp_ms=self._now_ms(), **changes)
+        # Old manifests are removed, so that their numbers would be free for somebody who slept for the whole grace.
+        if _versions(self._store)[-1] != version - 1 or not self._store.bucket.put_new(
+            manifest_path(version), encode_manifest(manifest)
+        ):
+            raise CommitConflictError(f"Somebody else committed version {version} of {self._store.url}")
+
+    def _state_at(self, version: int) -> ManifestState:
+        manifests = [self._manifest(version)]
+        while not manifests[-1].full:
+            manifests.append(self._manifest(manifests[-1].version - 1))
+        return fold(manifests[::-1])
+
+    def _manifest(self, version: int) -> Manifest:
+        manifest = self._maybe_manifest(version)
+        if manifest is None:
+            raise LakeError(f"The manifest of version {version} of {self._store.url} is missing")
+        return manifest
+
+    def _maybe_manifest(self, version: int) -> Manifest | None:
+        if version not in self._manifests:
+            try:
+                data = self._store.bucket.get(manifest_path(version))
+            except ObjectMissingError:
+                return None
+            self._manifests[version] = decode_manifest(data)
+        return self._manifests[version]
+
+
+def _versions(store: LakeStore) -> list[int]:
+    found = (manifest_version(stored.key) for stored in store.list_files(DIRECTORY))
+    return sorted(version for version in found if version is not None)

@@ -1,0 +1,111 @@
+"""Where a table's files are: one directory of a disk or of an object store, and how the libraries of formats find it.
+
+Tasks write files here and the driver lists and removes them. A store can be sent to tasks: it holds an address, and
+opens what it needs when it is used. Credentials come from the environment, never from the address.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from crabka.remote.backends.bucket import Bucket, StoredObject
+from crabka.remote.backends.buckets import bucket_settings, open_bucket
+from crabka.vfs import OsFileSystem
+
+
+@dataclass(frozen=True)
+class LakeStore:
+    """The directory of one table."""
+
+    root: str
+    name: str
+    _settings: tuple[str, dict[str, str]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for a root that is no address of a store."""
+        address, question, parameters = self.root.partition("?")
+        object.__setattr__(
+            self, "_settings", bucket_settings(f"{address.rstrip('/')}/{self.name}{question}{parameters}")
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"root": self.root, "name": self.name, "_settings": self._settings}
+
+    @property
+    def local_directory(self) -> str | None:
+        """The table's directory if it is on a disk of this machine."""
+        kind, settings = self._settings
+        return os.path.abspath(settings["dir"]) if kind == "local" else None
+
+    @property
+    def url(self) -> str:
+        """The table's address as Delta, Iceberg and Arrow write it."""
+        if self.local_directory is not None:
+            return f"file://{self.local_directory}"
+        kind, settings = self._settings
+        scheme = {"s3": "s3", "gcs": "gs", "azure": "abfss"}[kind]
+        host = (
+            settings["bucket"]
+            if kind != "azure"
+            else f"{settings['container']}@{settings['account']}.dfs.core.windows.net"
+        )
+        return f"{scheme}://{posixpath.join(host, settings.get('prefix', ''))}".rstrip("/")
+
+    @property
+    def delta_options(self) -> dict[str, str]:
+        """Options by which deltalake reaches the store."""
+        kind, settings = self._settings
+        if kind != "s3":
+            return {}
+        options = {"aws_virtual_hosted_style_request": settings.get("virtual.hosted.style", "false")}
+        if "endpoint" in settings:
+            options |= {"aws_endpoint": settings["endpoint"]}
+            if settings["endpoint"].startswith("http://"):
+                options["aws_allow_http"] = "true"
+        if "region" in settings:
+            options["aws_region"] = settings["region"]
+        return options
+
+    @property
+    def iceberg_properties(self) -> dict[str, str]:
+        """Properties by which pyiceberg reaches the store."""
+        kind, settings = self._settings
+        names = {"endpoint": "s3.endpoint", "region": "s3.region"} if kind == "s3" else {}
+        return {names[name]: value for name, value in settings.items() if name in names}
+
+    @cached_property
+    def bucket(self) -> Bucket:
+        """The objects of the table."""
+        kind, settings = self._settings
+        return open_bucket(kind, settings, OsFileSystem())
+
+    def relative(self, location: str) -> str:
+        """Return the path below the table of a file that a library names by its whole address."""
+        for prefix in (self.url, self.local_directory):
+            if prefix is not None and location.startswith(prefix + "/"):
+                return location[len(prefix) + 1 :]
+        return location
+
+    def absolute(self, path: str) -> str:
+        """Return the whole address of a file of the table."""
+        return f"{self.url}/{path}"
+
+    def list_files(self, directory: str = "") -> Iterator[StoredObject]:
+        """Return what is stored, with size and age."""
+        return self.bucket.list(directory)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Remove files; those that are gone already are fine."""
+        self.bucket.delete(paths)
+
+    def upload(self, local_path: str, path: str) -> None:
+        """Store a local file."""
+        file = OsFileSystem().open(local_path)
+        try:
+            self.bucket.put_file(path, file)
+        finally:
+            file.close()

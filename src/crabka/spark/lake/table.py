@@ -1,0 +1,98 @@
+"""What a table has to be able to do, whatever its format: the contract of delta, iceberg and parquet tables.
+
+A table object is a view of one moment: what it tells and what it commits against is the table as it was at the last
+`refresh`. A commit succeeds only if nobody has changed the table since, else CommitConflictError is raised and nothing
+happened, or at least nothing that `refresh` does not show. Nobody waits for locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from crabka.spark.lake.data_files import DataFile
+from crabka.spark.lake.offsets import Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """What a new table is."""
+
+    topic: str
+    topic_id: str
+    schema: pa.Schema
+    partition_column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """One of the last commits, for people."""
+
+    version: str
+    timestamp_ms: int
+    operation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What a compaction replaced."""
+
+    files_removed: int = 0
+    files_added: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuum:
+    """What a vacuum removed."""
+
+    removed: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+class TableFormat(Protocol):
+    """A table that follows a topic. Methods raise LakeError."""
+
+    @property
+    def spec(self) -> TableSpec:
+        """What the table is now."""
+        ...
+
+    @property
+    def stores_partition_column(self) -> bool:
+        """Whether the column that the table is partitioned by is also in the files."""
+        ...
+
+    def refresh(self) -> None:
+        """Look at the table as it is now."""
+        ...
+
+    def committed_offsets(self) -> dict[int, int]:
+        """Return the next offset of every partition."""
+        ...
+
+    def files(self) -> list[DataFile]:
+        """Return the files that make up the table."""
+        ...
+
+    def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
+        """Add files and move the offsets in one step. Raises CommitConflictError; afterwards `refresh` is due."""
+        ...
+
+    def evolve(self, schema: pa.Schema) -> None:
+        """Add what the schema has beyond the table's. Raises CommitConflictError and SchemaConflictError."""
+        ...
+
+    def compact(self, target_bytes: int) -> Compaction:
+        """Merge files that are smaller than they should be. Raises CommitConflictError."""
+        ...
+
+    def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
+        """Forget states of the table older than the grace and remove files that nothing younger needs."""
+        ...
+
+    def history(self, count: int) -> list[CommitInfo]:
+        """Return the last commits, the youngest first."""
+        ...

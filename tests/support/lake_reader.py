@@ -1,0 +1,97 @@
+"""Tables read without the libraries that wrote them, by `_delta_log`, Iceberg's metadata and manifests.
+
+Only what the tests' tables need. The rows of the files are read by pyarrow.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def table_files(root: Path, name: str, table_format: str) -> list[Path]:
+    """The files of the table as it is now."""
+    return {"delta": _delta_files, "iceberg": _iceberg_files, "parquet": _parquet_files}[table_format](root, name)
+
+
+def table_rows(root: Path, name: str, table_format: str) -> list[dict[str, Any]]:
+    """All rows, in the order of partition and offset; columns that a file lacks are missing."""
+    rows = [row for path in table_files(root, name, table_format) for row in pq.ParquetFile(path).read().to_pylist()]
+    return sorted(rows, key=lambda row: (row["kafka_partition"], row["kafka_offset"]))
+
+
+def table_places(root: Path, name: str, table_format: str) -> list[tuple[int, int]]:
+    """Partition and offset of all rows."""
+    columns = ["kafka_partition", "kafka_offset"]
+    places: list[tuple[int, int]] = []
+    for path in table_files(root, name, table_format):
+        table = pq.ParquetFile(path).read(columns=columns)
+        places += zip(*(table.column(column).to_pylist() for column in columns), strict=True)
+    return sorted(places)
+
+
+def _delta_files(root: Path, name: str) -> list[Path]:
+    log = root / name / "_delta_log"
+    checkpoints = sorted(log.glob("*.checkpoint.parquet"))
+    live: dict[str, None] = {}
+    start = -1
+    if checkpoints:
+        start = int(checkpoints[-1].name.partition(".")[0])
+        for row in pa.Table.to_pylist(pq.read_table(checkpoints[-1], columns=["add"])):
+            if row["add"] is not None:
+                live[row["add"]["path"]] = None
+    for path in sorted(log.glob("*.json")):
+        if int(path.stem) <= start:
+            continue
+        for line in path.read_text().splitlines():
+            action = json.loads(line)
+            if "remove" in action:
+                live.pop(action["remove"]["path"], None)
+            if "add" in action:
+                live[action["add"]["path"]] = None
+    return [root / name / unquote(path) for path in live]
+
+
+def _iceberg_files(root: Path, name: str) -> list[Path]:
+    with closing(sqlite3.connect(root / "iceberg-catalog.db")) as catalog:
+        query = "select metadata_location from iceberg_tables where table_name = ?"
+        [(location,)] = catalog.execute(query, (name,)).fetchall()
+    metadata = json.loads(_local(location).read_text())
+    current = metadata.get("current-snapshot-id")
+    files: list[Path] = []
+    for snapshot in metadata["snapshots"]:
+        if snapshot["snapshot-id"] != current:
+            continue
+        for manifest in _avro(_local(snapshot["manifest-list"])):
+            entries = _avro(_local(manifest["manifest_path"]))
+            files += [_local(entry["data_file"]["file_path"]) for entry in entries if entry["status"] != 2]
+    return files
+
+
+def _parquet_files(root: Path, name: str) -> list[Path]:
+    live: dict[str, None] = {}
+    for path in sorted((root / name / "_crabka").glob("*.json")):
+        manifest = json.loads(path.read_text())
+        if manifest["full"]:
+            live = {}
+        for removed in manifest["removed"]:
+            del live[removed]
+        live |= {file["path"]: None for file in manifest["added"]}
+    return [root / name / path for path in live]
+
+
+def _avro(path: Path) -> list[Any]:
+    with path.open("rb") as file:
+        return list(fastavro.reader(file))
+
+
+def _local(location: str) -> Path:
+    return Path(unquote(urlsplit(location).path)) if "://" in location else Path(location)
