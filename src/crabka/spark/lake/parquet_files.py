@@ -96,19 +96,20 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     arrays = [
         pa.nulls(batch.num_rows, column.type)
         if batch.schema.get_field_index(column.name) < 0
-        else _conform_array(batch.column(column.name), column.type)
+        else conform_array(batch.column(column.name), column.type)
         for column in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _conform_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def conform_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Return an array in a type that has more fields, or fewer, inside its structs."""
     if array.type.equals(wanted):
         return array
     if pa.types.is_struct(wanted) and pa.types.is_struct(array.type):
         names = [field.name for field in array.type]
         children = [
-            _conform_array(pc.struct_field(array, field.name), field.type)
+            conform_array(pc.struct_field(array, field.name), field.type)
             if field.name in names
             else pa.nulls(len(array), field.type)
             for field in wanted
@@ -118,7 +119,7 @@ def _conform_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         # `flatten` leaves out what is below null lists, which the offsets must then do as well.
         lengths = pc.fill_null(pc.list_value_length(array), 0)
         offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
-        items = _conform_array(array.flatten(), wanted.value_type)
+        items = conform_array(array.flatten(), wanted.value_type)
         return pa.ListArray.from_arrays(offsets, items, type=wanted, mask=array.is_null())
     return array.cast(wanted)
 

@@ -1,0 +1,120 @@
+"""Avro's types as Arrow's, for the columns that values in Avro become.
+
+Pure. A union of null and one type is that type; other unions have no column that holds them all and are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from crabka.errors import ConfigError
+
+_PRIMITIVES: Mapping[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+}
+_LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
+    ("int", "date"): pa.date32(),
+    ("long", "timestamp-millis"): pa.timestamp("us", tz="UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", tz="UTC"),
+}
+
+
+def without_foreign_types(schema: Any) -> Any:
+    """Return a schema without the logical types that tables do not have: times of day, durations, UUIDs are what they
+    are made of."""
+    if isinstance(schema, list):
+        return [without_foreign_types(member) for member in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    known = schema.get("logicalType") == "decimal" or (schema.get("type"), schema.get("logicalType")) in _LOGICAL
+    return {
+        name: without_foreign_types(value) if name in ("type", "items", "values", "fields") else value
+        for name, value in schema.items()
+        if name != "logicalType" or known
+    }
+
+
+def avro_fields(schema: Any) -> tuple[pa.Field, ...]:
+    """Return the columns of a record. Raises ConfigError that names the field that cannot be one."""
+    if not isinstance(schema, Mapping) or schema.get("type") != "record":
+        raise ConfigError("The Avro schema of values must be a record")
+    kind = _Types().of(schema, str(schema.get("name", "value")))
+    return tuple(kind)
+
+
+class _Types:
+    """Types by name: Avro names a record, an enum or a fixed once and refers to it later."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, pa.DataType | None] = {}
+
+    def of(self, schema: Any, where: str) -> pa.DataType:
+        match schema:
+            case str():
+                return self._by_name(schema, where)
+            case list():
+                return self._union(schema, where)
+            case {"type": "record" | "error", "fields": fields}:
+                return self._record(schema, fields, where)
+            case {"type": "enum"}:
+                return self._name(schema, pa.string())
+            case {"type": "fixed"}:
+                return self._name(schema, self._decimal(schema, where) or pa.binary())
+            case {"type": "array", "items": items}:
+                return pa.list_(self.of(items, f"{where}[]"))
+            case {"type": "map", "values": values}:
+                return pa.map_(pa.string(), self.of(values, f"{where}{{}}"))
+            case {"type": str() as name, "logicalType": str() as logical}:
+                decimal = self._decimal(schema, where) if name == "bytes" else None
+                return decimal or _LOGICAL.get((name, logical)) or self._by_name(name, where)
+            case {"type": inner}:
+                return self.of(inner, where)
+        raise ConfigError(f"{where} of the Avro schema cannot be understood")
+
+    def _by_name(self, name: str, where: str) -> pa.DataType:
+        if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        if name not in self._named:
+            raise ConfigError(f"{where} of the Avro schema has the type {name}, which is not known")
+        known = self._named[name]
+        if known is None:
+            raise ConfigError(f"{where} of the Avro schema contains itself, which no column can")
+        return known
+
+    def _union(self, members: Sequence[Any], where: str) -> pa.DataType:
+        others = [member for member in members if member != "null"]
+        if len(others) != 1:
+            raise ConfigError(f"{where} of the Avro schema is a union of several types, which no column can hold")
+        return self.of(others[0], where)
+
+    def _record(self, schema: Mapping[str, Any], fields: Sequence[Mapping[str, Any]], where: str) -> pa.DataType:
+        self._name(schema, None)
+        members = [pa.field(field["name"], self.of(field["type"], f"{where}.{field['name']}")) for field in fields]
+        kind = pa.struct(members)
+        self._name(schema, kind)
+        return kind
+
+    def _name(self, schema: Mapping[str, Any], kind: pa.DataType | None) -> pa.DataType | None:
+        name, space = str(schema.get("name", "")), schema.get("namespace")
+        self._named[name] = kind
+        if space:
+            self._named[f"{space}.{name}"] = kind
+        return kind
+
+    @staticmethod
+    def _decimal(schema: Mapping[str, Any], where: str) -> pa.DataType | None:
+        if schema.get("logicalType") != "decimal":
+            return None
+        precision, scale = int(schema.get("precision", 0)), int(schema.get("scale", 0))
+        if not 1 <= precision <= 38:
+            raise ConfigError(f"{where} of the Avro schema is a decimal of {precision} digits; 38 are possible")
+        return pa.decimal128(precision, scale)

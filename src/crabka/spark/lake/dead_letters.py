@@ -1,0 +1,63 @@
+"""The table `<table>_dlq`: rows whose values could not be read, with the value as it was and the reason.
+
+It is committed before the table itself, so that no row is ever in neither. A run that dies between the two leaves rows
+here that the table's offsets do not cover; the next run reads them again and must not add them again. Which are there
+is looked up by offset: another schema may judge the same rows in another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crabka.spark.lake.commits import Outcome, commit_once
+from crabka.spark.lake.data_files import DataFile
+from crabka.spark.lake.offsets import Offsets
+from crabka.spark.lake.parquet_files import read_batches
+from crabka.spark.lake.schemas import OFFSET, PARTITION, dead_letter_schema
+from crabka.spark.lake.table import TableFormat, TableSpec
+from crabka.spark.lake.tables import Lake
+
+SUFFIX = "_dlq"
+
+
+class DeadLetters:
+    """The dead letters of one table, as they are when this is made."""
+
+    def __init__(self, lake: Lake, table_name: str) -> None:
+        self._lake = lake
+        self.name = table_name + SUFFIX
+        self._table: TableFormat | None = lake.open(self.name)
+        self._offsets = {} if self._table is None else self._table.committed_offsets()
+
+    @property
+    def table(self) -> TableFormat | None:
+        """The table, if there is one."""
+        return self._table
+
+    def ahead_of(self, committed: Offsets) -> dict[int, set[int]]:
+        """Return the offsets of rows here that a table with these offsets does not cover, by partition."""
+        ahead = {
+            partition: committed.get(partition, 0)
+            for partition, offset in self._offsets.items()
+            if offset > committed.get(partition, 0)
+        }
+        found: dict[int, set[int]] = {}
+        for file in self._table.files() if self._table is not None and ahead else ():
+            if file.offsets is not None and file.offsets.greatest < min(ahead.values()):
+                continue
+            for batch in read_batches(self._lake.store(self.name), file.path, [PARTITION, OFFSET]):
+                places = zip(batch.column(PARTITION).to_pylist(), batch.column(OFFSET).to_pylist(), strict=True)
+                for partition, offset in places:
+                    if partition in ahead and offset >= ahead[partition]:
+                        found.setdefault(partition, set()).add(offset)
+        return found
+
+    def commit(self, files: Sequence[DataFile], topic: str, topic_id: str, after: Offsets) -> Outcome:
+        """Add rows that were compared with those here; any other commit since means that they must be again."""
+        if not files:
+            return Outcome.COMMITTED
+        if self._table is None:
+            spec = TableSpec(topic, topic_id, dead_letter_schema(with_date=False))
+            self._table = self._lake.create(self.name, spec)
+        reached = {partition: max(self._offsets.get(partition, 0), offset) for partition, offset in after.items()}
+        return commit_once(self._table, files, self._offsets, reached, retry=False)

@@ -1,0 +1,176 @@
+"""What a task of a sync does: reads its split, turns values into columns, writes Parquet, and says what it wrote.
+
+Nothing that a task writes counts until the driver commits it, so a task may run twice or die at any point. A task that
+meets fields that have no column yet writes nothing: it tells them, and is run again when the table has them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from uuid import uuid4
+
+import pyarrow as pa
+
+from crabka.spark.lake.data_files import DataFile
+from crabka.spark.lake.errors import SchemaConflictError
+from crabka.spark.lake.rolling_writer import RollingWriter
+from crabka.spark.lake.rows import table_rows, without_offsets
+from crabka.spark.lake.schemas import dead_letter_schema, merge_fields
+from crabka.spark.lake.store import LakeStore
+from crabka.spark.lake.value_modes import ValueDecoder
+from crabka.spark.plan.ranges import Split
+
+SplitReader = Callable[[Split], Iterable[pa.RecordBatch]]
+RESULT_SCHEMA = pa.schema(
+    [
+        pa.field("task", pa.int64()),
+        pa.field("kind", pa.string()),
+        pa.field("path", pa.string()),
+        pa.field("rows", pa.int64()),
+        pa.field("size_bytes", pa.int64()),
+        pa.field("stats", pa.string()),
+    ]
+)
+RESULT_DDL = "task bigint, kind string, path string, rows bigint, size_bytes bigint, stats string"
+
+
+class ResultKind(StrEnum):
+    """What a row of a task's answer is."""
+
+    FILE = "file"
+    DEAD_LETTERS = "dead letters"
+    NEW_FIELDS = "new fields"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteJob:
+    """What all tasks of a round have in common; goes to executors."""
+
+    read: SplitReader
+    store: LakeStore
+    dead_letter_store: LakeStore
+    topic_id: str
+    schema: pa.Schema
+    decoder: ValueDecoder
+    partition_column: str | None
+    stores_partition_column: bool
+    target_bytes: int
+    # Offsets by partition that the table of dead letters has already, from a run that did not come to its end.
+    known_dead: dict[int, Collection[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one task did."""
+
+    task: int
+    files: tuple[DataFile, ...] = ()
+    dead_letters: tuple[DataFile, ...] = ()
+    new_fields: tuple[pa.Field, ...] = ()
+
+
+def run_task(job: WriteJob, number: int, split: Split) -> TaskResult:
+    """Read a split and write its files. Raises what reading and writing raise, and then leaves little behind."""
+    writers = _Writers(job)
+    try:
+        new_fields: list[pa.Field] = []
+        for batch in job.read(split):
+            rows = table_rows(batch, job.topic_id, job.decoder)
+            new_fields = _with_new(new_fields, rows.new_fields)
+            if new_fields:
+                continue  # the rest is only looked at, so that all its fields are told at once
+            writers.good.write(rows.good)
+            if rows.bad is not None:
+                writers.bad.write(without_offsets(rows.bad, job.known_dead))
+        if new_fields:
+            writers.give_up()
+            return TaskResult(number, new_fields=tuple(new_fields))
+        return TaskResult(number, tuple(writers.good.close()), tuple(writers.bad.close()))
+    except BaseException:
+        writers.give_up()
+        raise
+
+
+def encode_result(result: TaskResult) -> pa.RecordBatch:
+    """Return the answer of a task as rows."""
+    rows = [_file_row(result.task, ResultKind.FILE, file) for file in result.files]
+    rows += [_file_row(result.task, ResultKind.DEAD_LETTERS, file) for file in result.dead_letters]
+    if result.new_fields:
+        encoded = pa.schema(result.new_fields).serialize().to_pybytes().hex()
+        row = {"kind": ResultKind.NEW_FIELDS.value, "path": "", "rows": 0, "size_bytes": 0, "stats": encoded}
+        rows.append({"task": result.task} | row)
+    return pa.RecordBatch.from_pylist(rows, schema=RESULT_SCHEMA)
+
+
+def decode_results(rows: Iterable[dict[str, object]]) -> list[TaskResult]:
+    """Return the answers of tasks that had something to tell."""
+    files: dict[int, dict[str, list[DataFile]]] = {}
+    fields: dict[int, tuple[pa.Field, ...]] = {}
+    for row in rows:
+        task, kind, stats = int(str(row["task"])), str(row["kind"]), str(row["stats"])
+        found = files.setdefault(task, {ResultKind.FILE: [], ResultKind.DEAD_LETTERS: []})
+        if kind == ResultKind.NEW_FIELDS:
+            fields[task] = tuple(pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(stats))))
+        else:
+            found[kind].append(DataFile.from_json(json.loads(stats)))
+    return [
+        TaskResult(task, tuple(found[ResultKind.FILE]), tuple(found[ResultKind.DEAD_LETTERS]), fields.get(task, ()))
+        for task, found in sorted(files.items())
+    ]
+
+
+def arrow_task(
+    job: WriteJob, splits: Sequence[Split]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function for mapInArrow over rows that hold the numbers of splits."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield encode_result(run_task(job, number, splits[number]))
+
+    return run
+
+
+class _Writers:
+    def __init__(self, job: WriteJob) -> None:
+        unique = str(uuid4())
+        self.good = RollingWriter(
+            job.store,
+            job.schema,
+            unique,
+            target_bytes=job.target_bytes,
+            partition_column=job.partition_column,
+            stores_partition_column=job.stores_partition_column,
+        )
+        self.bad = RollingWriter(
+            job.dead_letter_store, dead_letter_schema(with_date=False), unique, target_bytes=job.target_bytes
+        )
+
+    def give_up(self) -> None:
+        self.good.give_up()
+        self.bad.give_up()
+
+
+def _with_new(known: list[pa.Field], found: Sequence[pa.Field]) -> list[pa.Field]:
+    """Return fields with others; of types that exclude each other the first stays."""
+    for new in found:
+        try:
+            known = merge_fields(known, [new], "")
+        except SchemaConflictError:
+            continue
+    return known
+
+
+def _file_row(task: int, kind: ResultKind, file: DataFile) -> dict[str, object]:
+    return {
+        "task": task,
+        "kind": kind.value,
+        "path": file.path,
+        "rows": file.rows,
+        "size_bytes": file.size_bytes,
+        "stats": json.dumps(file.to_json()),
+    }

@@ -1,0 +1,238 @@
+"""The sync of one topic into one table: plan, write, commit, again until the table has all that there is.
+
+Exactly once, whatever happens: rows and offsets are one commit, and a commit builds on the offsets that the round began
+with. Who dies is taken over from the last commit by the next run; of two at once one wins each round, and the other
+starts again from what is committed by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import pyarrow as pa
+
+from crabka.errors import ConfigError, CrabkaError
+from crabka.spark.lake.commits import Outcome, commit_once, evolve_to
+from crabka.spark.lake.dead_letters import SUFFIX, DeadLetters
+from crabka.spark.lake.errors import LakeError, SchemaConflictError
+from crabka.spark.lake.rounds import Round, next_round
+from crabka.spark.lake.schemas import LOG_COLUMNS, merge_fields, table_schema
+from crabka.spark.lake.settings import SyncSettings
+from crabka.spark.lake.table import TableFormat, TableSpec
+from crabka.spark.lake.tables import Lake
+from crabka.spark.lake.tasks import SplitReader, TaskResult, WriteJob
+from crabka.spark.plan.ranges import ReadPlan, Split
+
+_MAX_EVOLUTIONS = 20
+
+
+class SyncStep(StrEnum):
+    """Points of a round; a sync may die at any of them and between."""
+
+    PLANNED = "planned"
+    TABLE_OPENED = "table opened"
+    WRITTEN = "written"
+    EVOLVED = "evolved"
+    DEAD_LETTERS_COMMITTED = "dead letters committed"
+    COMMITTED = "committed"
+
+
+class TopicSource(Protocol):
+    """Where rows come from."""
+
+    @property
+    def reader(self) -> SplitReader:
+        """What tasks read splits with."""
+        ...
+
+    def plan(self, topic: str, starts: dict[int, int]) -> ReadPlan:
+        """Return the plan from these offsets, or from the first ones, to the end."""
+        ...
+
+
+class TaskRunner(Protocol):
+    """Who runs tasks."""
+
+    def run(self, job: WriteJob, splits: Sequence[Split]) -> list[TaskResult]:
+        """Run a task per split and return what they answered."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RoundResult:
+    """What a round did."""
+
+    outcome: Outcome
+    rows: int = 0
+    dead_rows: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    read_bytes: int = 0
+    # Nothing is left of what there was when the round was planned.
+    is_last: bool = False
+
+
+class TopicSync:
+    """Brings one topic into one table."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        source: TopicSource,
+        runner: TaskRunner,
+        settings: SyncSettings,
+        *,
+        topic: str,
+        table_name: str | None = None,
+        on_step: Callable[[SyncStep], None] = lambda _step: None,
+    ) -> None:
+        """The table has the topic's name by default; `on_step` is called at every step."""
+        self._lake = lake
+        self._source = source
+        self._runner = runner
+        self._settings = settings
+        self._topic = topic
+        self.table_name = table_name or topic
+        self._on_step = on_step
+        self._decoder = settings.decoder
+
+    def run_round(self) -> RoundResult | None:
+        """Do one round; None if the table has all that there is. Raises LakeError and what sources raise."""
+        table = self._lake.open(self.table_name)
+        before = {} if table is None else table.committed_offsets()
+        plan = self._plan(table, before)
+        topic_id = self._topic_id(plan)
+        self._on_step(SyncStep.PLANNED)
+        if table is None:
+            table = self._lake.create(self.table_name, self._new_spec(topic_id))
+            self._require_same(table, topic_id)
+        self._on_step(SyncStep.TABLE_OPENED)
+        chosen = next_round(plan, self._topic, before, self._settings.limits)
+        if chosen.is_empty:
+            return None
+        dead_letters = DeadLetters(self._lake, self.table_name)
+        results = self._write(table, chosen, dead_letters)
+        return self._commit(table, chosen, dead_letters, results)
+
+    def _plan(self, table: TableFormat | None, before: dict[int, int]) -> ReadPlan:
+        try:
+            plan = self._source.plan(self._topic, before)
+        except CrabkaError:
+            # The offsets may be those of another topic that had the same name.
+            if table is not None and before:
+                self._require_same(table, self._topic_id(self._source.plan(self._topic, {})))
+            raise
+        if table is not None:
+            self._require_same(table, self._topic_id(plan))
+        return plan
+
+    def _topic_id(self, plan: ReadPlan) -> str:
+        if self._topic not in plan.topic_ids:
+            raise LakeError(f"The topic {self._topic} does not exist")
+        topic_id = plan.topic_ids[self._topic]
+        if topic_id is None:
+            raise LakeError(f"The id of the topic {self._topic} is not known; a table needs it to follow the topic")
+        return topic_id
+
+    def _require_same(self, table: TableFormat, topic_id: str) -> None:
+        known = table.spec.topic_id
+        if known != topic_id:
+            raise LakeError(
+                f"The topic {self._topic} was created anew: the table {self.table_name} follows the topic with the id "
+                f"{known}, the topic has {topic_id} now; move the table away or choose another name"
+            )
+
+    def _new_spec(self, topic_id: str) -> TableSpec:
+        column = self._settings.partition_column
+        schema = table_schema(self._decoder.fields, with_date=self._settings.partition_by == "date")
+        if column is not None and column not in schema.names:
+            raise ConfigError(f"The table cannot be partitioned by {column}: there is no such column")
+        if column is not None and not _may_partition(schema.field(column).type):
+            raise ConfigError(f"The table cannot be partitioned by {column}: its type is {schema.field(column).type}")
+        return TableSpec(self._topic, topic_id, schema, column)
+
+    def _write(self, table: TableFormat, chosen: Round, dead_letters: DeadLetters) -> list[TaskResult]:
+        """Run the tasks, some again as long as they find fields that the table does not have."""
+        self._learn_columns(table)
+        known_dead = dead_letters.ahead_of(chosen.before)
+        waiting, done = list(chosen.splits), list[TaskResult]()
+        for _ in range(_MAX_EVOLUTIONS):
+            answers = self._runner.run(self._job(table, known_dead), waiting)
+            done += [answer for answer in answers if not answer.new_fields]
+            found = [answer for answer in answers if answer.new_fields]
+            if not found:
+                self._on_step(SyncStep.WRITTEN)
+                return done
+            for answer in found:
+                self._add_fields(answer.new_fields)
+            evolve_to(table, table_schema(self._decoder.fields, with_date=False))
+            self._on_step(SyncStep.EVOLVED)
+            waiting = [waiting[answer.task] for answer in found]
+        raise LakeError(f"Values of {self._topic} have new fields after {_MAX_EVOLUTIONS} rounds of adding columns")
+
+    def _learn_columns(self, table: TableFormat) -> None:
+        """Bring the table's columns and the decoder's together."""
+        spec = table.spec
+        if self._settings.partition_column != spec.partition_column:
+            raise ConfigError(f"The table {self.table_name} is partitioned by {spec.partition_column or 'nothing'}")
+        if self._decoder.infers:
+            log_names = {*LOG_COLUMNS.names, "kafka_date"}
+            self._decoder = self._settings.decoder.with_fields(
+                [field for field in spec.schema if field.name not in log_names]
+            )
+        else:
+            evolve_to(table, table_schema(self._decoder.fields, with_date=False))
+
+    def _add_fields(self, fields: Sequence[pa.Field]) -> None:
+        for field in fields:
+            try:
+                merge_fields(self._decoder.fields, [field], "")
+            except SchemaConflictError:
+                continue  # another task was first with another type; rows that do not fit are dead letters
+            self._decoder = self._decoder.with_fields([field])
+
+    def _job(self, table: TableFormat, known_dead: dict[int, set[int]]) -> WriteJob:
+        spec = table.spec
+        return WriteJob(
+            read=self._source.reader,
+            store=self._lake.store(self.table_name),
+            dead_letter_store=self._lake.store(self.table_name + SUFFIX),
+            topic_id=spec.topic_id,
+            schema=spec.schema,
+            decoder=self._decoder,
+            partition_column=spec.partition_column,
+            stores_partition_column=table.stores_partition_column,
+            target_bytes=self._settings.target_bytes,
+            known_dead=dict(known_dead),
+        )
+
+    def _commit(
+        self, table: TableFormat, chosen: Round, dead_letters: DeadLetters, results: Sequence[TaskResult]
+    ) -> RoundResult:
+        dead = [file for result in results for file in result.dead_letters]
+        files = [file for result in results for file in result.files]
+        outcome = dead_letters.commit(dead, self._topic, table.spec.topic_id, chosen.after)
+        if outcome is Outcome.COMMITTED:
+            self._on_step(SyncStep.DEAD_LETTERS_COMMITTED)
+            outcome = commit_once(table, files, chosen.before, chosen.after)
+        if outcome is not Outcome.COMMITTED:
+            return RoundResult(outcome)
+        self._on_step(SyncStep.COMMITTED)
+        return RoundResult(
+            outcome,
+            rows=sum(file.rows for file in files),
+            dead_rows=sum(file.rows for file in dead),
+            files=len(files),
+            size_bytes=sum(file.size_bytes for file in files),
+            read_bytes=chosen.size_bytes,
+            is_last=chosen.is_last,
+        )
+
+
+def _may_partition(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)
+    )

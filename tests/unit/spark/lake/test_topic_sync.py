@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from crabka.errors import ConfigError
+from crabka.spark.lake.commits import Outcome, compact_once
+from crabka.spark.lake.errors import CommitConflictError, LakeError
+from crabka.spark.lake.json_values import JsonValues
+from crabka.spark.lake.settings import SyncSettings
+from crabka.spark.lake.tables import Lake
+from crabka.spark.lake.topic_sync import RoundResult, SyncStep, TopicSync
+from tests.support.lake_reader import table_files, table_places, table_rows
+from tests.support.lake_tables import ALL_FORMATS, lake_of
+from tests.support.lake_topic import InlineRunner, ListTopic
+
+pytestmark = pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections")
+
+INFERRING = SyncSettings(decoder=JsonValues((), infers=True), round_bytes=1, min_tasks=2)
+RAW = SyncSettings(round_bytes=1, min_tasks=2)
+IN_ONE_ROUND = SyncSettings(decoder=JsonValues((), infers=True))
+
+
+class _DiedError(Exception):
+    pass
+
+
+@pytest.fixture(params=ALL_FORMATS)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    return lake_of(tmp_path, request.param)
+
+
+def json_topic(*, partitions: int = 2, count: int = 12) -> ListTopic:
+    """Every fifth value is no JSON, every seventh is null, and a field appears later."""
+
+    def value(offset: int) -> bytes | None:
+        if offset % 5 == 3:
+            return b"{broken"
+        if offset % 7 == 6:
+            return None
+        fields: dict[str, object] = {"id": offset, "name": f"n{offset}"}
+        if offset >= 8:
+            fields["late"] = {"deep": offset}
+        return json.dumps(fields).encode()
+
+    return ListTopic([[value(offset) for offset in range(count)] for _ in range(partitions)])
+
+
+def is_bad(topic: ListTopic, partition: int, offset: int) -> bool:
+    return topic.values[partition][offset] == b"{broken"
+
+
+def syncer(
+    lake: Lake,
+    topic: ListTopic,
+    settings: SyncSettings,
+    on_step: Callable[[SyncStep], None] = lambda _step: None,
+) -> TopicSync:
+    return TopicSync(lake, topic, InlineRunner(), settings, topic="orders", on_step=on_step)
+
+
+def to_the_end(sync: TopicSync) -> list[RoundResult]:
+    results = []
+    while (result := sync.run_round()) is not None:
+        results.append(result)
+    return results
+
+
+def check(lake: Lake, topic: ListTopic, *, bad_go_elsewhere: bool = True) -> None:
+    """The table is the topic, and the dead letters are what it lacks, each exactly once."""
+    every = [(partition, offset) for partition, values in enumerate(topic.values) for offset in range(len(values))]
+    bad = [place for place in every if bad_go_elsewhere and is_bad(topic, *place)]
+    root = Path(lake.root)
+    assert table_places(root, "orders", lake.table_format) == [place for place in every if place not in bad]
+    if bad:
+        assert table_places(root, "orders_dlq", lake.table_format) == bad
+    table = lake.open("orders")
+    assert table is not None
+    assert table.committed_offsets() == {partition: len(values) for partition, values in enumerate(topic.values)}
+
+
+def test_a_topic_becomes_a_table_in_rounds(lake: Lake) -> None:
+    topic = ListTopic([[b"v%d" % number for number in range(12)], []])
+    results = to_the_end(syncer(lake, topic, RAW))
+    assert [result.rows for result in results] == [5, 5, 2]
+    assert [result.is_last for result in results] == [False, False, True]
+    check(lake, topic)
+    rows = table_rows(Path(lake.root), "orders", lake.table_format)
+    assert rows[7]["value"] == b"v7"
+    assert rows[7]["kafka_key"] == b"key-7"
+    assert rows[7]["kafka_topic_id"] == topic.topic_id
+
+
+def test_only_what_is_new_is_read_the_next_time(lake: Lake) -> None:
+    topic = ListTopic([[b"a"] * 6])
+    to_the_end(syncer(lake, topic, RAW))
+    topic.values[0] += [b"b"] * 3
+    topic.values.append([b"c"])
+    assert [result.rows for result in to_the_end(syncer(lake, topic, SyncSettings()))] == [4]
+    check(lake, topic)
+
+
+def test_values_in_json_become_columns_and_the_rest_dead_letters(lake: Lake) -> None:
+    topic = json_topic()
+    to_the_end(syncer(lake, topic, INFERRING))
+    check(lake, topic)
+    rows = {
+        (row["kafka_partition"], row["kafka_offset"]): row
+        for row in table_rows(Path(lake.root), "orders", lake.table_format)
+    }
+    assert rows[0, 1]["name"] == "n1"
+    assert rows[1, 9]["late"] == {"deep": 9}
+    assert rows[1, 6]["id"] is None
+    dead = table_rows(Path(lake.root), "orders_dlq", lake.table_format)
+    assert {row["value"] for row in dead} == {b"{broken"}
+    assert all("JSON" in row["reason"] for row in dead)
+
+
+def test_a_table_is_partitioned_by_date_with_one_day_per_file(lake: Lake) -> None:
+    topic = ListTopic([[b"v"] * 60])
+    to_the_end(syncer(lake, topic, SyncSettings(partition_by="date")))
+    check(lake, topic)
+    table = lake.open("orders")
+    assert table is not None
+    assert {file.partition_value for file in table.files()} == {"2026-01-01", "2026-01-02", "2026-01-03"}
+
+
+def test_a_table_is_partitioned_by_a_column_of_the_values(lake: Lake) -> None:
+    kinds = ["a b", "ü/?", None, "plain"]
+    topic = ListTopic([[json.dumps({"kind": kinds[number % 4]}).encode() for number in range(20)]])
+    settings = SyncSettings(decoder=JsonValues((pa.field("kind", pa.string()),)), partition_by="kind")
+    to_the_end(syncer(lake, topic, settings))
+    check(lake, topic)
+    table = lake.open("orders")
+    assert table is not None
+    assert {file.partition_value for file in table.files()} == set(kinds)
+    compact_once(table, 1 << 20)
+    check(lake, topic)
+    assert len(table_files(Path(lake.root), "orders", lake.table_format)) == 4
+
+
+def test_a_topic_that_was_created_anew_stops_the_sync(lake: Lake) -> None:
+    to_the_end(syncer(lake, ListTopic([[b"a"] * 6]), RAW))
+    for values in ([b"b"] * 9, [b"b"] * 2):
+        with pytest.raises(LakeError, match="created anew"):
+            syncer(lake, ListTopic([values], topic_id="AnotherTopicAltogether"), RAW).run_round()
+
+
+def test_a_table_that_is_partitioned_otherwise_is_refused(lake: Lake) -> None:
+    to_the_end(syncer(lake, ListTopic([[b"a"]]), RAW))
+    with pytest.raises(ConfigError, match="partitioned by nothing"):
+        syncer(lake, ListTopic([[b"a"] * 2]), SyncSettings(partition_by="date")).run_round()
+
+
+def test_a_column_to_partition_by_must_exist(lake: Lake) -> None:
+    with pytest.raises(ConfigError, match="no such column"):
+        syncer(lake, ListTopic([[b"a"]]), SyncSettings(partition_by="nowhere")).run_round()
+
+
+@pytest.mark.parametrize("step", list(SyncStep))
+def test_a_sync_that_dies_at_any_step_is_taken_over(lake: Lake, step: SyncStep) -> None:
+    topic = json_topic()
+    seen = 0
+
+    def die(reached: SyncStep) -> None:
+        nonlocal seen
+        seen += reached is step
+        if seen == 2:
+            raise _DiedError
+
+    with pytest.raises(_DiedError):
+        to_the_end(syncer(lake, topic, INFERRING, die))
+    to_the_end(syncer(lake, topic, INFERRING))
+    check(lake, topic)
+
+
+def test_dead_letters_of_a_sync_that_died_are_not_doubled_by_a_larger_round(lake: Lake) -> None:
+    topic = json_topic(partitions=1, count=30)
+
+    def die(reached: SyncStep) -> None:
+        if reached is SyncStep.DEAD_LETTERS_COMMITTED:
+            raise _DiedError
+
+    with pytest.raises(_DiedError):
+        syncer(lake, topic, INFERRING, die).run_round()
+    to_the_end(syncer(lake, topic, IN_ONE_ROUND))
+    check(lake, topic)
+
+
+def test_a_row_that_is_bad_only_for_the_next_run_is_not_lost(lake: Lake) -> None:
+    topic = ListTopic([[b'{"a": 1}', b"{broken", b'{"a": "text"}']])
+
+    def die(reached: SyncStep) -> None:
+        if reached is SyncStep.DEAD_LETTERS_COMMITTED:
+            raise _DiedError
+
+    as_text = SyncSettings(decoder=JsonValues((pa.field("b", pa.string()),)))
+    with pytest.raises(_DiedError):
+        syncer(lake, topic, as_text, die).run_round()
+    to_the_end(syncer(lake, topic, SyncSettings(decoder=JsonValues((pa.field("a", pa.int64()),)))))
+    assert table_places(Path(lake.root), "orders", lake.table_format) == [(0, 0)]
+    assert table_places(Path(lake.root), "orders_dlq", lake.table_format) == [(0, 1), (0, 2)]
+
+
+def test_another_sync_that_overtakes_at_any_step_doubles_nothing(lake: Lake) -> None:
+    for step in SyncStep:
+        topic = json_topic()
+        name = f"orders-{step.value.replace(' ', '-')}"
+        overtaken = False
+
+        def overtake(reached: SyncStep, step: SyncStep = step, topic: ListTopic = topic, name: str = name) -> None:
+            nonlocal overtaken
+            if reached is step and not overtaken:
+                overtaken = True
+                to_the_end(TopicSync(lake, topic, InlineRunner(), INFERRING, topic="orders", table_name=name))
+
+        sync = TopicSync(lake, topic, InlineRunner(), INFERRING, topic="orders", table_name=name, on_step=overtake)
+        results = to_the_end(sync)
+        assert overtaken
+        if step in (SyncStep.PLANNED, SyncStep.WRITTEN, SyncStep.DEAD_LETTERS_COMMITTED):
+            assert results[0].outcome is Outcome.SUPERSEDED
+        root = Path(lake.root)
+        good = [(partition, offset) for partition in (0, 1) for offset in range(12) if offset % 5 != 3]
+        assert table_places(root, name, lake.table_format) == good
+        assert table_places(root, f"{name}_dlq", lake.table_format) == [(0, 3), (0, 8), (1, 3), (1, 8)]
+
+
+def test_two_syncs_and_a_compaction_at_once_lose_and_double_nothing(lake: Lake) -> None:
+    topic = json_topic(partitions=3, count=20)
+    errors: list[BaseException] = []
+    done = threading.Event()
+
+    def guarded(act: Callable[[], None]) -> None:
+        try:
+            act()
+        except BaseException as error:  # noqa: BLE001 - handed to the test
+            errors.append(error)
+
+    def compacting() -> None:
+        while not done.is_set():
+            table = lake.open("orders")
+            if table is not None:
+                try:
+                    table.compact(1 << 20)
+                except CommitConflictError:
+                    continue
+            done.wait(0.01)
+
+    def syncing() -> None:
+        to_the_end(syncer(lake, topic, INFERRING))
+
+    syncs = [threading.Thread(target=guarded, args=[syncing]) for _ in range(2)]
+    compaction = threading.Thread(target=guarded, args=[compacting])
+    for thread in (*syncs, compaction):
+        thread.start()
+    for thread in syncs:
+        thread.join()
+    done.set()
+    compaction.join()
+    if errors:
+        raise errors[0]
+    check(lake, topic)
