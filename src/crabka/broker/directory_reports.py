@@ -50,7 +50,7 @@ class DirectoryReports:
         self._identity = identity
         self._logs = logs
         # What the controller is still to be told.
-        self._untold: dict[Placement, DirectoryId] = {}
+        self._untold: dict[Placement, Partition] = {}
         self._telling = asyncio.Lock()
         self._place_of = place_of
 
@@ -62,7 +62,7 @@ class DirectoryReports:
         for partition in partitions:
             directory = self._logs.directory_id(self._place_of(partition))
             if directory is not None and self._is_news(image, partition, directory):
-                self._untold[partition.topic_id, partition.index] = directory
+                self._untold[partition.topic_id, partition.index] = partition
         async with self._telling:
             return await self._tell_once()
 
@@ -77,12 +77,15 @@ class DirectoryReports:
     async def _tell_once(self) -> bool:
         told = dict(self._untold)
         by_directory: dict[DirectoryId, dict[TopicId, list[int]]] = {}
-        for (topic_id, index), directory in told.items():
-            by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
+        for (topic_id, index), partition in told.items():
+            # It may have moved since this was to be told first.
+            directory = self._logs.directory_id(self._place_of(partition))
+            if directory is not None:
+                by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
         if by_directory and await self._ask(by_directory) is None:
             return False
-        for placement, directory in told.items():
-            if self._untold.get(placement) == directory:
+        for placement, partition in told.items():
+            if self._untold.get(placement) is partition:
                 del self._untold[placement]
         return not self._untold
 

@@ -181,8 +181,8 @@ class MetadataPublisher:
                 self._partitions.add_offline(topic.name, topic.topic_id, index)
                 return None
             config = self._topic_config(image, topic.name)
-            log_dir = self._chosen_dir(topic_partition) or self._assigned_dir(partition_image)
-            opened = self._create(topic_partition, topic.topic_id, config, log_dir)
+            assigned = self._assigned_dir(partition_image)
+            opened = self._create(topic_partition, topic.topic_id, config, assigned)
             if opened is None:
                 self._partitions.add_offline(topic.name, topic.topic_id, index)
                 return None
@@ -192,16 +192,18 @@ class MetadataPublisher:
         return partition
 
     def _create(
-        self, topic_partition: TopicPartition, topic_id: TopicId, config: TopicConfig, log_dir: str | None
+        self, topic_partition: TopicPartition, topic_id: TopicId, config: TopicConfig, assigned: str | None
     ) -> PartitionLog | None:
         """Create a log; None if its disk fails. Where no dir is assigned, each failure leaves another one to try."""
+        log_dir = self._chosen_dir(topic_partition) or assigned
         for _ in range(len(self._logs.online_dirs)):
             try:
                 return self._logs.create(topic_partition, topic_id, config, log_dir)
             except StorageError as error:
                 self._logs.on_dir_failure(error.log_dir, error)
-                if log_dir is not None:
+                if assigned is not None and assigned not in self._logs.online_dirs:
                     break
+                log_dir = assigned
         return None
 
     def _is_lost(self, partition_image: PartitionImage) -> bool:

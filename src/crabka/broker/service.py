@@ -93,6 +93,8 @@ class BrokerService:
         self._replica_host = build_replica_host(self._parts, self.context)
         self.dispatcher = Dispatcher(self.context, TABLE, forward=Forwarder(self._channel, spawn))
         self._serving = False
+        # Partitions whose log dir failed before anybody could be told.
+        self._lost_early: list[Partition] = []
         # Whether the logs are open, so that a stop may close them cleanly.
         self.is_loaded = False
 
@@ -149,8 +151,9 @@ class BrokerService:
             self._spawn(self._directories.keep_telling())
         self._serving = True
         context.moves.resume(self._logs.futures)
-        # A dir may have failed since the registration.
-        self._tell_lost_dirs()
+        if self._logs.offline_dirs:
+            # Some may have failed since the registration.
+            self._spawn(self._tell_lost(self._lost_early))
         for duty in duties_of(context):
             self._spawn(repeat(context, duty))
         if context.tiering is not None:
@@ -237,6 +240,8 @@ class BrokerService:
         elif self._serving:
             self._spawn(self._tell_lost(lost))
             self._spawn(self._require_told(log_dir))
+        else:
+            self._lost_early += lost
 
     async def _report(self, image: MetadataImage, partitions: Sequence[Partition]) -> None:
         if not await self._directories.report(image, partitions):

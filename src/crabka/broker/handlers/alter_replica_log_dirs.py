@@ -70,21 +70,15 @@ def _usable_dir(context: BrokerContext, path: str) -> str:
     log_dir = next((each for each in context.config.log_dirs if _same_path(each, path)), None)
     if log_dir is None:
         raise OperationError(ErrorCode.log_dir_not_found)
-    if log_dir not in context.logs.online_dirs:
+    if not context.logs.dirs.is_online(log_dir):
         raise OperationError(ErrorCode.kafka_storage_error)
-    if is_cordoned(context, log_dir):
+    if log_dir in context.logs.dirs.cordoned:
         raise OperationError(ErrorCode.invalid_replica_assignment)
     return log_dir
 
 
 def _same_path(one: str, other: str) -> bool:
     return posixpath.normpath(one) == posixpath.normpath(other)
-
-
-def is_cordoned(context: BrokerContext, log_dir: str) -> bool:
-    """Return whether a log dir takes no new replicas (`cordoned.log.dirs`)."""
-    cordoned = context.config.values["cordoned.log.dirs"]
-    return isinstance(cordoned, tuple) and ("*" in cordoned or any(_same_path(log_dir, each) for each in cordoned))
 
 
 def _hosted(context: BrokerContext, topic: str, index: int) -> Partition | None:

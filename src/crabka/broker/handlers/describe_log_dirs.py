@@ -1,7 +1,8 @@
 """DescribeLogDirs (35): where replicas lie and how much room there is (KIP-113, KIP-827, KIP-1066).
 
-Every dir of `log.dirs` has a row, in that order; one that failed has nothing but its error. Version 3 has an error of
-the whole answer, version 4 the size of the disk, version 5 tells of cordoned dirs.
+Every dir of `log.dirs` has a row, in that order; one that failed has nothing but its error. A replica that moves to
+another dir is in both, there as a future one. Version 3 has an error of the whole answer, version 4 the size of the
+disk, version 5 tells of cordoned dirs.
 """
 
 from __future__ import annotations
@@ -85,6 +86,20 @@ def _replicas_by_dir(
                 is_future_key=False,
             )
             found.setdefault(partition.log.log_dir, {}).setdefault(partition.topic, []).append(replica)
+    for move in context.moves.progress():
+        moving = context.partitions.get(move.topic, move.partition)
+        if moving is not None and moving.log.log_dir == move.target_dir:
+            # It is there; what is left to do is nobody's business.
+            continue
+        if wanted is None or (move.topic, move.partition) in wanted:
+            future = types.new(
+                "DescribeLogDirsPartition",
+                partition_index=move.partition,
+                partition_size=move.size_bytes,
+                offset_lag=move.offset_lag,
+                is_future_key=True,
+            )
+            found.setdefault(move.target_dir, {}).setdefault(move.topic, []).append(future)
     return found
 
 

@@ -74,3 +74,27 @@ def test_a_follower_lags_by_what_is_committed_beyond_its_end(node: SimNode) -> N
     log.high_watermark = 7
     (found,) = ask(node)
     assert found.topics[0].partitions[0].offset_lag == 6
+
+
+def test_a_replica_that_moves_is_in_both_dirs() -> None:
+    with SimNode(log_dirs=("/d1", "/d2")) as node:
+        node.create_topic("t")
+        source = node.context.partitions.by_name("t", 0).log.log_dir
+        target = "/d2" if source == "/d1" else "/d1"
+        for _ in range(50):
+            node.produce("t", batch(b"v" * 100_000))
+        node.set_configs(4, "1", replica_alter_log_dirs_io_max_bytes_per_second="100000")
+        topics = [row("AlterReplicaLogDirTopic", name="t", partitions=[0])]
+        moved = node.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, dirs=[row("AlterReplicaLogDir", path=target, topics=topics)])
+        assert moved.results[0].partitions[0].error_code is ErrorCode.none
+        node.advance(5_000)
+        found = {each.log_dir: each.topics[0].partitions[0] for each in ask(node)}
+        assert (found[source].is_future_key, found[target].is_future_key) == (False, True)
+        assert 0 < found[target].partition_size < found[source].partition_size
+        assert 0 < found[target].offset_lag < 50
+        other = [row("DescribableLogDirTopic", topic="other", partitions=[0])]
+        assert [each.topics for each in ask(node, other)] == [(), ()]
+        node.advance(120_000)
+        after = {each.log_dir: each.topics for each in ask(node)}
+        assert after[source] == ()
+        assert [each.is_future_key for each in after[target][0].partitions] == [False]
