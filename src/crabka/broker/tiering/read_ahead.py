@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.remote_log import RemoteLog
     from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 
-MAX_AHEAD_CHUNKS: Final = 8
+MAX_AHEAD_CHUNKS: Final = 4
 _MAX_READERS: Final = 1024
 
 

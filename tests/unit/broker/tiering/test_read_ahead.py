@@ -26,7 +26,7 @@ def log_of() -> RemoteLog:
 def test_each_read_in_order_doubles_the_depth() -> None:
     ahead, _ = ahead_of(ChunkWorld())
     depths = [ahead.note(log_of(), offset, offset + 10) for offset in range(0, 70, 10)]
-    assert depths == [0, 1, 2, 4, 8, MAX_AHEAD_CHUNKS, MAX_AHEAD_CHUNKS]
+    assert depths == [0, 1, 2, 4, MAX_AHEAD_CHUNKS, MAX_AHEAD_CHUNKS, MAX_AHEAD_CHUNKS]
 
 
 def test_a_reader_that_jumps_gets_nothing() -> None:
