@@ -19,6 +19,7 @@ from crabka.remote.backends.flight import PiecesInFlight
 from crabka.remote.backends.source_files import pieces
 from crabka.remote.backends.store_errors import ObjectMissingError, backend_error, is_missing_key, is_missing_upload
 from crabka.remote.backends.transfer import UploadLimits
+from crabka.remote.backends.upload_memory import UploadMemory
 from crabka.remote.errors import RemoteBackendError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Bucket:
         self.location = location
         self._prefix = prefix.strip("/")
         self._limits = limits or UploadLimits()
+        self._memory = UploadMemory(self._limits.memory_bytes)
         self._secrets = [secret for secret in secrets if secret]
 
     def __repr__(self) -> str:
@@ -77,13 +79,16 @@ class Bucket:
     def put_file(self, key: str, file: File) -> int:
         """Store a file, in parts if it is large, and return its size. Raises OSError if it cannot be read.
 
-        Whether an object of that size is there now is for the caller to check.
+        Waits while other uploads have all the memory. Whether an object of that size is there now is for the caller to
+        check.
         """
         size_bytes = file.size()
         if size_bytes < self._limits.threshold_bytes:
-            self.put(key, b"".join(pieces(file, size_bytes, max(size_bytes, 1))))
+            with self._memory.share(size_bytes):
+                self.put(key, b"".join(pieces(file, size_bytes, max(size_bytes, 1))))
         else:
-            self._put_parts(key, file, size_bytes)
+            with self._memory.share(self._limits.parts_in_flight * self._limits.part_bytes):
+                self._put_parts(key, file, size_bytes)
         return size_bytes
 
     def get_range(self, key: str, span: range) -> memoryview:

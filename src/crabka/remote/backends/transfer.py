@@ -21,6 +21,7 @@ MIN_PART_BYTES = 5 * _MIB
 _MAX_OBJECT_BYTES = 5 << 30
 _DEFAULT_THRESHOLD_BYTES = 100 * _MIB
 _DEFAULT_PART_BYTES = 16 * _MIB
+_DEFAULT_MEMORY_BYTES = 256 * _MIB
 
 TRANSFER_KEYS = (
     ConfigKey(
@@ -36,6 +37,13 @@ TRANSFER_KEYS = (
         _DEFAULT_PART_BYTES,
         "The size of a part; an upload has at most four of them in memory.",
         Between(MIN_PART_BYTES, _MAX_OBJECT_BYTES),
+    ),
+    ConfigKey(
+        "upload.memory.bytes",
+        LONG,
+        _DEFAULT_MEMORY_BYTES,
+        "The memory of all uploads at a time; those that find none left wait for others to end.",
+        at_least(MIN_PART_BYTES),
     ),
     ConfigKey("request.timeout.ms", INT, 30_000, "How long one request may take.", at_least(1)),
     ConfigKey("connect.timeout.ms", INT, 5_000, "How long connecting may take.", at_least(1)),
@@ -55,6 +63,8 @@ class UploadLimits:
     threshold_bytes: int = _DEFAULT_THRESHOLD_BYTES
     part_bytes: int = _DEFAULT_PART_BYTES
     parts_in_flight: int = 4
+    memory_bytes: int = _DEFAULT_MEMORY_BYTES
+    """What all uploads hold together; one that needs more than that runs alone."""
 
     def __post_init__(self) -> None:
         if self.part_bytes < MIN_PART_BYTES:
@@ -66,6 +76,7 @@ class UploadLimits:
         return cls(
             threshold_bytes=settings.number("multipart.threshold.bytes"),
             part_bytes=settings.number("multipart.part.bytes"),
+            memory_bytes=settings.number("upload.memory.bytes"),
         )
 
 

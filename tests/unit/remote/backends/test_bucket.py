@@ -1,19 +1,23 @@
 from __future__ import annotations
 
 import errno
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import obstore
 import pytest
-from obstore.store import MemoryStore
+from obstore.store import LocalStore, MemoryStore
 
 from crabka.remote.backends.bucket import PIECE_BYTES, Bucket
 from crabka.remote.backends.store_errors import ObjectMissingError
+from crabka.remote.backends.transfer import UploadLimits
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing import FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import FaultRule
 from crabka.testing.memory_file_system import MemoryFile
+from tests.support.node_process import wait_until
 from tests.support.object_stores import disk_bucket, memory_bucket
 
 
@@ -103,6 +107,35 @@ def test_a_large_file_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(MemoryFile, "pread", recording_pread)
     bucket.put_file("a", fs.open("/file"))
     assert lengths == [PIECE_BYTES] * 11
+
+
+@pytest.mark.parametrize("size", [600, 12 << 20])
+def test_files_that_are_stored_at_once_share_the_memory(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = UploadLimits(threshold_bytes=5 << 20, part_bytes=5 << 20, memory_bytes=1_000)
+    bucket = Bucket(LocalStore(tmp_path, automatic_cleanup=True), location="disk", limits=limits)
+    fs, content = file_of(size)
+    keys = ["a", "b", "c", "d"]
+    lock = threading.Lock()
+    uploading: list[str] = []
+    name = "put" if size < limits.threshold_bytes else "_put_parts"
+    store = getattr(Bucket, name)
+
+    def alone(self: Bucket, key: str, *rest: Any) -> None:
+        with lock:
+            uploading.append(key)
+            # All others have their turn when this one is done.
+            wait_until(lambda: self._memory.waiting_count == len(keys) - len(uploading), "the others to wait")
+            store(self, key, *rest)
+
+    monkeypatch.setattr(Bucket, name, alone)
+    with ThreadPoolExecutor(len(keys)) as pool:
+        done = [pool.submit(bucket.put_file, key, fs.open("/file")) for key in keys]
+        assert [each.result(60) for each in done] == [size] * len(keys)
+    assert sorted(uploading) == keys
+    monkeypatch.undo()
+    assert {bucket.get(key) for key in keys} == {content}
 
 
 def test_what_is_missing_is_missing() -> None:

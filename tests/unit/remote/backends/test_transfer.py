@@ -20,8 +20,15 @@ def settings(**given: str) -> StorageSettings:
 def test_defaults() -> None:
     limits = UploadLimits.from_settings(settings())
     assert (limits.threshold_bytes, limits.part_bytes, limits.parts_in_flight) == (100 * MIB, 16 * MIB, 4)
+    assert limits.memory_bytes == 256 * MIB
     assert limits == UploadLimits()
     assert HttpOptions.from_settings(settings(), MemoryFileSystem()) == HttpOptions()
+
+
+def test_the_memory_of_uploads_can_be_set_but_holds_a_part() -> None:
+    assert UploadLimits.from_settings(settings(upload_memory_bytes=str(5 * MIB))).memory_bytes == 5 * MIB
+    with pytest.raises(ConfigError, match=r"upload\.memory\.bytes"):
+        UploadLimits.from_settings(settings(upload_memory_bytes=str(5 * MIB - 1)))
 
 
 @pytest.mark.parametrize("size", ["0", "1", str(5 * MIB - 1), "-5", "x"])
