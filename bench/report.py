@@ -99,6 +99,21 @@ def plot(outcomes: Sequence[Comparison], path: Path) -> None:
     pyplot.close(figure)
 
 
+def read_samples(name: str, work: str) -> dict[str, Samples]:
+    """Return the samples of `<name>.json` below bench/results, none if there is no such file.
+
+    Raises ValueError if they are about another amount of work.
+    """
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return {}
+    found = json.loads(path.read_text())
+    if found["facts"]["work"] != work:
+        raise ValueError(f"{path} is about {found['facts']['work']}, which does not go with {work}")
+    samples: dict[str, Samples] = found["samples"]
+    return samples
+
+
 def write_all(
     name: str, outcomes: Sequence[Comparison], samples: dict[str, Samples], facts: dict[str, str]
 ) -> list[Path]:

@@ -77,11 +77,17 @@ EXPERIMENTS = tuple(dict.fromkeys(row.experiment for row in ROWS))
 
 
 def selected_experiments(only: list[str], rows: Sequence[BenchRow] = ROWS) -> list[str]:
-    """The experiments that fill the rows asked for by key or by experiment; all of them if nothing was asked."""
+    """The experiments that fill what was asked for: rows by key, experiments, or all whose name begins with a word.
+
+    All of them if nothing was asked. Raises ValueError.
+    """
     experiments = dict.fromkeys(row.experiment for row in rows)
-    known = {row.key: row.experiment for row in rows} | {name: name for name in experiments}
+    known: dict[str, set[str]] = {}
+    for name in experiments:
+        known.setdefault(name.partition("_")[0], set()).add(name)
+    known |= {row.key: {row.experiment} for row in rows} | {name: {name} for name in experiments}
     unknown = sorted(set(only) - set(known))
     if unknown:
         raise ValueError(f"no row or experiment named {', '.join(unknown)}; known: {', '.join(known)}")
-    wanted = {known[name] for name in only} or set(experiments)
+    wanted = set().union(*(known[name] for name in only)) or set(experiments)
     return [name for name in experiments if name in wanted]

@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Generic, TypeVar
 
 from bench.brokers import BROKERS
 from bench.profiler import profiled
-from bench.report import RESULTS, table, write_all
+from bench.report import RESULTS, read_samples, table, write_all
 from bench.rows import BenchRow, selected_experiments
 from bench.stats import Samples, judge, medians
 
@@ -55,15 +56,22 @@ def run_suite(suite: Suite[WorkT], arguments: list[str] | None = None) -> int:
     brokers = [options.broker] if options.broker else list(BROKERS)
     work = suite.quick if options.quick else suite.full
     runs = options.runs or (1 if options.quick else 3)
+    facts = _facts(f"median of {runs}, brokers alternating, {suite.setting}", str(work))
+    try:
+        earlier = read_samples(options.name, facts["work"]) if options.merge else {}
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
     watch = profiled if options.profile else unwatched
     chosen = {name: suite.experiments[name] for name in experiments}
-    samples = _measure(brokers, chosen, work, runs, watch)
+    found, failed = _measure(brokers, chosen, work, runs, watch)
+    samples = {broker: earlier.get(broker, {}) | found.get(broker, {}) for broker in {**earlier, **found}}
+    values = {broker: medians(measured) for broker, measured in samples.items()}
     outcomes = [
-        judge(row, medians(samples.get("kafka", {})).get(row.key), medians(samples.get("crabka", {})).get(row.key))
+        judge(row, values.get("kafka", {}).get(row.key), values.get("crabka", {}).get(row.key))
         for row in suite.rows
-        if row.experiment in experiments
+        if row.experiment in experiments or any(row.key in measured for measured in values.values())
     ]
-    facts = _facts(f"median of {runs}, brokers alternating, {suite.setting}", str(work))
     print("\n" + table(outcomes) + "\n")
     for path in write_all(options.name, outcomes, samples, facts):
         print(f"wrote {path}")
@@ -73,13 +81,18 @@ def run_suite(suite: Suite[WorkT], arguments: list[str] | None = None) -> int:
             print(f"wrote {drawn}")
     if options.profile:
         print(f"wrote {RESULTS / 'profile.svg'} and {RESULTS / 'profile.txt'}")
-    return 1 if any(outcome.verdict == "NOT MET" for outcome in outcomes) else 0
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed or any(outcome.verdict == "NOT MET" for outcome in outcomes) else 0
 
 
 def _parser(suite: Suite[WorkT]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=suite.program, description="Measure Crabka against Apache Kafka 4.3.0.")
     parser.add_argument("--quick", action="store_true", help="small counts and one run: to try, not to quote")
-    parser.add_argument("--only", action="append", default=[], metavar="ROW", help="a row or an experiment; repeatable")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="ROW", help="a row, an experiment or its first word; repeatable"
+    )
+    parser.add_argument("--merge", action="store_true", help="keep what the result file has of other rows")
     parser.add_argument("--runs", type=int, help="runs of each experiment on each broker (3; quick: 1)")
     parser.add_argument("--no-jvm", dest="broker", action="store_const", const="crabka", help="Crabka alone")
     parser.add_argument("--only-jvm", dest="broker", action="store_const", const="kafka", help="Apache Kafka alone")
@@ -90,15 +103,21 @@ def _parser(suite: Suite[WorkT]) -> argparse.ArgumentParser:
 
 def _measure(
     brokers: list[str], experiments: Mapping[str, Experiment[WorkT]], work: WorkT, runs: int, watch: Watch
-) -> dict[str, Samples]:
-    """Alternate between the brokers, so that a drift of the machine hits both."""
+) -> tuple[dict[str, Samples], list[str]]:
+    """Alternate between the brokers, so that a drift of the machine hits both; return samples and what failed."""
     samples: dict[str, Samples] = {broker: {} for broker in brokers}
+    failed: list[str] = []
     for name, experiment in experiments.items():
         for run in range(1, runs + 1):
             for broker in brokers:
                 begin = time.perf_counter()
                 watching = watch if broker == "crabka" else unwatched
-                found = dict(experiment(broker, work, watching))
+                try:
+                    found = dict(experiment(broker, work, watching))
+                except Exception:  # noqa: BLE001 - what others have measured in an hour is not to be lost
+                    traceback.print_exc()
+                    failed.append(f"{name} {run}/{runs} {broker}")
+                    continue
                 if not found:
                     continue  # only the other broker has what is measured
                 for key, value in found.items():
@@ -106,7 +125,7 @@ def _measure(
                 shown = ", ".join(f"{key} {value:,.2f}" for key, value in found.items())
                 took = time.perf_counter() - begin
                 print(f"{name} {run}/{runs} {broker}: {shown} ({took:.0f} s)", flush=True)
-    return samples
+    return samples, failed
 
 
 def _facts(runs: str, work: str) -> dict[str, str]:

@@ -23,7 +23,6 @@ from crabka.remote.backends.s3 import S3RemoteStorage
 from crabka.remote.segments import LogSegmentData, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.remote.storage_manager import RemoteStorageManager
 
-ROUNDS = 2
 WARM_BYTES = 8 << 20
 _WRITE_BYTES = 8 << 20
 _SMALL = b"content of an index " * 500
@@ -54,6 +53,9 @@ def write_files(directory: Path, size_bytes: int) -> LogSegmentData:
         for _ in range(0, size_bytes, _WRITE_BYTES):
             file.write(block)
         file.truncate(size_bytes)
+        # Else the disk is busy with this file while the first copies of it are measured.
+        file.flush()
+        os.fsync(file.fileno())
     log, index, timeindex, snapshot = (str(directory / name) for name in names)
     return LogSegmentData(
         log_segment=log,
@@ -131,19 +133,18 @@ def _status_bytes(name: str) -> int:
 def measured(
     storage: RemoteStorageManager, plain: Callable[[Path], float], size_bytes: int, directory: Path
 ) -> dict[str, float]:
-    """Warm up, then let both copy in turn."""
+    """Warm up, then let both copy in turn; each is the first once, so that a drift of the machine hits both."""
     warm = write_files(directory / "warm", WARM_BYTES)
     data = write_files(directory / "segment", size_bytes)
     copy(storage, warm, WARM_BYTES)
     plain(Path(warm.log_segment))
+    source = Path(data.log_segment)
     with peak_growth() as grown:
         ours = [copy(storage, data, size_bytes)]
         memory = grown()
-    theirs = [plain(Path(data.log_segment))]
-    for _ in range(ROUNDS - 1):
-        ours.append(copy(storage, data, size_bytes))
-        theirs.append(plain(Path(data.log_segment)))
-    total = ROUNDS * size_bytes / 1e6
+    theirs = [plain(source), plain(source)]
+    ours.append(copy(storage, data, size_bytes))
+    total = len(ours) * size_bytes / 1e6
     rates = {"rate": total / sum(ours), "plain_rate": total / sum(theirs)}
     return {**rates, "of_plain": sum(theirs) / sum(ours), "memory": memory}
 

@@ -27,13 +27,21 @@ class TierWork:
     copied_bytes: int = 1 << 30
     read_bytes: int = 2 << 30
     segment_bytes: int = 128 << 20
-    phase_seconds: float = 10.0
+    phase_bytes: int = 1 << 30
+    phase_seconds: float = 8.0
     phase_rounds: int = 2
     reader_megabytes_per_second: float = 50.0
     segment_count: int = 100_000
 
 
-QUICK_TIER = TierWork(256 << 20, 192 << 20, 32 << 20, 3.0, 1, 50.0, 10_000)
+QUICK_TIER = TierWork(
+    copied_bytes=256 << 20,
+    read_bytes=192 << 20,
+    segment_bytes=32 << 20,
+    phase_bytes=192 << 20,
+    phase_seconds=3.0,
+    phase_rounds=1,
+)
 PHASES: dict[str, Phases] = {}
 """What the last runs of the latency experiment found, by broker: more than medians, for the plot."""
 
@@ -100,8 +108,8 @@ def latency(broker: str, work: TierWork, watch: Watch) -> Iterator[tuple[str, fl
     pace = work.reader_megabytes_per_second
     with running_on_directory(broker) as node:
         create_topic(node)
-        count = fill_tier(node, work.read_bytes, work.segment_bytes)
-        measure_phases(node.bootstrap_servers, count, pace, work.phase_seconds, 1)
+        count = fill_tier(node, work.phase_bytes, work.segment_bytes)
+        measure_phases(node.bootstrap_servers, count, pace, work.phase_seconds / 2, 1)
         with watch(node.pid):
             found = measure_phases(node.bootstrap_servers, count, pace, work.phase_seconds, work.phase_rounds)
     PHASES[broker] = found

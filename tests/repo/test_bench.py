@@ -167,6 +167,7 @@ def test_every_experiment_on_moves_fills_rows() -> None:
     assert MOVES.experiments is MOVE_EXPERIMENTS
     assert tuple(MOVE_EXPERIMENTS) == tuple(dict.fromkeys(row.experiment for row in MOVE_ROWS))
     assert selected_experiments(["lookup", "copy_s3_memory"], TIER_ROWS) == ["copy_s3", "metadata"]
+    assert selected_experiments(["copy", "latency"], TIER_ROWS) == ["copy_s3", "copy_file", "latency"]
 
 
 @pytest.mark.parametrize(
@@ -217,6 +218,37 @@ def test_a_row_that_only_crabka_has_is_measured_on_crabka_alone(
         "kafka": {},
         "crabka": {"copy_file": [0.7000000000000001]},
     }
+
+
+def test_sections_can_be_measured_one_by_one_and_a_failure_takes_nothing_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def copying(broker: str, work: int, _watch: object) -> Iterator[tuple[str, float]]:
+        if broker == "crabka":
+            yield "copy_file", 0.1 * work
+
+    def reading(broker: str, work: int, _watch: object) -> Iterator[tuple[str, float]]:
+        if broker == "kafka":
+            raise RuntimeError("does not start")
+        yield "read_local", 10.0 * work
+
+    monkeypatch.setattr("bench.suite.RESULTS", tmp_path)
+    monkeypatch.setattr("bench.report.RESULTS", tmp_path)
+    experiments = {"copy_file": copying, "read_local": reading}
+    suite = Suite("bench.tier", TIER_ROWS, experiments, full=9, quick=7, setting="here", name="t")
+    assert run_suite(suite, ["--only", "copy_file", "--merge"]) == 0
+    assert run_suite(suite, ["--only", "read_local", "--merge", "--runs", "2"]) == 1
+    told = capsys.readouterr()
+    assert "failed: read_local 1/2 kafka, read_local 2/2 kafka" in told.err
+    assert "RuntimeError: does not start" in told.err
+    found = json.loads((tmp_path / "t.json").read_text())
+    assert found["samples"]["crabka"] == {"copy_file": [0.9] * 3, "read_local": [90.0, 90.0]}
+    assert (found["rows"]["copy_file"]["verdict"], found["rows"]["read_local"]["verdict"]) == ("met", "")
+    assert run_suite(suite, ["--only", "copy_file", "--merge", "--quick"]) == 2
+    assert "does not go with 7" in capsys.readouterr().err
+    # Without being told to, nothing of earlier runs is kept.
+    assert run_suite(suite, ["--only", "copy_file"]) == 0
+    assert json.loads((tmp_path / "t.json").read_text())["samples"]["crabka"] == {"copy_file": [0.9] * 3}
 
 
 def test_the_suite_of_the_tier_is_complete(tmp_path: Path) -> None:
