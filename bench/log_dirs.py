@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
 from bench.brokers import TOPIC, running
 from tests.support.log_dirs import move, other_dir, places
 from tests.support.node_process import NodeProcess
@@ -18,14 +20,22 @@ THROTTLE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 @contextmanager
-def running_on_two_dirs(broker: str, throttle: int | None = None) -> Iterator[NodeProcess]:
+def running_on_two_dirs(broker: str) -> Iterator[NodeProcess]:
     """A node with two empty log dirs on one disk."""
-    with TemporaryDirectory(prefix="bench-dir-") as first, TemporaryDirectory(prefix="bench-dir-") as second:
-        settings = {"log.dirs": f"{first},{second}"}
-        if throttle is not None:
-            settings[THROTTLE] = str(throttle)
-        with running(broker, settings) as node:
-            yield node
+    with (
+        TemporaryDirectory(prefix="bench-dir-") as first,
+        TemporaryDirectory(prefix="bench-dir-") as second,
+        running(broker, {"log.dirs": f"{first},{second}"}) as node,
+    ):
+        yield node
+
+
+def throttle_moves(node: NodeProcess, bytes_per_second: int) -> None:
+    """Limit the moves of a node; Kafka takes that only while it runs."""
+    entry = ConfigEntry(THROTTLE, str(bytes_per_second), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def timed_move(node: NodeProcess) -> float:

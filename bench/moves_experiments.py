@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bench.brokers import TOPIC, cpu_seconds, create_topic
 from bench.loads import fill_partition, produce_timed
-from bench.log_dirs import running_on_two_dirs, timed_copy, timed_move
+from bench.log_dirs import running_on_two_dirs, throttle_moves, timed_copy, timed_move
 from bench.stats import percentile
 from bench.suite import Experiment, Watch
 from tests.support.log_dirs import move as move_partition
@@ -55,21 +55,20 @@ def move(broker: str, work: MoveWork, watch: Watch) -> Iterator[tuple[str, float
 
 def throttle(broker: str, work: MoveWork, _watch: Watch) -> Iterator[tuple[str, float]]:
     """Move a partition with a throttle."""
-    with running_on_two_dirs(broker, work.throttle_bytes_per_second) as node:
+    with running_on_two_dirs(broker) as node:
         size = _fill(node, work.throttled_bytes)
+        throttle_moves(node, work.throttle_bytes_per_second)
         rate = size / timed_move(node)
     yield "throttle_error", abs(rate / work.throttle_bytes_per_second - 1) * 100
 
 
 def latency(broker: str, work: MoveWork, watch: Watch) -> Iterator[tuple[str, float]]:
     """A steady load beside a partition that moves at half the speed of the disk; phases with and without take turns."""
-    with running_on_two_dirs(broker) as node:
-        size = _fill(node, work.moved_bytes)
-        half_speed = int(size / timed_copy(node) / 2)
     alone: list[float] = []
     beside: list[float] = []
-    with running_on_two_dirs(broker, half_speed) as node:
-        _fill(node, work.moved_bytes)
+    with running_on_two_dirs(broker) as node:
+        size = _fill(node, work.moved_bytes)
+        throttle_moves(node, int(size / timed_copy(node) / 2))
         _latencies(node, work.phase_seconds)
         with watch(node.pid):
             for _round in range(work.phase_rounds):

@@ -95,6 +95,14 @@ class File(Protocol):
         """
         ...
 
+    def copy_from(self, source: File, length: int, position: int) -> int:
+        """Copy bytes of another file to the same position here, inside the kernel where that is possible.
+
+        Return how many, fewer only at the end of the source. One at a time for a file. May block on the disk; which of
+        the two failed an OSError does not tell.
+        """
+        ...
+
     def size(self) -> int:
         """Return the current length of the file in bytes."""
         ...

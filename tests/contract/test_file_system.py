@@ -54,6 +54,23 @@ def test_reads_back_what_was_written_at_positions(disk: Disk) -> None:
     file.close()
 
 
+@pytest.mark.parametrize("kind", ["same disk", "other disk"])
+def test_copies_of_another_file_go_to_the_same_position(disk: Disk, kind: str) -> None:
+    content = bytes(range(256)) * 20_000
+    other = disk
+    if kind == "other disk":
+        other = Disk(MemoryFileSystem(), "/data")
+        other.fs.makedirs("/data")
+    source = other.fs.open(other.write("source", content), read_only=True)
+    target = disk.fs.open(disk.write("target", b"kept"))
+    assert target.copy_from(source, 3_000_000, 4) == 3_000_000
+    assert target.copy_from(source, len(content), 3_000_004) == len(content) - 3_000_004
+    assert target.copy_from(source, 10, len(content)) == 0
+    assert target.pread(len(content) + 1, 0) == b"kept" + content[4:]
+    source.close()
+    target.close()
+
+
 def test_write_past_the_end_leaves_zeros(disk: Disk) -> None:
     file = disk.fs.open(f"{disk.root}/log", create=True)
     file.pwritev([b"z"], 5)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tests.support.node_process import NodeProcess
 
 
+# Each question is a connection of its own.
+POLL_SECONDS = 0.05
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaPlace:
     """A copy of a partition: its log dir, its size, and whether it is the one that a move is making."""
@@ -69,7 +73,7 @@ def wait_moved(node: NodeProcess, target: Path, topic: str, partition: int = 0, 
     def has_moved() -> bool:
         return [(place.log_dir, place.is_future) for place in places(node, topic, partition)] == [(target, False)]
 
-    wait_until(has_moved, f"{topic}-{partition} is in {target} alone", timeout_s=timeout_s)
+    wait_until(has_moved, f"{topic}-{partition} is in {target} alone", timeout_s=timeout_s, poll_s=POLL_SECONDS)
 
 
 def move(node: NodeProcess, topic: str, partition: int = 0) -> Path:

@@ -26,7 +26,7 @@ class NodeError(AssertionError):
     """The process did not do what it was asked for; carries the end of what it printed."""
 
 
-def wait_until(condition: Callable[[], T], what: str, *, timeout_s: float = 30.0) -> T:
+def wait_until(condition: Callable[[], T], what: str, *, timeout_s: float = 30.0, poll_s: float = POLL_SECONDS) -> T:
     """Poll until the condition is true and return its value; raises NodeError when time is up."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -35,7 +35,7 @@ def wait_until(condition: Callable[[], T], what: str, *, timeout_s: float = 30.0
             return value
         if time.monotonic() > deadline:
             raise NodeError(f"gave up after {timeout_s:g} s waiting until {what}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(poll_s)
 
 
 def accepts_connections(port: int) -> bool:

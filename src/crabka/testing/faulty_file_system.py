@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from crabka.vfs.copying import copy_by_reading
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -116,6 +118,10 @@ class FaultyFile:
         """Hand bytes to a socket."""
         self._fs.check("send_to", self.path)
         return self._inner.send_to(descriptor, length, position)
+
+    def copy_from(self, source: File, length: int, position: int) -> int:
+        """Copy bytes of another file to the same position here."""
+        return copy_by_reading(source, self, length, position)
 
     def size(self) -> int:
         """Return the length of the file; never fails by a rule."""

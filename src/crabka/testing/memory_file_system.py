@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from crabka.ports import DiskUsage, FileStat
 from crabka.testing.memory_nodes import PAGE_BYTES, DirectoryNode, FileNode, NameJournal
+from crabka.vfs.copying import copy_by_reading
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Sequence
 
-    from crabka.ports import Buffer
+    from crabka.ports import Buffer, File
     from crabka.testing.memory_nodes import Node
 
 # What disk_usage tells of a file system without a limit.
@@ -71,6 +72,10 @@ class MemoryFile:
         """Write bytes to a non-blocking socket. Return how many it took, 0 at the end of the file."""
         data = self.pread(length, position)
         return os.write(descriptor, data) if data else 0
+
+    def copy_from(self, source: File, length: int, position: int) -> int:
+        """Copy bytes of another file to the same position here."""
+        return copy_by_reading(source, self, length, position)
 
     def size(self) -> int:
         """Return the current length of the file in bytes."""

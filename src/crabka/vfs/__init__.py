@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crabka.vfs.atomic import read_file, write_atomic
+from crabka.vfs.copying import copy_by_reading
 from crabka.vfs.os_file_system import OsFile, OsFileSystem
 
-__all__ = ["OsFile", "OsFileSystem", "read_file", "write_atomic"]
+__all__ = ["OsFile", "OsFileSystem", "copy_by_reading", "read_file", "write_atomic"]

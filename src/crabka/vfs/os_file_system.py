@@ -17,19 +17,21 @@ from os import pwritev as _os_pwritev
 from typing import TYPE_CHECKING
 
 from crabka.ports import DiskUsage, FileStat
+from crabka.vfs.copying import copy_by_reading
 from crabka.vfs.page_cache import is_cached
 from crabka.vfs.read_buffers import BUFFER_BYTES, ReadBuffers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crabka.ports import Buffer
+    from crabka.ports import Buffer, File
 
 if sys.platform == "linux":
     from os import RWF_NOWAIT as _RWF_NOWAIT
     from os import preadv as _os_preadv
 
 _HAS_NOWAIT = sys.platform == "linux"
+_HAS_SENDFILE_TO_FILES = sys.platform == "linux"
 # POSIX guarantees 16; Linux and macOS have 1024. More buffers than this in one call are refused with EINVAL.
 _IOV_MAX = os.sysconf("SC_IOV_MAX")
 # Below this size fresh memory costs nothing to speak of.
@@ -126,6 +128,19 @@ class OsFile:
     def send_to(self, descriptor: int, length: int, position: int) -> int:
         """Hand bytes from the page cache to a non-blocking socket. Return how many it took, 0 at the file's end."""
         return os.sendfile(descriptor, self._fd, position, length)
+
+    def copy_from(self, source: File, length: int, position: int) -> int:
+        """Copy bytes of another file to the same position here; return how many, fewer only at its end.
+
+        `sendfile` needs no memory of this process and, unlike copy_file_range, also goes from one disk to another.
+        """
+        if not _HAS_SENDFILE_TO_FILES or not isinstance(source, OsFile):
+            return copy_by_reading(source, self, length, position)
+        os.lseek(self._fd, position, os.SEEK_SET)
+        done = 0
+        while done < length and (sent := os.sendfile(self._fd, source._fd, position + done, length - done)):
+            done += sent
+        return done
 
     def size(self) -> int:
         """Return the current length of the file in bytes."""

@@ -70,29 +70,44 @@ class CopyBytes:
         return self._source.size - self._position
 
     def run(self) -> int:
-        """Read from the source and write what the copy does not have."""
+        """Write what the source has and the copy does not."""
+        handle = self._source.segment.handle()  # keeps the file open
         with blaming(self._source_dir), _changing():
-            data = self._read()
-        with blaming(posixpath.dirname(self._path)):
+            self._find_end(handle.file)
+        target_dir = posixpath.dirname(self._path)
+        with blaming(target_dir):
             file = self._fs.open(f"{self._path}/{offset_name(self._source.base_offset)}{LOG_SUFFIX}", create=True)
-            try:
+        try:
+            if not self._must_compare and self._has_copied(handle.file, file):
+                return self._end - self._position
+            with blaming(self._source_dir), _changing():
+                data = self._read(handle.file)
+            with blaming(target_dir):
                 if self._must_compare and file.pread(len(data), self._position) == data:
                     return 0
                 return file.pwritev([data], self._position)
-            finally:
-                file.close()
+        finally:
+            file.close()
 
-    def _read(self) -> bytes:
-        handle = self._source.segment.handle()  # keeps the file open
-        file = handle.file
-        self._end = self._chunk_end(file)
-        data = file.pread(self._end - self._position, self._position)
-        if len(data) < self._end - self._position:
-            raise SourceChangedError(f"{file.path} ends before {self._end}")
+    def _find_end(self, source: File) -> None:
+        self._end = self._chunk_end(source)
         if self._end == self._source.size:
             self._end_offset = self._source.end_offset
         else:
-            self._end_offset = parse_header(file.pread(HEADER_SIZE, self._end)).base_offset
+            self._end_offset = parse_header(source.pread(HEADER_SIZE, self._end)).base_offset
+
+    def _has_copied(self, source: File, target: File) -> bool:
+        """Copy in one go. False if that fails: reading and writing apart will tell which of the two disks it is."""
+        length = self._end - self._position
+        try:
+            return target.copy_from(source, length, self._position) == length
+        except OSError:
+            return False
+
+    def _read(self, source: File) -> bytes:
+        data = source.pread(self._end - self._position, self._position)
+        if len(data) < self._end - self._position:
+            raise SourceChangedError(f"{source.path} ends before {self._end}")
         return data
 
     def _chunk_end(self, file: File) -> int:
