@@ -1,0 +1,66 @@
+"""Tiers that Apache Kafka wrote, read without any broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.golden import GOLDEN
+from tests.support.golden_rows import golden_rows
+from tests.support.spark_rows import load, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SINGLE = {"tier.uri": f"file://{GOLDEN / 'single' / 'tier'}", "tier.metadata": "listing", "includeHeaders": "true"}
+
+
+def test_rows_are_those_that_kafka_reads(spark: SparkSession) -> None:
+    assert rows_of(load(spark, SINGLE | {"subscribe": "tiered"})) == golden_rows("single", "tiered")
+
+
+def test_aborted_transactions_are_left_out_of_committed_rows(spark: SparkSession) -> None:
+    options = SINGLE | {"subscribe": "tiered-txn", "kafka.isolation.level": "read_committed"}
+    assert rows_of(load(spark, options)) == golden_rows("single", "tiered-txn", committed=True)
+
+
+def test_segments_of_several_leader_epochs_are_one_history(spark: SparkSession) -> None:
+    options = SINGLE | {"tier.uri": f"file://{GOLDEN / 'overlap' / 'tier'}", "subscribePattern": "tiered-o.*"}
+    expected = golden_rows("overlap", "tiered-overlap")
+    found = rows_of(load(spark, options))
+    assert found == expected[: len(found)]
+    assert len(found) > 150
+
+
+def test_a_schema_chooses_columns_and_filters_prune(spark: SparkSession) -> None:
+    frame = (
+        spark.read.format("crabka")
+        .options(**SINGLE, subscribe="tiered")
+        .schema("offset bigint, Partition int")
+        .load()
+        .where("partition = 1 and offset >= 100 and offset < 110")
+    )
+    assert frame.columns == ["offset", "Partition"]
+    assert sorted(tuple(row) for row in frame.collect()) == [(offset, 1) for offset in range(100, 110)]
+
+
+def test_filters_are_not_needed_to_be_switched_on(spark: SparkSession) -> None:
+    name = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(name, "false")
+    try:
+        assert load(spark, SINGLE | {"subscribe": "tiered"}).where("partition = 0").count() == 360
+    finally:
+        spark.conf.set(name, "true")
+
+
+def test_the_last_line_of_an_error_is_one_clear_sentence(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="the tier has no topic nothing") as caught:
+        load(spark, SINGLE | {"subscribe": "nothing"}).count()
+    lines = [line for line in str(caught.value).splitlines() if line.strip()]
+    assert lines[-1].endswith("the tier has no topic nothing")
+
+
+def test_an_unknown_option_names_the_nearest(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="did you mean startingOffsets"):
+        load(spark, SINGLE | {"subscribe": "tiered", "startingOffset": "earliest"}).count()
