@@ -1,0 +1,91 @@
+"""The same rows as Spark's own Kafka source, on random topics of a running broker, tiered and not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from crabka.clients import SyncAdmin
+from crabka.ids import TopicPartition
+from tests.support.scale import soaking
+from tests.support.seeds import base_seed
+from tests.support.spark_rows import load, rows_of
+from tests.support.spark_topics import (
+    BASE_MS,
+    Place,
+    create_tiered_topic,
+    create_topic,
+    fill,
+    tiered_broker,
+    wait_for_tier,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TOPICS = 200 if soaking() else 2
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with tiered_broker(tmp_path_factory.mktemp("stock")) as running:
+        create_tiered_topic(running, "tiered")
+        fill(running, "tiered", base_seed(), batches=40)
+        wait_for_tier(running, "tiered")
+        fill(running, "tiered", base_seed() + 1, batches=3)
+        yield running
+
+
+def both(spark: SparkSession, place: Place, **options: str) -> tuple[list[object], list[object]]:
+    common = {"kafka.bootstrap.servers": place.bootstrap, "includeHeaders": "true"}
+    named = common | {key.replace("__", "."): value for key, value in options.items()}
+    ours = rows_of(load(spark, named))
+    theirs = rows_of(load(spark, named, "kafka"))
+    return list(ours), list(theirs)
+
+
+@pytest.mark.usefixtures("stock")
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_a_tiered_topic_has_the_same_rows(spark: SparkSession, place: Place, level: str) -> None:
+    ours, theirs = both(spark, place, subscribe="tiered", kafka__isolation__level=level)
+    assert ours == theirs
+    assert ours
+
+
+@pytest.mark.usefixtures("stock")
+def test_offsets_and_times_choose_the_same_rows(spark: SparkSession, place: Place) -> None:
+    everything, _ = both(spark, place, subscribe="tiered")
+    middle = {partition: [row[4] for row in everything if row[3] == partition] for partition in (0, 1)}  # type: ignore[index]
+    first = {partition: offsets[len(offsets) // 3] for partition, offsets in middle.items()}
+    last = {partition: offsets[len(offsets) // 2] for partition, offsets in middle.items()}
+    chosen = [
+        {
+            "startingOffsets": f'{{"tiered":{{"0":{first[0]},"1":-2}}}}',
+            "endingOffsets": f'{{"tiered":{{"0":{last[0]},"1":-1}}}}',
+        },
+        {"startingTimestamp": str(BASE_MS + 50_000), "endingTimestamp": str(BASE_MS + 90_000 + (1 << 40))},
+    ]
+    for options in chosen if soaking() else chosen[:1]:
+        ours, theirs = both(spark, place, subscribe="tiered", **options)
+        assert ours == theirs
+
+
+@pytest.mark.usefixtures("stock")
+@pytest.mark.parametrize("number", range(TOPICS))
+def test_random_topics_have_the_same_rows(spark: SparkSession, place: Place, number: int) -> None:
+    topic = f"random-{number}"
+    if number % 3 == 0:
+        create_topic(place, topic, message_timestamp_type="LogAppendTime" if number % 2 else "CreateTime")
+    elif number % 3 == 1:
+        create_topic(place, topic, cleanup_policy="compact", segment_ms="200", min_cleanable_dirty_ratio="0.01")
+    else:
+        create_tiered_topic(place, topic)
+    fill(place, topic, base_seed() + number)
+    if number % 4 == 1:
+        with SyncAdmin(place.bootstrap) as admin:
+            admin.delete_records({TopicPartition(topic, 0): 3})
+    level = "read_committed" if number % 2 else "read_uncommitted"
+    ours, theirs = both(spark, place, subscribe=topic, kafka__isolation__level=level)
+    assert ours == theirs

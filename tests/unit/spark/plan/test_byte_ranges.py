@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from crabka.records.header import iter_headers
+from crabka.remote.layout import object_path
+from crabka.spark.plan.byte_ranges import tier_ranges
+from crabka.spark.plan.lineage import TierPart
+from crabka.spark.plan.ranges import TierRange
+from crabka.spark.plan.segment_objects import SegmentObjects
+from tests.support.planted_tier import PlantedTier, batches
+from tests.support.tier_stores import MemoryTierStore, store_of
+
+LOG = batches(0, 40)
+
+
+def planted() -> tuple[TierPart, MemoryTierStore]:
+    tier = PlantedTier()
+    segment = tier.add(LOG, [(0, 0)])
+    return TierPart(segment, 0, 200), store_of(tier)
+
+
+def cut(part: TierPart, store: MemoryTierStore, target: int = 1 << 20, records: int | None = None) -> list[TierRange]:
+    return tier_ranges(
+        [part], SegmentObjects(store), target_bytes=target, max_records=records, aborted_in=lambda *_: None
+    )
+
+
+def offsets_in(each: TierRange) -> list[int]:
+    """Return the offsets that the bytes of a range have and that count."""
+    headers = [header for position, header in iter_headers(LOG) if each.start_byte <= position < each.end_byte]
+    held = [offset for header in headers for offset in range(header.base_offset, header.last_offset + 1)]
+    return [offset for offset in held if each.start_offset <= offset < each.end_offset]
+
+
+def test_a_whole_segment_needs_no_index() -> None:
+    part, store = planted()
+    (found,) = cut(part, store)
+    assert (found.start_byte, found.end_byte, found.object_name) == (0, len(LOG), object_path(part.segment))
+    assert store.asked == []
+
+
+def test_a_part_of_a_segment_is_a_part_of_its_bytes() -> None:
+    part, store = planted()
+    (found,) = cut(part._replace(start=73, end=91), store)
+    assert found.size_bytes < len(LOG) / 3
+    assert offsets_in(found) == list(range(73, 91))
+
+
+def test_a_large_segment_is_cut_at_index_entries() -> None:
+    part, store = planted()
+    ranges = cut(part, store, len(LOG) // 6)
+    assert len(ranges) > 3
+    assert [offset for each in ranges for offset in offsets_in(each)] == list(range(200))
+    assert [each.end_byte for each in ranges[:-1]] == [each.start_byte for each in ranges[1:]]
+    assert [each.end_offset for each in ranges[:-1]] == [each.start_offset for each in ranges[1:]]
+
+
+def test_a_part_is_cut_within_its_own_bytes() -> None:
+    part, store = planted()
+    ranges = cut(part._replace(start=33, end=177), store, len(LOG) // 8)
+    assert [offset for each in ranges for offset in offsets_in(each)] == list(range(33, 177))
+
+
+def test_records_per_range_are_limited() -> None:
+    part, store = planted()
+    ranges = cut(part, store, records=30)
+    assert [offset for each in ranges for offset in offsets_in(each)] == list(range(200))
+    assert all(each.end_offset - each.start_offset <= 30 for each in ranges)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from crabka.errors import ConfigError
+from crabka.remote.segments import IndexType, TopicIdPartition
+from crabka.spark.plan.listing_catalog import load_listing_catalog
+from crabka.spark.plan.segment_objects import SegmentObjects
+from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
+from tests.support.tier_stores import store_of
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path))
+
+
+def test_all_complete_segments_count() -> None:
+    tier = two_segments()
+    catalog = load_listing_catalog(SegmentObjects(store_of(tier)), lambda topic: topic == "orders")
+    found = catalog.of(ORDERS.topic_id, "orders", 0)
+    assert [(each.start_offset, each.end_offset, each.leader_epochs) for each in found] == [
+        (each.start_offset, each.end_offset, each.leader_epochs) for each in tier.segments
+    ]
+    assert catalog.ignored == ()
+
+
+@pytest.mark.parametrize(
+    "kind", [None, IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.PRODUCER_SNAPSHOT, IndexType.LEADER_EPOCH]
+)
+def test_an_incomplete_segment_is_ignored_and_named(kind: IndexType | None) -> None:
+    tier = two_segments()
+    tier.remove(tier.segments[1], kind)
+    catalog = load_listing_catalog(SegmentObjects(store_of(tier)), lambda _: True)
+    assert len(catalog.of(ORDERS.topic_id, "orders", 0)) == 1
+    suffix = ".log" if kind is None else kind.value
+    assert catalog.ignored == (f"segment {30:020d} of {ORDERS}: it has no {suffix}",)
+
+
+def test_a_torn_segment_is_ignored_and_named() -> None:
+    tier = two_segments()
+    tier.put(tier.segments[1], None, tier.get(tier.segments[1], None)[:-1])
+    catalog = load_listing_catalog(SegmentObjects(store_of(tier)), lambda _: True)
+    assert "does not end with a whole batch" in catalog.ignored[0]
+
+
+def test_topics_that_nobody_wants_and_strangers_are_passed_over() -> None:
+    tier = two_segments()
+    tier.storage.objects["holiday/photo.jpg"] = b"x"
+    name = next(iter(tier.storage.objects))
+    tier.storage.objects[f"{name}.tmp"] = b"x"
+    store = store_of(tier)
+    assert load_listing_catalog(SegmentObjects(store), lambda _: False).segments == {}
+    assert store.asked == []
+    assert len(load_listing_catalog(SegmentObjects(store), lambda _: True).segments) == 1
+
+
+def test_a_second_look_reads_only_what_is_new() -> None:
+    tier = two_segments()
+    store = store_of(tier)
+    first = load_listing_catalog(SegmentObjects(store), lambda _: True)
+    store.asked.clear()
+    assert load_listing_catalog(SegmentObjects(store), lambda _: True) == first
+    assert store.asked == []
+    added = tier.add(batches(60, 2, epoch=2), [(0, 0), (2, 45)])
+    load_listing_catalog(SegmentObjects(store), lambda _: True)
+    assert {key.rpartition("-")[2].partition(".")[0] for key in store.asked} == {
+        key.rpartition("-")[2].partition(".")[0] for key in tier.storage.objects if f"{added.start_offset:020d}" in key
+    }
+
+
+def test_two_topics_of_one_name_are_an_error_that_names_both() -> None:
+    tier = two_segments()
+    other = TopicIdPartition(uuid.UUID(int=99), "orders", 0)
+    merged = PlantedTier()
+    merged.storage.objects = tier.storage.objects | two_segments(other, first_id=50).storage.objects
+    catalog = load_listing_catalog(SegmentObjects(store_of(merged)), lambda _: True)
+    with pytest.raises(ConfigError, match=r"two topics orders, A+Yw and A+KvN7w; choose one by tier\.topicId"):
+        catalog.topic_ids()
+    assert catalog.topic_ids(uuid.UUID(int=99)) == {"orders": uuid.UUID(int=99)}

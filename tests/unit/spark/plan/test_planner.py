@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crabka.errors import ConfigError
+from crabka.ids import TopicPartition
+from crabka.log.checkpoints import encode_epochs
+from crabka.log.txn_index import AbortedTransaction
+from crabka.remote.layout import object_path
+from crabka.remote.segments import IndexType
+from crabka.spark.errors import DataLossError
+from crabka.spark.plan.catalog import TierCatalog
+from crabka.spark.plan.filters import PushedFilters
+from crabka.spark.plan.planner import plan_offsets, plan_read
+from crabka.spark.plan.ranges import ReadPlan, TierRange
+from crabka.spark.plan.snapshot_catalog import write_snapshot_file
+from crabka.spark.source.options import SourceOptions
+from tests.support.planted_tier import FIRST_TIMESTAMP_MS, ORDERS, PlantedTier, batches, two_segments
+from tests.support.remote_segments import remote_segment
+from tests.support.tier_stores import write_tier
+
+O0 = TopicPartition("orders", 0)
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def options(uri: str, *, streaming: bool = False, **more: str) -> SourceOptions:
+    given = {"subscribe": "orders", "tier.uri": uri, "tier.metadata": "listing"}
+    named = given | {key.replace("__", "."): value for key, value in more.items()}
+    return SourceOptions.parse(named, streaming=streaming)
+
+
+def spans(plan: ReadPlan) -> list[tuple[int, int]]:
+    return [(each.start_offset, each.end_offset) for split in plan.splits for each in split.ranges]
+
+
+def test_a_whole_tier_is_planned(tmp_path: Path) -> None:
+    plan = plan_read(options(write_tier(two_segments(), tmp_path)))
+    assert spans(plan) == [(0, 30), (30, 60)]
+    assert plan.ranges == {("orders", 0): (0, 60)}
+    assert (plan.report.segments, plan.report.pruned) == (2, 0)
+    assert len(plan.splits) == 1
+
+
+def test_offsets_and_times_cut_the_plan(tmp_path: Path) -> None:
+    uri = write_tier(two_segments(), tmp_path)
+    plan = plan_read(options(uri, startingOffsets='{"orders":{"0":12}}', endingOffsets='{"orders":{"0":33}}'))
+    assert spans(plan) == [(12, 30), (30, 33)]
+    assert plan.report.bytes < sum(segment.segment_size_bytes for segment in two_segments().segments)
+    plan = plan_read(options(uri, startingTimestamp=str(FIRST_TIMESTAMP_MS + 31), endingTimestamp=str(1 << 50)))
+    assert spans(plan) == [(31, 60)]
+
+
+def test_filters_prune_segments_and_parts_of_them(tmp_path: Path) -> None:
+    chosen = options(write_tier(two_segments(), tmp_path))
+    by_offset = plan_read(chosen, PushedFilters(min_offset=35))
+    assert (spans(by_offset), by_offset.report.pruned) == ([(35, 60)], 1)
+    late = PushedFilters(min_timestamp_us=(FIRST_TIMESTAMP_MS + 55) * 1000)
+    by_time = plan_read(chosen, late)
+    assert by_time.report.pruned == 1
+    ((start, end),) = spans(by_time)
+    assert 30 < start <= 55 < end == 60
+    assert plan_read(chosen, PushedFilters(topics=frozenset({"x"}))).splits == ()
+    assert plan_read(chosen, PushedFilters(partitions=frozenset({5}))).report.pruned == 2
+
+
+def test_times_that_go_down_again_are_not_pruned_away(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    tier.add(batches(0, 2), [(0, 0)])
+    last = tier.add(batches(10, 2), [(0, 0)])
+    # CreateTime may be out of order: the upper bound says nothing about segments that begin later.
+    early = PushedFilters(max_timestamp_us=(FIRST_TIMESTAMP_MS + 1) * 1000)
+    assert spans(plan_read(options(write_tier(tier, tmp_path)), early)) == [(0, 10), (10, last.end_offset + 1)]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"startingOffsets": '{"orders":{"0":-2,"1":0}}'}, "names orders-1, which is not"),
+        ({"startingOffsets": '{"other":{"0":0}}'}, "lacks orders-0; use -1"),
+        ({"startingOffsets": '{"orders":{"0":61}}'}, "starting offset 61 of orders-0 is behind the ending offset 60"),
+        ({"startingTimestamp": str(1 << 50)}, "no record of orders-0 is of"),
+        ({"subscribe": "nothing"}, "the tier has no topic nothing"),
+    ],
+)
+def test_what_cannot_be_planned_is_told(tmp_path: Path, more: dict[str, str], message: str) -> None:
+    uri = write_tier(two_segments(), tmp_path)
+    with pytest.raises(ConfigError, match=message):
+        plan_read(options(uri, **more))
+
+
+def test_a_time_that_nobody_reached_may_mean_the_end(tmp_path: Path) -> None:
+    more = {"startingTimestamp": str(1 << 50), "startingOffsetsByTimestampStrategy": "latest"}
+    assert plan_read(options(write_tier(two_segments(), tmp_path), **more)).splits == ()
+
+
+def test_a_pattern_without_match_has_no_rows(tmp_path: Path) -> None:
+    uri = write_tier(two_segments(), tmp_path)
+    chosen = SourceOptions.parse(
+        {"subscribePattern": "zzz", "tier.uri": uri, "tier.metadata": "listing"}, streaming=False
+    )
+    assert plan_read(chosen).splits == ()
+
+
+def test_what_is_not_there_is_a_loss(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    tier.add(batches(20, 2), [(0, 0)])
+    gap = tier.add(batches(30, 2), [(0, 0)])
+    tier.add(batches(40, 2), [(0, 0)])
+    tier.remove(gap, IndexType.OFFSET)
+    uri = write_tier(tier, tmp_path)
+    with pytest.raises(DataLossError, match="offsets 30 to 39 of orders-0 are not in the tier"):
+        plan_read(options(uri))
+    plan = plan_read(options(uri, failOnDataLoss="false"))
+    assert spans(plan) == [(20, 30), (40, 50)]
+    assert len(plan.report.ignored) == 1
+    with pytest.raises(DataLossError, match="offsets 3 to 19 of orders-0 are gone"):
+        plan_read(options(uri, startingOffsets='{"orders":{"0":3}}'))
+    with pytest.raises(DataLossError, match="offsets 50 to 98 of orders-0 are not there"):
+        plan_read(options(uri, endingOffsets='{"orders":{"0":99}}'))
+
+
+def test_known_offsets_are_planned(tmp_path: Path) -> None:
+    chosen = options(write_tier(two_segments(), tmp_path), streaming=True)
+    assert spans(plan_offsets(chosen, {O0: 10}, {O0: 20})) == [(10, 20)]
+    assert spans(plan_offsets(chosen, {O0: 40}, None)) == [(40, 60)]
+    assert spans(plan_offsets(chosen, {}, None)) == [(0, 30), (30, 60)]
+    with pytest.raises(DataLossError, match="orders-7 does not exist any more"):
+        plan_offsets(chosen, {}, {TopicPartition("orders", 7): 5})
+    with pytest.raises(DataLossError, match="created anew"):
+        plan_offsets(chosen, {O0: 50}, {O0: 20})
+
+
+def test_committed_reads_know_aborted_transactions(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    tier.add(batches(0, 2), [(0, 0)])
+    tier.add(batches(10, 2), [(0, 0)], aborted=[AbortedTransaction(7, 3, 12, 13)])
+    uri = write_tier(tier, tmp_path)
+    (split,) = plan_read(options(uri, isolation__level="read_committed")).splits
+    assert [each.aborted for each in split.ranges if isinstance(each, TierRange)] == [((7, 3, 12),), ((7, 3, 12),)]
+    (split,) = plan_read(options(uri)).splits
+    assert [each.aborted for each in split.ranges if isinstance(each, TierRange)] == [None, None]
+
+
+def test_an_exported_snapshot_is_as_good_as_a_listing(tmp_path: Path) -> None:
+    tier = two_segments()
+    uri = write_tier(tier, tmp_path)
+    write_snapshot_file(f"{tmp_path}/export", TierCatalog({ORDERS: tier.segments}))
+    chosen = options(uri, tier__metadata="snapshot", tier__snapshot=f"{tmp_path}/export")
+    assert plan_read(chosen).splits == plan_read(options(uri)).splits
+
+
+def test_a_hundred_thousand_segments_are_planned(tmp_path: Path) -> None:
+    tier = two_segments()
+    uri = write_tier(tier, tmp_path)
+    many = [
+        replace(remote_segment(n * 10, n * 10 + 9, partition=ORDERS, size=1 << 30), txn_index_empty=True)
+        for n in range(100_000)
+    ]
+    write_snapshot_file(f"{tmp_path}/export", TierCatalog({ORDERS: many}))
+    epochs = tmp_path / "kafka-tiered-storage" / object_path(many[-1], IndexType.LEADER_EPOCH)
+    epochs.write_bytes(encode_epochs([(0, 0)]))
+    chosen = options(uri, tier__metadata="snapshot", tier__snapshot=f"{tmp_path}/export")
+    started = time.process_time()
+    plan = plan_read(chosen)
+    spent = time.process_time() - started
+    assert len(plan.splits) <= 10_000
+    assert plan.report.segments == 100_000
+    print(f"planned in {spent:.1f} s")
+

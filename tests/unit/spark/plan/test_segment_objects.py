@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from crabka.records.header import iter_headers
+from crabka.remote.segments import IndexType
+from crabka.spark.errors import TierReadError
+from crabka.spark.plan.segment_objects import SegmentObjects
+from tests.support.planted_tier import FIRST_TIMESTAMP_MS, batches, two_segments
+from tests.support.tier_stores import store_of
+
+
+def test_objects_of_a_segment_are_read() -> None:
+    tier = two_segments()
+    objects = SegmentObjects(store_of(tier))
+    first, second = tier.segments
+    assert objects.epochs(second) == ((0, 0), (2, 45))
+    assert objects.offset_index(first).offsets[0] == 9
+    assert objects.offset_after(first, (FIRST_TIMESTAMP_MS + 25) * 1000) > 0
+    assert objects.first_open_transaction(first) is None
+    assert objects.aborted(first) == []
+    positions = [position for position, _ in iter_headers(batches(0, 6))]
+    assert [objects.base_offset_at(first, position) for position in positions] == [0, 5, 10, 15, 20, 25]
+
+
+def test_what_is_missing_is_named() -> None:
+    tier = two_segments()
+    objects = SegmentObjects(store_of(tier))
+    segment = tier.segments[0]
+    tier.remove(segment, IndexType.OFFSET)
+    with pytest.raises(TierReadError, match=r"\.index is not in memory"):
+        objects.offset_index(segment)
+    tier.remove(segment, None)
+    with pytest.raises(TierReadError, match=r"\.log is not in memory"):
+        objects.base_offset_at(segment, 0)
+
+
+def test_damaged_epochs_are_told() -> None:
+    tier = two_segments()
+    tier.put(tier.segments[0], IndexType.LEADER_EPOCH, b"nonsense")
+    with pytest.raises(TierReadError, match="is damaged"):
+        SegmentObjects(store_of(tier)).epochs(tier.segments[0])
+
+
+def test_many_are_asked_at_once_and_answered_in_order() -> None:
+    objects = SegmentObjects(store_of(two_segments()))
+    assert objects.for_all(range(100), lambda number: number * 2) == [number * 2 for number in range(100)]
+    assert objects.for_all([], lambda number: number) == []

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
+from crabka.spark.plan.segment_probe import SegmentProbe, UnusableSegmentError
+from tests.support.planted_tier import PlantedTier, batches, two_segments
+from tests.support.tier_stores import store_of
+
+
+def probed(tier: PlantedTier, segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:
+    kinds = (None, *IndexType)
+    sizes = {k: len(tier.get(segment, k)) for k in kinds if k is not IndexType.TRANSACTION or not segment.txn_index_empty}
+    probe = SegmentProbe(store_of(tier))
+    return probe.read(segment.topic_id_partition, segment.segment_id.id, segment.start_offset, sizes)
+
+
+def test_a_probe_finds_what_the_metadata_says() -> None:
+    tier = two_segments()
+    for segment in tier.segments:
+        assert probed(tier, segment) == replace(segment, broker_id=-1, event_timestamp_ms=-1)
+
+
+def test_only_the_end_of_a_large_segment_is_read() -> None:
+    tier = PlantedTier()
+    segment = tier.add(batches(0, 400, value=b"x" * 2000), [(0, 0)])
+    store = store_of(tier)
+    read: list[int] = []
+    whole = store.get_range
+    store.get_range = lambda key, span: read.append(len(span)) or whole(key, span)  # type: ignore[func-returns-value,method-assign]
+    sizes = {kind: len(tier.get(segment, kind)) for kind in (None, *IndexType) if kind is not IndexType.TRANSACTION}
+    SegmentProbe(store).read(segment.topic_id_partition, segment.segment_id.id, 0, sizes)
+    assert sum(read) < segment.segment_size_bytes / 20
+
+
+def test_an_index_without_entries_is_no_reason() -> None:
+    tier = two_segments()
+    tier.put(tier.segments[0], IndexType.OFFSET, b"")
+    assert probed(tier, tier.segments[0]).end_offset == 29
+
+
+@pytest.mark.parametrize("cut", [1, 60, 100])
+def test_a_segment_that_ends_inside_of_a_batch_does_not_count(cut: int) -> None:
+    tier = two_segments()
+    segment = tier.segments[0]
+    tier.put(segment, None, tier.get(segment, None)[:-cut])
+    with pytest.raises(UnusableSegmentError, match="whole batch"):
+        probed(tier, segment)
+
+
+def test_other_damage_is_a_reason_too() -> None:
+    tier = two_segments()
+    first, second = tier.segments
+    tier.put(first, IndexType.LEADER_EPOCH, b"x")
+    with pytest.raises(UnusableSegmentError, match="checkpoint"):
+        probed(tier, first)
+    tier.put(second, None, bytes(len(tier.get(second, None))))
+    with pytest.raises(UnusableSegmentError, match="no batch at position"):
+        probed(tier, second)
+
+
+def test_a_segment_without_bytes_does_not_count() -> None:
+    tier = two_segments()
+    tier.put(tier.segments[0], None, b"")
+    with pytest.raises(UnusableSegmentError):
+        probed(tier, tier.segments[0])

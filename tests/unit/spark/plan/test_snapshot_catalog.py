@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crabka.errors import ConfigError
+from crabka.spark.plan.catalog import TierCatalog
+from crabka.spark.plan.snapshot_catalog import load_snapshot_catalog, write_snapshot_file
+from tests.support.remote_segments import ORDERS, STARTED, remote_segment
+
+
+def test_what_was_exported_is_read(tmp_path: Path) -> None:
+    segments = (remote_segment(0, 9), remote_segment(10, 19), remote_segment(20, 29, state=STARTED))
+    place = f"file://{tmp_path}/tier.snapshot"
+    write_snapshot_file(place, TierCatalog({ORDERS: segments}))
+    assert load_snapshot_catalog(place, lambda _: True).segments == {ORDERS: list(segments[:2])}
+    assert load_snapshot_catalog(f"{tmp_path}/tier.snapshot", lambda _: False).segments == {}
+
+
+def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"tier\.snapshot: .*No such file"):
+        load_snapshot_catalog(f"{tmp_path}/none", lambda _: True)
+    (tmp_path / "other").write_bytes(b"x" * 100)
+    with pytest.raises(ConfigError, match="no snapshot of remote log metadata"):
+        load_snapshot_catalog(f"{tmp_path}/other", lambda _: True)

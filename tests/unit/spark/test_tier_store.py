@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crabka.errors import ConfigError
+from crabka.spark.tier_store import ObjectMissingError, open_tier_store
+from tests.support.planted_tier import two_segments
+from tests.support.tier_stores import write_tier
+
+
+def test_a_directory_is_found_by_any_of_its_names(tmp_path: Path) -> None:
+    write_tier(two_segments(), tmp_path)
+    expected = {found.key for found in open_tier_store(f"file://{tmp_path}", {}).list()}
+    assert len(expected) == 10
+    for place in (str(tmp_path), f"file://{tmp_path}/kafka-tiered-storage"):
+        assert {found.key for found in open_tier_store(place, {}).list()} == expected
+    (tmp_path / "kafka-tiered-storage").rename(tmp_path / "moved")
+    assert {found.key for found in open_tier_store(f"file://{tmp_path}/moved", {}).list()} == expected
+
+
+def test_ranges_and_missing_objects(tmp_path: Path) -> None:
+    write_tier(two_segments(), tmp_path)
+    store = open_tier_store(f"file://{tmp_path}", {})
+    key = next(found.key for found in store.list() if found.key.endswith(".log"))
+    assert bytes(store.get_range(key, range(5, 9))) == store.get(key)[5:9]
+    with pytest.raises(ObjectMissingError):
+        store.get("nothing/here")
+
+
+def test_what_is_no_tier_is_refused_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the directory does not exist"):
+        open_tier_store(f"file://{tmp_path}/none", {})
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "holiday.jpg").touch()
+    with pytest.raises(ConfigError, match="neither kafka-tiered-storage nor directories of partitions"):
+        open_tier_store(f"file://{tmp_path}", {})
+    with pytest.raises(ConfigError, match="is no storage"):
+        open_tier_store("ftp://x/y", {})
+
+
+@pytest.mark.parametrize(
+    ("uri", "location"),
+    [
+        ("s3://bucket/prefix?region=eu-central-1", "s3://bucket/prefix"),
+        ("gs://bucket/prefix", "gs://bucket/prefix"),
+        ("az://account/container/prefix", "az://account/container/prefix"),
+    ],
+)
+def test_buckets_are_opened_without_being_asked(uri: str, location: str) -> None:
+    settings = {"account.key": "a2V5"} if uri.startswith("az") else {}
+    assert open_tier_store(uri, settings).location == location
