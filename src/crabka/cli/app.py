@@ -20,6 +20,7 @@ from crabka.cli import (
     partitions,
     quorum,
     records,
+    recover_command,
     serve,
     tier,
     topics,
@@ -46,6 +47,8 @@ app.add_typer(quorum.app, name="quorum")
 app.add_typer(tier.app, name="tier")
 app.command("format", help="Prepare the directories of a node, as kafka-storage format does.")(format_command.format_)
 app.command("random-uuid", help="Print a new id for a cluster or a directory.")(format_command.random_uuid)
+
+app.command("recover", help="Make the data dir of a node from a bucket alone.")(recover_command.recover)
 
 # Listed for the help text; `main` runs them without this module.
 _PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

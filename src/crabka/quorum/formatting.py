@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from crabka.config.controller_endpoints import controller_endpoints
@@ -56,6 +56,8 @@ class FormatPlan:
     voters: tuple[VoterNode, ...] = ()
     feature_levels: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_FEATURE_LEVELS))
     ignore_formatted: bool = False
+    # Metadata that the new cluster has from the beginning, behind the feature levels.
+    records: Sequence[Any] = ()
 
 
 def format_storage(
@@ -75,6 +77,29 @@ def format_storage(
     Raises ConfigError for a formatted directory, for one of another cluster or node, and for a feature level that does
     not exist.
     """
+    plan = plan_format(
+        runtime,
+        config,
+        cluster_id,
+        standalone=standalone,
+        initial_controllers=initial_controllers,
+        features=features,
+        ignore_formatted=ignore_formatted,
+    )
+    return write_format(runtime.fs, plan, now_ms=runtime.clock.now_ms())
+
+
+def plan_format(
+    runtime: Runtime,
+    config: ServerConfig,
+    cluster_id: str | None,
+    *,
+    standalone: bool = True,
+    initial_controllers: Sequence[VoterNode] = (),
+    features: Mapping[str, int] | None = None,
+    ignore_formatted: bool = False,
+) -> FormatPlan:
+    """Return what `format_storage` would write, with the ids that the directories will have. Raises ConfigError."""
     dirs = list(dict.fromkeys([*config.log_dirs, config.metadata_log_dir]))
     cluster_id = _agreed_cluster_id(runtime, config.node_id, dirs, cluster_id)
     ids = {directory: new_directory_id(runtime) for directory in dirs}
@@ -84,7 +109,7 @@ def format_storage(
         ids[config.metadata_log_dir] = mine.directory_id
     elif standalone and not voters:
         voters = (_own_voter(config, ids[config.metadata_log_dir]),)
-    plan = FormatPlan(
+    return FormatPlan(
         cluster_id=cluster_id,
         node_id=config.node_id,
         log_dirs=dirs,
@@ -94,7 +119,6 @@ def format_storage(
         feature_levels=resolve_features(features or {}, kraft_version=kraft_version_of(config)),
         ignore_formatted=ignore_formatted,
     )
-    return write_format(runtime.fs, plan, now_ms=runtime.clock.now_ms())
 
 
 def write_format(fs: FileSystem, plan: FormatPlan, *, now_ms: int) -> list[str]:
@@ -194,7 +218,7 @@ def _format_directory(fs: FileSystem, directory: str, plan: FormatPlan, now_ms: 
         first = SnapshotId(0, 0)
         content = SnapshotContent((), last_timestamp=now_ms, kraft_version=LATEST_KRAFT, voters=plan.voters)
         write_snapshot(fs, f"{metadata_log}/{first.file_name}", content, epoch=first.epoch, now_ms=now_ms)
-    bootstrap = SnapshotContent(feature_records(plan.feature_levels))
+    bootstrap = SnapshotContent([*feature_records(plan.feature_levels), *plan.records])
     write_snapshot(fs, f"{directory}/{BOOTSTRAP_FILE}", bootstrap, epoch=0, now_ms=now_ms)
     properties = MetaProperties(plan.cluster_id, plan.node_id, plan.directory_ids[directory])
     write_atomic(fs, f"{directory}/{META_PROPERTIES}", render_meta_properties(properties).encode("ascii"))

@@ -10,7 +10,13 @@ from crabka.remote.layout import object_path
 from crabka.remote.scrub.side_files import parse_epoch_checkpoint
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.errors import TierReadError
-from crabka.spark.plan.index_files import AbortedEntry, OffsetIndex, aborted_entries, first_open_transaction, offset_after
+from crabka.spark.plan.index_files import (
+    AbortedEntry,
+    OffsetIndex,
+    aborted_entries,
+    first_open_transaction,
+    offset_after,
+)
 from crabka.spark.tier_store import ObjectMissingError, TierStore
 
 T = TypeVar("T")
