@@ -15,6 +15,7 @@ from crabka.cli import (
     configs,
     format_command,
     groups,
+    lake,
     log_dirs,
     offsets,
     partitions,
@@ -45,6 +46,7 @@ app.add_typer(log_dirs.app, name="log-dirs")
 app.add_typer(partitions.app, name="partitions")
 app.add_typer(quorum.app, name="quorum")
 app.add_typer(tier.app, name="tier")
+app.add_typer(lake.app, name="lake")
 app.command("format", help="Prepare the directories of a node, as kafka-storage format does.")(format_command.format_)
 app.command("random-uuid", help="Print a new id for a cluster or a directory.")(format_command.random_uuid)
 

@@ -33,6 +33,8 @@ class Round:
     before: Mapping[int, int]
     after: Mapping[int, int]
     size_bytes: int
+    # What is left of the plan after this round.
+    left_bytes: int
     is_last: bool
 
     @property
@@ -60,7 +62,14 @@ def next_round(plan: ReadPlan, topic: str, before: Mapping[int, int], limits: Ro
             after[partition] = max(after[partition], end)
     # A partition that the plan leaves out keeps what the table has.
     after = dict(before) | {partition: max(offset, before.get(partition, 0)) for partition, offset in after.items()}
-    return Round(_splits(taken, size_bytes, limits), dict(before), after, size_bytes, is_last=not queues)
+    return Round(
+        splits=_splits(taken, size_bytes, limits),
+        before=dict(before),
+        after=after,
+        size_bytes=size_bytes,
+        left_bytes=sum(weight(each) for queue in queues.values() for each in queue),
+        is_last=not queues,
+    )
 
 
 def weight(each: PlannedRange) -> int:

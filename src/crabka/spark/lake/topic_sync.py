@@ -71,6 +71,7 @@ class RoundResult:
     files: int = 0
     size_bytes: int = 0
     read_bytes: int = 0
+    left_bytes: int = 0
     # Nothing is left of what there was when the round was planned.
     is_last: bool = False
 
@@ -228,6 +229,7 @@ class TopicSync:
             files=len(files),
             size_bytes=sum(file.size_bytes for file in files),
             read_bytes=chosen.size_bytes,
+            left_bytes=chosen.left_bytes,
             is_last=chosen.is_last,
         )
 

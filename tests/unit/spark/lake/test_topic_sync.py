@@ -146,9 +146,9 @@ def test_a_table_is_partitioned_by_a_column_of_the_values(lake: Lake) -> None:
 
 def test_a_topic_that_was_created_anew_stops_the_sync(lake: Lake) -> None:
     to_the_end(syncer(lake, ListTopic([[b"a"] * 6]), RAW))
-    for values in ([b"b"] * 9, [b"b"] * 2):
+    for count in (9, 2):
         with pytest.raises(LakeError, match="created anew"):
-            syncer(lake, ListTopic([values], topic_id="AnotherTopicAltogether"), RAW).run_round()
+            syncer(lake, ListTopic([[b"b"] * count], topic_id="AnotherTopicAltogether"), RAW).run_round()
 
 
 def test_a_table_that_is_partitioned_otherwise_is_refused(lake: Lake) -> None:

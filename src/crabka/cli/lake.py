@@ -1,0 +1,214 @@
+"""`crabka lake`: topics as tables for queries. Needs the `spark` extra.
+
+`sync` runs on Spark, here or on a cluster; the others need no Spark. All of them can be called from Python as well, see
+`crabka.spark.lake`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crabka.cli.lake_options import (
+    DEFAULT_FORMAT,
+    Catalog,
+    Format,
+    Grace,
+    IntervalSeconds,
+    Master,
+    PartitionBy,
+    Pattern,
+    Root,
+    RoundMib,
+    Schema,
+    SourceOption,
+    TableName,
+    Tables,
+    TargetMib,
+    TierUrl,
+    Topics,
+    ValueMode,
+    open_lake,
+    read_schema,
+    source_options,
+)
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
+from crabka.cli.output import print_json, print_rows
+from crabka.errors import ConfigError, CrabkaError
+
+if TYPE_CHECKING:
+    from crabka.spark.lake.table import TableFormat
+    from crabka.spark.lake.tables import Lake
+
+app = typer.Typer(
+    help="Topics as Delta, Iceberg or Parquet tables: sync, status, compact, vacuum.", no_args_is_help=False
+)
+
+SUMMARY_COLUMNS = ("topic", "table", "rows", "dead_rows", "files", "size_bytes", "rounds", "lost_rounds")
+STATUS_COLUMNS = ("table", "partition", "committed", "end", "lag")
+TABLE_COLUMNS = ("table", "topic", "rows", "dead_rows", "files", "size_bytes", "lag", "age_ms")
+COMMIT_COLUMNS = ("table", "version", "timestamp_ms", "operation")
+
+
+@app.command()
+def sync(
+    topics: Topics = None,
+    *,
+    root: Root,
+    table_format: Format = DEFAULT_FORMAT,
+    pattern: Pattern = None,
+    table: TableName = None,
+    value: ValueMode = "raw",
+    schema: Schema = None,
+    partition_by: PartitionBy = None,
+    target_mib: TargetMib = 128,
+    round_mib: RoundMib = 4096,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until interrupted.")] = False,
+    interval: IntervalSeconds = 60.0,
+    master: Master = None,
+    catalog: Catalog = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    tier: TierUrl = None,
+    option: SourceOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring topics into tables exactly once: all there is, then what is new since the last time."""
+    with _lake_commands():
+        from crabka.cli.lake_progress import LakeProgress, follow_until_interrupted
+        from crabka.spark.lake.given_schemas import decoder_of
+        from crabka.spark.lake.planner_source import PlannerSource
+        from crabka.spark.lake.settings import MIB, SyncSettings
+        from crabka.spark.lake.spark_runner import SparkRunner
+        from crabka.spark.lake.sync import LakeSync, SyncRequest
+        from crabka.spark.session import job_session
+
+        lake = open_lake(root, table_format, catalog)
+        source = PlannerSource(source_options(bootstrap, command_config, tier, option))
+        with job_session("crabka lake sync", master) as session, LakeProgress() as progress:
+            runner = SparkRunner(session, progress.did_tasks)
+            settings = SyncSettings(
+                decoder=decoder_of(value, read_schema(schema)),
+                partition_by=partition_by,
+                target_bytes=target_mib * MIB,
+                round_bytes=round_mib * MIB,
+                min_tasks=runner.parallelism,
+            )
+            request = SyncRequest(topics=tuple(topics or ()), pattern=pattern, table_name=table, settings=settings)
+            job = LakeSync(lake, source, runner, request, listener=progress)
+            if follow:
+                follow_until_interrupted(job, interval)
+            else:
+                job.run_once()
+        print_rows(SUMMARY_COLUMNS, [asdict(summary) for summary in job.summaries], as_json=as_json)
+
+
+@app.command()
+def status(
+    tables: Tables,
+    *,
+    root: Root,
+    table_format: Format = DEFAULT_FORMAT,
+    catalog: Catalog = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Ask the tables alone, not the cluster.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    tier: TierUrl = None,
+    option: SourceOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how far tables are behind their topics, how old they are, their files and their last commits."""
+    with _lake_commands():
+        from crabka.spark.lake.planner_source import PlannerSource
+        from crabka.spark.lake.status import table_status
+
+        lake = open_lake(root, table_format, catalog)
+        source = None if offline else PlannerSource(source_options(bootstrap, command_config, tier, option))
+        found = [table_status(lake, name, source, lake.now_ms()) for name in tables]
+        rows = [asdict(each) | {"lag": each.lag} for each in found]
+        if as_json:
+            print_json(rows)
+            return
+        print_rows(TABLE_COLUMNS, rows, as_json=False)
+        print_rows(
+            STATUS_COLUMNS,
+            [{"table": row["table"]} | partition for row in rows for partition in row["partitions"]],
+            as_json=False,
+        )
+        print_rows(
+            COMMIT_COLUMNS,
+            [{"table": row["table"]} | commit for row in rows for commit in row["commits"]],
+            as_json=False,
+        )
+
+
+@app.command()
+def compact(
+    tables: Tables,
+    *,
+    root: Root,
+    table_format: Format = DEFAULT_FORMAT,
+    catalog: Catalog = None,
+    target_mib: TargetMib = 128,
+    as_json: AsJson = False,
+) -> None:
+    """Merge small files of tables. Syncs and readers may go on meanwhile."""
+    with _lake_commands():
+        from crabka.spark.lake.commits import compact_once
+        from crabka.spark.lake.settings import MIB
+
+        lake = open_lake(root, table_format, catalog)
+        rows = []
+        for name, table in _existing(lake, tables):
+            result = compact_once(table, target_mib * MIB)
+            rows.append({"table": name, "files_removed": result.files_removed, "files_added": result.files_added})
+        print_rows(("table", "files_removed", "files_added"), rows, as_json=as_json)
+
+
+@app.command()
+def vacuum(
+    tables: Tables,
+    *,
+    root: Root,
+    table_format: Format = DEFAULT_FORMAT,
+    catalog: Catalog = None,
+    grace_hours: Grace = 168.0,
+    as_json: AsJson = False,
+) -> None:
+    """Forget old states of tables and remove files that nothing needs; whatever is younger than the grace stays."""
+    with _lake_commands():
+        lake = open_lake(root, table_format, catalog)
+        rows = []
+        for name, table in _existing(lake, tables):
+            result = table.vacuum(round(grace_hours * 3_600_000), lake.now_ms())
+            rows.append({"table": name, "files_removed": len(result.removed), "size_bytes": result.size_bytes})
+        print_rows(("table", "files_removed", "size_bytes"), rows, as_json=as_json)
+
+
+def _existing(lake: Lake, names: list[str]) -> Iterator[tuple[str, TableFormat]]:
+    for name in names:
+        table = lake.open(name)
+        if table is None:
+            raise ConfigError(f"There is no {lake.table_format} table {name} at {lake.root}")
+        yield name, table
+
+
+@contextmanager
+def _lake_commands() -> Iterator[None]:
+    """Turn what can go wrong into one line and an exit code: 2 for a mistake of the caller, else 1."""
+    try:
+        yield
+    except ImportError as error:
+        print(f"crabka: the lake needs the spark extra, pip install 'crabka[spark]': {error}", file=sys.stderr)
+        raise typer.Exit(2) from error
+    except CrabkaError as error:
+        print(f"crabka: {' '.join(str(error).split())}", file=sys.stderr)
+        raise typer.Exit(2 if isinstance(error, ConfigError) else 1) from error
+    except OSError as error:
+        print(f"crabka: {error}", file=sys.stderr)
+        raise typer.Exit(1) from error

@@ -1,0 +1,114 @@
+"""Options of `crabka lake`, and what they mean for tables and sources."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crabka.cli.node_process import parse_settings
+from crabka.cli.serve import read_properties
+from crabka.errors import ConfigError
+
+if TYPE_CHECKING:
+    from crabka.spark.lake.tables import Lake
+
+DEFAULT_FORMAT = "delta"
+
+Topics = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics.", show_default=False)]
+Tables = Annotated[list[str], typer.Argument(metavar="TABLE...", help="Names of tables.", show_default=False)]
+Root = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="URL",
+        envvar="CRABKA_LAKE",
+        help="Where the tables are: a directory, file:///directory, s3://bucket/prefix?endpoint=….",
+        show_default=False,
+    ),
+]
+Format = Annotated[str, typer.Option("--format", help="delta, iceberg or parquet.")]
+Pattern = Annotated[
+    str | None, typer.Option("--pattern", metavar="REGEX", help="All topics with such names.", show_default=False)
+]
+TableName = Annotated[
+    str | None, typer.Option("--table", help="The table's name, for one topic; else the topic's.", show_default=False)
+]
+ValueMode = Annotated[str, typer.Option("--value", help="What values are: raw, json or avro.")]
+Schema = Annotated[
+    str | None,
+    typer.Option(
+        "--schema",
+        metavar="FILE|DDL",
+        help="Of values: Spark's DDL or JSON, or Avro's. JSON without one is looked at for its fields.",
+        show_default=False,
+    ),
+]
+PartitionBy = Annotated[
+    str | None, typer.Option("--partition-by", metavar="date|COLUMN", help="One value per file.", show_default=False)
+]
+TargetMib = Annotated[int, typer.Option("--target-size", metavar="MIB", min=1, help="How large files should be.")]
+RoundMib = Annotated[int, typer.Option("--round-size", metavar="MIB", min=1, help="About how much one commit reads.")]
+IntervalSeconds = Annotated[
+    float, typer.Option("--interval", metavar="SECONDS", min=0, help="How long --follow waits in between.")
+]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Spark's master, or sc://… of Connect; local[*].", show_default=False),
+]
+Catalog = Annotated[
+    str | None,
+    typer.Option("--catalog", help="A catalog of pyiceberg's configuration; SQLite without it.", show_default=False),
+]
+TierUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--tier",
+        metavar="URL",
+        envvar="CRABKA_TIER",
+        help="The tier, if the cluster does not tell.",
+        show_default=False,
+    ),
+]
+SourceOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the Spark source.", show_default=False),
+]
+Grace = Annotated[float, typer.Option("--grace", metavar="HOURS", min=0, help="What is younger stays.")]
+
+
+def open_lake(root: str, table_format: str, catalog: str | None) -> Lake:
+    """Return the place of the tables. Raises ConfigError."""
+    from crabka.spark.lake.tables import Lake
+
+    return Lake(root, table_format, lambda: int(time.time() * 1000), catalog)
+
+
+def source_options(
+    bootstrap: str, command_config: str | None, tier: str | None, given: Iterable[str] | None
+) -> dict[str, str]:
+    """Return the options of the Spark source. Raises ConfigError."""
+    client = read_properties(command_config) if command_config else {}
+    options = {f"kafka.{name}": value for name, value in client.items()}
+    explicit = parse_settings(given or (), "--option")
+    without_cluster = explicit.get("tier.metadata", "topic") != "topic"
+    if not without_cluster:
+        options["kafka.bootstrap.servers"] = bootstrap
+    if tier is not None:
+        options["tier.uri"] = tier
+    return options | explicit
+
+
+def read_schema(given: str | None) -> str | None:
+    """Return the text of a schema that is given by itself or in a file. Raises ConfigError."""
+    if given is None:
+        return None
+    if given.lstrip().startswith("{") or " " in given.strip():
+        return given
+    try:
+        return Path(given).read_text()
+    except OSError as error:
+        raise ConfigError(f"--schema {given}: {error.strerror or error}") from error
