@@ -1,4 +1,4 @@
-"""A really full disk (a small tmpfs): with two log dirs the node goes on, with one it stops and comes back whole."""
+"""A really full or read-only disk (a small tmpfs): with two log dirs the node goes on, with one it stops."""
 
 from __future__ import annotations
 
@@ -128,6 +128,32 @@ def test_node_goes_on_when_one_of_two_log_dirs_is_full(tmp_path: Path, small_dis
         node.start()
         _check(node, filler)
         assert all(Filler(node).send(10_000, partition) for partition in range(PARTITIONS))
+
+
+def test_node_goes_on_without_a_disk_that_is_read_only(tmp_path: Path, small_disk: Path) -> None:
+    roomy = tmp_path / "roomy-disk"
+    roomy.mkdir()
+    settings = {"log.dirs": f"{roomy},{small_disk / 'logs'}", "metadata.log.dir": str(roomy)}
+    with target_node(tmp_path / "node", settings) as node:
+        _create_topic(node)
+        wait_until(
+            lambda: len([*_partitions_on(small_disk), *_partitions_on(roomy)]) == PARTITIONS, "all partitions exist"
+        )
+        on_small, on_roomy = _partitions_on(small_disk), _partitions_on(roomy)
+        filler = Filler(node)
+        assert all(filler.send(number, partition) for number in range(2) for partition in range(PARTITIONS))
+        node.stop()
+        _mount("-o", "remount,ro", "tmpfs", str(small_disk))
+        node.start()
+        again = Filler(node)
+        assert all(again.send(10_000, partition) for partition in on_roomy), again.errors
+        assert not again.send(10_000, on_small[0])
+        assert node.is_alive()
+        node.stop()
+        _mount("-o", "remount,rw", "tmpfs", str(small_disk))
+        node.start()
+        _check(node, filler)
+        assert all(Filler(node).send(20_000, partition) for partition in range(PARTITIONS))
 
 
 def test_node_stops_when_its_only_log_dir_is_full_and_comes_back_whole(tmp_path: Path, small_disk: Path) -> None:

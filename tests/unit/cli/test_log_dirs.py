@@ -12,6 +12,7 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.cli.log_dirs import parse_replica
+from crabka.clients.sync import SyncProducer
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
@@ -86,6 +87,21 @@ def test_an_even_node_needs_no_moves(on_disks: RunCommand) -> None:
     assert on_disks("balance").out == "the log dirs are even enough\n"
     assert on_disks("balance", "--json").json == []
     assert on_disks("balance", "--wait").code == 2
+
+
+def test_replicas_are_moved_and_evened_out(crabka: RunCommand, on_disks: RunCommand, disks: DiskNode) -> None:
+    assert crabka("topics", "create", "movable", "-p", "3", "--bootstrap", disks.bootstrap).code == 0
+    with SyncProducer(disks.bootstrap) as producer:
+        for partition in range(3):
+            producer.send("movable", b"x" * 10_000, partition=partition).result(30)
+    for partition in range(3):
+        assert on_disks("move", f"movable-{partition}", "--to", disks.dirs[0], "--wait").code == 0
+    assert {path.name for path in Path(disks.dirs[0]).glob("movable-?")} == {"movable-0", "movable-1", "movable-2"}
+    planned = on_disks("balance", "--json").json
+    assert [row["to"] for row in planned] == disks.dirs[1:]
+    assert on_disks("balance", "--execute", "--wait").code == 0
+    assert [len(list(Path(path).glob("movable-?"))) for path in disks.dirs] == [1, 1, 1]
+    assert "even enough" in on_disks("balance").out
 
 
 class Disks:
