@@ -58,3 +58,10 @@ def test_writes_go_on_soon_after_a_leader_was_killed(shape: Shape, script: Scrip
 def test_an_update_of_all_brokers_one_by_one_loses_nothing(shape: Shape) -> None:
     world = run_world(1, RunConditions(shape=shape, script=scripts.stop_brokers))
     assert not any(ledger.excuses for ledger in world.model.partitions.values())
+
+
+def test_a_disk_that_fails_costs_its_own_replicas_and_nothing_else() -> None:
+    conditions = RunConditions(script=scripts.fail_disks, copies=False, operates=False)
+    world = run_world(1, conditions)
+    assert world.model.acknowledged_count
+    assert not any(ledger.excuses for ledger in world.model.partitions.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 
 from crabka.broker.transactions.state import ENDING
@@ -12,6 +13,7 @@ from tests.support.cluster_sim.machine import ClusterMachine, Ending
 from tests.support.cluster_sim.world import HEALING_S, ClusterWorld
 
 TOPIC = "safe"
+NO_LEADER = -1
 # Longer than `replica.lag.time.max.ms` and `broker.session.timeout.ms` of the simulation.
 LONG_S = 5.0
 
@@ -71,6 +73,29 @@ async def stop_brokers(world: ClusterWorld) -> None:
         await _healthy(world)
         await machine.stop(30)
         await _work(world, 1)
+        machine.start()
+
+
+def _is_out_of_sync(world: ClusterWorld, node_id: int) -> bool:
+    return node_id not in world.probe.image.topics.by_name[TOPIC].partitions[0].isr
+
+
+async def fail_disks(world: ClusterWorld) -> None:
+    """Let one disk of a leader fail, then one of a follower; each works again after a restart."""
+    for number in range(2):
+        await _healthy(world)
+        machine = world.leader_of(TOPIC) if number == 0 else _followers(world)[0]
+        node_id, node = machine.spec.node_id, machine.node
+        assert node is not None
+        machine.fail_dir(node.context.partitions.by_name(TOPIC, 0).log.log_dir)
+        is_out = functools.partial(_is_out_of_sync, world, node_id)
+        await world.wait(is_out, HEALING_S, "the replica on the lost disk is out of sync")
+        await _work(world, 1)
+        # What is lost is not fetched for ever.
+        hosted = [each for each in node.context.partitions if each.leader_id not in (node_id, NO_LEADER)]
+        assert node.context.fetchers.followed_count == len(hosted)
+        assert not node.failed.done()
+        await machine.stop(30)
         machine.start()
 
 
