@@ -192,3 +192,66 @@ def test_a_node_stops_when_its_last_disk_fails(disks: TwoDisks) -> None:
         assert disks.produce(b"x", disks.kept) == ErrorCode.kafka_storage_error
     assert disks.node.node is not None
     assert str(disks.node.node.failed.exception()) == "log dir /d1: the log dir of the metadata is lost"
+
+
+def test_what_is_left_of_a_log_that_could_not_be_created_does_no_harm(disks: TwoDisks) -> None:
+    disks.damage(lambda path: [FaultRule(operation="pwritev", path=path, error=errno.EIO)])
+    disks.node.create_topic("u", 4)
+    assert any(name.startswith("u-") for name in disks.node.memory.listdir("/d2"))
+    for partition in range(4):
+        assert disks.node.produce("u", batch(b"u"), partition=partition).error_code == ErrorCode.none
+    disks.repair()
+    disks.node.restart()
+    disks.node.advance(1000)
+    assert disks.node.context.logs.offline_dirs == []
+    assert [disks.node.values("u", partition) for partition in range(4)] == [[b"u"]] * 4
+
+
+def test_coordinators_on_a_lost_disk_send_clients_away_and_come_back_with_it(disks: TwoDisks) -> None:
+    node = disks.node
+
+    def find(group: str) -> ErrorCode:
+        answer = node.ask(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]).coordinators[0].error_code
+        assert isinstance(answer, ErrorCode)
+        return answer
+
+    def commit(group: str) -> ErrorCode:
+        offset = row(
+            "OffsetCommitRequestPartition",
+            partition_index=0,
+            committed_offset=1,
+            committed_leader_epoch=-1,
+            committed_metadata="",
+        )
+        answer = node.ask(
+            ApiKey.OFFSET_COMMIT,
+            8,
+            group_id=group,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=[row("OffsetCommitRequestTopic", name="t", partitions=[offset])],
+        )
+        code = answer.topics[0].partitions[0].error_code
+        assert isinstance(code, ErrorCode)
+        return code
+
+    groups = [f"group-{number}" for number in range(20)]
+    find(groups[0])
+    node.advance(2_000)
+    assert {find(group) for group in groups} == {ErrorCode.none}
+    assert {commit(group) for group in groups} == {ErrorCode.none}
+    disks.damage(_dead)
+    assert disks.produce(b"x", disks.lost) == ErrorCode.kafka_storage_error
+    at_once = {commit(group) for group in groups}
+    node.advance(1_000)
+    later = {commit(group) for group in groups}
+    for codes in (at_once, later):
+        assert ErrorCode.none in codes
+        assert codes - {ErrorCode.none} <= {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available}
+        assert len(codes) > 1
+    assert {find(group) for group in groups} == {ErrorCode.none, ErrorCode.coordinator_not_available}
+    disks.repair()
+    node.restart()
+    node.advance(2_000)
+    assert {commit(group) for group in groups} == {ErrorCode.none}
