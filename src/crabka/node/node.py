@@ -13,7 +13,7 @@ import functools
 import logging
 from typing import TYPE_CHECKING
 
-from crabka.broker.logdirs.metrics import collect_log_dirs
+from crabka.broker.logdirs.metrics import collect_log_dirs, collect_moves
 from crabka.broker.metrics import render_metrics
 from crabka.broker.partitions import PartitionRegistry
 from crabka.broker.service import BrokerService
@@ -246,5 +246,6 @@ class Node:
 
 def _collect_more(context: BrokerContext) -> Iterator[Metric]:
     yield from collect_log_dirs(context.logs.dirs)
+    yield from collect_moves(context.moves)
     if context.tiering is not None:
         yield from collect_tier(context.tiering.manager.tools.stats, context.remote_reads)
