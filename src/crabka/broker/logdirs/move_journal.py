@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crabka.ids import TopicPartition
 from crabka.vfs import read_file, write_atomic
+from crabka.vfs.atomic import TEMPORARY_SUFFIX
 
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
@@ -90,6 +91,13 @@ def remove_marker(fs: FileSystem, path: str) -> None:
     if fs.exists(path):
         fs.unlink(path)
         fs.fsync_dir(path.rpartition("/")[0])
+
+
+def sweep_markers(fs: FileSystem, log_dir: str) -> None:
+    """Remove markers whose writing was interrupted. Raises OSError."""
+    for name in fs.listdir(log_dir):
+        if name.endswith(TEMPORARY_SUFFIX) and _NAME.match(name.removesuffix(TEMPORARY_SUFFIX)):
+            fs.unlink(f"{log_dir}/{name}")
 
 
 def find_markers(fs: FileSystem, log_dir: str) -> list[FoundMarker]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from crabka.broker.logdirs.disk_errors import blaming
-from crabka.broker.logdirs.move_journal import FoundMarker, find_markers, remove_marker
+from crabka.broker.logdirs.move_journal import FoundMarker, find_markers, remove_marker, sweep_markers
 from crabka.log.naming import LOG_SUFFIX, DirectoryKind, file_offset, marked_name
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class MoveResolution:
             with blaming(path):
                 for each in found:
                     remove_marker(self.fs, each.path)
+                sweep_markers(self.fs, path)
 
     def _markers(self, path: str) -> list[FoundMarker]:
         with blaming(path):
