@@ -12,6 +12,7 @@ that was finished late; both would lose offsets that are there.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,7 +40,7 @@ class EpochIndex:
         # Columns of the ranges that are looked at: first offsets rise, last ones do not fall.
         self._firsts: list[int] = []
         self._lasts: list[int] = []
-        self._orders: list[int] = []
+        self._orders = array("q")  # nobody else keeps these numbers, so here they take the least memory
         self._segments: list[RemoteLogSegmentMetadata] = []
         # First offsets of those whose segments have a transaction index.
         self._with_txn_index: list[int] = []

@@ -68,11 +68,10 @@ class RemoteLogMetadataCache:
 
         Raises InvalidSegmentTransitionError.
         """
-        key = update.segment_id.id.int
-        before = self._segments.get(key)
+        before = self._segments.get(update.segment_id.id.int)
         if not require_segment_transition(before, update) or before is None:
             return False
-        self._replace(key, before, before.with_update(update))
+        self._replace(before, before.with_update(update))
         return True
 
     def take_step(self, key: int, state: RemoteLogSegmentState, broker_id: int, event_timestamp_ms: int) -> bool:
@@ -84,7 +83,7 @@ class RemoteLogMetadataCache:
         before = self._segments.get(key)
         if before is None or not is_segment_step(before.state, state):
             return False
-        self._replace(key, before, before.moved(state, broker_id, event_timestamp_ms, before.custom_metadata))
+        self._replace(before, before.moved(state, broker_id, event_timestamp_ms, before.custom_metadata))
         return True
 
     def load(self, segments: Iterable[RemoteLogSegmentMetadata], highest_offsets: Mapping[int, int]) -> None:
@@ -124,7 +123,9 @@ class RemoteLogMetadataCache:
             if any(epoch == leader_epoch for epoch, _first in segment.leader_epochs):
                 yield segment
 
-    def _replace(self, key: int, before: RemoteLogSegmentMetadata, after: RemoteLogSegmentMetadata) -> None:
+    def _replace(self, before: RemoteLogSegmentMetadata, after: RemoteLogSegmentMetadata) -> None:
+        # Not the equal number by which it was found: that would stay in memory beside this one.
+        key = before.segment_id.id.int
         # Taken out first, so that it comes behind all others.
         del self._segments[key]
         if before.state is _FINISHED:

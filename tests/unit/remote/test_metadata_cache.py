@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 
 import pytest
@@ -10,11 +11,18 @@ from crabka.remote.errors import InvalidAddError, InvalidSegmentTransitionError
 from crabka.remote.metadata_cache import RemoteLogMetadataCache
 from crabka.remote.segments import (
     CustomMetadata,
+    RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
     RemotePartitionDeleteState,
 )
-from crabka.testing.remote_samples import in_state, sample_partition_delete, sample_segment, sample_update
+from crabka.testing.remote_samples import (
+    SAMPLE_PARTITION,
+    in_state,
+    sample_partition_delete,
+    sample_segment,
+    sample_update,
+)
 
 STARTED = RemoteLogSegmentState.COPY_SEGMENT_STARTED
 FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
@@ -181,3 +189,11 @@ def test_a_plain_step_is_taken_only_where_it_may_follow_and_keeps_custom_metadat
     assert cache.find(0, 5) is None
     assert cache.take_step(key, DELETED, 1, 7)
     assert not cache.has_segments
+
+
+def test_the_number_of_a_segment_is_in_memory_once() -> None:
+    cache = RemoteLogMetadataCache()
+    segment = replace(sample_segment(1, (0, 9)), segment_id=RemoteLogSegmentId(SAMPLE_PARTITION, uuid.UUID(int=2**100)))
+    cache.add(segment)
+    assert cache.take_step(int(str(2**100)), FINISHED, 1, 5)
+    assert [key is segment.segment_id.id.int for key in cache._segments] == [True]
