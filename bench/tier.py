@@ -1,4 +1,8 @@
-"""`python -m bench.tier`: tiered storage beside Apache Kafka's and beside plain transfers, and the table."""
+"""`python -m bench.tier`: tiered storage beside Apache Kafka's and beside plain transfers, and the table.
+
+All of it takes about a quarter of an hour. Sections can be measured one by one into the same result files:
+`--only copy --merge`, then `--only read --merge`, `--only latency --merge` and `--only metadata --merge`.
+"""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ TIER_ROWS = (
     seen("produce_p99_read", "the same while a tier read runs", "ms", "latency", higher_is_better=False),
     at_most("produce_slowdown", "p99 with the read, of that without", "x", "latency", 1.3),
     at_least("replay", "replay of the metadata topic", "events/s", "metadata", 100_000),
+    seen("replay_cpu", "reader's CPU per event of that", "µs", "metadata", higher_is_better=False),
     at_most("restart", "restart from snapshots of 100,000 segments", "s", "metadata", 2.0),
     at_most("lookup", "find the segment of an offset", "µs", "metadata", 5.0),
     seen("listing", "list 100,000 segments", "s", "metadata", higher_is_better=False),
