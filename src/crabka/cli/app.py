@@ -10,6 +10,7 @@ import typer
 
 from crabka import __version__
 from crabka.cli import (
+    audit_command,
     brokers,
     cluster,
     configs,
@@ -50,6 +51,7 @@ app.add_typer(lake.app, name="lake")
 app.command("format", help="Prepare the directories of a node, as kafka-storage format does.")(format_command.format_)
 app.command("random-uuid", help="Print a new id for a cluster or a directory.")(format_command.random_uuid)
 
+app.command("audit", help="Scrub a tier with Spark.")(audit_command.audit)
 app.command("recover", help="Make the data dir of a node from a bucket alone.")(recover_command.recover)
 
 # Listed for the help text; `main` runs them without this module.

@@ -30,7 +30,7 @@ def with_cluster(
 
     Raises ConfigError for a bad address or file, and what `use` raises.
     """
-    settings = _settings(read_properties(command_config) if command_config else {})
+    settings = cluster_settings(command_config)
 
     async def session() -> T:
         runtime = real_runtime()
@@ -55,7 +55,9 @@ def with_admin(
     return with_cluster(address, lambda cluster: use(Admin(cluster)), cluster_class, command_config=command_config)
 
 
-def _settings(properties: Mapping[str, str]) -> ClusterSettings:
+def cluster_settings(command_config: str | None) -> ClusterSettings:
+    """Return how to connect, as a file of client properties says. Raises ConfigError."""
+    properties: Mapping[str, str] = read_properties(command_config) if command_config else {}
     connection = ConnectionSettings(
         client_id=properties.get("client.id", CLIENT_ID), security=ClientSecurity.from_properties(properties)
     )

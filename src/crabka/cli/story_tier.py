@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from crabka.cli.tier_checks import CheckOptions, CheckResult, TierCheck
 from crabka.cli.tier_progress import TierProgress
 from crabka.cli.tier_status import status_rows
 from crabka.cli.tier_storage import open_storage
-from crabka.cli.tier_view import TierView, offsets_at
 from crabka.clients.admin import Admin
 from crabka.clients.admin_types import ConfigChange, ConfigOwner, ResourceType
 from crabka.clients.offsets import EARLIEST_LOCAL, LATEST_TIERED
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
+from crabka.remote_topic.tier_check import CheckOptions, CheckResult, TierCheck, check_on_threads
+from crabka.remote_topic.tier_view import TierView, offsets_at
 
 if TYPE_CHECKING:
     from crabka.clients.cluster import Cluster
@@ -78,8 +78,9 @@ async def look_at_tier(cluster: Cluster, topic: str, tier: str) -> TierFacts:
     storage = open_storage(tier, None)
     assert storage is not None  # noqa: S101 - it was named
     try:
-        options = CheckOptions(read_contents=True, grace_ms=60_000, thread_count=2)
-        verdict = await TierCheck(TierView(cluster, [topic]), storage, options).run(TierProgress())
+        contents = check_on_threads(storage, 2)
+        check = TierCheck(TierView(cluster, [topic]), storage, CheckOptions(grace_ms=60_000), contents)
+        verdict = await check.run(TierProgress())
     finally:
         storage.close()
     return TierFacts(

@@ -16,14 +16,14 @@ from crabka.cli.output import Row, print_rows
 from crabka.cli.session import with_cluster
 from crabka.cli.tier_output import SEGMENT_COLUMNS, print_result, segment_row
 from crabka.cli.tier_status import STATUS_COLUMNS, status_rows
-from crabka.cli.tier_view import TierView
 from crabka.clients.admin import Admin
 from crabka.clients.cluster import Cluster
 from crabka.errors import CrabkaError
+from crabka.remote_topic.tier_view import TierView
 
 if TYPE_CHECKING:
-    from crabka.cli.tier_checks import CheckResult
     from crabka.remote.storage_manager import RemoteStorageManager
+    from crabka.remote_topic.tier_check import CheckResult
 
 app = typer.Typer(help="The remote tier: status, ls, verify, fsck.", no_args_is_help=False)
 
@@ -157,16 +157,11 @@ def _check(
 ) -> None:
     """Check, print, and leave with the exit code."""
     # Storages and bars take a while to import; other commands need neither.
-    from crabka.cli.tier_checks import CheckOptions, TierCheck
     from crabka.cli.tier_progress import TierProgress
     from crabka.cli.tier_storage import explain_missing_storage, open_storage
+    from crabka.remote_topic.tier_check import CheckOptions, TierCheck, check_on_threads
 
-    options = CheckOptions(
-        read_contents=read_contents,
-        grace_ms=round(grace_minutes * 60_000),
-        thread_count=threads,
-        delete_orphans=delete_orphans,
-    )
+    options = CheckOptions(grace_ms=round(grace_minutes * 60_000), delete_orphans=delete_orphans)
     storage: RemoteStorageManager | None = None
     try:
         storage = open_storage(*place)
@@ -175,7 +170,8 @@ def _check(
             async def use(cluster: Cluster) -> CheckResult:
                 if storage is None:
                     raise await explain_missing_storage(Admin(cluster))
-                return await TierCheck(TierView(cluster, topics or ()), storage, options).run(progress)
+                contents = check_on_threads(storage, threads) if read_contents else None
+                return await TierCheck(TierView(cluster, topics or ()), storage, options, contents).run(progress)
 
             result = with_cluster(bootstrap, use, command_config=command_config)
     except (CrabkaError, OSError) as error:

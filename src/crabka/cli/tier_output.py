@@ -12,8 +12,8 @@ from crabka.remote.scrub import Severity, TierFault
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from crabka.cli.tier_checks import CheckResult
     from crabka.remote.segments import RemoteLogSegmentMetadata
+    from crabka.remote_topic.tier_check import CheckResult
 
 SEGMENT_COLUMNS: Final = ("topic", "partition", "start", "end", "epochs", "state", "size_bytes", "age", "broker", "id")
 

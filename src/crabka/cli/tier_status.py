@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from crabka.cli.tier_view import TierView, offsets_at, topic_settings
 from crabka.clients.admin import Admin
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.remote.scrub.lineage import newest
+from crabka.remote_topic.tier_view import TierView, offsets_at, topic_settings
 
 if TYPE_CHECKING:
     from crabka.cli.output import Row

@@ -9,21 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crabka.clients.admin_types import ConfigOwner, ResourceType
-from crabka.config.one_node import one_node_properties
 from crabka.config.properties import parse_properties
-from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
-from crabka.remote.backends.local import ROOT_NAME
 from crabka.remote.backends.url import CLASS_NAME, storage_settings_of_url
-from crabka.remote.plugins import load_storage_manager
-from crabka.vfs import OsFileSystem
+from crabka.remote.opening import DEFAULT_PREFIX, PREFIX_KEY, open_storage_of
 
 if TYPE_CHECKING:
     from crabka.clients.admin import Admin
     from crabka.remote.storage_manager import RemoteStorageManager
-
-_PREFIX_KEY = "remote.log.storage.manager.impl.prefix"
-_DEFAULT_PREFIX = "rsm.config."
 
 
 def open_storage(tier: str | None, config_file: str | None) -> RemoteStorageManager | None:
@@ -31,8 +24,8 @@ def open_storage(tier: str | None, config_file: str | None) -> RemoteStorageMana
     if tier is not None and config_file is not None:
         raise ConfigError("--tier and --config exclude each other")
     if tier is not None:
-        return _load(storage_settings_of_url(tier))
-    return None if config_file is None else _load(_settings_in(config_file))
+        return open_storage_of(storage_settings_of_url(tier))
+    return None if config_file is None else open_storage_of(_settings_in(config_file))
 
 
 async def explain_missing_storage(admin: Admin) -> ConfigError:
@@ -56,18 +49,5 @@ def _settings_in(path: str) -> dict[str, str]:
         raise ConfigError(f"cannot read {path}: {error}") from error
     if CLASS_NAME not in given:
         raise ConfigError(f"{path} has no {CLASS_NAME}")
-    prefix = given.get(_PREFIX_KEY, _DEFAULT_PREFIX)
-    return {
-        name: value for name, value in given.items() if name in (CLASS_NAME, _PREFIX_KEY) or name.startswith(prefix)
-    }
-
-
-def _load(settings: dict[str, str]) -> RemoteStorageManager:
-    """Make the storage. A directory has to be there: one that is made now looks like a tier that lost everything."""
-    prefix = settings.get(_PREFIX_KEY, _DEFAULT_PREFIX)
-    directory = settings.get(f"{prefix}dir")
-    if directory is not None and not (Path(directory) / ROOT_NAME).is_dir():
-        raise ConfigError(f"{directory} is no tier: it has no directory {ROOT_NAME}")
-    properties = one_node_properties("unused", "127.0.0.1", 0) | settings
-    config, _warnings = ServerConfig.from_properties(properties)
-    return load_storage_manager(config, OsFileSystem())
+    prefix = given.get(PREFIX_KEY, DEFAULT_PREFIX)
+    return {name: value for name, value in given.items() if name in (CLASS_NAME, PREFIX_KEY) or name.startswith(prefix)}

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from crabka.cli.tier_checks import CheckResult
 from crabka.cli.tier_output import SEGMENT_COLUMNS, fault_line, format_age, print_result, segment_row, summary
 from crabka.remote.scrub import TierFault, TierFaultKind
 from crabka.remote.scrub.objects import OrphanSegment
+from crabka.remote_topic.tier_check import CheckResult
 from tests.support.planted_tier import ORDERS, STORED_MS, segment_text, two_segments
 
 GAP = TierFault(kind=TierFaultKind.GAP, detail="offsets 1..2 are in no segment", partition=ORDERS)

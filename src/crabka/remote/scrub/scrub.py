@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from crabka.remote.errors import RemoteStorageError
 from crabka.remote.scrub.faults import TierFault, TierFaultKind
 from crabka.remote.scrub.lineage import PartitionBounds, check_lineage, newest, overlaps
-from crabka.remote.scrub.segment_check import OnBytes, SegmentFindings, check_segment
+from crabka.remote.scrub.segment_check import Fingerprints, OnBytes, SegmentFindings, check_segment
 from crabka.remote.scrub.side_files import Epochs, parse_epoch_checkpoint
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 
@@ -23,6 +23,20 @@ if TYPE_CHECKING:
     from crabka.remote.storage_manager import RemoteStorageManager
 
 Segments = Mapping[uuid.UUID, RemoteLogSegmentMetadata]
+
+
+class Fingerprinted(Protocol):
+    """A segment that was read, with fingerprints of the batches that others have too."""
+
+    @property
+    def metadata(self) -> RemoteLogSegmentMetadata:
+        """The segment."""
+        ...
+
+    @property
+    def fingerprints(self) -> Fingerprints:
+        """The batches."""
+        ...
 
 
 class SegmentMap(Protocol):
@@ -72,7 +86,7 @@ def check_contents(
     """Read all finished segments of a partition; return what is wrong in them, and where two of them differ."""
     ordered = sorted(segments, key=lambda segment: (segment.start_offset, segment.event_timestamp_ms))
     findings = list(each(partial(_check_one, storage, overlaps(ordered), on_bytes), ordered))
-    return [fault for found in findings for fault in found.faults] + _compare_copies(findings)
+    return [fault for found in findings for fault in found.faults] + compare_copies(findings)
 
 
 def still_true(faults: Iterable[TierFault], before: Segments, after: Segments) -> list[TierFault]:
@@ -100,10 +114,10 @@ def _check_one(
     return check_segment(storage, segment, on_bytes=on_bytes, remember=shared.get(segment, range(0)))
 
 
-def _compare_copies(findings: Sequence[SegmentFindings]) -> list[TierFault]:
-    """Return batches that two segments have differently, though in the same epoch."""
+def compare_copies(findings: Iterable[Fingerprinted]) -> list[TierFault]:
+    """Return batches that two segments of a partition have differently, though in the same epoch."""
     faults: list[TierFault] = []
-    known: dict[tuple[int, int], tuple[SegmentFindings, tuple[int, int]]] = {}
+    known: dict[tuple[int, int], tuple[Fingerprinted, tuple[int, int]]] = {}
     for found in findings:
         for key, fingerprint in found.fingerprints.items():
             first, other = known.setdefault(key, (found, fingerprint))

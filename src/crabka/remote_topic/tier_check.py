@@ -1,4 +1,4 @@
-"""`crabka tier verify` and `fsck`: runs the checks of a tier while its cluster goes on working.
+"""Runs the checks of a tier while its cluster goes on working, for `crabka tier verify`, `fsck` and `crabka audit`.
 
 The metadata is read before the tier and again after it; what brokers changed meanwhile is no fault. Of the bounds of a
 partition the local start is asked for before and the log start after, so that data that moves is never missed.
@@ -6,13 +6,11 @@ partition the local start is asked for before and the log start after, so that d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from crabka.cli.tier_progress import TierProgress
-from crabka.cli.tier_view import TierView, offsets_at
 from crabka.clients.admin import Admin
 from crabka.clients.offsets import EARLIEST, EARLIEST_LOCAL
 from crabka.ids import TopicPartition
@@ -33,9 +31,10 @@ from crabka.remote.scrub import (
     verify_segment,
 )
 from crabka.remote.scrub.objects import OrphanSegment
+from crabka.remote_topic.tier_view import TierView, offsets_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from crabka.remote.listing import TierObject
     from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
@@ -44,13 +43,39 @@ if TYPE_CHECKING:
 Partitions = dict["TopicIdPartition", list["RemoteLogSegmentMetadata"]]
 
 
+class CheckProgress(Protocol):
+    """Whom to tell how far a check is. Methods may be called from any thread."""
+
+    def metadata(self, done: int, total: int) -> None:
+        """So many events were read."""
+        ...
+
+    def objects(self, listed: Iterable[TierObject]) -> Iterator[TierObject]:
+        """Pass objects on."""
+        ...
+
+    def begin_contents(self, byte_count: int) -> None:
+        """The segments are read from now on."""
+        ...
+
+    def contents(self, byte_count: int) -> None:
+        """So many bytes more were read."""
+        ...
+
+
+class ContentsCheck(Protocol):
+    """Reads segments and finds what is wrong in them; blocks."""
+
+    def __call__(self, partitions: Partitions, on_bytes: Callable[[int], None]) -> list[TierFault]:
+        """Return the faults; tell how many bytes were read."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions:
     """How much is checked, and when something counts as forgotten."""
 
-    read_contents: bool
     grace_ms: int
-    thread_count: int
     delete_orphans: bool = False
 
 
@@ -79,12 +104,20 @@ class CheckResult:
 class TierCheck:
     """One run over a tier."""
 
-    def __init__(self, view: TierView, storage: RemoteStorageManager, options: CheckOptions) -> None:
+    def __init__(
+        self,
+        view: TierView,
+        storage: RemoteStorageManager,
+        options: CheckOptions,
+        contents: ContentsCheck | None = None,
+    ) -> None:
+        """Prepare; without `contents` no segment is read."""
         self._view = view
         self._storage = storage
         self._options = options
+        self._contents = contents
 
-    async def run(self, progress: TierProgress) -> CheckResult:
+    async def run(self, progress: CheckProgress) -> CheckResult:
         """Check all that the view is about. Raises what the brokers and the storage raise."""
         view, admin, threads = self._view, Admin(self._view.cluster), self._view.cluster.runtime.threads
         await view.read_on(progress.metadata)
@@ -106,27 +139,23 @@ class TierCheck:
         result = CheckResult(
             partition_count=len(partitions),
             segment_count=sum(map(len, partitions.values())),
-            byte_count=sum(segment.segment_size_bytes for segments in partitions.values() for segment in segments),
+            byte_count=_size_bytes(partitions),
             object_count=found.object_count if isinstance(self._storage, TierListing) else None,
-            faults=_worst_first(view.topic_faults + faults),
+            faults=worst_first(view.topic_faults + faults),
         )
         if self._options.delete_orphans:
             await threads.submit(self._delete_orphans, found, result)
         return result
 
-    def _read_tier(self, partitions: Partitions, progress: TierProgress) -> tuple[ObjectFindings, list[TierFault]]:
+    def _read_tier(self, partitions: Partitions, progress: CheckProgress) -> tuple[ObjectFindings, list[TierFault]]:
         """List and read; on a thread, since storages block."""
         found = self._check_objects(partitions, progress)
-        faults: list[TierFault] = []
-        if self._options.read_contents:
-            total = sum(segment.segment_size_bytes for segments in partitions.values() for segment in segments)
-            progress.begin_contents(total)
-            with ThreadPoolExecutor(self._options.thread_count, "crabka-fsck") as pool:
-                for segments in partitions.values():
-                    faults += check_contents(self._storage, segments, on_bytes=progress.contents, each=pool.map)
-        return found, faults
+        if self._contents is None:
+            return found, []
+        progress.begin_contents(_size_bytes(partitions))
+        return found, self._contents(partitions, progress.contents)
 
-    def _check_objects(self, partitions: Partitions, progress: TierProgress) -> ObjectFindings:
+    def _check_objects(self, partitions: Partitions, progress: CheckProgress) -> ObjectFindings:
         storage = self._storage
         if isinstance(storage, TierListing):
             objects = progress.objects(self._listed(storage))
@@ -190,12 +219,30 @@ class TierCheck:
         return self._view.cluster.runtime.clock.now_ms()
 
 
+def check_on_threads(storage: RemoteStorageManager, thread_count: int) -> ContentsCheck:
+    """Return a check that reads several segments at once in this process."""
+
+    def check(partitions: Partitions, on_bytes: Callable[[int], None]) -> list[TierFault]:
+        faults: list[TierFault] = []
+        with ThreadPoolExecutor(thread_count, "crabka-fsck") as pool:
+            for segments in partitions.values():
+                faults += check_contents(storage, segments, on_bytes=on_bytes, each=pool.map)
+        return faults
+
+    return check
+
+
+def worst_first(faults: Sequence[TierFault]) -> list[TierFault]:
+    """Return faults in the order of what they cost."""
+    return sorted(faults, key=lambda fault: -fault.severity)
+
+
+def _size_bytes(partitions: Partitions) -> int:
+    return sum(segment.segment_size_bytes for segments in partitions.values() for segment in segments)
+
+
 def _topic_of(directory: str) -> str | None:
     try:
         return parse_partition_directory(directory).topic
     except ValueError:
         return None
-
-
-def _worst_first(faults: Sequence[TierFault]) -> list[TierFault]:
-    return sorted(faults, key=lambda fault: -fault.severity)

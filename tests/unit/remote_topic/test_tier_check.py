@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from crabka.cli.tier_checks import CheckOptions, CheckResult, TierCheck
 from crabka.cli.tier_progress import TierProgress
-from crabka.cli.tier_view import TierView
 from crabka.ports import Buffer
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.listing import TierObject
@@ -23,11 +21,13 @@ from crabka.remote.segments import (
 )
 from crabka.remote.storage_manager import RemoteStorageManager
 from crabka.remote_topic.settings import METADATA_TOPIC
+from crabka.remote_topic.tier_check import CheckOptions, CheckResult, TierCheck, check_on_threads
+from crabka.remote_topic.tier_view import TierView
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.planted_tier import PlantedStorage, PlantedTier, batches, two_segments, update
-from tests.unit.cli.test_tier_view import publish
+from tests.unit.remote_topic.test_tier_view import publish
 
-FSCK = CheckOptions(read_contents=True, grace_ms=0, thread_count=2)
+FSCK = CheckOptions(grace_ms=0)
 
 
 def prepare(simulation: ClientSimulation, name: str = "orders") -> PlantedTier:
@@ -45,10 +45,13 @@ async def check(
     storage: RemoteStorageManager,
     options: CheckOptions = FSCK,
     names: tuple[str, ...] = (),
+    *,
+    reads: bool = True,
 ) -> CheckResult:
+    contents = check_on_threads(storage, 2) if reads else None
     async with simulation.connect() as cluster:
         with TierProgress() as progress:
-            return await TierCheck(TierView(cluster, names), storage, options).run(progress)
+            return await TierCheck(TierView(cluster, names), storage, options, contents).run(progress)
 
 
 def kinds(result: CheckResult) -> list[TierFaultKind]:
@@ -154,11 +157,12 @@ class UnlistedStorage(RemoteStorageManager):
 def test_a_storage_that_cannot_list_is_asked_for_every_segment() -> None:
     async def run(simulation: ClientSimulation) -> None:
         tier = prepare(simulation)
-        verify = CheckOptions(read_contents=False, grace_ms=0, thread_count=1)
-        result = await check(simulation, UnlistedStorage(tier.storage), verify)
+        result = await check(simulation, UnlistedStorage(tier.storage), reads=False)
         assert (result.faults, result.object_count) == ([], None)
         tier.remove(tier.segments[0], IndexType.OFFSET)
-        assert kinds(await check(simulation, UnlistedStorage(tier.storage), verify)) == [TierFaultKind.MISSING_OBJECT]
+        assert kinds(await check(simulation, UnlistedStorage(tier.storage), reads=False)) == [
+            TierFaultKind.MISSING_OBJECT
+        ]
 
     simulate(run)
 
@@ -200,7 +204,7 @@ def test_a_store_that_refuses_to_delete_leaves_the_fault() -> None:
         tier.add(batches(100, 1), [(0, 0)], partition=tier.segments[0].topic_id_partition)
         storage = ReadOnlyStorage()
         storage.objects = tier.storage.objects
-        options = CheckOptions(read_contents=True, grace_ms=0, thread_count=1, delete_orphans=True)
+        options = CheckOptions(grace_ms=0, delete_orphans=True)
         result = await check(simulation, storage, options)
         assert (kinds(result), result.deleted) == ([TierFaultKind.ORPHAN_OBJECT], [])
         assert result.not_deleted == "access denied"

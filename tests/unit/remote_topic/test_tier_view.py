@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from crabka._kio import ErrorCode
-from crabka.cli.tier_view import TierView, offsets_at, topic_settings
 from crabka.clients.admin import Admin
 from crabka.clients.admin_types import ConfigOwner, ConfigValue
 from crabka.clients.errors import VersionMismatchError
@@ -24,6 +23,7 @@ from crabka.remote.segments import RemoteLogSegmentState, TopicIdPartition
 from crabka.remote_topic.partitioner import metadata_partition_for
 from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
+from crabka.remote_topic.tier_view import TierView, offsets_at, topic_settings
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.planted_tier import PlantedTier, two_segments, update
 

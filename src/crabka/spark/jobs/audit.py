@@ -1,0 +1,127 @@
+"""Scrubs a whole tier in parallel: all that `crabka tier fsck` checks, with the segments read by Spark tasks.
+
+With a cluster its metadata says what has to be in the tier, and what brokers change meanwhile is no fault. Without one
+the objects alone count: segments that are not complete are told, and nothing is known of states and orphans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from crabka.clients.cluster import Cluster, ClusterSettings
+from crabka.clients.sync import LoopThread
+from crabka.remote.backends.url import SETTING_PREFIX, storage_settings_of_url
+from crabka.remote.opening import open_storage_of
+from crabka.remote.scrub import TierFault, TierFaultKind, verify_partition
+from crabka.remote_topic.tier_check import CheckOptions, CheckResult, TierCheck, worst_first
+from crabka.remote_topic.tier_view import TierView
+from crabka.runtime import real_runtime
+from crabka.spark.jobs.scrub_tasks import ScrubTasks
+from crabka.spark.plan.listing_catalog import load_listing_catalog
+from crabka.spark.plan.segment_objects import SegmentObjects
+from crabka.spark.tier_store import open_tier_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from crabka.remote.listing import TierObject
+    from crabka.remote.storage_manager import RemoteStorageManager
+    from crabka.remote_topic.tier_check import CheckProgress, Partitions
+
+DEFAULT_GRACE_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOptions:
+    """Which tier is audited, against which cluster, and of which topics; all if none are named.
+
+    `storage` has settings of the storage that do not belong into an address, such as keys.
+    """
+
+    tier_uri: str
+    bootstrap: str | None = None
+    cluster_settings: ClusterSettings | None = field(default=None, repr=False)
+    topics: tuple[str, ...] = ()
+    grace_ms: int = DEFAULT_GRACE_MS
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def node_settings(self) -> dict[str, str]:
+        """Return the storage as the settings of a node name it. Raises ConfigError."""
+        more = {f"{SETTING_PREFIX}{name}": value for name, value in self.storage.items()}
+        return storage_settings_of_url(self.tier_uri) | more
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def metadata(self, done: int, total: int) -> None:
+        """Events of the metadata topic."""
+
+    def objects(self, listed: Iterable[TierObject]) -> Iterator[TierObject]:
+        """Pass objects on."""
+        return iter(listed)
+
+    def begin_contents(self, byte_count: int) -> None:
+        """The segments."""
+
+    def contents(self, byte_count: int) -> None:
+        """Bytes of segments."""
+
+
+def audit(spark: SparkSession, options: AuditOptions, progress: CheckProgress | None = None) -> CheckResult:
+    """Check a tier; the result has the faults, worst first, and an exit code: 0 clean, 1 faults, 2 unreadable.
+
+    Raises ConfigError, ClientNetworkError, RemoteStorageError if it cannot be checked at all.
+    """
+    settings = options.node_settings()
+    storage = open_storage_of(settings)
+    contents = ScrubTasks(spark, settings)
+    try:
+        if options.bootstrap is None:
+            return _audit_objects(storage, options, contents, progress or NoProgress())
+        return _audit_cluster(storage, options, contents, progress or NoProgress())
+    finally:
+        storage.close()
+
+
+def _audit_cluster(
+    storage: RemoteStorageManager, options: AuditOptions, contents: ScrubTasks, progress: CheckProgress
+) -> CheckResult:
+    runtime = real_runtime()
+    thread = LoopThread("crabka-audit")
+
+    async def run() -> CheckResult:
+        async with Cluster(runtime, options.bootstrap or "", options.cluster_settings) as cluster:
+            view = TierView(cluster, options.topics)
+            return await TierCheck(view, storage, CheckOptions(grace_ms=options.grace_ms), contents).run(progress)
+
+    try:
+        return thread.run(run())
+    finally:
+        thread.close()
+        runtime.threads.close()
+
+
+def _audit_objects(
+    storage: RemoteStorageManager, options: AuditOptions, contents: ScrubTasks, progress: CheckProgress
+) -> CheckResult:
+    objects = SegmentObjects(open_tier_store(options.tier_uri, options.storage))
+    catalog = load_listing_catalog(objects, lambda topic: not options.topics or topic in options.topics)
+    partitions: Partitions = {partition: list(segments) for partition, segments in catalog.segments.items()}
+    byte_count = sum(segment.segment_size_bytes for found in partitions.values() for segment in found)
+    progress.begin_contents(byte_count)
+    faults = contents(partitions, progress.contents)
+    for partition, segments in partitions.items():
+        faults += verify_partition(storage, partition, segments)
+    return CheckResult(
+        partition_count=len(partitions),
+        segment_count=sum(map(len, partitions.values())),
+        byte_count=byte_count,
+        faults=worst_first(faults + _incomplete(catalog.ignored)),
+    )
+
+
+def _incomplete(ignored: Sequence[str]) -> list[TierFault]:
+    return [TierFault(kind=TierFaultKind.MISSING_OBJECT, detail=f"is not complete: {reason}") for reason in ignored]

@@ -1,0 +1,144 @@
+"""Reads segments in Spark tasks and checks them with `crabka.remote.scrub`, the same that `crabka tier fsck` runs.
+
+A row of the input is one segment, as an event of the metadata topic, and the offsets that it shares with others; a row
+of the output is what was found. Tasks open the storage themselves, from the settings of a node.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from crabka.remote.opening import open_storage_of
+from crabka.remote.scrub import TierFault, TierFaultKind, check_segment, compare_copies
+from crabka.remote.scrub.lineage import overlaps
+from crabka.remote.scrub.segment_check import Fingerprints
+from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
+from crabka.remote_topic.serde import decode_event, encode_event
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from crabka.remote.storage_manager import RemoteStorageManager
+
+INPUT_SCHEMA: Final = "segment long, event binary, shared_start long, shared_stop long"
+OUTPUT_SCHEMA: Final = "segment long, faults string, fingerprints string"
+TASK_BYTES: Final = 256 << 20
+_MIN_TASKS: Final = 8
+_MAX_TASKS: Final = 10_000
+_WAVES: Final = 20
+
+Partitions = Mapping[TopicIdPartition, Sequence[RemoteLogSegmentMetadata]]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSegment:
+    """What a task found: faults, and of batches that other segments have too, checksum and length."""
+
+    metadata: RemoteLogSegmentMetadata
+    faults: list[TierFault]
+    fingerprints: Fingerprints
+
+
+@dataclass(frozen=True, slots=True)
+class ScrubTasks:
+    """Checks the contents of segments on a cluster; `settings` name the storage as those of a node do."""
+
+    spark: SparkSession
+    settings: Mapping[str, str]
+
+    def __call__(self, partitions: Partitions, on_bytes: Callable[[int], None]) -> list[TierFault]:
+        """Return what is wrong in the segments, and where two of one partition differ."""
+        segments = [segment for found in partitions.values() for segment in found]
+        shared = {each: span for found in partitions.values() for each, span in overlaps(found).items()}
+        findings: list[CheckedSegment] = []
+        # Spark tells nothing of a job that is under way, so that progress is that of several smaller ones.
+        for wave in waves(segments):
+            findings += self._check(wave, shared)
+            on_bytes(sum(segment.segment_size_bytes for segment in wave))
+        faults = [fault for found in findings for fault in found.faults]
+        by_partition: dict[TopicIdPartition, list[CheckedSegment]] = {}
+        for found in findings:
+            by_partition.setdefault(found.metadata.topic_id_partition, []).append(found)
+        return faults + [fault for group in by_partition.values() for fault in compare_copies(group)]
+
+    def _check(
+        self, segments: Sequence[RemoteLogSegmentMetadata], shared: Mapping[RemoteLogSegmentMetadata, range]
+    ) -> list[CheckedSegment]:
+        rows = [
+            (index, encode_event(segment), span.start, span.stop)
+            for index, segment in enumerate(segments)
+            for span in (shared.get(segment, range(0)),)
+        ]
+        total = sum(segment.segment_size_bytes for segment in segments)
+        tasks = min(len(segments), max(_MIN_TASKS, -(-total // TASK_BYTES)), _MAX_TASKS)
+        frame = self.spark.createDataFrame(rows, INPUT_SCHEMA).repartition(tasks)
+        checked = frame.mapInArrow(_task(dict(self.settings)), OUTPUT_SCHEMA).collect()
+        return [checked_segment(segments[row["segment"]], row["faults"], row["fingerprints"]) for row in checked]
+
+
+def waves(segments: Sequence[RemoteLogSegmentMetadata]) -> Iterator[Sequence[RemoteLogSegmentMetadata]]:
+    """Yield the segments in parts that are worth a job each."""
+    total = sum(segment.segment_size_bytes for segment in segments)
+    limit = max(total // _WAVES, _MIN_TASKS * TASK_BYTES)
+    wave: list[RemoteLogSegmentMetadata] = []
+    size = 0
+    for segment in segments:
+        if wave and size + segment.segment_size_bytes > limit:
+            yield wave
+            wave, size = [], 0
+        wave.append(segment)
+        size += segment.segment_size_bytes
+    if wave:
+        yield wave
+
+
+def check_row(storage: RemoteStorageManager, event: bytes, shared: range) -> tuple[str, str]:
+    """Check one segment; return faults and fingerprints as JSON."""
+    metadata = decode_event(event)
+    if not isinstance(metadata, RemoteLogSegmentMetadata):
+        raise TypeError(f"{metadata} is no segment")
+    found = check_segment(
+        storage, replace(metadata, state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED), remember=shared
+    )
+    faults = [[fault.kind.value, fault.detail] for fault in found.faults]
+    return json.dumps(faults), json.dumps([[*key, *value] for key, value in found.fingerprints.items()])
+
+
+def checked_segment(metadata: RemoteLogSegmentMetadata, faults: str, fingerprints: str) -> CheckedSegment:
+    """Return what a task found of a segment."""
+    return CheckedSegment(
+        metadata,
+        [
+            TierFault(
+                kind=TierFaultKind(kind),
+                detail=detail,
+                partition=metadata.topic_id_partition,
+                segment_id=metadata.segment_id,
+            )
+            for kind, detail in json.loads(faults)
+        ],
+        {(epoch, offset): (crc, length) for epoch, offset, crc, length in json.loads(fingerprints)},
+    )
+
+
+def _task(settings: dict[str, str]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        storage = open_storage_of(settings)
+        try:
+            for batch in batches:
+                for row in batch.to_pylist():
+                    span = range(row["shared_start"], row["shared_stop"])
+                    faults, fingerprints = check_row(storage, row["event"], span)
+                    yield pa.RecordBatch.from_pydict(
+                        {"segment": [row["segment"]], "faults": [faults], "fingerprints": [fingerprints]}
+                    )
+        finally:
+            storage.close()
+
+    return check
