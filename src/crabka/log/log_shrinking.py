@@ -103,12 +103,12 @@ class LogShrinking(LogState):
     def _after_truncation(self, offset: int) -> None:
         self._truncations += 1
         require(not self.is_held, f"{self.topic}-{self.partition}: a truncation while the log changes its dir")
-        if self.mirror is not None:
-            self.mirror.on_truncated(self._active.base_offset, self._active.size)
         self._unsynced = [segment for segment in self._unsynced if segment in self._segments and not segment.is_active]
         self._tail_hints.clear()
         self._context.fs.fsync_dir(self.path)
         self.log_end_offset = max(offset, self._segments.first.base_offset)
+        if self.mirror is not None:
+            self.mirror.on_truncated(self._active.base_offset, self._active.size)
         self.recovery_point = min(self.recovery_point, offset)
         # What comes in the place of the records that went is not in the remote tier.
         self.highest_remote_offset = min(self.highest_remote_offset, offset - 1)

@@ -131,6 +131,7 @@ class FutureLog:
                 return FinishSegment(
                     self.fs, self.path, each, source_dir=self._log.log_dir, generation=self._generation
                 )
+        self.end_offset = self._log.log_end_offset
         return None
 
     def _copy(self, source: CopyableSegment, mirrored: MirroredSegment, max_bytes: int) -> CopyStep:
