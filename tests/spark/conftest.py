@@ -8,9 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("pyspark")
-
 from pyspark.sql import SparkSession
 
 from crabka.spark.source.registration import register

@@ -9,6 +9,8 @@ import pytest
 
 from crabka.clients import SyncAdmin
 from crabka.ids import TopicPartition
+from crabka.spark.plan import plan_read
+from crabka.spark.source.options import SourceOptions
 from tests.support.scale import soaking
 from tests.support.seeds import base_seed
 from tests.support.spark_rows import load, rows_of
@@ -52,6 +54,9 @@ def test_a_tiered_topic_has_the_same_rows(spark: SparkSession, place: Place, lev
     ours, theirs = both(spark, place, subscribe="tiered", kafka__isolation__level=level)
     assert ours == theirs
     assert ours
+    options = {"kafka.bootstrap.servers": place.bootstrap, "subscribe": "tiered", "isolation.level": level}
+    report = plan_read(SourceOptions.parse(options, streaming=False)).report
+    assert report.segments > 3, "the cluster told where its tier is, and that was read"
 
 
 @pytest.mark.usefixtures("stock")
@@ -82,7 +87,7 @@ def test_random_topics_have_the_same_rows(spark: SparkSession, place: Place, num
         create_topic(place, topic, cleanup_policy="compact", segment_ms="200", min_cleanable_dirty_ratio="0.01")
     else:
         create_tiered_topic(place, topic)
-    fill(place, topic, base_seed() + number)
+    fill(place, topic, base_seed() + number, null_keys=number % 3 != 1)
     if number % 4 == 1:
         with SyncAdmin(place.bootstrap) as admin:
             admin.delete_records({TopicPartition(topic, 0): 3})

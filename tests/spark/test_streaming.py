@@ -33,9 +33,7 @@ def produce(place: Place, topic: str, count: int, partition: int = 0) -> None:
             producer.send_many(topic, records, partition=partition)
 
 
-def run_to_end(
-    spark: SparkSession, place: Place, directory: Path, source: str = "crabka", **options: str
-) -> list[Any]:
+def run_to_end(spark: SparkSession, place: Place, directory: Path, source: str = "crabka", **options: str) -> list[Any]:
     """Run a query with what there is now, into files, and return its progress."""
     named = {key.replace("__", "."): value for key, value in options.items()}
     frame = (

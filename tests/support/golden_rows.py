@@ -23,9 +23,7 @@ def golden_rows(name: str, topic: str, *, committed: bool = False) -> list[tuple
             # Spark hands timestamps to Python without a zone, in that of the session.
             timestamp = (_EPOCH + timedelta(milliseconds=timestamp_ms)).replace(tzinfo=None)
             shown = [(header, _bytes(text)) for header, text in headers] or None
-            rows.append(
-                (_bytes(key), _bytes(value), topic, int(partition), offset, timestamp, _TYPES[kind], shown)
-            )
+            rows.append((_bytes(key), _bytes(value), topic, int(partition), offset, timestamp, _TYPES[kind], shown))
     return rows
 
 

@@ -59,9 +59,12 @@ def create_tiered_topic(place: Place, name: str, partitions: int = 2) -> None:
         admin.create_topics([NewTopic(name, partitions, 1, TIERED | {"local.retention.ms": "1"})])
 
 
-def fill(place: Place, topic: str, seed: int, *, partitions: int = 2, batches: int = 12) -> None:
+def fill(
+    place: Place, topic: str, seed: int, *, partitions: int = 2, batches: int = 12, null_keys: bool = True
+) -> None:
     """Write batches of all codecs: null keys and values, headers, transactions, timestamps that go up and down."""
     rng = random.Random(seed)
+    keys = [b"k%d" % number for number in range(5)] + ([None, b""] if null_keys else [])
     plain = [
         Producer({"bootstrap.servers": place.bootstrap, "compression.type": codec, "linger.ms": 5}) for codec in CODECS
     ]
@@ -73,19 +76,19 @@ def fill(place: Place, topic: str, seed: int, *, partitions: int = 2, batches: i
         if in_transaction:
             producer.begin_transaction()
         for _ in range(rng.randrange(1, 25)):
-            _send(producer, topic, rng, partitions)
+            _send(producer, topic, rng, rng.randrange(partitions), rng.choice(keys))
         producer.flush(30)
         if in_transaction:
             (producer.abort_transaction if rng.random() < 0.5 else producer.commit_transaction)(30)
 
 
-def _send(producer: Producer, topic: str, rng: random.Random, partitions: int) -> None:
+def _send(producer: Producer, topic: str, rng: random.Random, partition: int, key: bytes | None) -> None:
     headers = [(rng.choice("abc"), rng.choice([None, b"", b"x" * 9])) for _ in range(rng.choice([0, 0, 1, 3]))]
     producer.produce(
         topic,
         value=rng.choice([None, b"", rng.randbytes(rng.randrange(1, 200))]),
-        key=rng.choice([None, b"", b"k%d" % rng.randrange(5)]),
-        partition=rng.randrange(partitions),
+        key=key,
+        partition=partition,
         headers=headers,
         timestamp=BASE_MS + rng.randrange(100_000),
     )

@@ -14,3 +14,7 @@ class DataLossError(CrabkaError):
 
 class TierReadError(CrabkaError):
     """The tier cannot be read as it was asked for; says what to change."""
+
+
+class SegmentVanishedError(TierReadError):
+    """An object that the metadata names is not in the tier: deleted meanwhile, unless the metadata is old."""

@@ -39,9 +39,11 @@ def tier_ranges(
     found: list[TierRange] = []
     for part in parts:
         whole = _Piece(part.start, part.end, 0, part.segment.segment_size_bytes)
-        for piece in cut_parts.get(part, [whole]):
-            if piece.start_byte < piece.end_byte:
-                found.append(_range_of(part, piece, aborted_in(part, piece.start, piece.end)))
+        found += [
+            _range_of(part, piece, aborted_in(part, piece.start, piece.end))
+            for piece in cut_parts.get(part, [whole])
+            if piece.start_byte < piece.end_byte
+        ]
     return found
 
 
@@ -85,9 +87,7 @@ def _cut_by_records(part: TierPart, index: OffsetIndex, max_records: int) -> lis
     ]
 
 
-def _cut_by_bytes(
-    part: TierPart, index: OffsetIndex, objects: SegmentObjects, target_bytes: int
-) -> list[_Piece]:
+def _cut_by_bytes(part: TierPart, index: OffsetIndex, objects: SegmentObjects, target_bytes: int) -> list[_Piece]:
     segment = part.segment
     start_byte = index.start_byte(part.start) if part.start > segment.start_offset else 0
     end_byte = segment.segment_size_bytes

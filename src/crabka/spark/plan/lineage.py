@@ -91,4 +91,3 @@ def _cover(candidates: list[_Candidate]) -> list[TierPart]:
         parts.append(TierPart(best.segment, position, best.end))
         position = best.end
     return parts
-

@@ -91,9 +91,7 @@ def _list(objects: SegmentObjects, directory: str, partition: TopicIdPartition) 
     return [_Found(partition, *key, kinds) for key, kinds in sorted(sizes.items(), key=lambda item: item[0][0])]
 
 
-def _judge(
-    found: _Found, known: Mapping[int, RemoteLogSegmentMetadata], probe: SegmentProbe
-) -> _Verdict:
+def _judge(found: _Found, known: Mapping[int, RemoteLogSegmentMetadata], probe: SegmentProbe) -> _Verdict:
     missing = [kind for kind in _REQUIRED if kind not in found.sizes]
     if missing:
         names = ", ".join(".log" if kind is None else kind.value for kind in missing)
@@ -127,9 +125,5 @@ def _store(
             kept[segment.topic_id_partition].append(segment)
     for partition, found in segments.items():
         kept[partition] = list(found)
-    dumps = [
-        PartitionDump(topic_id_partition=partition, segments=tuple(found)) for partition, found in kept.items()
-    ]
-    store_cache(
-        path, Snapshot(topic_id=ZERO_UUID, partition_count=1, partition=0, next_offset=0, dump=dump_of(*dumps))
-    )
+    dumps = [PartitionDump(topic_id_partition=partition, segments=tuple(found)) for partition, found in kept.items()]
+    store_cache(path, Snapshot(topic_id=ZERO_UUID, partition_count=1, partition=0, next_offset=0, dump=dump_of(*dumps)))

@@ -6,14 +6,15 @@ A plan is made anew for every action of Spark. Filters only make it smaller: row
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from crabka.clients.fetcher import FetcherSettings
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
-from crabka.spark.errors import DataLossError
+from crabka.spark.errors import DataLossError, SegmentVanishedError
 from crabka.spark.plan.byte_ranges import tier_ranges
 from crabka.spark.plan.context import PlanContext, open_context
 from crabka.spark.plan.filters import NO_FILTERS, PushedFilters
@@ -28,15 +29,21 @@ from crabka.spark.source.options import SourceOptions
 
 _log = logging.getLogger(__name__)
 _BOUNDARY_TIMEOUT_MS: Final = 30_000
+_PLAN_TRIES: Final = 3
+_PLAN_PAUSE_S: Final = 0.2
 
 
 def plan_read(options: SourceOptions, filters: PushedFilters = NO_FILTERS) -> ReadPlan:
     """Return the plan of a batch query. Raises ConfigError, DataLossError and what stores and brokers raise."""
-    with open_context(options) as context:
+
+    def plan(context: PlanContext) -> ReadPlan:
         survey = make_survey(context)
         starts = resolve_start(context, survey, options.starting)
         ends = resolve_end(context, survey, options.ending)
         return _plan(context, survey, _checked(context, survey, starts, ends), filters)
+
+    with open_context(options) as context:
+        return _again_if_vanished(lambda: plan(context))
 
 
 def plan_offsets(
@@ -46,7 +53,8 @@ def plan_offsets(
 
     A partition without a start begins at its first offset; without `ends` all partitions are read to their ends.
     """
-    with open_context(options) as context:
+
+    def plan(context: PlanContext) -> ReadPlan:
         survey = make_survey(context, None if ends is None else ends.keys())
         wanted = {partition: each.latest for partition, each in survey.partitions.items()} if ends is None else ends
         for partition in sorted(wanted.keys() - survey.partitions.keys()):
@@ -54,6 +62,20 @@ def plan_offsets(
         known = {partition: end for partition, end in wanted.items() if partition in survey.partitions}
         begin = {partition: starts.get(partition, survey.partitions[partition].earliest) for partition in known}
         return _plan(context, survey, _checked(context, survey, begin, known), NO_FILTERS)
+
+    with open_context(options) as context:
+        return _again_if_vanished(lambda: plan(context))
+
+
+def _again_if_vanished(plan: Callable[[], ReadPlan]) -> ReadPlan:
+    """Return a plan; one that met a segment that was just deleted is made again from what the tier has then."""
+    for _ in range(_PLAN_TRIES - 1):
+        try:
+            return plan()
+        except SegmentVanishedError as error:
+            _log.info("planning again: %s", error)
+            time.sleep(_PLAN_PAUSE_S)
+    return plan()
 
 
 def _checked(context: PlanContext, survey: Survey, starts: Offsets, ends: Offsets) -> dict[TopicPartition, range]:
@@ -114,7 +136,7 @@ def _plan(
     all_ranges: list[PlannedRange] = [*ranges, *draft.broker]
     plan = ReadPlan(
         splits=make_splits(all_ranges, limits),
-        ranges={tuple(partition): (offsets.start, offsets.stop) for partition, offsets in wanted.items()},
+        ranges={(p.topic, p.partition): (offsets.start, offsets.stop) for p, offsets in wanted.items()},
         topic_ids={partition.topic: survey.partitions[partition].id_text for partition in wanted},
         report=report,
         tier_uri=context.tier_uri,

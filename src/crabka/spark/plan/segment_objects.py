@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from crabka.remote.layout import object_path
 from crabka.remote.scrub.side_files import parse_epoch_checkpoint
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
-from crabka.spark.errors import TierReadError
+from crabka.spark.errors import SegmentVanishedError, TierReadError
 from crabka.spark.plan.index_files import (
     AbortedEntry,
     OffsetIndex,
@@ -87,5 +87,5 @@ class SegmentObjects:
         except ObjectMissingError:
             raise self._gone(path) from None
 
-    def _gone(self, path: str) -> TierReadError:
-        return TierReadError(f"{path} is not in {self.store.location}, though the metadata of the tier names it")
+    def _gone(self, path: str) -> SegmentVanishedError:
+        return SegmentVanishedError(f"{path} is not in {self.store.location}, though the metadata of the tier names it")

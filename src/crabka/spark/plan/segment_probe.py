@@ -83,7 +83,7 @@ class SegmentProbe:
         return bytes(self._store.get_range(key, range(size_bytes - count, size_bytes)))
 
     def _last_offset(self, key: str, position: int, size_bytes: int) -> int:
-        """Walk over the batches from a position to the end. Raises UnusableSegmentError unless it is that of a batch."""
+        """Walk over the batches from a position on. Raises UnusableSegmentError unless the last one is whole."""
         if position + HEADER_SIZE > size_bytes:
             raise UnusableSegmentError("it has no whole batch behind its last index entry")
         last_offset = -1

@@ -41,9 +41,7 @@ def write_snapshot_file(place: str, catalog: TierCatalog) -> None:
         PartitionDump(topic_id_partition=partition, segments=tuple(segments))
         for partition, segments in catalog.segments.items()
     ]
-    snapshot = Snapshot(
-        topic_id=ZERO_UUID, partition_count=1, partition=0, next_offset=0, dump=dump_of(*dumps)
-    )
+    snapshot = Snapshot(topic_id=ZERO_UUID, partition_count=1, partition=0, next_offset=0, dump=dump_of(*dumps))
     _path(place).write_bytes(encode_snapshot(snapshot))
 
 

@@ -6,6 +6,7 @@ Larger splits keep the number of tasks below its limit; options of Spark's sourc
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from crabka.spark.plan.ranges import BrokerRange, PlannedRange, Split, TierRange
@@ -38,8 +39,6 @@ def cut_positions(positions: Sequence[int], start_byte: int, end_byte: int, targ
     last = start_byte
     for position in positions:
         if position - last >= target and end_byte - position >= target * (_SLACK - 1):
-            if not last < position < end_byte:
-                continue
             cuts.append(position)
             last = position
     return cuts
@@ -55,10 +54,7 @@ def cut_broker_range(whole: BrokerRange, pieces: int) -> list[BrokerRange]:
     size = whole.end_offset - whole.start_offset
     pieces = max(min(pieces, size), 1)
     borders = [whole.start_offset + size * index // pieces for index in range(pieces + 1)]
-    return [
-        BrokerRange(whole.topic, whole.topic_id, whole.partition, start, end)
-        for start, end in zip(borders, borders[1:], strict=False)
-    ]
+    return [BrokerRange(whole.topic, whole.topic_id, whole.partition, start, end) for start, end in pairwise(borders)]
 
 
 def make_splits(ranges: Sequence[PlannedRange], limits: SplitLimits) -> tuple[Split, ...]:

@@ -84,9 +84,7 @@ def _require_topics(strategy: Strategy, known: Collection[str], where: str) -> N
         raise ConfigError(f"{where} has no topic {', '.join(missing)}")
 
 
-def _survey_of_cluster(
-    context: PlanContext, session: BrokerSession, only: Collection[TopicPartition] | None
-) -> Survey:
+def _survey_of_cluster(context: PlanContext, session: BrokerSession, only: Collection[TopicPartition] | None) -> Survey:
     options = context.options
     topics = with_retries(options, session.topics)
     _require_topics(options.strategy, topics, "the cluster")

@@ -1,4 +1,4 @@
-"""Where the tier of a cluster is, as its brokers tell it: Crabka shows the settings of its storage, Kafka hides them."""
+"""Where the tier of a cluster is, as its brokers tell it: Crabka shows where its storage is, Kafka hides that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crabka.remote.backends.url import CLASS_NAME, SETTING_PREFIX
 from crabka.spark.broker_session import BrokerSession
 
 _DIRECTORY_KINDS: Final = ("local", "file", LOCAL_TIERED_STORAGE)
-_PASSED_ON: Final = ("endpoint", "region", "allow.http", "virtual.hosted.style")
+_PASSED_ON: Final[tuple[str, ...]] = ("endpoint", "region", "allow.http", "virtual.hosted.style")
 
 
 def ask_tier_uri(session: BrokerSession) -> str | None:

@@ -84,9 +84,7 @@ class _KnownEvents:
             )
             store_cache(self._path(partition), snapshot)
 
-    def finished(
-        self, wanted: Collection[TopicIdPartition]
-    ) -> dict[TopicIdPartition, list[RemoteLogSegmentMetadata]]:
+    def finished(self, wanted: Collection[TopicIdPartition]) -> dict[TopicIdPartition, list[RemoteLogSegmentMetadata]]:
         """Return the segments that can be read."""
         state = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
         found = {

@@ -16,7 +16,9 @@ from crabka.spark.plan.segment_objects import SegmentObjects
 _STEP = 64
 
 
-def find_aborted(parts: Sequence[TierPart], all_parts: Sequence[TierPart], objects: SegmentObjects) -> list[AbortedEntry]:
+def find_aborted(
+    parts: Sequence[TierPart], all_parts: Sequence[TierPart], objects: SegmentObjects
+) -> list[AbortedEntry]:
     """Return the transactions that may concern `parts`, from their indexes and those of the following parts.
 
     Both are in order, and `all_parts` has all that the tier has of the partition. It ends early at an entry that shows

@@ -53,7 +53,6 @@ class BrokerReader:
         """
         partition = TopicPartition(each.topic, each.partition)
         where = f"broker of {partition}"
-        rows = RowRange(each.start_offset, each.end_offset)
         position = each.start_offset
         with ThreadPoolExecutor(1, thread_name_prefix="broker-read") as pool:
             coming = pool.submit(self._fetch, partition, position)
@@ -64,7 +63,11 @@ class BrokerReader:
                     coming = pool.submit(self._fetch, partition, following)
                 aborted = None
                 if self._options.read_committed:
-                    aborted = AbortedTransactions((span.producer_id, span.first_offset, None) for span in answer.aborted)
+                    aborted = AbortedTransactions(
+                        (span.producer_id, span.first_offset, None) for span in answer.aborted
+                    )
+                # Batches may begin before the position, with what was read before or is deleted.
+                rows = RowRange(position, each.end_offset)
                 yield from decoder.decode(
                     answer.records, Origin(each.topic, each.partition, where, position), rows, aborted
                 )
@@ -118,4 +121,3 @@ class BrokerReader:
         if self._options.fail_on_data_loss:
             raise DataLossError(f"offsets {position} to {gone_until - 1} of {partition} are gone")
         return gone_until
-

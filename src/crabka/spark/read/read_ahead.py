@@ -16,7 +16,7 @@ _AHEAD: Final = 3
 
 
 class _Request(NamedTuple):
-    index: int
+    number: int
     key: str
     span: range
 
@@ -60,4 +60,4 @@ class ReadAhead:
     def _fill(self) -> None:
         while self._requests and len(self._fetching) < _AHEAD:
             request = self._requests.popleft()
-            self._fetching.append((request.index, self._pool.submit(self._store.get_range, request.key, request.span)))
+            self._fetching.append((request.number, self._pool.submit(self._store.get_range, request.key, request.span)))

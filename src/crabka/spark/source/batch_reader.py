@@ -43,7 +43,7 @@ class CrabkaBatchReader(DataSourceReader):
         self._settings = ReadSettings.of(options, columns)
         self._names = names
         self.filters = NO_FILTERS
-        self.pushFilters = PushFilters(self)  # type: ignore[method-assign,assignment]
+        self.pushFilters = PushFilters(self)  # type: ignore[method-assign]
 
     def partitions(self) -> list[InputPartition]:
         """Return the splits of the read."""

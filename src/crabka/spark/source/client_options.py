@@ -39,7 +39,10 @@ def check_client_properties(properties: Mapping[str, str]) -> None:
 
 def parse_isolation(options: Mapping[str, str], properties: Mapping[str, str]) -> bool:
     """Return whether only committed records are read. Raises ConfigError for two that differ."""
-    names = {KAFKA_PREFIX + ISOLATION_LEVEL: properties.get(ISOLATION_LEVEL), ISOLATION_LEVEL: options.get(ISOLATION_LEVEL)}
+    names = {
+        KAFKA_PREFIX + ISOLATION_LEVEL: properties.get(ISOLATION_LEVEL),
+        ISOLATION_LEVEL: options.get(ISOLATION_LEVEL),
+    }
     given = {name: value.strip().lower() for name, value in names.items() if value is not None}
     for name, level in given.items():
         if level not in _LEVELS:

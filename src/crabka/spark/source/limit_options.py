@@ -100,7 +100,9 @@ def _check_order(starting: OffsetLimit, ending: OffsetLimit) -> None:
 def _check_pairs(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], what: str) -> None:
     if starts.keys() != ends.keys():
         odd = min(starts.keys() ^ ends.keys())
-        raise ConfigError(f"the starting and the ending {what}s name different partitions: {odd} is in only one of them")
+        raise ConfigError(
+            f"the starting and the ending {what}s name different partitions: {odd} is in only one of them"
+        )
     for partition in sorted(starts):
         # Latest and earliest are below zero, and what they mean is not known yet.
         if starts[partition] > ends[partition] >= 0:

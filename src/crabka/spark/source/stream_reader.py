@@ -32,7 +32,6 @@ from crabka.spark.source.partitions import partitions_of, read_partition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from crabka.spark.broker_session import BrokerSession
     from crabka.spark.source.options import SourceOptions
 
 _log = logging.getLogger(__name__)

@@ -3,8 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-
-datasource = pytest.importorskip("pyspark.sql.datasource")
+from pyspark.sql import datasource
 
 from crabka.spark.plan.filters import NO_FILTERS, PushedFilters, pushed_filters
 

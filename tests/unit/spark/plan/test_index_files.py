@@ -75,5 +75,5 @@ def test_torn_files_are_refused() -> None:
         lambda: aborted_entries(struct.pack(">h", 0), "x"),
         lambda: first_open_transaction(b"", "x"),
     ):
-        with pytest.raises(CorruptDataError, match="^x: "):
+        with pytest.raises(CorruptDataError, match=r"^x: "):
             read()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,16 +10,19 @@ from crabka.ids import TopicPartition
 from crabka.log.checkpoints import encode_epochs
 from crabka.log.txn_index import AbortedTransaction
 from crabka.remote.layout import object_path
-from crabka.remote.segments import IndexType
-from crabka.spark.errors import DataLossError
+from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
+from crabka.spark.errors import DataLossError, SegmentVanishedError
 from crabka.spark.plan.catalog import TierCatalog
 from crabka.spark.plan.filters import PushedFilters
+from crabka.spark.plan.index_files import OffsetIndex
 from crabka.spark.plan.planner import plan_offsets, plan_read
 from crabka.spark.plan.ranges import ReadPlan, TierRange
+from crabka.spark.plan.segment_objects import SegmentObjects
 from crabka.spark.plan.snapshot_catalog import write_snapshot_file
 from crabka.spark.source.options import SourceOptions
 from tests.support.planted_tier import FIRST_TIMESTAMP_MS, ORDERS, PlantedTier, batches, two_segments
 from tests.support.remote_segments import remote_segment
+from tests.support.scale import soaking
 from tests.support.tier_stores import write_tier
 
 O0 = TopicPartition("orders", 0)
@@ -157,21 +159,46 @@ def test_an_exported_snapshot_is_as_good_as_a_listing(tmp_path: Path) -> None:
     assert plan_read(chosen).splits == plan_read(options(uri)).splits
 
 
-def test_a_hundred_thousand_segments_are_planned(tmp_path: Path) -> None:
+def test_a_segment_that_vanishes_while_it_is_planned_is_planned_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tier = two_segments()
     uri = write_tier(tier, tmp_path)
+    chosen = options(uri, startingOffsets='{"orders":{"0":-2}}', endingOffsets='{"orders":{"0":40}}')
+    asked: list[str] = []
+    whole = SegmentObjects.offset_index
+
+    def once_gone(self: SegmentObjects, segment: RemoteLogSegmentMetadata) -> OffsetIndex:
+        asked.append(object_path(segment))
+        if len(asked) == 1:
+            raise SegmentVanishedError("it is gone")
+        return whole(self, segment)
+
+    monkeypatch.setattr(SegmentObjects, "offset_index", once_gone)
+    assert spans(plan_read(chosen)) == [(0, 30), (30, 40)]
+    assert len(asked) == 2
+    tier_index = next((tmp_path / "kafka-tiered-storage").rglob("*30-*.index"))
+    write_snapshot_file(f"{tmp_path}/export", TierCatalog({ORDERS: tier.segments}))
+    tier_index.unlink()
+    stale = options(
+        uri, tier__metadata="snapshot", tier__snapshot=f"{tmp_path}/export", endingOffsets='{"orders":{"0":40}}'
+    )
+    with pytest.raises(SegmentVanishedError, match="though the metadata of the tier names it"):
+        plan_read(stale)
+
+
+def test_many_large_segments_become_few_tasks(tmp_path: Path) -> None:
+    tier = two_segments()
+    uri = write_tier(tier, tmp_path)
+    count = 100_000 if soaking() else 5_000
     many = [
         replace(remote_segment(n * 10, n * 10 + 9, partition=ORDERS, size=1 << 30), txn_index_empty=True)
-        for n in range(100_000)
+        for n in range(count)
     ]
     write_snapshot_file(f"{tmp_path}/export", TierCatalog({ORDERS: many}))
     epochs = tmp_path / "kafka-tiered-storage" / object_path(many[-1], IndexType.LEADER_EPOCH)
     epochs.write_bytes(encode_epochs([(0, 0)]))
-    chosen = options(uri, tier__metadata="snapshot", tier__snapshot=f"{tmp_path}/export")
-    started = time.process_time()
+    chosen = options(uri, tier__metadata="snapshot", tier__snapshot=f"{tmp_path}/export", maxTasks=str(count // 10))
     plan = plan_read(chosen)
-    spent = time.process_time() - started
-    assert len(plan.splits) <= 10_000
-    assert plan.report.segments == 100_000
-    print(f"planned in {spent:.1f} s")
-
+    assert len(plan.splits) <= count // 10
+    assert plan.report.segments == count

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import json
-import pickle
 
 from crabka.spark.plan.ranges import BrokerRange, Split, TierRange
+from tests.support.pickling import sent
 
 SPLIT = Split(
     (
@@ -16,7 +16,7 @@ SPLIT = Split(
 
 def test_splits_travel_as_json_and_as_pickles() -> None:
     assert Split.from_json(json.loads(json.dumps(SPLIT.as_json()))) == SPLIT
-    assert pickle.loads(pickle.dumps(SPLIT)) == SPLIT
+    assert sent(SPLIT) == SPLIT
 
 
 def test_a_range_knows_its_size() -> None:

@@ -12,7 +12,9 @@ from tests.support.tier_stores import store_of
 
 def probed(tier: PlantedTier, segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:
     kinds = (None, *IndexType)
-    sizes = {k: len(tier.get(segment, k)) for k in kinds if k is not IndexType.TRANSACTION or not segment.txn_index_empty}
+    sizes = {
+        k: len(tier.get(segment, k)) for k in kinds if k is not IndexType.TRANSACTION or not segment.txn_index_empty
+    }
     probe = SegmentProbe(store_of(tier))
     return probe.read(segment.topic_id_partition, segment.segment_id.id, segment.start_offset, sizes)
 

@@ -31,9 +31,13 @@ def test_two_isolations_that_differ_are_refused() -> None:
 
 
 def test_security_is_checked_and_secrets_are_not_shown() -> None:
-    check_client_properties({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS})
-    with pytest.raises(ConfigError, match="^kafka.sasl.mechanism") as caught:
-        check_client_properties({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", "sasl.jaas.config": JAAS})
+    check_client_properties(
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS}
+    )
+    with pytest.raises(ConfigError, match=r"^kafka\.sasl\.mechanism") as caught:
+        check_client_properties(
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", "sasl.jaas.config": JAAS}
+        )
     assert "hush" not in str(caught.value)
 
 
@@ -46,4 +50,6 @@ def test_stores_of_java_are_refused_with_the_way_to_convert_them(kind: dict[str,
 
 
 def test_pem_stores_are_fine() -> None:
-    check_client_properties({"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/x.pem"})
+    check_client_properties(
+        {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/x.pem"}
+    )

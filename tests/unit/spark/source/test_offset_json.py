@@ -25,10 +25,20 @@ def test_offsets_are_read() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "earlyest", "[]", '{"t":5}', '{"t":{"a":1}}', '{"t":{"0":1.5}}', '{"t":{"0":true}}', '{"t":{"0":null}}', '{"t":{"-1":0}}'],
+    [
+        "",
+        "earlyest",
+        "[]",
+        '{"t":5}',
+        '{"t":{"a":1}}',
+        '{"t":{"0":1.5}}',
+        '{"t":{"0":true}}',
+        '{"t":{"0":null}}',
+        '{"t":{"-1":0}}',
+    ],
 )
 def test_other_texts_are_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ConfigError, match="startingOffsets: expected e.g."):
+    with pytest.raises(ConfigError, match=r"startingOffsets: expected e\.g\."):
         parse_offsets(text, "startingOffsets")
 
 

@@ -32,7 +32,7 @@ def test_an_unknown_option_names_the_nearest(given: str, nearest: str) -> None:
 
 
 def test_an_option_that_resembles_none_is_just_refused() -> None:
-    with pytest.raises(ConfigError, match="^zzz is no option of the source$"):
+    with pytest.raises(ConfigError, match=r"^zzz is no option of the source$"):
         by_canonical_name({"zzz": "x"})
 
 

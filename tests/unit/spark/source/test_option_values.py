@@ -8,7 +8,16 @@ from crabka.spark.source.option_values import OptionValues
 
 @pytest.mark.parametrize(
     ("text", "milliseconds"),
-    [("15m", 900_000), ("90 s", 90_000), ("500", 500), ("7ms", 7), ("2H", 7_200_000), ("1d", 86_400_000), ("2000us", 2), ("3min", 180_000)],
+    [
+        ("15m", 900_000),
+        ("90 s", 90_000),
+        ("500", 500),
+        ("7ms", 7),
+        ("2H", 7_200_000),
+        ("1d", 86_400_000),
+        ("2000us", 2),
+        ("3min", 180_000),
+    ],
 )
 def test_times_are_those_of_spark(text: str, milliseconds: int) -> None:
     assert OptionValues({"x": text}).duration_ms("x", 0) == milliseconds

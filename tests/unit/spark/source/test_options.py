@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 
 import pytest
 
@@ -10,13 +9,16 @@ from crabka.ids import TopicPartition, uuid_from_text
 from crabka.spark.source.offset_limits import EarliestLimit, LatestLimit, OffsetsLimit
 from crabka.spark.source.options import SourceOptions
 from crabka.spark.source.strategies import Subscribe
+from tests.support.pickling import sent
 
 BASE = {"kafka.bootstrap.servers": "a:1,b:2", "subscribe": "t"}
 TIER_ONLY = {"subscribe": "t", "tier.metadata": "listing", "tier.uri": "file:///tier"}
 
 
 def parse(streaming: bool = False, **options: str) -> SourceOptions:
-    return SourceOptions.parse(BASE | {name.replace("__", "."): value for name, value in options.items()}, streaming=streaming)
+    return SourceOptions.parse(
+        BASE | {name.replace("__", "."): value for name, value in options.items()}, streaming=streaming
+    )
 
 
 def test_defaults_are_those_of_sparks_source() -> None:
@@ -127,7 +129,7 @@ def test_a_tier_can_be_read_without_brokers() -> None:
 
 def test_options_travel_to_executors() -> None:
     options = parse(startingOffsets='{"t":{"0":3}}', kafka__client__id="me")
-    assert pickle.loads(pickle.dumps(options)) == options
+    assert sent(options) == options
 
 
 def test_options_without_effect_are_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import pytest
-
-pyspark_types = pytest.importorskip("pyspark.sql.types")
-
+from pyspark.sql import types as pyspark_types
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from crabka.errors import ConfigError

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crabka.embedded import Broker
+from crabka.errors import ConfigError
+from crabka.spark.plan.context import open_context
+from crabka.spark.source.options import SourceOptions
+
+
+def options(broker: Broker, **more: str) -> SourceOptions:
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"}
+    return SourceOptions.parse(given | {k.replace("__", "."): v for k, v in more.items()}, streaming=False)
+
+
+def test_a_cluster_tells_where_its_tier_is(tmp_path: Path) -> None:
+    tier = tmp_path / "cold"
+    with Broker(tier=tier) as broker:
+        with open_context(options(broker)) as context:
+            assert context.tier_uri == f"file://{tier}"
+            assert context.objects is not None
+        with open_context(options(broker, read__mode="broker")) as context:
+            assert context.objects is None
+        with open_context(options(broker), with_tier=False) as context:
+            assert context.objects is None
+
+
+def test_a_cluster_without_a_tier_serves_everything_itself() -> None:
+    with Broker() as broker:
+        with open_context(options(broker)) as context:
+            assert context.objects is None
+            assert context.session is not None
+        with (
+            pytest.raises(ConfigError, match=r"read\.mode=tier needs tier\.uri"),
+            open_context(options(broker, read__mode="tier")),
+        ):
+            pass

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from crabka.spark.read.batch_walk import next_offset_of
+from tests.support.planted_tier import batches
+
+LOG = batches(10, 3)
+
+
+def test_the_offset_behind_the_last_whole_batch_is_found() -> None:
+    assert next_offset_of(LOG, 0) == 25
+    assert next_offset_of(LOG[:-1], 0) == 20
+    assert next_offset_of(memoryview(LOG)[:30], 7) == 7
+    assert next_offset_of(b"", 7) == 7
+    assert next_offset_of(LOG, 99) == 99
+
+
+def test_a_length_that_makes_no_sense_ends_the_walk() -> None:
+    assert next_offset_of(bytes(200), 3) == 3

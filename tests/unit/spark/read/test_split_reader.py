@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crabka.remote.layout import object_path
+from crabka.spark.decode import CorruptBatch
+from crabka.spark.errors import DataLossError
+from crabka.spark.plan.planner import plan_read
+from crabka.spark.plan.ranges import ReadPlan
+from crabka.spark.read.settings import ReadSettings
+from crabka.spark.read.split_reader import read_split
+from crabka.spark.source.options import SourceOptions
+from tests.support.planted_tier import PlantedTier, batches, two_segments
+from tests.support.tier_stores import write_tier
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def options(uri: str, **more: str) -> SourceOptions:
+    given = {"subscribe": "orders", "tier.uri": uri, "tier.metadata": "listing"}
+    return SourceOptions.parse(given | more, streaming=False)
+
+
+def offsets(plan: ReadPlan, chosen: SourceOptions) -> list[int]:
+    settings = ReadSettings.of(chosen, ["offset"], plan.tier_uri)
+    return [
+        offset
+        for split in plan.splits
+        for batch in read_split(split, settings)
+        for offset in batch.column("offset").to_pylist()
+    ]
+
+
+def test_all_rows_of_a_plan_are_read(tmp_path: Path) -> None:
+    chosen = options(write_tier(two_segments(), tmp_path))
+    assert offsets(plan_read(chosen), chosen) == list(range(60))
+    chosen = options(f"file://{tmp_path}", minPartitions="4", maxRecordsPerPartition="7")
+    plan = plan_read(chosen)
+    assert len(plan.splits) >= 8
+    assert sorted(offsets(plan, chosen)) == list(range(60))
+
+
+def test_a_segment_that_was_copied_anew_meanwhile_is_found(tmp_path: Path) -> None:
+    tier = two_segments()
+    chosen = options(write_tier(tier, tmp_path))
+    plan = plan_read(chosen)
+    again = PlantedTier(first_id=500)
+    again.add(batches(0, 6), [(0, 0)])
+    write_tier(again, tmp_path)
+    for path in (tmp_path / "kafka-tiered-storage").rglob(f"{Path(object_path(tier.segments[0])).stem}.*"):
+        path.unlink()
+    assert offsets(plan, chosen) == list(range(60))
+
+
+def test_a_segment_that_is_gone_is_a_loss(tmp_path: Path) -> None:
+    tier = two_segments()
+    chosen = options(write_tier(tier, tmp_path))
+    plan = plan_read(chosen)
+    for path in (tmp_path / "kafka-tiered-storage").rglob(f"{Path(object_path(tier.segments[0])).stem}.*"):
+        path.unlink()
+    with pytest.raises(DataLossError, match="offsets 0 to 29 of orders-0 are gone"):
+        offsets(plan, chosen)
+    assert offsets(plan, options(f"file://{tmp_path}", failOnDataLoss="false")) == list(range(30, 60))
+
+
+def test_a_corrupt_batch_fails_with_its_place_or_is_left_out(tmp_path: Path) -> None:
+    tier = two_segments()
+    tier.flip(tier.segments[0], None, -30)
+    chosen = options(write_tier(tier, tmp_path))
+    plan = plan_read(chosen)
+    name = object_path(tier.segments[0])
+    with pytest.raises(CorruptBatch, match=f"batch at offset 25 of orders-0, object {name}, position"):
+        offsets(plan, chosen)
+    assert offsets(plan, options(f"file://{tmp_path}", onCorrupt="report")) == [*range(25), *range(30, 60)]

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crabka.spark.plan.ranges import PlanReport, ReadPlan
+from crabka.spark.source.explanation import describe_plan, explain
+from tests.support.planted_tier import two_segments
+from tests.support.tier_stores import write_tier
+
+
+def test_a_plan_is_told_in_few_lines() -> None:
+    report = PlanReport(3, 5 << 20, 2, ("segment 7: it has no .log",), 1, 10)
+    plan = ReadPlan((), {("t", 0): (0, 10), ("t", 1): (5, 9)}, {"t": None}, report)
+    assert describe_plan(plan).splitlines() == [
+        "partitions  2, 14 offsets",
+        "tier        3 segments, 5.0 MiB",
+        "brokers     1 ranges",
+        "pruned      2 segments, 10 bytes",
+        "splits      0",
+        "ignored     segment 7: it has no .log",
+    ]
+
+
+def test_options_are_planned_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
+    uri = write_tier(two_segments(), tmp_path)
+    told = explain({"subscribe": "orders", "tier.uri": uri, "tier.metadata": "listing"})
+    assert "tier        2 segments" in told

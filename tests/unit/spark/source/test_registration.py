@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from crabka.errors import ConfigError
+from crabka.spark.source.data_source import CrabkaDataSource
+from crabka.spark.source.registration import PUSHDOWN, register
+
+
+class FakeSession:
+    """As much of a SparkSession as registering needs."""
+
+    def __init__(self) -> None:
+        self.registered: list[type] = []
+        self.settings: dict[str, str] = {}
+
+    @property
+    def dataSource(self) -> FakeSession:  # noqa: N802 - Spark's name
+        return self
+
+    @property
+    def conf(self) -> FakeSession:
+        return self
+
+    def register(self, source: type) -> None:
+        self.registered.append(source)
+
+    def set(self, name: str, value: str) -> None:
+        self.settings[name] = value
+
+
+def test_the_format_and_pushdown_are_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    session = FakeSession()
+    register(session)  # type: ignore[arg-type]
+    assert session.registered == [CrabkaDataSource]
+    assert session.settings == {PUSHDOWN: "true"}
+
+
+def test_a_python_without_crabka_is_refused_with_the_right_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'crabka'\" >&2\nexit 1\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(other))
+    with pytest.raises(ConfigError, match=f"No module named 'crabka'.*set it to {sys.executable}"):
+        register(FakeSession())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["./environment/bin/python", "/not/on/this/machine"])
+def test_a_python_of_the_executors_is_not_judged_here(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", name)
+    register(FakeSession())  # type: ignore[arg-type]

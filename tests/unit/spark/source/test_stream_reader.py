@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pyspark.sql.streaming import datasource as pyspark_streaming
+
+from crabka.clients import NewTopic, SyncAdmin, SyncProducer
+from crabka.embedded import Broker
+from crabka.ids import TopicPartition
+from crabka.spark.source.options import SourceOptions
+from crabka.spark.source.stream_reader import CrabkaStreamReader
+from tests.support.pickling import sent
+
+ALL = pyspark_streaming.ReadAllAvailable()
+
+
+def reader(broker: Broker | None = None, **more: str) -> CrabkaStreamReader:
+    servers = "x:1" if broker is None else broker.bootstrap_servers
+    given = {"kafka.bootstrap.servers": servers, "subscribe": "t", "startingOffsets": "earliest"}
+    return CrabkaStreamReader(SourceOptions.parse(given | more, streaming=True), ("offset",), ("offset",))
+
+
+def produce(broker: Broker, count: int) -> None:
+    with SyncProducer(broker.bootstrap_servers) as producer:
+        producer.send_many("t", [(None, b"x")] * count, partition=0)
+
+
+def offsets(made: CrabkaStreamReader, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]) -> list[int]:
+    rows = [batch for part in made.partitions(start, end) for batch in made.read(part)]
+    return sorted(offset for batch in rows for offset in batch.column("offset").to_pylist())
+
+
+def test_limits_of_the_options_are_what_spark_is_told() -> None:
+    assert reader().getDefaultReadLimit() == ALL
+    assert reader(minOffsetsPerTrigger="5").getDefaultReadLimit() == pyspark_streaming.ReadMinRows(5)
+    both = reader(minOffsetsPerTrigger="5", maxOffsetsPerTrigger="9")
+    assert both.getDefaultReadLimit() == pyspark_streaming.ReadMaxRows(9)
+    assert sent(both).getDefaultReadLimit() == pyspark_streaming.ReadMaxRows(9)
+    assert both.reportLatestOffset() is None
+
+
+def test_batches_follow_each_other_without_gap_or_overlap() -> None:
+    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("t", 1)])
+        made = reader(broker, maxOffsetsPerTrigger="4", commitGroup="g")
+        start = made.initialOffset()
+        assert start == {"t": {"0": 0}}
+        assert made.latestOffset(start, made.getDefaultReadLimit()) == start
+        assert made.partitions(start, start) == []
+        produce(broker, 10)
+        seen: list[int] = []
+        while (end := made.latestOffset(start, made.getDefaultReadLimit())) != start:
+            seen += offsets(made, start, end)
+            start = end
+        assert seen == list(range(10))
+        assert made.reportLatestOffset() == {"t": {"0": 10}}
+        assert made.latestOffset({"t": {"0": 0}}, ALL) == {"t": {"0": 10}}
+        made.commit(start)
+        assert admin.list_group_offsets("g")[TopicPartition("t", 0)].offset == 10
+        admin.create_partitions({"t": 2})
+        assert made.latestOffset(start, ALL) == {"t": {"0": 10, "1": 0}}
+
+
+def test_a_small_batch_waits_but_not_when_the_query_ends_with_what_there_is() -> None:
+    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("t", 1)])
+        produce(broker, 6)
+        made = reader(broker, minOffsetsPerTrigger="5")
+        limit = made.getDefaultReadLimit()
+        first = made.latestOffset({"t": {"0": 0}}, limit)
+        produce(broker, 4)
+        assert made.latestOffset(first, limit) == first
+        produce(broker, 1)
+        assert made.latestOffset(first, limit) == {"t": {"0": 11}}
+        ending = reader(broker, minOffsetsPerTrigger="5")
+        ending.prepareForTriggerAvailableNow()
+        assert ending.latestOffset({"t": {"0": 6}}, limit) == {"t": {"0": 11}}
+        produce(broker, 9)
+        assert ending.latestOffset({"t": {"0": 11}}, limit) == {"t": {"0": 11}}
