@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -39,7 +38,7 @@ from crabka.cli.lake_options import (
 )
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
 from crabka.cli.output import print_json, print_rows
-from crabka.errors import ConfigError, CrabkaError
+from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
     from crabka.spark.lake.table import TableFormat
@@ -200,15 +199,8 @@ def _existing(lake: Lake, names: list[str]) -> Iterator[tuple[str, TableFormat]]
 
 @contextmanager
 def _lake_commands() -> Iterator[None]:
-    """Turn what can go wrong into one line and an exit code: 2 for a mistake of the caller, else 1."""
+    """Say what to install if a library is missing."""
     try:
         yield
     except ImportError as error:
-        print(f"crabka: the lake needs the spark extra, pip install 'crabka[spark]': {error}", file=sys.stderr)
-        raise typer.Exit(2) from error
-    except CrabkaError as error:
-        print(f"crabka: {' '.join(str(error).split())}", file=sys.stderr)
-        raise typer.Exit(2 if isinstance(error, ConfigError) else 1) from error
-    except OSError as error:
-        print(f"crabka: {error}", file=sys.stderr)
-        raise typer.Exit(1) from error
+        raise ConfigError(f"The lake needs the spark extra, pip install 'crabka[spark]': {error}") from error

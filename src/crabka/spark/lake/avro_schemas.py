@@ -35,7 +35,8 @@ def without_foreign_types(schema: Any) -> Any:
         return [without_foreign_types(member) for member in schema]
     if not isinstance(schema, Mapping):
         return schema
-    known = schema.get("logicalType") == "decimal" or (schema.get("type"), schema.get("logicalType")) in _LOGICAL
+    kind, logical = schema.get("type"), schema.get("logicalType")
+    known = logical == "decimal" or (isinstance(kind, str) and (kind, logical) in _LOGICAL)
     return {
         name: without_foreign_types(value) if name in ("type", "items", "values", "fields") else value
         for name, value in schema.items()

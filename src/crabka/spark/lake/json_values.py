@@ -1,13 +1,14 @@
 """Values that are JSON objects, parsed by Arrow, many at once.
 
 Arrow reads a stream of objects and knows no rows of ours: a value with two objects, or with half of one, would shift
-all that follow. So each value travels inside an object of its own with its number, and the numbers must come back in
-order. If a block cannot be parsed its halves are tried, down to the rows that are bad.
+all that follow. So each value travels in a list with its number, under a name that no value can know, and the numbers
+must come back in order. If a block cannot be parsed its halves are tried, down to the rows that are bad.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,10 +20,11 @@ from crabka.spark.lake.errors import SchemaConflictError
 from crabka.spark.lake.schemas import merge_fields, plain_type
 from crabka.spark.lake.value_modes import DecodedValues
 
-_NUMBER, _VALUE = "n", "v"
+_NONCE = secrets.token_hex(16)
+_NOT_ONE = "not exactly one JSON object"
 # Arrow counts the bytes of a block in 32 bits.
 _MAX_BLOCK_BYTES = 1 << 30
-_PLACE = re.compile(r"(?:JSON parse error: )?Column\(/v/?([^)]*)\)")
+_PLACE = re.compile(rf"Column\(/{_NONCE}(?:/\[\])?/?([^)]*)\)")
 _ROW = re.compile(r" in row \d+")
 
 
@@ -70,25 +72,20 @@ class JsonValues:
 
     def _parse(self, values: pa.Array) -> pa.Array:
         """Return one struct per value. Raises ArrowInvalid or _MisalignedError if a value is not one JSON object."""
-        numbers = pa.array(range(len(values)), pa.int64()).cast(pa.string()).cast(pa.binary())
-        prefix = pc.binary_join_element_wise(b'{"n":', numbers, b',"v":', b"")
-        wrapped = pc.binary_join_element_wise(prefix, pc.fill_null(values, b"null"), b"}\n", b"")
-        data = wrapped.buffers()[2].slice(0, _end_of(wrapped))
+        data = _wrapped(values.cast(pa.string()))
         if data.size > _MAX_BLOCK_BYTES and len(values) > 1:
             raise _MisalignedError("too large to be parsed at once")
+        item = pa.struct([*self.fields, pa.field(_NONCE, pa.int64())])
         table = arrow_json.read_json(
             pa.BufferReader(data),
             read_options=arrow_json.ReadOptions(use_threads=False, block_size=data.size + 1),
             parse_options=arrow_json.ParseOptions(
-                explicit_schema=pa.schema([(_NUMBER, pa.int64()), (_VALUE, pa.struct(self.fields))]),
+                explicit_schema=pa.schema([(_NONCE, pa.list_(item))]),
                 newlines_in_values=True,
                 unexpected_field_behavior="infer" if self.infers else "ignore",
             ),
         )
-        if table.num_rows != len(values) or table.num_columns != 2 or not _counts_up(table.column(_NUMBER)):
-            raise _MisalignedError("not exactly one JSON object")
-        parsed = table.column(_VALUE).combine_chunks()
-        parsed = parsed.chunk(0) if isinstance(parsed, pa.ChunkedArray) else parsed
+        parsed = _unwrapped(table.column(_NONCE).combine_chunks(), len(values))
         if parsed.null_count != values.null_count:
             raise _MisalignedError("null is no JSON object")
         return parsed
@@ -109,6 +106,8 @@ class _Found:
     def look_at(self, kind: pa.DataType) -> None:
         """Take note of fields that are new; of types that exclude each other the first stays."""
         for found in kind:
+            if found.name == _NONCE:
+                continue
             inferred = _inferred(found.type)
             if inferred is None:
                 continue
@@ -149,13 +148,26 @@ def _narrowed(parsed: pa.Array, fields: Sequence[pa.Field]) -> pa.Array:
     return conform_array(parsed, pa.struct(fields))
 
 
-def _end_of(array: pa.Array) -> int:
-    offsets = pa.Array.from_buffers(pa.int32(), len(array) + 1, [None, array.buffers()[1]])
-    return int(offsets[len(array)].as_py())
+def _wrapped(values: pa.Array) -> pa.Buffer:
+    """Return the text `{name: [value, {name: number}]}` of all values."""
+    numbers = pa.array(range(len(values)), pa.int64()).cast(pa.string())
+    end = pc.binary_join_element_wise(f',{{"{_NONCE}":', numbers, "}]}\n", "")
+    wrapped = pc.binary_join_element_wise(f'{{"{_NONCE}":[', pc.fill_null(values, "null"), end, "")
+    offsets = pa.Array.from_buffers(pa.int32(), len(wrapped) + 1, [None, wrapped.buffers()[1]])
+    return wrapped.buffers()[2].slice(0, offsets[len(wrapped)].as_py())
 
 
-def _counts_up(numbers: pa.ChunkedArray) -> bool:
-    return bool(numbers.combine_chunks().equals(pa.array(range(len(numbers)), pa.int64())))
+def _unwrapped(lists: pa.Array, count: int) -> pa.Array:
+    """Return the values of lists of two, a value and its number. Raises _MisalignedError for anything else."""
+    lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
+    items = lists.flatten()
+    aligned = len(lists) == count and len(items) == 2 * count
+    if not aligned or not pc.all(pc.equal(pc.list_value_length(lists), 2)).as_py():
+        raise _MisalignedError(_NOT_ONE)
+    numbers = pc.struct_field(items, _NONCE).take(pa.array(range(1, 2 * count, 2), pa.int64()))
+    if not numbers.equals(pa.array(range(count), pa.int64())):
+        raise _MisalignedError(_NOT_ONE)
+    return items.take(pa.array(range(0, 2 * count, 2), pa.int64()))
 
 
 def _readable(message: str) -> str:

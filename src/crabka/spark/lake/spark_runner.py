@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.tasks import RESULT_DDL, TaskResult, WriteJob, arrow_task, decode_results
 from crabka.spark.plan.ranges import Split
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.5
+# The last line of a Python traceback.
+_SAID = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*: (\S.*)$", re.MULTILINE)
 
 
 class SparkRunner:
@@ -31,13 +35,18 @@ class SparkRunner:
         return 2 if context is None else max(1, int(context.defaultParallelism))
 
     def run(self, job: WriteJob, splits: Sequence[Split]) -> list[TaskResult]:
-        """Run a task per split. Raises what Spark raises when a task fails for good."""
+        """Run a task per split. Raises LakeError with what a task said that failed for good."""
+        from pyspark.errors import PySparkException
+
         if not splits:
             return []
         numbers = self._session.range(0, len(splits), 1, len(splits))
         # Collected once: asking a second time would write everything again.
         with self._watching(len(splits)):
-            rows = numbers.mapInArrow(arrow_task(job, splits), RESULT_DDL).collect()
+            try:
+                rows = numbers.mapInArrow(arrow_task(job, splits), RESULT_DDL).collect()
+            except PySparkException as error:
+                raise LakeError(failure_of(str(error))) from error
         return decode_results(row.asDict() for row in rows)
 
     @contextmanager
@@ -69,6 +78,12 @@ class SparkRunner:
                 for stage in found.stageIds
             ]
             self._on_tasks(min(count, sum(stage.numCompletedTasks for stage in stages if stage is not None)), count)
+
+
+def failure_of(text: str) -> str:
+    """Return what a task said last, from the long text that Spark makes of it."""
+    said = [match[1] for match in _SAID.finditer(text)]
+    return said[-1] if said else text.strip().partition("\n")[0]
 
 
 def _context(session: SparkSession) -> Any | None:

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crabka.spark.lake.json_values import JsonValues
+
+FIELDS = (pa.field("id", pa.int64()), pa.field("name", pa.string()))
+
+
+def decode(decoder: JsonValues, *values: bytes | None) -> tuple[list[dict[str, Any]], dict[int, str]]:
+    decoded = decoder.decode(pa.array(values, pa.binary()))
+    names = [field.name for field in decoded.fields]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*(c.to_pylist() for c in decoded.columns), strict=True)]
+    return rows, dict(decoded.bad)
+
+
+def test_known_fields_become_columns_and_others_are_left_out() -> None:
+    rows, bad = decode(JsonValues(FIELDS), b'{"id": 1, "name": "a", "more": [1]}', b'\n{ "name":\n"b" }\n', b"{}")
+    assert rows == [{"id": 1, "name": "a"}, {"id": None, "name": "b"}, {"id": None, "name": None}]
+    assert bad == {}
+
+
+def test_a_null_value_is_a_row_without_fields() -> None:
+    assert decode(JsonValues(FIELDS), None, b'{"id": 1}') == ([{"id": None, "name": None}, {"id": 1, "name": None}], {})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"  ",
+        b"\n",
+        b"nonsense",
+        b"{",
+        b'{"id": 1',
+        b'{"id": 1}}',
+        b'{"id": 1}{"id": 2}',
+        b'{"id": 1}\n{"id": 2}',
+        b'{}}\n{"n":1,"v":{}',
+        b"[]",
+        b'"text"',
+        b"7",
+        b"null",
+        b"true",
+        b'{"id": "text"}',
+        b'{"id": 1e400}',
+        b'{"id": 123456789012345678901234567890}',
+        b'{"name": "\xff"}',
+        b'{"name": {"deep": 1}}',
+        b'{"id": 1},',
+        b'{"id": 1}, "w": 2',
+        b'1, "v": {}',
+        b'{"id": 1}, "n": 0',
+        b'{}],"w":[{}',
+        b'{},{}],"w":[{}',
+        b'{},{"id": 1}',
+    ],
+)
+def test_a_bad_value_is_told_and_shifts_no_other(value: bytes) -> None:
+    for decoder in (JsonValues(FIELDS), JsonValues(FIELDS, infers=True)):
+        good = [b'{"id": %d, "name": "x"}' % number for number in range(5)]
+        rows, bad = decode(decoder, *good[:2], value, *good[2:])
+        assert [row["id"] for row in rows] == [0, 1, 2, 3, 4]
+        assert list(bad) == [2]
+        assert bad[2]
+        assert "Column(" not in bad[2]
+
+
+def test_many_bad_values_are_all_found() -> None:
+    values = [b"{broken" if number % 3 == 0 else b'{"id": %d}' % number for number in range(100)]
+    rows, bad = decode(JsonValues(FIELDS), *values)
+    assert sorted(bad) == list(range(0, 100, 3))
+    assert [row["id"] for row in rows] == [number for number in range(100) if number % 3]
+
+
+def test_no_values_are_no_rows() -> None:
+    assert decode(JsonValues(FIELDS)) == ([], {})
+
+
+def new_fields(decoder: JsonValues, *values: bytes) -> dict[str, pa.DataType]:
+    return {field.name: field.type for field in decoder.decode(pa.array(values, pa.binary())).new_fields}
+
+
+def test_fields_that_are_not_known_are_found_with_their_types() -> None:
+    found = new_fields(
+        JsonValues((), infers=True),
+        b'{"i": 1, "f": 1.5, "s": "x", "b": true, "n": null, "e": [], "o": {}}',
+        b'{"l": [{"x": 1}], "o": {"y": null, "z": "t"}}',
+    )
+    assert found == {
+        "i": pa.int64(),
+        "f": pa.float64(),
+        "s": pa.string(),
+        "b": pa.bool_(),
+        "l": pa.list_(pa.struct([("x", pa.int64())])),
+        "o": pa.struct([("z", pa.string())]),
+    }
+
+
+def test_a_text_that_looks_like_a_time_stays_text() -> None:
+    assert new_fields(JsonValues((), infers=True), b'{"t": "2026-01-01 00:00:00"}') == {"t": pa.string()}
+    decoder = JsonValues((pa.field("t", pa.string()),), infers=True)
+    assert decode(decoder, b'{"t": "2026-01-01"}', b'{"t": "soon"}')[0] == [{"t": "2026-01-01"}, {"t": "soon"}]
+
+
+def test_of_types_that_exclude_each_other_the_first_is_found() -> None:
+    decoder = JsonValues((), infers=True)
+    assert new_fields(decoder, b'{"a": 1}', b'{"a": "x"}', b'{"b": 1}') == {"a": pa.int64(), "b": pa.int64()}
+
+
+def test_nothing_is_looked_for_unless_asked() -> None:
+    assert new_fields(JsonValues(FIELDS), b'{"more": 1}') == {}
+
+
+def test_known_structs_grow() -> None:
+    known = JsonValues((pa.field("o", pa.struct([("x", pa.int64())])),), infers=True)
+    assert new_fields(known, b'{"o": {"x": 1, "y": "a"}}') == {"o": pa.struct([("x", pa.int64()), ("y", pa.string())])}
+    grown = known.with_fields([pa.field("o", pa.struct([("y", pa.string())]))])
+    assert decode(grown, b'{"o": {"y": "a"}}', b"{}")[0] == [{"o": {"x": None, "y": "a"}}, {"o": None}]
+    assert new_fields(grown, b'{"o": {"x": 1, "y": "a"}}') == {}
+
+
+JSON_TEXTS = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "name", "n", "v"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+).map(lambda value: json.dumps(value).encode())
+
+
+@given(st.lists(JSON_TEXTS | st.binary(max_size=8) | st.none() | JSON_TEXTS.map(lambda text: text[:-1]), max_size=20))
+def test_every_row_is_good_or_bad_and_what_is_good_is_right(values: list[bytes | None]) -> None:
+    rows, bad = decode(JsonValues(FIELDS), *values)
+    assert len(rows) + len(bad) == len(values)
+    good = [value for index, value in enumerate(values) if index not in bad]
+    for row, value in zip(rows, good, strict=True):
+        parsed = {} if value is None else json.loads(value)
+        assert row == {"id": parsed.get("id"), "name": parsed.get("name")}
