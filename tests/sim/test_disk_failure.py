@@ -255,3 +255,49 @@ def test_coordinators_on_a_lost_disk_send_clients_away_and_come_back_with_it(dis
     node.restart()
     node.advance(2_000)
     assert {commit(group) for group in groups} == {ErrorCode.none}
+
+
+@pytest.mark.parametrize("how", [_dead, read_only_disk, _full], ids=["dead", "read-only", "full"])
+def test_a_target_that_fails_leaves_the_replica_where_it_was(disks: TwoDisks, how: Break) -> None:
+    _begin_slow_move(disks, disks.kept, "/d2")
+    disks.damage(how)
+    disks.node.advance(5_000)
+    assert disks.node.context.moves.progress() == []
+    # A full disk has lost nothing: only the move is given up.
+    assert disks.node.context.logs.offline_dirs == ([] if how is _full else ["/d2"])
+    assert disks.node.context.partitions.by_name("t", disks.kept).log.log_dir == "/d1"
+    assert disks.produce(b"later", disks.kept) == ErrorCode.none
+    disks.repair()
+    disks.node.restart()
+    # What is on the disk that came back is gone on with.
+    disks.node.advance(120_000)
+    assert disks.node.context.moves.progress() == []
+    assert disks.node.values("t", disks.kept) == [b"a", b"b", b"c", *[b"v"] * 60, b"later"]
+    assert disks.produce(b"again", disks.kept) == ErrorCode.none
+
+
+def test_a_source_that_fails_is_lost_with_its_replica(disks: TwoDisks) -> None:
+    _begin_slow_move(disks, disks.lost, "/d1")
+    disks.damage(_dead)
+    assert disks.produce(b"x", disks.lost) == ErrorCode.kafka_storage_error
+    disks.node.advance(60_000)
+    assert disks.node.context.moves.progress() == []
+    disks.check_only_one_is_lost()
+    disks.repair()
+    disks.node.restart()
+    disks.node.advance(1000)
+    assert disks.node.values("t", disks.lost)[:3] == [b"a", b"b", b"c"]
+    assert disks.produce(b"again", disks.lost) == ErrorCode.none
+
+
+def _begin_slow_move(disks: TwoDisks, partition: int, target: str) -> None:
+    """Begin a move that takes long, and let it copy a part."""
+    node = disks.node
+    for _ in range(60):
+        assert disks.produce(b"v", partition) == ErrorCode.none
+    assert node.set_configs(4, "1", replica_alter_log_dirs_io_max_bytes_per_second="100") == 0
+    topics = [row("AlterReplicaLogDirTopic", name="t", partitions=[partition])]
+    moved = node.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, dirs=[row("AlterReplicaLogDir", path=target, topics=topics)])
+    assert moved.results[0].partitions[0].error_code is ErrorCode.none
+    node.advance(3_000)
+    assert [each.target_dir for each in node.context.moves.progress()] == [target]
