@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -140,6 +141,31 @@ def test_kafka_configs_cordons_a_log_dir(disks: Disks) -> None:
     refused = disks.tool(CONFIGS, *change, "--add-config", "cordoned.log.dirs=/elsewhere", check=False)
     assert refused.code != 0
     disks.tool(CONFIGS, *change, "--delete-config", "cordoned.log.dirs")
+
+
+def test_crabka_log_dirs_works_with_either_broker(disks: Disks) -> None:
+    def crabka(*arguments: str) -> str:
+        command = [str(crabka_command()), "log-dirs", *arguments, "--bootstrap", disks.node.bootstrap_servers]
+        return subprocess.run(command, capture_output=True, text=True, timeout=MOVE_SECONDS, check=True).stdout
+
+    def states() -> dict[str, str]:
+        return {row["dir"]: row["state"] for row in json.loads(crabka("list", "--json"))["dirs"]}
+
+    disks.tool(TOPICS, "--create", "--topic", "spread", "--partitions", "3", "--replication-factor", "1")
+    with SyncProducer(disks.node.bootstrap_servers) as producer:
+        for partition in range(3):
+            producer.send("spread", PADDING * 100, partition=partition).result(30)
+    for partition in range(3):
+        crabka("move", f"spread-{partition}", "--to", disks.dirs[0], "--wait")
+    assert len(disks.describe("spread")[disks.dirs[0]]) == 3
+    listed = json.loads(crabka("list", "--json"))["dirs"]
+    assert all(row["total_bytes"] >= row["free_bytes"] > 0 for row in listed)
+    crabka("cordon", disks.dirs[2])
+    assert states() == dict(zip(disks.dirs, ("online", "online", "cordoned"), strict=True))
+    plan = json.loads(crabka("balance", "--json", "--tolerance", "0"))
+    assert {row["to"] for row in plan} <= set(disks.dirs[:2])
+    crabka("uncordon", disks.dirs[2])
+    assert set(states().values()) == {"online"}
 
 
 class CrabkaWithKafkaProperties(JvmKafka):
