@@ -25,6 +25,14 @@ def _is_in(log_dir: Path, partition: int) -> bool:
     return (log_dir / f"{TOPIC}-{partition}").is_dir()
 
 
+def _wait_for(load: RecordedLoad, count: int) -> None:
+    wait_until(lambda: load.acknowledged_count > count, f"{count} records are acknowledged")
+
+
+def _wait_moved(partition: int, source: Path, target: Path) -> None:
+    wait_until(lambda: _is_in(target, partition) and not _is_in(source, partition), f"{partition} is in {target}")
+
+
 def test_a_partition_moves_to_and_fro_under_load(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     settings = {**SETTINGS, "log.dirs": f"{one},{two}", "metadata.log.dir": str(one)}
@@ -35,17 +43,11 @@ def test_a_partition_moves_to_and_fro_under_load(tmp_path: Path) -> None:
         load.start()
         try:
             for turn in range(4):
-                enough = 5_000 * (turn + 1)
-                wait_until(lambda enough=enough: load.acknowledged_count > enough, "enough is acknowledged")
+                _wait_for(load, 5_000 * (turn + 1))
                 for partition in range(2):
                     source, target = (one, two) if _is_in(one, partition) else (two, one)
                     assert move_replica(node.port, TOPIC, partition, str(target)) == 0
-                    wait_until(
-                        lambda source=source, target=target, partition=partition: (
-                            _is_in(target, partition) and not _is_in(source, partition)
-                        ),
-                        "the replica is in the other dir",
-                    )
+                    _wait_moved(partition, source, target)
         finally:
             load.stop()
         assert load.failed == []

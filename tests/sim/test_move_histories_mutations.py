@@ -97,7 +97,7 @@ def names_not_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 # With the seed of a history that finds it; if the histories change, later ones do.
-PLANTS = {
+PLANTS: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     rename_before_sync: 3,
     directory_order_decides: 32,
     truncation_ignored: 28,

@@ -37,7 +37,7 @@ def build_moves(parts: BrokerParts, partitions: PartitionRegistry, cleaner: LogC
         subscribe=parts.quorum.subscribe,
     )
     host = MoveHost(runtime=parts.runtime, logs=parts.logs, cleaner=cleaner, assignments=assignments)
-    return MoveRegistry(host, partitions, spawn=parts.spawn, slots=_slots(parts.config))
+    return MoveRegistry(host, partitions, spawn=parts.spawn, slots=_slots(parts.config), fail=parts.fail)
 
 
 def _slots(config: ServerConfig) -> int:

@@ -23,6 +23,7 @@ from crabka.broker.logdirs.move_plan import (
     TargetFailed,
 )
 from crabka.broker.logdirs.mover import Mover
+from crabka.errors import InvariantError
 from crabka.ids import TopicPartition
 from crabka.log.naming import DirectoryKind, marked_name
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from crabka.broker.logdirs.move_plan import Finish
     from crabka.broker.partition import Partition
     from crabka.broker.partitions import PartitionRegistry
+    from crabka.errors import CrabkaError
 
 logger = logging.getLogger(__name__)
 
@@ -83,11 +85,14 @@ class MoveRegistry:
         *,
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
         slots: int,
+        fail: Callable[[CrabkaError], None] = lambda _error: None,
     ) -> None:
+        """`fail` ends the node when what it believes of itself is wrong."""
         self.host = host
         self.stats = MoveStats()
         self._partitions = partitions
         self._spawn = spawn
+        self._fail = fail
         self._slots = asyncio.Semaphore(max(slots, 1))
         self._moves: dict[TopicPartition, _Move] = {}
         self._closed = False
@@ -148,6 +153,12 @@ class MoveRegistry:
             finish = await mover.run(self._slots)
             outcome = finish.outcome
             self._count(mover, finish)
+        except InvariantError as error:
+            self._fail(error)
+        except Exception:
+            # The copy stays where it is; another request or the next start goes on with it.
+            logger.exception("the move of %s to %s broke off", topic_partition, mover.target_dir)
+            self.stats.failed += 1
         finally:
             self.stats.bytes_written += mover.copy.bytes_written
             del self._moves[topic_partition]

@@ -106,7 +106,12 @@ class Mover:
             action = todo.popleft()
             if isinstance(action, Finish):
                 return action
-            result = await _STEPS[action](self)
+            try:
+                result = await _STEPS[action](self)
+            except StorageError as error:
+                # The little that is read on the loop.
+                self._on_storage_error(error)
+                result = None
             if result is not None:
                 todo.extend(self.plan.step(result, self._now_ms()))
             elif action in plans.WORK:

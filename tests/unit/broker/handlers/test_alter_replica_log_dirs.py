@@ -39,7 +39,7 @@ def test_a_cordoned_dir_takes_no_replicas() -> None:
 
 @pytest.mark.parametrize("length", [214, 213])
 def test_a_name_that_leaves_no_room_for_the_future_log_is_refused(length: int) -> None:
-    # 213 + len("-0.") + 32 + len("-future") is 255.
+    # Partition, unique id and suffix take 42 of the 255 characters.
     with SimNode(log_dirs=TWO_DIRS) as node:
         expected = ErrorCode.invalid_topic_exception if length == 214 else ErrorCode.replica_not_available
         assert alter(node, "/d2", "x" * length, 0) == {0: expected}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -47,7 +47,7 @@ class Interruption:
     def __init__(self, place: str) -> None:
         self.place = place
         self.passed: list[str] = []
-        self.action = lambda: None
+        self.action: Callable[[], object] = list
 
     def hit(self, name: str) -> None:
         self.passed.append(name)
@@ -97,7 +97,7 @@ def only_copy(node: SimNode) -> str:
     """Return where the only copy is, and check that nothing else is left of a move."""
     node.advance(2000)
     names = {path: log_names(node, path) for path in TWO_DIRS}
-    assert sorted(sum(names.values(), [])) == ["t-0"], names
+    assert [name for found in names.values() for name in found] == ["t-0"], names
     return next(path for path, found in names.items() if found)
 
 
@@ -161,7 +161,7 @@ def test_a_deletion_at_any_step_takes_everything_along(node: InterruptedNode) ->
 
 
 def test_a_source_that_fails_at_any_step_loses_nothing_that_it_had(node: InterruptedNode) -> None:
-    node.interruption.action = lambda: node.disk.add(disk_failure("/d2*")) and None
+    node.interruption.action = lambda: node.disk.add(disk_failure("/d2*"))
     node.context.partitions.by_name("t", 0).log.flush()
     alter(node, "/d1", "t", 0)
     settle(node)
@@ -197,7 +197,7 @@ def test_a_copy_that_cannot_be_opened_is_given_up() -> None:
         fill(node, 5)
         before, target = place_of(node), other_dir(node)
         bad = FaultRule(operation="open", path=f"{target}/t-0/*", error=errno.EACCES, times=1)
-        node.interruption.action = lambda: node.disk.add(bad) and None
+        node.interruption.action = lambda: node.disk.add(bad)
         alter(node, target, "t", 0)
         settle(node)
         assert (place_of(node), node.context.moves.stats.failed) == (before, 1)
