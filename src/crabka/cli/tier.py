@@ -19,6 +19,7 @@ from crabka.cli.tier_status import STATUS_COLUMNS, status_rows
 from crabka.clients.admin import Admin
 from crabka.clients.cluster import Cluster
 from crabka.errors import CrabkaError
+from crabka.remote.removal_notice import is_removal_notice
 from crabka.remote_topic.tier_view import TierView
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def ls(
         view = TierView(cluster, list(dict.fromkeys(topic for topic, _ in wanted)))
         await view.read_on()
         now_ms = cluster.runtime.clock.now_ms()
-        rows = [segment_row(segment, now_ms) for segment in view.history.segments.values()]
+        segments = [each for each in view.history.segments.values() if not is_removal_notice(each)]
+        rows = [segment_row(segment, now_ms) for segment in segments]
         return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["start"], row["end"]))
 
     rows = with_cluster(bootstrap, ask, command_config=command_config)

@@ -30,8 +30,11 @@ class LogTiering(LogShrinking, LogDurability):
     """What tiering asks of a log."""
 
     def note_remote_offset(self, offset: int) -> None:
-        """Take note that the remote tier holds everything up to `offset`, inclusive. It never forgets."""
-        if self.is_tiered and offset > self.highest_remote_offset:
+        """Take note that the remote tier holds everything up to `offset`, inclusive; -1 if nothing is known.
+
+        It may be less than before: nothing leaves this disk for what is not there any more.
+        """
+        if self.is_tiered:
             self.highest_remote_offset = offset
 
     def untiered(self) -> UntieredPart:

@@ -13,6 +13,7 @@ from crabka.remote.errors import (
     InvalidPartitionDeleteTransitionError,
     InvalidSegmentTransitionError,
 )
+from crabka.remote.removal_notice import is_removal_notice
 from crabka.remote.segments import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
@@ -69,11 +70,13 @@ def require_segment_add(
     existing: RemoteLogSegmentMetadata | None,
     metadata: RemoteLogSegmentMetadata,
     partition_delete: RemotePartitionDeleteMetadata | None = None,
+    *,
+    is_being_emptied: bool = False,
 ) -> bool:
     """Return whether a segment that is to be added is new: False if it was added just like this before.
 
-    Raises InvalidAddError for another first state, for an id that is taken, and once the partition is to be deleted:
-    from that moment on its segments are a list that only gets shorter.
+    Raises InvalidAddError for another first state, for an id that is taken, and once the partition is to be deleted or
+    while a notice says that all its segments go: they are a list then that only gets shorter.
     """
     if not _IS_FIRST_STATE[metadata.state]:
         raise InvalidAddError(metadata.segment_id, f"it would begin as {metadata.state.name}")
@@ -83,6 +86,8 @@ def require_segment_add(
         raise InvalidAddError(metadata.segment_id, f"it is known with other content, as {existing.state.name}")
     if partition_delete is not None:
         raise InvalidAddError(metadata.segment_id, f"its partition is {partition_delete.state.name}")
+    if is_being_emptied and not is_removal_notice(metadata):
+        raise InvalidAddError(metadata.segment_id, "all segments of its partition are being removed")
     return True
 
 

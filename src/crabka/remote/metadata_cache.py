@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from crabka.remote.epoch_index import EpochIndex
 from crabka.remote.lifecycle import is_segment_step, require_segment_add, require_segment_transition
+from crabka.remote.removal_notice import is_active_notice, is_removal_notice
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
 
 if TYPE_CHECKING:
@@ -33,7 +34,15 @@ class RemoteLogMetadataCache:
     | segments, segments_of_epoch   | yes          | yes           | yes            |
     """
 
-    __slots__ = ("_finished_count", "_highest_offsets", "_indexes", "_segments", "_unreadable", "partition_delete")
+    __slots__ = (
+        "_finished_count",
+        "_highest_offsets",
+        "_indexes",
+        "_notices",
+        "_segments",
+        "_unreadable",
+        "partition_delete",
+    )
 
     def __init__(self) -> None:
         # By the number that is the id, whose hash is made in no time. Finished ones in the order in which they were
@@ -43,6 +52,7 @@ class RemoteLogMetadataCache:
         self._unreadable: dict[int, RemoteLogSegmentMetadata] = {}
         self._highest_offsets: dict[int, int] = {}
         self._finished_count = 0
+        self._notices: dict[int, RemoteLogSegmentMetadata] = {}
         self.partition_delete: RemotePartitionDeleteMetadata | None = None
 
     @property
@@ -58,9 +68,12 @@ class RemoteLogMetadataCache:
     def add(self, metadata: RemoteLogSegmentMetadata) -> bool:
         """Note a segment whose copy begins; return False if nothing changed. Raises InvalidAddError."""
         key = metadata.segment_id.id.int
-        if not require_segment_add(self._segments.get(key), metadata, self.partition_delete):
+        is_being_emptied = bool(self._notices) and any(map(is_active_notice, self._notices.values()))
+        if not require_segment_add(
+            self._segments.get(key), metadata, self.partition_delete, is_being_emptied=is_being_emptied
+        ):
             return False
-        self._segments[key] = self._unreadable[key] = metadata
+        self._put_in(key, metadata)
         return True
 
     def update(self, update: RemoteLogSegmentMetadataUpdate) -> bool:
@@ -128,6 +141,7 @@ class RemoteLogMetadataCache:
         key = before.segment_id.id.int
         # Taken out first, so that it comes behind all others.
         del self._segments[key]
+        self._notices.pop(key, None)
         if before.state is _FINISHED:
             self._unindex(before)
         else:
@@ -137,6 +151,8 @@ class RemoteLogMetadataCache:
 
     def _put_in(self, key: int, segment: RemoteLogSegmentMetadata) -> None:
         self._segments[key] = segment
+        if not segment.segment_size_bytes and is_removal_notice(segment):
+            self._notices[key] = segment
         if segment.state is not _FINISHED:
             self._unreadable[key] = segment
             return

@@ -114,6 +114,27 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
         """
         await self._publish(metadata)
 
+    async def catch_up(self, partition: TopicIdPartition) -> None:
+        """Return when this node has read all that was stored of a partition at the call.
+
+        Raises NotReadyError, RemoteBackendError.
+        """
+        number = self._number_of(partition, len(self._assignment.partitions))
+        known = self._assignment.partitions[number]
+        try:
+            async with asyncio.timeout(self._settings.consume_wait_ms / 1000):
+                ends = await self._event_log.end_offsets([number])
+                if number not in ends:
+                    raise NotReadyError(f"the end of metadata partition {number} of {partition} is not known")
+                await known.wait_read(ends[number])
+        except TimeoutError as error:
+            message = f"the events of {partition} were not read within {self._settings.consume_wait_ms} ms"
+            raise RemoteBackendError(message) from error
+        except RemoteStorageError:
+            raise
+        except CrabkaError as error:
+            raise RemoteBackendError(f"the end of the events of {partition} is not known: {error}") from error
+
     async def _publish(self, event: MetadataEvent) -> None:
         """Publish an event and wait until this node has read it back; raise why it was refused, if it was.
 

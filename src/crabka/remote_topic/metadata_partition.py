@@ -139,19 +139,25 @@ class MetadataPartition:
 
         Raises why it was refused, or NotReadyError if nobody will know because the partition was taken away.
         """
-        if offset >= self.next_offset:
-            if not self.is_assigned:
-                raise _taken_away(self.number)
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            entry = (offset, waiter)
-            self._waiters.append(entry)
-            try:
-                await waiter
-            finally:
-                if entry in self._waiters:
-                    self._waiters.remove(entry)
+        await self.wait_read(offset + 1)
         if (refusal := self._refusals.get(offset)) is not None:
             raise refusal
+
+    async def wait_read(self, end_offset: int) -> None:
+        """Return once all events before an offset are applied or refused. Raises NotReadyError if that is given up."""
+        offset = end_offset - 1
+        if offset < self.next_offset:
+            return
+        if not self.is_assigned:
+            raise _taken_away(self.number)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (offset, waiter)
+        self._waiters.append(entry)
+        try:
+            await waiter
+        finally:
+            if entry in self._waiters:
+                self._waiters.remove(entry)
 
     def _apply_value(self, value: bytes) -> None:
         step = maybe_step(value)

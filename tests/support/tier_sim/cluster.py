@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from crabka.config.one_node import one_node_properties
@@ -16,6 +16,7 @@ from crabka.config.server import ServerConfig
 from crabka.config.topic import TopicConfig
 from crabka.ports import FileSystem
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
+from crabka.remote.removal_notice import is_active_notice, is_removal_notice
 from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
 from crabka.testing import SimulatedClock, VirtualTimeLoop
 from crabka.testing.faulty_storage import FaultyStorageManager
@@ -43,16 +44,19 @@ TOPIC = TopicConfig(
 
 @dataclass
 class SimClusterFacts:
-    """What brokers know of topics."""
+    """What a node knows of the cluster."""
 
-    deleted: set[TopicIdPartition] = field(default_factory=set)
+    cluster: TierCluster
+    node_id: int
 
     def is_topic_deleted(self, partition: TopicIdPartition) -> bool:
         """Return whether a topic was deleted."""
-        return partition in self.deleted
+        return partition in self.cluster.deleted
 
     async def catch_up(self) -> None:
-        """Know everything already."""
+        """Ask for news: an old leader learns who leads now."""
+        await asyncio.sleep(self.cluster.rng.choice([0, 0.02, 1]))
+        self.cluster.end_zombie(self.node_id)
 
 
 class DisksOfNodes:
@@ -80,7 +84,7 @@ class TierCluster:
         self.store = InmemoryRemoteStorage(cast("FileSystem", DisksOfNodes(self)))
         self.storage = FaultyStorageManager(self.store)
         self.rlmm = InmemoryRemoteLogMetadataManager()
-        self.facts = SimClusterFacts()
+        self.deleted: set[TopicIdPartition] = set()
         self.tier_delay_ms = self.rng.choice([1, 50, 1500])
         self.topic = replace(
             TOPIC,
@@ -117,6 +121,10 @@ class TierCluster:
     def name(self) -> TopicIdPartition:
         """The partition of the present topic."""
         return TopicIdPartition(self.topic_id, *NAME)
+
+    def facts_of(self, node_id: int) -> SimClusterFacts:
+        """Return what a node knows of the cluster."""
+        return SimClusterFacts(self, node_id)
 
     @property
     def leader(self) -> TierNode | None:
@@ -168,9 +176,14 @@ class TierCluster:
     def end_zombies(self) -> None:
         """Tell old leaders who leads now."""
         for node_id in sorted(self.zombies):
+            self.end_zombie(node_id)
+
+    def end_zombie(self, node_id: int) -> None:
+        """Tell a node who leads now, if it believes in something else."""
+        if node_id in self.zombies:
+            self.zombies.discard(node_id)
             if self.nodes[node_id].is_up and self.leader_id is not None:
                 self.nodes[node_id].follow(self.leader_id, self.leader_epoch)
-        self.zombies.clear()
 
     def on_crashed(self, node: TierNode) -> None:
         """Learn that a node died: it leaves the ISR unless nobody else is in it."""
@@ -187,6 +200,9 @@ class TierCluster:
     async def restart(self, node: TierNode) -> None:
         """Start a node that died. If it was the last one in sync it leads, whatever its disk has lost."""
         await node.start()
+        if any(map(is_active_notice, self.listed())):
+            # It was not there when the topic left the tier; what it has on its disk is all that it will have.
+            self.forsaken_start = max(self.forsaken_start, node.log.local_log_start_offset)
         if self.leader_id is not None:
             node.follow(self.leader_id, self.leader_epoch)
         elif node.node_id in self.isr:
@@ -243,7 +259,7 @@ class TierCluster:
 
     async def recreate_topic(self) -> None:
         """Delete the topic and make a new one of the same name."""
-        self.facts.deleted.add(self.name)
+        self.deleted.add(self.name)
         for node in self.up:
             node.let_go()
         await asyncio.sleep(self.rng.choice([0, 0.5, 3]))
@@ -301,10 +317,12 @@ class TierCluster:
             if node.failures:
                 raise ViolationError(f"node {node.node_id} failed: {node.failures}")
         self.advance()
-        # Followers take over what leaders decide.
-        for node in sorted(self.up, key=lambda node: node.partition is None or not node.partition.is_leader):
+        # Others take over what the leader decides, also those that believe to lead themselves.
+        for node in sorted(self.up, key=lambda node: node.node_id != self.leader_id):
             self.observe(node)
         for segment in self.listed():
+            if is_removal_notice(segment):
+                continue
             if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED and segment.segment_id not in self._seen:
                 self._seen.add(segment.segment_id)
                 for batch in batches_in(bytes(self.store.fetch_log_segment(segment, 0))):

@@ -152,7 +152,7 @@ class TierNode:
         hooks = TierHooks(
             start_metadata=self._start_metadata,
             stop_metadata=self._stop_metadata,
-            cluster=cluster.facts,
+            cluster=cluster.facts_of(self.node_id),
             on_dir_failure=lambda _path, error: self.failures.append(error),
             on_broken_invariant=self.failures.append,
         )

@@ -30,6 +30,9 @@ CRASH_PLACES = (
     "delete_partition.after_marked",
     "delete_partition.after_started",
     "delete_partition.before_finished",
+    "purge.after_announced",
+    "purge.after_committed",
+    "purge.before_finished",
 )
 PLAIN, IDEMPOTENT, TRANSACTIONAL = -1, 1, 9
 
@@ -84,6 +87,7 @@ class TierHistoryWorld:
             self.move_owner: 2,
             self.toggle_copying: 1,
             self.toggle_tiering: 1,
+            self.reconsider_tiering: 2,
             self.recreate: 1,
             self.quiet: 5,
         }
@@ -312,14 +316,31 @@ class TierHistoryWorld:
             self.cluster.set_topic(remote_log_copy_disable=not self.cluster.topic.remote_log_copy_disable)
 
     async def toggle_tiering(self) -> None:
-        """Give up the tier, or begin again when it is empty.
-
-        Followers would trust what is just being removed if the topic was tiered again earlier.
-        """
+        """Give up the tier, or begin again, perhaps before it is empty."""
         if self.cluster.topic.remote_storage_enable:
             self.cluster.set_topic(remote_storage_enable=False, remote_log_delete_on_disable=True)
-        elif not self.cluster.listed():
+        else:
             self.cluster.set_topic(remote_storage_enable=True, remote_log_delete_on_disable=False)
+
+    async def reconsider_tiering(self) -> None:
+        """Give up the tier and want it back before it is empty; another leader may have to end what was begun."""
+        if not self.cluster.topic.remote_storage_enable:
+            return
+        self._let_deletions_fail()
+        await self.toggle_tiering()
+        await asyncio.sleep(self.rng.choice([0.001, 0.02, 0.5]))
+        self.cluster.set_topic(local_retention_bytes=0)
+        await self.toggle_tiering()
+        await asyncio.sleep(1.5)
+        for node in self.cluster.up:
+            await self.cluster.bounded(node, node.keep_house())
+        if self.rng.random() < 0.8:
+            await self.clean_election()
+
+    def _let_deletions_fail(self) -> None:
+        error, times = RemoteBackendError("broken on purpose"), self.rng.randrange(1, 12)
+        fault = StorageFault(operation="delete_log_segment_data", error=error, times=times)
+        self._faults.append(self.cluster.storage.add(fault))
 
     async def recreate(self) -> None:
         """Delete the topic and create it again."""

@@ -142,11 +142,13 @@ def test_nothing_leaves_before_it_is_in_the_tier() -> None:
     assert (log.log_start_offset, log.local_log_start_offset) == (0, 4)
 
 
-def test_the_highest_remote_offset_only_rises() -> None:
-    log = filled_log()
+def test_nothing_leaves_for_what_is_not_in_the_tier_any_more() -> None:
+    log = filled_log(SMALL_LOCAL)
     log.note_remote_offset(5)
-    log.note_remote_offset(3)
-    assert log.highest_remote_offset == 5
+    log.note_remote_offset(1)
+    assert drop_tiered(log) == [0]
+    log.note_remote_offset(-1)
+    assert (drop_tiered(log), log.highest_remote_offset) == ([], -1)
 
 
 def test_the_extents_of_a_log_are_those_of_its_segments_with_records() -> None:

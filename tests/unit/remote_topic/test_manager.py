@@ -101,6 +101,38 @@ def test_a_change_is_visible_to_every_broker_that_reads_the_partition() -> None:
     simulate_topic(test)
 
 
+def test_catching_up_is_to_know_all_that_others_had_stored() -> None:
+    async def test(simulation: TopicSimulation) -> None:
+        leader, follower = await simulation.start(PARTITION), await simulation.start(PARTITION)
+        simulation.log.is_delivering = False
+        await copy(leader, 1)
+        catching_up = asyncio.ensure_future(follower.catch_up(PARTITION))
+        await asyncio.sleep(0.1)
+        assert not catching_up.done()
+        assert READS["list"](follower) == []
+        simulation.log.is_delivering = True
+        await catching_up
+        assert READS["list"](follower) == READS["list"](leader)
+        await follower.catch_up(PARTITION)
+
+    simulate_topic(test)
+
+
+def test_catching_up_fails_in_time_and_where_the_partition_is_not_read() -> None:
+    async def test(simulation: TopicSimulation) -> None:
+        leader, follower = await simulation.start(PARTITION), await simulation.start(PARTITION)
+        simulation.log.is_delivering = False
+        await copy(leader, 1)
+        with pytest.raises(RemoteBackendError, match="not read within 2000 ms"):
+            await follower.catch_up(PARTITION)
+        follower.on_stop_partitions([PARTITION])
+        await asyncio.sleep(0.1)
+        with pytest.raises(NotReadyError):
+            await follower.catch_up(PARTITION)
+
+    simulate_topic(test)
+
+
 def test_a_change_that_is_not_read_back_in_time_fails_and_does_not_hang() -> None:
     async def test(simulation: TopicSimulation) -> None:
         manager = await simulation.start(PARTITION)

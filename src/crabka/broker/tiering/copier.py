@@ -176,17 +176,23 @@ class CopyTask:
         self._partition = partition
         self._log = source
         self._is_wanted = is_wanted
-        self._knows_start = False
+        self._starts_over = True
         # Up to here the tier was seen to hold all that the local log has: only this leader removes any of it.
         self._verified_offset = NOTHING_COPIED
+
+    def start_over(self) -> None:
+        """Take nothing for granted that was seen in the tier before: others may have removed it meanwhile."""
+        self._starts_over = True
 
     async def run_once(self) -> None:
         """Copy all that may be copied now. Raises RemoteStorageError, StorageError."""
         source, metadata = self._log, self._tools.metadata
         require_ready(metadata, self._partition)
-        if not self._knows_start:
+        if self._starts_over:
+            self._verified_offset = NOTHING_COPIED
+        if self._starts_over or not self._has_log_start():
             await self._take_over_log_start()
-            self._knows_start = True
+            self._starts_over = False
         copied = note_copied_offset(metadata, self._partition, source, verified_offset=self._verified_offset)
         self._verified_offset = max(copied, self._verified_offset)
         self._note_lag()
@@ -194,7 +200,7 @@ class CopyTask:
             return
         for segment in await self._plan(copied):
             await self._copier.wait_for_quota(segment.size_bytes)
-            if not self._is_wanted():
+            if self._starts_over or not self._is_wanted():
                 return
             try:
                 await self._copier.copy(self._partition, source, segment)
@@ -214,6 +220,16 @@ class CopyTask:
             await self._tools.flush_logs()
             found = source.tierable_segments(max(copied + 1, start), stable)
         return plan_copy(found, copied_offset=copied, log_start_offset=start, stable_offset=stable)
+
+    def _has_log_start(self) -> bool:
+        """Return whether the log starts with something; who led before may have removed it without this broker."""
+        source = self._log
+        start = source.log_start_offset
+        if start >= source.local_log_start_offset:
+            return True
+        epoch = lineage_of(source).epoch_at(start)
+        metadata = self._tools.metadata
+        return epoch is None or metadata.remote_log_segment_metadata(self._partition, epoch, start) is not None
 
     async def _take_over_log_start(self) -> None:
         """Begin where the tier begins: a leader before may have deleted more than this broker ever heard of."""

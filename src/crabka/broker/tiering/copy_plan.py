@@ -108,7 +108,8 @@ def remote_log_start(lineage: EpochLineage, segments: Iterable[RemoteLogSegmentM
     """Return where the log begins if the tier is counted: at its oldest segment of this history, or at the local start.
 
     As Kafka's findLogStartOffset, for a leader whose own note of the log start may be older than what its predecessor
-    deleted. `segments` are the finished ones.
+    deleted. `segments` are the finished ones. What lies before the first known epoch belongs to no history: a crash may
+    have taken the note of a log start, but not the epochs that went with it.
     """
     epochs = frozenset(lineage.epochs)
     starts: dict[int, int] = {}
@@ -116,4 +117,4 @@ def remote_log_start(lineage: EpochLineage, segments: Iterable[RemoteLogSegmentM
         for epoch, _ in segment.leader_epochs:
             if epoch in epochs:
                 starts[epoch] = min(segment.start_offset, starts.get(epoch, segment.start_offset))
-    return min(starts[min(starts)], local_start) if starts else local_start
+    return min(max(starts[min(starts)], lineage.start_offset), local_start) if starts else local_start

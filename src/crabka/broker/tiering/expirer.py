@@ -1,7 +1,8 @@
 """Removes remote segments that retention no longer keeps, and uploads that nobody will finish (RLMExpirationTask).
 
 The log start moves first and is made durable, then segments go: a reader is told that an offset is gone, never that it
-cannot be found. A new leader finds what its predecessor left over by the same rules.
+cannot be found. A new leader finds what its predecessor left over by the same rules. Before anything goes the leader
+asks the controller for news: one that was replaced, perhaps by a replica with another history, has no say any more.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from crabka.broker.tiering.stats import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from crabka.broker.tiering.copier import SegmentCopier
     from crabka.broker.tiering.deletion import SegmentRemover
@@ -46,7 +47,9 @@ class ExpiryTask:
         partition: TopicIdPartition,
         source: TieredLog,
         is_wanted: Callable[[], bool],
+        catch_up: Callable[[], Awaitable[None]],
     ) -> None:
+        """`catch_up` returns when this broker knows all that the controller had committed at the call."""
         self._tools = tools
         self._copier = copier
         self._remover = remover
@@ -54,19 +57,27 @@ class ExpiryTask:
         self._partition = partition
         self._log = source
         self._is_wanted = is_wanted
+        self._catch_up = catch_up
         self._leftovers = LeftoverWatch()
 
     async def run_once(self) -> None:
-        """Remove what has to go now. Raises RemoteStorageError, StorageError."""
+        """Remove what has to go now. Raises RemoteStorageError, StorageError, OperationError."""
         metadata = self._tools.metadata
         require_ready(metadata, self._partition)
         listed = list(metadata.list_remote_log_segments(self._partition))
         plan = self._plan(listed)
+        abandoned = self._abandoned(listed)
         self._note_size(listed)
+        if plan.removals or abandoned:
+            await self._catch_up()
+            if not self._is_wanted():
+                return
+            # Settings may have changed as well.
+            plan = self._plan(list(metadata.list_remote_log_segments(self._partition)))
         if plan.log_start_offset is not None:
             await self._move_log_start(plan.log_start_offset)
         await self._remove(plan.removals)
-        await self._remove_leftovers(listed)
+        await self._remove_leftovers(abandoned)
 
     def _plan(self, listed: Sequence[RemoteLogSegmentMetadata]) -> RetentionPlan:
         source = self._log
@@ -103,14 +114,16 @@ class ExpiryTask:
             left_bytes -= segment.segment_size_bytes
         self._note_delete_lag(0, 0)
 
-    async def _remove_leftovers(self, listed: Sequence[RemoteLogSegmentMetadata]) -> None:
-        clock, grace_ms = self._tools.runtime.clock, self._tools.config().crabka_remote_leftover_grace_ms
-        abandoned = self._leftovers.abandoned(
+    def _abandoned(self, listed: Sequence[RemoteLogSegmentMetadata]) -> list[RemoteLogSegmentMetadata]:
+        return self._leftovers.abandoned(
             listed,
             in_flight=self._copier.in_flight | self._remover.in_flight,
-            now_ms=clock.monotonic_ms(),
-            grace_ms=grace_ms,
+            now_ms=self._tools.runtime.clock.monotonic_ms(),
+            grace_ms=self._tools.config().crabka_remote_leftover_grace_ms,
         )
+
+    async def _remove_leftovers(self, abandoned: Sequence[RemoteLogSegmentMetadata]) -> None:
+        clock, grace_ms = self._tools.runtime.clock, self._tools.config().crabka_remote_leftover_grace_ms
         for segment in abandoned:
             if not self._is_wanted():
                 return

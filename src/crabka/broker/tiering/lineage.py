@@ -35,6 +35,11 @@ class EpochLineage:
         """All epochs, oldest first."""
         return self._epochs
 
+    @property
+    def start_offset(self) -> int:
+        """Where the history begins that the epochs tell; the end of a log that has none."""
+        return self._starts[0] if self._starts else self.end_offset
+
     def epoch_at(self, offset: int) -> int | None:
         """Return the epoch in which an offset was written, None if it lies before all of them."""
         index = bisect_right(self._starts, offset) - 1

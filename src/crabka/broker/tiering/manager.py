@@ -20,9 +20,10 @@ from crabka.broker.tiering.leftovers import SecondDeletions
 from crabka.broker.tiering.orphans import OrphanSweep
 from crabka.broker.tiering.partition_tasks import PartitionTasks, RepeatedTask
 from crabka.broker.tiering.pool import TierPool
+from crabka.broker.tiering.purge import TierPurge
 from crabka.broker.tiering.quota import ByteRateQuota
+from crabka.broker.tiering.role_gate import FollowerGate, LeaderGate
 from crabka.errors import InvariantError, StorageError
-from crabka.remote.errors import NotReadyError
 from crabka.remote.segments import TopicIdPartition
 from crabka.runtime.task_scope import TaskScope
 
@@ -83,6 +84,7 @@ class TieringManager:
         self._removing: set[TopicIdPartition] = set()
         # Led partitions that are not tiered any more, and the epoch in which their remote data was looked for.
         self._forsaken: dict[TopicIdPartition, int] = {}
+        self._purge = TierPurge(tools, self._segments, hooks.cluster.catch_up)
         self._sweep = OrphanSweep(tools, self._removers, hooks.cluster, is_busy=self._is_busy)
         self._scope = TaskScope(on_failure=self._on_failure)
         self._starting: asyncio.Task[Any] | None = None
@@ -110,13 +112,15 @@ class TieringManager:
         if not partition.log.is_tiered:
             self._leave_untiered(name, tasks, partition)
             return
+        self._forsaken.pop(name, None)
         if tasks is not None and tasks.is_leader == partition.is_leader and tasks.log is partition.log:
+            tasks.take_epoch(partition.leader_epoch)
             return
         if tasks is not None:
             tasks.stop()
             self.tools.stats.forget(name.topic_partition)
         self._tell_role(name, is_leader=partition.is_leader)
-        self._hosted[name] = self._run(name, partition.log, is_leader=partition.is_leader)
+        self._hosted[name] = self._run(name, partition)
 
     def on_stop(self, partition: Partition, *, is_deleted: bool) -> None:
         """Let go of a partition that moved elsewhere, or whose topic was deleted; who led it then removes its data."""
@@ -152,10 +156,18 @@ class TieringManager:
             removal = functools.partial(self._forsake, partition.log)
             self._scope.start(self._remove_all(name, tasks, removal))
 
-    def _run(self, name: TopicIdPartition, source: TieredLog, *, is_leader: bool) -> PartitionTasks:
-        tasks = PartitionTasks(self.tools, name, source, is_leader=is_leader, on_failure=self._on_failure)
+    def _run(self, name: TopicIdPartition, partition: Partition) -> PartitionTasks:
+        source: TieredLog = partition.log
+        tasks = PartitionTasks(
+            self.tools,
+            name,
+            source,
+            is_leader=partition.is_leader,
+            leader_epoch=partition.leader_epoch,
+            on_failure=self._on_failure,
+        )
         start = self._scope.start
-        if is_leader:
+        if partition.is_leader:
             copying = CopyTask(self.tools, self._copier, name, source, lambda: tasks.is_wanted)
             expiring = ExpiryTask(
                 self.tools,
@@ -165,18 +177,17 @@ class TieringManager:
                 partition=name,
                 source=source,
                 is_wanted=lambda: tasks.is_wanted,
+                catch_up=self._hooks.cluster.catch_up,
             )
-            tasks.start(start, functools.partial(self._unless_removing, name, copying.run_once))
-            tasks.start(start, functools.partial(self._unless_removing, name, expiring.run_once))
+            gate = LeaderGate(self.tools, self._purge, copying, partition=name, source=source, removing=self._removing)
+            tasks.on_epoch = gate.renew
+            tasks.start(start, gate.copy)
+            tasks.start(start, functools.partial(gate.run, expiring.run_once))
         else:
-            tasks.start(start, FollowerTask(self.tools, name, source).run_once)
+            following = FollowerGate(self.tools, name)
+            tasks.on_epoch = following.renew
+            tasks.start(start, functools.partial(following.run, FollowerTask(self.tools, name, source).run_once))
         return tasks
-
-    async def _unless_removing(self, name: TopicIdPartition, run_once: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the end of a removal from when the topic was not tiered: what goes must not count as copied."""
-        if name in self._removing:
-            raise NotReadyError(f"what the tier has of {name} is being removed")
-        await run_once()
 
     def _tell_role(self, name: TopicIdPartition, *, is_leader: bool) -> None:
         leaders, followers = ([name], []) if is_leader else ([], [name])
@@ -209,9 +220,10 @@ class TieringManager:
 
     async def _forsake(self, source: TieredLog, name: TopicIdPartition) -> None:
         """Let the log begin where its local part does, then remove what the tier has of it."""
-        source.raise_log_start(source.local_log_start_offset)
-        await self.tools.save_log_starts([source.log_dir])
-        await self._removers.purge(name)
+        if not source.is_tiered:
+            source.raise_log_start(source.local_log_start_offset)
+            await self.tools.save_log_starts([source.log_dir])
+        await self._purge.purge(name, source, lambda: name in self._forsaken)
 
     def _is_busy(self, name: TopicIdPartition) -> bool:
         return name in self._removing or name in self._hosted

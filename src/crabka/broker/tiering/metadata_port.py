@@ -69,6 +69,10 @@ class TierMetadata(Protocol):
         """Return the partitions of which anything is known, and whose metadata this broker has to look after."""
         ...
 
+    async def catch_up(self, partition: TopicIdPartition) -> None:
+        """Return when reads know all that any broker had stored of a partition at the call. Raises NotReadyError."""
+        ...
+
     async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
         """Note a segment whose copy begins. Raises InvalidAddError, NotReadyError."""
         ...
@@ -96,6 +100,15 @@ class AwaitableChanges(Protocol):
 
     async def put_partition_delete(self, metadata: RemotePartitionDeleteMetadata) -> None:
         """Note a step in the deletion of a partition."""
+        ...
+
+
+@runtime_checkable
+class CatchesUp(Protocol):
+    """A metadata manager that knows what other brokers change only after a while."""
+
+    async def catch_up(self, partition: TopicIdPartition) -> None:
+        """Return when it knows all that was stored of a partition at the call."""
         ...
 
 
@@ -162,6 +175,12 @@ class PooledTierMetadata:
         """Return the partitions that the manager tells; one that cannot leaves unfinished deletions unfinished."""
         manager = self._current()
         return manager.partitions_of_own() if isinstance(manager, OwnsPartitions) else ()
+
+    async def catch_up(self, partition: TopicIdPartition) -> None:
+        """Return when reads know all that any broker had stored of a partition at the call. Raises NotReadyError."""
+        manager = self._current()
+        if isinstance(manager, CatchesUp):
+            await manager.catch_up(partition)
 
     async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
         """Note a segment whose copy begins. Raises InvalidAddError, NotReadyError."""

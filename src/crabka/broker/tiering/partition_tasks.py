@@ -91,16 +91,26 @@ class PartitionTasks(RepeatedTask):
         source: TieredLog,
         *,
         is_leader: bool,
+        leader_epoch: int,
         on_failure: Callable[[Exception], None],
     ) -> None:
         super().__init__(tools, str(partition), on_failure=on_failure)
         self.log = source
         self.is_leader = is_leader
+        self.leader_epoch = leader_epoch
+        # Hears of another epoch in the same role.
+        self.on_epoch: Callable[[], None] = lambda: None
         self.loops: list[asyncio.Task[Any]] = []
 
     def start(self, start_task: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]], run_once: RunOnce) -> None:
         """Run something again and again in a task of its own."""
         self.loops.append(start_task(self.run(run_once)))
+
+    def take_epoch(self, leader_epoch: int) -> None:
+        """Go on in the same role in another epoch; others may have led in between."""
+        if leader_epoch != self.leader_epoch:
+            self.leader_epoch = leader_epoch
+            self.on_epoch()
 
     async def wait_ended(self) -> None:
         """Wait until no loop runs any more."""

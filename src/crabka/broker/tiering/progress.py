@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka.broker.tiering.copy_plan import copied_offset
+from crabka.broker.tiering.copy_plan import NOTHING_COPIED, copied_offset
 from crabka.broker.tiering.lineage import EpochLineage
 from crabka.broker.tiering.metadata_port import PartitionLookup
+from crabka.broker.tiering.purge import active_notices
 from crabka.remote.errors import NotReadyError
 
 if TYPE_CHECKING:
@@ -31,8 +32,11 @@ def note_copied_offset(
 ) -> int:
     """Find out up to where the tier holds all that is local, tell the log, and return it. Raises NotReadyError.
 
-    The caller knows that it does up to `verified_offset`.
+    The caller knows that it does up to `verified_offset`. While everything in the tier is going, nothing counts.
     """
+    if active_notices(metadata, partition):
+        source.note_remote_offset(NOTHING_COPIED)
+        return NOTHING_COPIED
     from_offset = max(source.local_log_start_offset, verified_offset + 1)
     copied = copied_offset(lineage_of(source), PartitionLookup(metadata, partition), from_offset)
     source.note_remote_offset(copied)

@@ -77,7 +77,7 @@ class TieredLog(Protocol):
         ...
 
     def note_remote_offset(self, offset: int, /) -> None:
-        """Learn that the tier holds everything up to an offset."""
+        """Learn that the tier holds everything up to an offset, which may be less than it held before."""
         ...
 
     def raise_log_start(self, offset: int, /) -> bool:

@@ -21,6 +21,7 @@ from crabka.remote.lifecycle import (
     require_segment_add,
     require_segment_transition,
 )
+from crabka.remote.removal_notice import is_active_notice, is_removal_notice
 from crabka.remote.scrub.faults import TierFault, TierFaultKind
 from crabka.remote.segments import (
     RemoteLogSegmentId,
@@ -46,6 +47,7 @@ class TierHistory:
         self._gone: set[uuid.UUID] = set()
         self._deletions: dict[TopicIdPartition, RemotePartitionDeleteMetadata] = {}
         self._topic_ids: set[uuid.UUID] = set()
+        self._notices: set[uuid.UUID] = set()
         self.faults: list[TierFault] = []
         self.event_count = 0
 
@@ -70,7 +72,9 @@ class TierHistory:
     def finished(self) -> Iterator[RemoteLogSegmentMetadata]:
         """Yield the segments that readers can find."""
         wanted = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-        return (segment for segment in self._segments.values() if segment.state is wanted)
+        return (
+            segment for segment in self._segments.values() if segment.state is wanted and not is_removal_notice(segment)
+        )
 
     def apply(self, event: TierEvent) -> None:
         """Take the next event of a metadata partition."""
@@ -87,14 +91,18 @@ class TierHistory:
     def _add(self, metadata: RemoteLogSegmentMetadata) -> None:
         key = metadata.segment_id.id
         deletion = self._deletions.get(metadata.topic_id_partition)
+        is_being_emptied = self._is_being_emptied(metadata.topic_id_partition)
         if key in self._gone:
             self._refuse(TierFaultKind.LATE_EVENT, metadata.segment_id, "was added again after its deletion")
             return
         try:
-            if require_segment_add(self._segments.get(key), metadata, deletion):
+            if require_segment_add(self._segments.get(key), metadata, deletion, is_being_emptied=is_being_emptied):
                 self._segments[key] = metadata
+                if is_removal_notice(metadata):
+                    self._notices.add(key)
         except InvalidAddError as error:
-            kind = TierFaultKind.ILLEGAL_STATE if deletion is None else TierFaultKind.LATE_EVENT
+            is_late = deletion is not None or is_being_emptied
+            kind = TierFaultKind.LATE_EVENT if is_late else TierFaultKind.ILLEGAL_STATE
             self._refuse(kind, metadata.segment_id, error.reason)
 
     def _update(self, update: RemoteLogSegmentMetadataUpdate) -> None:
@@ -120,8 +128,13 @@ class TierHistory:
         if is_deletion:
             del self._segments[key]
             self._gone.add(key)
+            self._notices.discard(key)
         else:
             self._segments[key] = known.with_update(update)
+
+    def _is_being_emptied(self, partition: TopicIdPartition) -> bool:
+        standing = (self._segments[key] for key in self._notices if key in self._segments)
+        return any(each.topic_id_partition == partition and is_active_notice(each) for each in standing)
 
     def _delete_partition(self, step: RemotePartitionDeleteMetadata) -> None:
         partition = step.topic_id_partition

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
+from crabka.remote.removal_notice import is_committed_notice
 from crabka.remote.scrub.faults import TierFault, TierFaultKind
 from crabka.remote.segments import RemoteLogSegmentState
 
@@ -44,6 +45,8 @@ def _check_old(
     age = _age(now_ms - segment.event_timestamp_ms)
     kind = _STUCK.get(segment.state)
     detail = f"is {segment.state.name} since {age} by broker {segment.broker_id}"
+    if is_committed_notice(segment):
+        kind, detail = TierFaultKind.STUCK_DELETE, f"says since {age} that all segments of the partition go"
     if kind is None and topic_ids is not None and segment.topic_id_partition.topic_id not in topic_ids:
         kind, detail = TierFaultKind.ABANDONED_SEGMENT, f"is {segment.state.name}, but its topic is gone"
     if kind is not None:

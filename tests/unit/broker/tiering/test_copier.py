@@ -460,6 +460,24 @@ def test_a_new_leader_begins_where_the_tier_begins() -> None:
     scene.run(main())
 
 
+def test_a_leader_follows_when_its_predecessor_removes_what_its_log_starts_with() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(3)
+        broker.lead()
+        await passes(2)
+        broker.log._drop_first(2, 0)
+        assert (broker.log.log_start_offset, broker.log.local_log_start_offset) == (0, 20)
+        # A leader that did not know of this one yet had a higher log start.
+        await broker.manager._segments.remove(scene.listed()[0])
+        await passes(2)
+        assert (broker.log.log_start_offset, scene.saved_starts[1]) == (10, 10)
+
+    scene.run(main())
+
+
 def test_a_highest_offset_that_a_deleted_segment_left_does_not_keep_records_from_being_copied() -> None:
     # The late news of an upload that is being given up: finished for a moment, then deleted.
     scene = TierScene()

@@ -111,3 +111,8 @@ def test_the_log_begins_at_the_local_start_if_the_tier_begins_later_or_has_nothi
     assert remote_log_start(lineage, [remote_segment(30, 39)], local_start=20) == 20
     foreign = remote_segment(0, 9, epochs=[(9, 0)])
     assert remote_log_start(lineage, [foreign], local_start=20) == 20
+
+
+def test_the_log_does_not_begin_before_its_first_known_epoch() -> None:
+    lineage = EpochLineage([(1, 15)], 60)
+    assert remote_log_start(lineage, [remote_segment(10, 19, epochs=[(1, 10)])], local_start=40) == 15

@@ -268,3 +268,28 @@ def test_a_leader_that_is_not_one_any_more_ends_in_the_middle() -> None:
         assert states == [RemoteLogSegmentState.COPY_SEGMENT_FINISHED] * 3
 
     scene.run(main())
+
+
+def test_a_leader_that_was_replaced_removes_nothing_of_its_successor() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        new, old = scene.broker(1), scene.broker(2)
+        new.fill(3)
+        new.lead()
+        await passes(3)
+        # It has another history, in which what is in the tier does not occur; and it believes to lead.
+        old.lead(5)
+        scene.cluster.news = old.follow
+        before = scene.cluster.catch_ups
+        await passes(5)
+        assert scene.cluster.catch_ups > before
+        assert len(scene.finished_ranges()) == 3
+        # Without news it would have gone.
+        scene.cluster.news = lambda: None
+        new.leave()
+        old.lead(6)
+        await passes(5)
+        assert scene.finished_ranges() == []
+
+    scene.run(main())

@@ -72,3 +72,9 @@ def test_a_segment_from_before_all_epochs_is_of_another_history() -> None:
 def test_segments_that_share_no_epoch_from_the_first_on_are_of_another_history() -> None:
     lineage = EpochLineage([(3, 30), (6, 60)], 90)
     assert not lineage.has(remote_segment(10, 50, epochs=[(2, 10), (4, 40)]))
+
+
+def test_a_history_begins_with_its_first_epoch() -> None:
+    assert HISTORY.start_offset == 0
+    assert EpochLineage([(1, 10), (2, 15)], 20).start_offset == 10
+    assert EpochLineage([], 20).start_offset == 20

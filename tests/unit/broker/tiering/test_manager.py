@@ -196,7 +196,8 @@ def test_the_next_leader_finishes_what_a_disabling_began() -> None:
         first.set_topic()
         await passes(3)
         assert first.is_dead
-        assert len(scene.listed()) == 3
+        # Three segments, and the notice that they go.
+        assert len(scene.listed()) == 4
         second.lead(1)
         await passes(5)
         assert (scene.listed(), scene.store.segment_ids()) == ([], [])

@@ -35,11 +35,18 @@ MARK = RemotePartitionDeleteMetadata(
 class Awaitable(InmemoryRemoteLogMetadataManager):
     """Has coroutines for changes, and refuses to block."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.caught_up: list[TopicIdPartition] = []
+
     def add_remote_log_segment_metadata(self, metadata: RemoteLogSegmentMetadata) -> None:
         raise AssertionError("it blocked")
 
     def partitions_of_own(self) -> list[TopicIdPartition]:
         return self.partitions()
+
+    async def catch_up(self, partition: TopicIdPartition) -> None:
+        self.caught_up.append(partition)
 
     async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
         super().add_remote_log_segment_metadata(metadata)
@@ -53,6 +60,7 @@ class Awaitable(InmemoryRemoteLogMetadataManager):
 
 async def live_through(metadata: PooledTierMetadata) -> None:
     await metadata.add_segment(BEGUN)
+    await metadata.catch_up(ORDERS)
     await metadata.update_segment(DONE)
     found = metadata.remote_log_segment_metadata(ORDERS, 0, 5)
     assert found is not None
@@ -79,7 +87,9 @@ def test_changes_of_a_manager_that_blocks_run_in_the_pool() -> None:
 
 def test_changes_of_a_manager_that_can_be_awaited_do_not_block() -> None:
     threads = ThreadPool(1)
-    asyncio.run(live_through(PooledTierMetadata(Awaitable(), threads)))
+    manager = Awaitable()
+    asyncio.run(live_through(PooledTierMetadata(manager, threads)))
+    assert manager.caught_up == [ORDERS]
     threads.close()
 
 

@@ -91,7 +91,7 @@ def test_a_loop_that_is_stopped_ends_in_its_pause() -> None:
     async def main() -> None:
         scope = TaskScope()
         log: Any = None
-        tasks = PartitionTasks(TOOLS, ORDERS, log, is_leader=True, on_failure=lambda _error: None)
+        tasks = PartitionTasks(TOOLS, ORDERS, log, is_leader=True, leader_epoch=3, on_failure=lambda _error: None)
         await tasks.wait_ended()
         runs: list[Callable[[], Awaitable[None]]] = [nothing, nothing]
         for run_once in runs:
@@ -105,3 +105,18 @@ def test_a_loop_that_is_stopped_ends_in_its_pause() -> None:
         await scope.close()
 
     loop.run(main())
+
+
+def test_another_epoch_in_the_same_role_is_told_once() -> None:
+    log: Any = None
+    told: list[int] = []
+
+    async def main() -> None:
+        tasks = PartitionTasks(TOOLS, ORDERS, log, is_leader=True, leader_epoch=3, on_failure=lambda _error: None)
+        tasks.take_epoch(4)
+        tasks.on_epoch = lambda: told.append(tasks.leader_epoch)
+        for epoch in (4, 5, 5, 7):
+            tasks.take_epoch(epoch)
+
+    VirtualTimeLoop().run(main())
+    assert told == [5, 7]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 
+from crabka.remote.removal_notice import COMMITTED, new_removal_notice
 from crabka.remote.scrub import TierFaultKind, TierHistory
 from crabka.remote.segments import (
     RemoteLogSegmentState,
@@ -138,3 +140,17 @@ def test_a_deletion_that_begins_again_after_a_crash_is_no_fault() -> None:
     history.apply(partition_delete(RemotePartitionDeleteState.DELETE_PARTITION_MARKED))
     assert [kind for kind, _ in refused(history)] == [TierFaultKind.LATE_EVENT]
     assert history.partition_deletions[ORDERS].state is RemotePartitionDeleteState.DELETE_PARTITION_STARTED
+
+
+def test_a_notice_is_no_segment_and_keeps_others_out_until_it_is_over() -> None:
+    history = history_of(FINISHED)
+    notice = new_removal_notice(ORDERS, uuid.UUID(int=9), broker_id=1, now_ms=5)
+    history.apply(notice)
+    history.apply(replace(update(notice, FINISHED), custom_metadata=COMMITTED))
+    history.apply(SECOND)
+    assert refused(history) == [(TierFaultKind.LATE_EVENT, "all segments of its partition are being removed")]
+    assert [segment.segment_id for segment in history.finished()] == [FIRST.segment_id]
+    history.apply(update(notice, DELETING))
+    history.apply(update(notice, DELETED))
+    history.apply(SECOND)
+    assert len(history.segments) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
+from crabka.remote.removal_notice import COMMITTED, new_removal_notice
 from crabka.remote.scrub import TierFaultKind, TierHistory, check_states
 from crabka.remote.segments import (
     RemoteLogSegmentMetadata,
@@ -73,3 +74,12 @@ def test_what_the_history_refused_is_told() -> None:
     history, segment = started()
     history.apply(update(segment, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED))
     assert kinds(history, now_ms=0) == [TierFaultKind.ILLEGAL_STATE]
+
+
+def test_a_removal_of_all_segments_that_does_not_end_is_stuck() -> None:
+    history = TierHistory()
+    notice = new_removal_notice(ORDERS, uuid.UUID(int=9), broker_id=1, now_ms=STORED_MS)
+    history.apply(notice)
+    history.apply(replace(update(notice, RemoteLogSegmentState.COPY_SEGMENT_FINISHED), custom_metadata=COMMITTED))
+    assert kinds(history, LATER_MS - 1) == []
+    assert kinds(history, LATER_MS + 5) == [TierFaultKind.STUCK_DELETE]
