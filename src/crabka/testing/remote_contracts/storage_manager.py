@@ -25,7 +25,7 @@ from crabka.vfs import OsFileSystem, read_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from crabka.ports import FileSystem
+    from crabka.ports import Buffer, FileSystem
     from crabka.remote.storage_manager import RemoteStorageManager
 
 _CONTENT = bytes(range(256)) * 40
@@ -82,7 +82,7 @@ class StorageManagerContract:
     def test_what_was_copied_can_be_fetched(self, storage: RemoteStorageManager, files: LocalSegmentFiles) -> None:
         data = files.write(_CONTENT, with_txn_index=True)
         metadata = stored(storage, segment_of(1, _CONTENT, with_txn_index=True), data)
-        assert bytes(storage.fetch_log_segment(metadata, 0)) == _CONTENT
+        require_same(storage.fetch_log_segment(metadata, 0), _CONTENT)
         assert all_indexes(storage, metadata) == files.expected(data)
 
     def test_a_segment_without_aborted_transactions_has_no_transaction_index(
@@ -110,8 +110,8 @@ class StorageManagerContract:
         ranges = [(0, 0), (0, None), (1, 9), (300, 300), (size - 1, size - 1), (size - 2, None), (5, size + 100)]
         for start, end in ranges:
             expected = _CONTENT[start:] if end is None else _CONTENT[start : end + 1]
-            assert bytes(storage.fetch_log_segment(metadata, start, end)) == expected
-            assert streamed(storage, metadata, start, end) == expected
+            require_same(storage.fetch_log_segment(metadata, start, end), expected)
+            require_same(streamed(storage, metadata, start, end), expected)
 
     def test_nothing_is_left_at_the_end_of_a_segment(
         self, storage: RemoteStorageManager, files: LocalSegmentFiles
@@ -119,8 +119,8 @@ class StorageManagerContract:
         metadata = stored(storage, segment_of(1, _CONTENT), files.write(_CONTENT))
         size = len(_CONTENT)
         for end in (None, size, size + 100):
-            assert bytes(storage.fetch_log_segment(metadata, size, end)) == b""
-            assert streamed(storage, metadata, size, end) == b""
+            require_same(storage.fetch_log_segment(metadata, size, end), b"")
+            require_same(streamed(storage, metadata, size, end), b"")
 
     def test_a_range_that_cannot_exist_is_refused(
         self, storage: RemoteStorageManager, files: LocalSegmentFiles
@@ -140,9 +140,9 @@ class StorageManagerContract:
         content = (_CONTENT * (self.large_segment_bytes // len(_CONTENT) + 1))[: self.large_segment_bytes]
         metadata = stored(storage, segment_of(1, content), files.write(content))
         pieces = [bytes(piece) for piece in storage.stream_log_segment(metadata, 0)]
-        assert b"".join(pieces) == content
+        require_same(b"".join(pieces), content)
         assert len(pieces) > 1
-        assert streamed(storage, metadata, 1_000, len(content) - 1_000) == content[1_000:-999]
+        require_same(streamed(storage, metadata, 1_000, len(content) - 1_000), content[1_000:-999])
 
     def test_a_stream_may_be_closed_before_its_end(
         self, storage: RemoteStorageManager, files: LocalSegmentFiles
@@ -153,7 +153,7 @@ class StorageManagerContract:
         unread.close()
         begun: Any = storage.stream_log_segment(metadata, 0)
         piece = bytes(next(begun))
-        assert piece == content[: len(piece)]
+        require_same(piece, content[: len(piece)])
         begun.close()
         storage.delete_log_segment_data(metadata)
 
@@ -198,7 +198,7 @@ class StorageManagerContract:
         ]
         for number, metadata in enumerate(segments):
             for other, content in list(zip(segments, contents, strict=True))[number:]:
-                assert bytes(storage.fetch_log_segment(other, 0)) == content
+                require_same(storage.fetch_log_segment(other, 0), content)
                 assert storage.fetch_index(other, IndexType.OFFSET) == b"offsets"
             storage.delete_log_segment_data(metadata)
             require_absent(storage, metadata)
@@ -215,7 +215,7 @@ class StorageManagerContract:
             require_absent(storage, segment)
             storage.delete_log_segment_data(segment)
         metadata = stored(storage, segment, data)
-        assert bytes(storage.fetch_log_segment(metadata, 0)) == _CONTENT
+        require_same(storage.fetch_log_segment(metadata, 0), _CONTENT)
         assert all_indexes(storage, metadata) == files.expected(data)
 
     def test_a_copy_that_is_repeated_is_as_good_as_one(
@@ -225,7 +225,7 @@ class StorageManagerContract:
         segment = segment_of(1, _CONTENT)
         stored(storage, segment, data)
         metadata = stored(storage, segment, data)
-        assert bytes(storage.fetch_log_segment(metadata, 0)) == _CONTENT
+        require_same(storage.fetch_log_segment(metadata, 0), _CONTENT)
         assert all_indexes(storage, metadata) == files.expected(data)
 
     def test_the_local_files_are_left_alone(self, storage: RemoteStorageManager, files: LocalSegmentFiles) -> None:
@@ -234,7 +234,7 @@ class StorageManagerContract:
         metadata = stored(storage, segment_of(1, _CONTENT, with_txn_index=True), data)
         storage.delete_log_segment_data(metadata)
         assert files.expected(data) == before
-        assert read_file(files.fs, data.log_segment) == _CONTENT
+        require_same(read_file(files.fs, data.log_segment), _CONTENT)
 
     def test_several_threads_may_use_it_at_once(self, storage: RemoteStorageManager, files: LocalSegmentFiles) -> None:
         contents = [_CONTENT[number:] for number in range(16)]
@@ -277,6 +277,15 @@ def all_indexes(storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadat
     """Return the indexes that a segment has."""
     kinds = [kind for kind in IndexType if kind is not IndexType.TRANSACTION or not metadata.txn_index_empty]
     return {kind: storage.fetch_index(metadata, kind) for kind in kinds}
+
+
+def require_same(found: Buffer, expected: bytes) -> None:
+    """Check that what was fetched is what was stored; a plain assert would compare long ones for minutes."""
+    fetched = bytes(found)
+    if fetched != expected:
+        pairs = enumerate(zip(fetched, expected, strict=False))
+        position = next((index for index, (one, other) in pairs if one != other), min(len(fetched), len(expected)))
+        raise AssertionError(f"{len(fetched)} bytes, other ones from {position} on than the {len(expected)} stored")
 
 
 def require_absent(storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata) -> None:
