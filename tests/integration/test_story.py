@@ -10,9 +10,15 @@ from pathlib import Path
 from tests.support.node_process import accepts_connections, wait_until
 
 
+def tour_command(home: Path, *, record_count: int) -> list[str]:
+    """Return a tour that leaves nothing outside of its home."""
+    places = ["--data-dir", str(home / "data"), "--tier", str(home / "tier")]
+    return [sys.executable, "-m", "crabka.cli.story", "--records", str(record_count), *places]
+
+
 def test_tour_goes_on_serving_until_ctrl_c(tmp_path: Path) -> None:
     shown = tmp_path / "shown.txt"
-    command = [sys.executable, "-m", "crabka.cli.story", "--records", "500", "--data-dir", str(tmp_path / "data")]
+    command = tour_command(tmp_path, record_count=500)
     with shown.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as tour:
         try:
             wait_until(lambda: "serves until Ctrl-C" in shown.read_text(), "the tour is over", timeout_s=60)
@@ -26,10 +32,11 @@ def test_tour_goes_on_serving_until_ctrl_c(tmp_path: Path) -> None:
     assert not accepts_connections(port)
     assert "every order came back exactly once" in shown.read_text()
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    assert list((tmp_path / "tier").iterdir())
 
 
 def test_second_tour_reads_only_its_own_orders(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "crabka.cli.story", "--records", "300", "--data-dir", str(tmp_path / "data")]
+    command = tour_command(tmp_path, record_count=300)
     shown = tmp_path / "shown.txt"
     for _ in range(2):
         with shown.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as tour:
