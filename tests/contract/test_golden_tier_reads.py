@@ -86,7 +86,7 @@ class GoldenTier:
         if not opens_files:
             self.storage.open_local = lambda _metadata: None  # type: ignore[method-assign,assignment]
         rlmm = self._metadata(golden, topic, index)
-        pool = ReaderPool(threads, thread_count=2, max_pending=100)
+        pool = ReaderPool(lambda _size: threads, size=lambda: 2, max_pending=100)
         chunks = ChunkCache(self.storage, pool, capacity_bytes=1 << 20, chunk_bytes=1000)
         files = IndexFiles(fs, "/d1", self.storage)
         indexes = RemoteIndexCache(files, pool, clock, lambda: IndexCacheLimits(1 << 20, -1))

@@ -54,6 +54,7 @@ class HeldThreads:
 
     def __init__(self) -> None:
         self.waiting: list[tuple[asyncio.Future[Any], Callable[[], Any]]] = []
+        self.is_closed = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         """Keep a job."""
@@ -63,6 +64,7 @@ class HeldThreads:
 
     def close(self, *, wait: bool = True) -> None:
         """Nothing runs any more."""
+        self.is_closed = True
 
     def release(self, count: int = 1 << 30) -> int:
         """Run the oldest jobs; return how many there were."""
@@ -161,7 +163,7 @@ class TierWorld:
         self.rlmm = InmemoryRemoteLogMetadataManager()
         self.stats = TierStats()
         self.threads = threads(self.loop)
-        self.pool = ReaderPool(self.threads, thread_count=4, max_pending=max_pending)
+        self.pool = ReaderPool(lambda _size: self.threads, size=lambda: 4, max_pending=max_pending)
         self.limits = IndexCacheLimits(1 << 20, 900_000)
         quota = ByteRateQuota(lambda: bytes_per_second, sample_count=11, sample_ms=1000)
         self.chunks = ChunkCache(

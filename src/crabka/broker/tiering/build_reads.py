@@ -23,10 +23,9 @@ def build_remote_reads(tools: TierTools) -> RemoteReads:
     """
     config, runtime = tools.config(), tools.runtime
     clock = runtime.clock
-    threads = runtime.new_pool(config.remote_log_reader_threads, "remote-reader")
     pool = ReaderPool(
-        threads,
-        thread_count=config.remote_log_reader_threads,
+        lambda size: runtime.new_pool(size, "remote-reader"),
+        size=lambda: tools.config().remote_log_reader_threads,
         max_pending=config.remote_log_reader_max_pending_tasks,
     )
     quota = ByteRateQuota(

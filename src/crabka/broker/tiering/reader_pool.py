@@ -28,9 +28,14 @@ class ReaderBusyError(RemoteStorageError):
 class ReaderPool:
     """Runs jobs in threads and counts them. Only for the loop."""
 
-    def __init__(self, threads: Threads, *, thread_count: int, max_pending: int) -> None:
-        self._threads = threads
-        self._thread_count = thread_count
+    def __init__(self, new_threads: Callable[[int], Threads], *, size: Callable[[], int], max_pending: int) -> None:
+        """`size` is the number of threads, which may change at any time."""
+        self._new_threads = new_threads
+        self._size = size
+        self._thread_count = size()
+        self._threads = new_threads(self._thread_count)
+        # What these threads have to do; others end what they were given before the size changed.
+        self._jobs: set[asyncio.Future[Any]] = set()
         self._max_pending = max_pending
         self._unfinished = 0
 
@@ -51,14 +56,36 @@ class ReaderPool:
         """
         if self._unfinished >= self._thread_count + self._max_pending:
             raise ReaderBusyError(f"{self._max_pending} reads of the remote tier wait already")
-        future = self._threads.submit(fn, *args, **kwargs)
+        future = self._submit(fn, *args, **kwargs)
         self._unfinished += 1
         future.add_done_callback(self._on_done)
         return future
 
     def run_later(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Run a small job whose outcome nobody waits for, behind all others. `fn` handles its own failures."""
-        self._threads.submit(fn, *args, **kwargs)
+        self._submit(fn, *args, **kwargs)
+
+    def _submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
+        size = self._size()
+        if size != self._thread_count:
+            self._retire()
+            self._threads, self._jobs, self._thread_count = self._new_threads(size), set(), size
+        future = self._threads.submit(fn, *args, **kwargs)
+        self._jobs.add(future)
+        future.add_done_callback(self._jobs.discard)
+        return future
+
+    def _retire(self) -> None:
+        """Let the present threads end as soon as they have nothing to do."""
+        threads, jobs = self._threads, self._jobs
+
+        def end_if_idle(_job: asyncio.Future[Any] | None = None) -> None:
+            if not jobs:
+                threads.close(wait=False)
+
+        for job in jobs:
+            job.add_done_callback(end_if_idle)
+        end_if_idle()
 
     def close(self) -> None:
         """Refuse more work. What hangs in a store is not waited for."""

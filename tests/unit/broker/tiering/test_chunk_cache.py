@@ -44,7 +44,7 @@ class ChunkWorld:
     def __init__(self, capacity_bytes: int = 1000) -> None:
         self.storage = CountingStorage()
         self.threads = HeldThreads()
-        self.pool = ReaderPool(self.threads, thread_count=4, max_pending=100)
+        self.pool = ReaderPool(lambda _size: self.threads, size=lambda: 4, max_pending=100)
         self.downloaded: list[int] = []
         self.cache = ChunkCache(
             self.storage,

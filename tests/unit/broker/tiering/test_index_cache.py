@@ -30,7 +30,7 @@ class CacheWorld:
         self.cache = self.make()
 
     def make(self) -> RemoteIndexCache:
-        pool = ReaderPool(self.threads, thread_count=2, max_pending=10)
+        pool = ReaderPool(lambda _size: self.threads, size=lambda: 2, max_pending=10)
         return RemoteIndexCache(IndexFiles(self.fs, "/d1", self.storage), pool, self.clock, lambda: self.limits)
 
     async def offsets(self, number: int = 1) -> list[tuple[int, int]]:
