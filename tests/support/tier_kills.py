@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
 from typing import TYPE_CHECKING, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from tests.support.crabka_process import CrabkaProcess, crabka_command
 from tests.support.node_process import NodeError, wait_until
+from tests.support.tier_reading import read_from_start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,36 +94,7 @@ def produce(bootstrap: str, acknowledged: list[bytes], *, count: int = RECORD_CO
 
 def read_all(bootstrap: str) -> tuple[int, list[bytes]]:
     """Return the log start and all values from there to the end."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False, "log_level": 0}
-    )
-    partition = TopicPartition(TOPIC, 0)
-    try:
-        found = wait_until(lambda: _offsets(consumer, partition), "offsets are known", timeout_s=60)
-        assert found is not None
-        start, end = found
-        consumer.assign([TopicPartition(TOPIC, 0, start)])
-        values: list[bytes] = []
-        deadline = time.monotonic() + 60
-        while start + len(values) < end:
-            for message in consumer.consume(500, 0.2):
-                failure = message.error()
-                if failure is not None:
-                    raise NodeError(f"a fetch failed: {failure}")
-                assert message.offset() == start + len(values)
-                values.append(message.value() or b"")
-            if time.monotonic() > deadline:
-                raise NodeError(f"read only {len(values)} of [{start}, {end})")
-        return start, values
-    finally:
-        consumer.close()
-
-
-def _offsets(consumer: Consumer, partition: TopicPartition) -> tuple[int, int] | None:
-    with contextlib.suppress(KafkaException):
-        found: tuple[int, int] = consumer.get_watermark_offsets(partition, timeout=5)
-        return found
-    return None
+    return read_from_start(bootstrap, TOPIC)
 
 
 def create(bootstrap: str, assignment: list[list[int]] | None = None) -> None:
