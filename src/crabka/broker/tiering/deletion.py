@@ -62,6 +62,17 @@ class SegmentRemover:
         finally:
             self.in_flight.discard(segment.segment_id)
 
+    async def begin(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Take all steps but the last: the data is gone, and the deletion to be finished by `remove` later."""
+        if segment.segment_id in self.in_flight:
+            return
+        self.in_flight.add(segment.segment_id)
+        try:
+            await self._note(segment, RemoteLogSegmentState.DELETE_SEGMENT_STARTED)
+            await self.delete_data(segment)
+        finally:
+            self.in_flight.discard(segment.segment_id)
+
     async def delete_data(self, segment: RemoteLogSegmentMetadata) -> None:
         """Delete the data of a segment and nothing else. Raises RemoteStorageError."""
         stats, topic = self._tools.stats, segment.topic_id_partition.topic

@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from crabka.broker.tiering.leftovers import LeftoverWatch
+from crabka.broker.tiering.leftovers import DeletionWatch, LeftoverWatch
 from crabka.broker.tiering.progress import lineage_of, require_ready
-from crabka.broker.tiering.retention_plan import LogExtent, RetentionLimits, plan_retention
+from crabka.broker.tiering.retention_plan import LogExtent, RemovalReason, RetentionLimits, plan_retention
 from crabka.broker.tiering.stats import (
     REMOTE_DELETE_LAG_BYTES,
     REMOTE_DELETE_LAG_SEGMENTS,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from crabka.broker.tiering.copier import SegmentCopier
     from crabka.broker.tiering.deletion import SegmentRemover
-    from crabka.broker.tiering.leftovers import SecondDeletions
     from crabka.broker.tiering.retention_plan import Removal, RetentionPlan
     from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
@@ -42,7 +41,6 @@ class ExpiryTask:
         tools: TierTools,
         copier: SegmentCopier,
         remover: SegmentRemover,
-        again: SecondDeletions,
         *,
         partition: TopicIdPartition,
         source: TieredLog,
@@ -53,12 +51,12 @@ class ExpiryTask:
         self._tools = tools
         self._copier = copier
         self._remover = remover
-        self._again = again
         self._partition = partition
         self._log = source
         self._is_wanted = is_wanted
         self._catch_up = catch_up
         self._leftovers = LeftoverWatch()
+        self._deletions = DeletionWatch()
 
     async def run_once(self) -> None:
         """Remove what has to go now. Raises RemoteStorageError, StorageError, OperationError."""
@@ -105,14 +103,28 @@ class ExpiryTask:
 
     async def _remove(self, removals: Sequence[Removal]) -> None:
         left_bytes = sum(removal.segment.segment_size_bytes for removal in removals)
+        self._deletions.keep({segment.segment_id for segment, reason in removals if reason is RemovalReason.UNFINISHED})
         for index, (segment, reason) in enumerate(removals):
             self._note_delete_lag(len(removals) - index, left_bytes)
             if not self._is_wanted():
                 return
-            log.info("%s is removed: %s", segment.segment_id, reason.value)
-            await self._remover.remove(segment)
+            if reason is RemovalReason.UNFINISHED:
+                await self._go_on_deleting(segment)
+            else:
+                log.info("%s is removed: %s", segment.segment_id, reason.value)
+                await self._remover.remove(segment)
             left_bytes -= segment.segment_size_bytes
         self._note_delete_lag(0, 0)
+
+    async def _go_on_deleting(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Delete the data at once, and again when its uploader can be at work no more; that finishes it."""
+        now_ms, name = self._tools.runtime.clock.monotonic_ms(), segment.segment_id
+        if not self._deletions.is_waiting(name):
+            log.info("%s is removed: %s", name, RemovalReason.UNFINISHED.value)
+            await self._remover.delete_data(segment)
+            self._deletions.note_deleted(name, now_ms)
+        elif self._deletions.is_due(name, now_ms=now_ms, grace_ms=self._tools.config().crabka_remote_leftover_grace_ms):
+            await self._remover.remove(segment)
 
     def _abandoned(self, listed: Sequence[RemoteLogSegmentMetadata]) -> list[RemoteLogSegmentMetadata]:
         return self._leftovers.abandoned(
@@ -123,13 +135,12 @@ class ExpiryTask:
         )
 
     async def _remove_leftovers(self, abandoned: Sequence[RemoteLogSegmentMetadata]) -> None:
-        clock, grace_ms = self._tools.runtime.clock, self._tools.config().crabka_remote_leftover_grace_ms
         for segment in abandoned:
             if not self._is_wanted():
                 return
             log.info("%s is removed: broker %d never finished its upload", segment.segment_id, segment.broker_id)
-            await self._remover.remove(segment)
-            self._again.add(segment, due_ms=clock.monotonic_ms() + grace_ms)
+            await self._remover.begin(segment)
+            self._deletions.note_deleted(segment.segment_id, self._tools.runtime.clock.monotonic_ms())
 
     def _note_size(self, listed: Sequence[RemoteLogSegmentMetadata]) -> None:
         stats, name = self._tools.stats, self._partition.topic_partition

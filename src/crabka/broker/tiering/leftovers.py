@@ -3,12 +3,12 @@
 A segment that stays in COPY_SEGMENT_STARTED while this broker leads its partition and does not upload it itself was
 left behind, by another broker or by an earlier run of this one. Its uploader may still be at work, so it is given a
 grace period, counted from when this leader first saw it: clocks of other brokers are not to be trusted. The upload may
-end even later than its deletion; therefore the data is deleted once more after another such period.
+end even later than its deletion; therefore the data is deleted once more after another such period, and only then the
+deletion is finished: a crash forgets nothing.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from crabka.remote.segments import RemoteLogSegmentState
@@ -47,24 +47,30 @@ class LeftoverWatch:
         ]
 
 
-class SecondDeletions:
-    """Segments whose data is to be deleted once more, when that is due. They are few, and a crash may forget them."""
+class DeletionWatch:
+    """When the leader of one partition deleted the data of segments whose deletion is begun and not finished.
 
-    __slots__ = ("_due",)
+    Nobody can tell any more whether such a segment was an upload that is still on its way. So its deletion is finished
+    only after a grace period, with the data deleted once more; until then whoever leads next does the same.
+    """
+
+    __slots__ = ("_deleted_ms",)
 
     def __init__(self) -> None:
-        self._due: deque[tuple[int, RemoteLogSegmentMetadata]] = deque()
+        self._deleted_ms: dict[RemoteLogSegmentId, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._due)
+    def keep(self, segment_ids: Set[RemoteLogSegmentId]) -> None:
+        """Forget all others, which are gone."""
+        self._deleted_ms = {each: at_ms for each, at_ms in self._deleted_ms.items() if each in segment_ids}
 
-    def add(self, segment: RemoteLogSegmentMetadata, *, due_ms: int) -> None:
-        """Delete the data again at that time; times are given in rising order."""
-        self._due.append((due_ms, segment))
+    def note_deleted(self, segment_id: RemoteLogSegmentId, now_ms: int) -> None:
+        """Learn that the data was deleted."""
+        self._deleted_ms[segment_id] = now_ms
 
-    def take_due(self, now_ms: int) -> list[RemoteLogSegmentMetadata]:
-        """Return what is due, and forget it."""
-        taken = []
-        while self._due and self._due[0][0] <= now_ms:
-            taken.append(self._due.popleft()[1])
-        return taken
+    def is_waiting(self, segment_id: RemoteLogSegmentId) -> bool:
+        """Return whether the data was deleted, and may have to be deleted again."""
+        return segment_id in self._deleted_ms
+
+    def is_due(self, segment_id: RemoteLogSegmentId, *, now_ms: int, grace_ms: int) -> bool:
+        """Return whether the deletion may be finished."""
+        return self.is_waiting(segment_id) and now_ms - self._deleted_ms[segment_id] >= grace_ms

@@ -16,7 +16,6 @@ from crabka.broker.tiering.copier import CopyTask, SegmentCopier
 from crabka.broker.tiering.deletion import PartitionRemover, SegmentRemover
 from crabka.broker.tiering.expirer import ExpiryTask
 from crabka.broker.tiering.follower_task import FollowerTask
-from crabka.broker.tiering.leftovers import SecondDeletions
 from crabka.broker.tiering.orphans import OrphanSweep
 from crabka.broker.tiering.partition_tasks import PartitionTasks, RepeatedTask
 from crabka.broker.tiering.pool import TierPool
@@ -78,7 +77,6 @@ class TieringManager:
             sample_ms=config().remote_log_manager_copy_quota_window_size_seconds * 1000,
         )
         self._copier = SegmentCopier(tools, self._copy_pool, self._segments, quota)
-        self._again = SecondDeletions()
         self._hosted: dict[TopicIdPartition, PartitionTasks] = {}
         # Partitions whose remote data is being removed by this broker.
         self._removing: set[TopicIdPartition] = set()
@@ -173,7 +171,6 @@ class TieringManager:
                 self.tools,
                 self._copier,
                 self._segments,
-                self._again,
                 partition=name,
                 source=source,
                 is_wanted=lambda: tasks.is_wanted,
@@ -229,12 +226,10 @@ class TieringManager:
         return name in self._removing or name in self._hosted
 
     async def _sweep_again_and_again(self) -> None:
-        clock, config = self.tools.runtime.clock, self.tools.config
+        config = self.tools.config
         while True:
             await asyncio.sleep(config().remote_log_manager_task_interval_ms / 1000)
             try:
-                for segment in self._again.take_due(clock.monotonic_ms()):
-                    await self._segments.delete_data(segment)
                 await self._sweep.run_once()
             except Exception as error:
                 log.warning("Looking for what is to be removed from the tier failed: %s", error, exc_info=error)

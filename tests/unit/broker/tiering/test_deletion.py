@@ -178,3 +178,24 @@ def test_purging_leaves_a_partition_that_may_get_new_segments() -> None:
         put(scene, remote_segment(10, 19))
 
     scene.run(main())
+
+
+def test_a_deletion_that_is_only_begun_has_no_data_and_is_finished_later() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        await passes(0.01)
+        segment, remover = put(scene, remote_segment(0, 9, state=STARTED)), broker.manager._segments
+        remover.in_flight.add(segment.segment_id)
+        await remover.begin(segment)
+        assert scene.storage.calls == []
+        remover.in_flight.clear()
+        await remover.begin(segment)
+        assert [state for _, _, state in scene.states()] == [DELETING]
+        assert scene.storage.calls == [("delete_log_segment_data", segment.segment_id)]
+        (begun,) = scene.listed()
+        await remover.remove(begun)
+        assert (scene.listed(), len(scene.storage.calls)) == ([], 2)
+
+    scene.run(main())

@@ -10,7 +10,12 @@ from crabka.broker.tiering.stats import (
     REMOTE_LOG_SIZE_BYTES,
 )
 from crabka.remote.errors import RemoteBackendError
-from crabka.remote.segments import RemoteLogSegmentMetadataUpdate, RemoteLogSegmentState
+from crabka.remote.segments import (
+    LogSegmentData,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
 from tests.support.tier_scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, passes
@@ -195,13 +200,48 @@ def test_uploads_of_others_are_removed_by_the_leader_after_the_grace_period_and_
         await passes(GRACE_MS / 1000 - 2)
         assert scene.listed() == [left]
         await passes(4)
-        assert scene.listed() == []
-        deletions = [call for call in scene.storage.calls if call == ("delete_log_segment_data", left.segment_id)]
-        assert len(deletions) == 1
+        assert [state for _, _, state in scene.states()] == [DELETING]
+        assert deletions_of(scene, left) == 1
         # What its uploader stored after that goes, too.
+        await passes(GRACE_MS / 1000)
+        assert scene.listed() == []
+        assert deletions_of(scene, left) == 2
+
+    scene.run(main())
+
+
+def deletions_of(scene: TierScene, segment: RemoteLogSegmentMetadata) -> int:
+    return scene.storage.calls.count(("delete_log_segment_data", segment.segment_id))
+
+
+def test_a_crash_between_the_two_deletions_of_a_leftover_leaves_no_orphan() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        first = scene.broker(1)
+        first.fill(1)
+        left = remote_segment(0, 9, state=STARTED, broker_id=9)
+        scene.rlmm.add_remote_log_segment_metadata(left)
+        first.lead()
         await passes(GRACE_MS / 1000 + 2)
-        deletions = [call for call in scene.storage.calls if call == ("delete_log_segment_data", left.segment_id)]
-        assert len(deletions) == 2
+        assert deletions_of(scene, left) == 1
+        first.crash()
+        # The uploader was not dead at all: it ends what it was at.
+        (own,) = first.log.tierable_segments(0, 10)
+        files = LogSegmentData(
+            log_segment=own.log_path,
+            offset_index=own.offset_index_path,
+            time_index=own.time_index_path,
+            producer_snapshot_index=own.producer_snapshot_path,
+            leader_epoch_index=b"",
+        )
+        heir = scene.broker(2)
+        heir.lead(1)
+        await passes(2)
+        scene.store.copy_log_segment_data(left, files)
+        await passes(GRACE_MS / 1000 + 2)
+        scene.check_tidy()
+        assert deletions_of(scene, left) == 3
 
     scene.run(main())
 

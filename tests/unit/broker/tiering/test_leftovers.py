@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crabka.broker.tiering.leftovers import LeftoverWatch, SecondDeletions
+from crabka.broker.tiering.leftovers import DeletionWatch, LeftoverWatch
 from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tests.support.remote_segments import DELETING, FINISHED, STARTED, remote_segment
 
@@ -59,13 +59,15 @@ def test_what_is_gone_is_forgotten() -> None:
     assert look(watch, 100) == []
 
 
-def test_second_deletions_come_when_they_are_due_and_once() -> None:
-    again = SecondDeletions()
-    first, second = remote_segment(0, 9), remote_segment(10, 19)
-    again.add(first, due_ms=100)
-    again.add(second, due_ms=200)
-    assert again.take_due(99) == []
-    assert again.take_due(150) == [first]
-    assert len(again) == 1
-    assert again.take_due(200) == [second]
-    assert again.take_due(10_000) == []
+def test_a_deletion_is_finished_only_after_the_grace_period() -> None:
+    watch, name = DeletionWatch(), BEGUN.segment_id
+    assert not watch.is_waiting(name)
+    assert not watch.is_due(name, now_ms=1000, grace_ms=0)
+    watch.note_deleted(name, 1000)
+    assert watch.is_waiting(name)
+    assert not watch.is_due(name, now_ms=1099, grace_ms=100)
+    assert watch.is_due(name, now_ms=1100, grace_ms=100)
+    watch.keep({name})
+    assert watch.is_waiting(name)
+    watch.keep(set())
+    assert not watch.is_waiting(name)

@@ -280,7 +280,7 @@ def test_a_stop_abandons_an_upload_that_takes_too_long_and_the_next_run_removes_
         broker.is_dead = True
         heir = scene.broker()
         heir.lead(1)
-        await passes(GRACE_MS / 1000 + 5)
+        await passes(2 * GRACE_MS / 1000 + 5)
         scene.check_tidy()
         assert scene.finished_ranges() == [(0, SEGMENT_RECORDS - 1)]
 
