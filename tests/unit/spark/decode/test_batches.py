@@ -1,0 +1,183 @@
+"""Which batches of some bytes have rows to give, and what is said of corrupt ones."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from crabka.records import Record, build_batch, parse_header
+from crabka.records.filtering import emptied_batch
+from crabka.records.header import sealed
+from crabka.spark.decode import AbortedTransactions, CorruptBatch, Origin, RowRange
+from crabka.spark.decode.batches import BatchSource, CorruptionListener
+from crabka.spark.decode.kernels import BASE_OFFSET, POSITION
+from tests.support.decoded_rows import EVERYTHING, ORIGIN, log_of, marker, records
+
+
+def source_of(
+    data: bytes | memoryview,
+    rows: RowRange = EVERYTHING,
+    aborted: AbortedTransactions | None = None,
+    on_corrupt: CorruptionListener | None = None,
+) -> BatchSource:
+    return BatchSource(data, ORIGIN, rows, aborted, on_corrupt)
+
+
+def chosen(source: BatchSource) -> list[int]:
+    """The base offsets of the batches with rows."""
+    return [offset for table in source.tables() for offset in table[:, BASE_OFFSET].tolist()]
+
+
+def transaction(producer_id: int, offset: int, count: int = 2) -> bytes:
+    return build_batch(
+        records(count),
+        base_offset=offset,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "offsets"),
+    [(0, 99, [0, 10, 20]), (9, 10, [0]), (10, 11, [10]), (9, 21, [0, 10, 20]), (30, 99, []), (5, 5, [0])],
+)
+def test_batches_out_of_range_are_left_out(start: int, end: int, offsets: list[int]) -> None:
+    data = log_of(10, 10, 10)
+    source = source_of(data, RowRange(start, end))
+    found = chosen(source)
+    assert found == offsets or (start >= end and found in ([], offsets))
+    assert source.consumed == len(data)
+
+
+def test_what_is_cut_off_at_the_end_is_not_consumed() -> None:
+    data = log_of(3, 3)
+    source = source_of(memoryview(data)[:-1])
+    assert chosen(source) == [0]
+    assert source.consumed == parse_header(data).size_in_bytes
+
+
+def test_more_batches_than_a_table_holds_are_found() -> None:
+    one = [build_batch([Record(0, 0, None, None)], base_offset=offset) for offset in range(16_384 + 10)]
+    source = source_of(b"".join(one))
+    assert chosen(source) == list(range(len(one)))
+    assert source.consumed == sum(map(len, one))
+
+
+def test_control_batches_and_empty_ones_have_no_rows() -> None:
+    empty = emptied_batch(parse_header(build_batch(records(3), base_offset=3)))
+    data = log_of(2) + marker(7, 2, committed=True) + empty + build_batch(records(1), base_offset=6)
+    source = source_of(data)
+    assert chosen(source) == [0, 6]
+    assert source.consumed == len(data)
+
+
+def test_aborted_transactions_are_left_out() -> None:
+    data = b"".join(
+        [
+            *(transaction(7, 0), transaction(8, 2), build_batch(records(1), base_offset=4, producer_id=7)),
+            *(transaction(7, 5), marker(7, 7, committed=False), marker(8, 8, committed=True), transaction(7, 9)),
+        ]
+    )
+    assert chosen(source_of(data)) == [0, 2, 4, 5, 9]
+    assert chosen(source_of(data, aborted=AbortedTransactions([]))) == [0, 2, 4, 5, 9]
+    assert chosen(source_of(data, aborted=AbortedTransactions([(7, 0, 7)]))) == [2, 4, 9]
+
+
+def test_markers_end_aborted_transactions_of_a_fetch_answer() -> None:
+    data = b"".join(
+        [
+            *(transaction(7, 0), marker(7, 2, committed=True), transaction(7, 3), marker(7, 5, committed=False)),
+            *(transaction(7, 6), marker(7, 8, committed=True), transaction(7, 9), marker(7, 11, committed=False)),
+        ]
+    )
+    aborted = AbortedTransactions([(7, 3, None), (7, 9, None)])
+    assert chosen(source_of(data, aborted=aborted)) == [0, 6]
+
+
+def test_a_broken_marker_is_corrupt_where_it_is_needed() -> None:
+    broken = bytearray(marker(7, 2, committed=False))
+    broken[61] = 0xFF
+    data = transaction(7, 0) + sealed(broken)
+    assert chosen(source_of(data, aborted=AbortedTransactions([(7, 0, 2)]))) == []
+    with pytest.raises(CorruptBatch, match="batch at offset 2 "):
+        chosen(source_of(data, aborted=AbortedTransactions([(7, 0, None)])))
+
+
+def damaged(data: bytes, position: int, replacement: bytes) -> bytes:
+    return data[:position] + replacement + data[position + len(replacement) :]
+
+
+def test_a_wrong_checksum_is_raised_with_its_place() -> None:
+    data = log_of(3, 3)
+    size = parse_header(data).size_in_bytes
+    with pytest.raises(CorruptBatch) as caught:
+        chosen(source_of(damaged(data, len(data) - 1, b"\xff")))
+    error = caught.value
+    assert error.origin == Origin(ORIGIN.topic, ORIGIN.partition, ORIGIN.object_name, ORIGIN.position + size)
+    assert (error.base_offset, error.size_bytes, error.skippable) == (3, len(data) - size, True)
+    assert "checksum" in str(error)
+
+
+def test_checksums_out_of_range_do_not_matter() -> None:
+    data = log_of(3, 3)
+    assert chosen(source_of(damaged(data, len(data) - 1, b"\xff"), RowRange(0, 3))) == [0]
+
+
+@pytest.mark.parametrize("flags", [0x20, 0x10], ids=["control", "aborted"])
+def test_checksums_count_also_for_batches_without_rows(flags: int) -> None:
+    data = bytearray(transaction(7, 0))
+    data[22] ^= flags
+    with pytest.raises(CorruptBatch, match="checksum"):
+        chosen(source_of(bytes(data), aborted=AbortedTransactions([(7, 0, 9)])))
+
+
+@pytest.mark.parametrize(
+    ("position", "value", "reason"),
+    [
+        (16, b"\x01", "magic.* 1 is not supported"),
+        (16, b"\x63", "magic.* 99 is not supported"),
+        (0, struct.pack(">q", 2), "offsets 2 to 4 cannot follow offset 2"),
+        (0, struct.pack(">q", -1), "cannot follow"),
+        (0, struct.pack(">q", 2**63 - 1), "cannot follow"),
+        (23, struct.pack(">i", -1), "cannot follow"),
+        (57, struct.pack(">i", -1), "there cannot be -1 records"),
+    ],
+)
+def test_impossible_headers_are_corrupt(position: int, value: bytes, reason: str) -> None:
+    first = log_of(3)
+    second = bytearray(build_batch(records(3), base_offset=3))
+    second[position : position + len(value)] = value
+    with pytest.raises(CorruptBatch, match=reason):
+        chosen(source_of(first + sealed(second)))
+
+
+def test_a_listener_hears_of_corrupt_batches_and_the_rest_goes_on() -> None:
+    data = log_of(3, 3, 3)
+    size = parse_header(data).size_in_bytes
+    heard: list[CorruptBatch] = []
+    source = source_of(damaged(data, size + 70, b"\xff\xff"), on_corrupt=heard.append)
+    assert chosen(source) == [0, 6]
+    assert [(error.base_offset, error.position) for error in heard] == [(3, ORIGIN.position + size)]
+    assert source.consumed == len(data)
+
+
+def test_an_impossible_length_is_raised_even_to_a_listener() -> None:
+    data = log_of(3, 3, 3)
+    size = parse_header(data).size_in_bytes
+    heard: list[CorruptBatch] = []
+    source = source_of(damaged(data, size + 8, bytes(4)), on_corrupt=heard.append)
+    with pytest.raises(CorruptBatch, match="length is impossible") as caught:
+        chosen(source)
+    assert not caught.value.skippable
+    assert caught.value.size_bytes == len(data) - size
+    assert source.consumed == size
+    assert heard == []
+
+
+def test_positions_are_those_in_the_data() -> None:
+    data = log_of(2, 2)
+    (table,) = source_of(data).tables()
+    assert table[:, POSITION].tolist() == [0, parse_header(data).size_in_bytes]
