@@ -36,7 +36,8 @@ run: $(STAMP) ## Start a broker and show it at work (ONCE=1 stops after the tour
 	@$(BIN)/python -m crabka.cli.story $(if $(ONCE),--once) $(ARGS)
 
 test: lint ## Lint, types and all tests but the soak (ARGS=... is passed to pytest)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 tests --ignore=tests/interop $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 tests --ignore=tests/interop --ignore=tests/spark $(ARGS)
+	$(BIN)/python -m pytest --durations=10 tests/spark $(ARGS)
 	# Apart from the others: foreign clients leave threads and sockets, which the leak check would lay at others' doors.
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 tests/interop $(ARGS)
 
@@ -59,7 +60,8 @@ format: $(STAMP) ## Format the code and apply ruff's safe fixes
 
 coverage: $(STAMP) ## Line coverage: at least 95 % of the pure packages, 85 % of everything
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile tests --ignore=tests/interop $(ARGS)
+	$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile tests --ignore=tests/interop --ignore=tests/spark $(ARGS)
+	$(BIN)/coverage run -m pytest tests/spark $(ARGS)
 	$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile tests/interop $(ARGS)
 	$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --fail-under=85; all=$$?; \

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from crabka.spark import explain
 from tests.support.golden import GOLDEN
 from tests.support.golden_rows import golden_rows
 from tests.support.spark_rows import load, rows_of
@@ -43,6 +44,16 @@ def test_a_schema_chooses_columns_and_filters_prune(spark: SparkSession) -> None
     )
     assert frame.columns == ["offset", "Partition"]
     assert sorted(tuple(row) for row in frame.collect()) == [(offset, 1) for offset in range(100, 110)]
+
+
+def test_explain_shows_what_is_pruned(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = load(spark, SINGLE | {"subscribe": "tiered"}).where("partition = 1 and offset >= 200")
+    explain(frame)
+    told = capsys.readouterr().out
+    assert "partitions  2, 600 offsets" in told
+    assert "pruned      9 segments" in told
+    explain(frame.where("timestamp > timestamp'2100-01-01 00:00:00'"))
+    assert "pruned      11 segments" in capsys.readouterr().out
 
 
 def test_filters_are_not_needed_to_be_switched_on(spark: SparkSession) -> None:

@@ -6,6 +6,24 @@ never the broker. Importing it imports none of the heavy libraries: its parts lo
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from crabka.lazy_exports import lazy_exports
 
-__getattr__ = lazy_exports(__name__, {})
+if TYPE_CHECKING:
+    from crabka.spark.export import export_snapshot
+    from crabka.spark.source.explanation import explain
+    from crabka.spark.source.options import SourceOptions
+    from crabka.spark.source.registration import register
+
+__all__ = ["SourceOptions", "explain", "export_snapshot", "register"]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "export": ["export_snapshot"],
+        "source.explanation": ["explain"],
+        "source.options": ["SourceOptions"],
+        "source.registration": ["register"],
+    },
+)

@@ -35,7 +35,7 @@ _FETCH_CHANNEL: Final = "fetch"
 _METADATA_TIMEOUT_MS: Final = 30_000
 
 
-class EpochEnd(NamedTuple):
+class LeaderEpochEnd(NamedTuple):
     """The largest epoch of a leader's history up to the one asked for, and the offset behind its last record."""
 
     leader_epoch: int
@@ -107,7 +107,7 @@ class BrokerSession:
 
         return self.run(ask)
 
-    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, LeaderEpochEnd]:
         """Return where the leaders of partitions say that epochs end (KIP-320)."""
         return self.run(lambda cluster: ask_leaders(cluster, epochs, _epoch_question(epochs)))
 
@@ -173,8 +173,8 @@ def _timeout_ms(properties: Mapping[str, str]) -> int:
 
 def _epoch_question(
     epochs: Mapping[TopicPartition, int],
-) -> Callable[[Connection, list[TopicPartition]], Awaitable[Answers[EpochEnd]]]:
-    async def ask(connection: Connection, partitions: list[TopicPartition]) -> Answers[EpochEnd]:
+) -> Callable[[Connection, list[TopicPartition]], Awaitable[Answers[LeaderEpochEnd]]]:
+    async def ask(connection: Connection, partitions: list[TopicPartition]) -> Answers[LeaderEpochEnd]:
         def build(types: MessageTypes) -> Any:
             topics = [
                 types.new(
@@ -199,7 +199,7 @@ def _epoch_question(
             TopicPartition(topic.topic, answer.partition): error_or(
                 answer.error_code,
                 f"epochs of {topic.topic}-{answer.partition}: {answer.error_code.name}",
-                EpochEnd(answer.leader_epoch, answer.end_offset),
+                LeaderEpochEnd(answer.leader_epoch, answer.end_offset),
             )
             for topic in response.topics
             for answer in topic.partitions

@@ -11,7 +11,7 @@ from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.records.header import iter_headers
-from crabka.spark.broker_session import BrokerSession, EpochEnd
+from crabka.spark.broker_session import BrokerSession, LeaderEpochEnd
 
 T0 = TopicPartition("t", 0)
 
@@ -26,7 +26,7 @@ def test_a_cluster_answers() -> None:
             assert session.offsets({T0: EARLIEST}, read_committed=False) == {T0: 0}
             assert session.offsets({T0: LATEST}, read_committed=True) == {T0: 5}
             assert session.offsets({}, read_committed=True) == {}
-            assert session.epoch_ends({T0: 0}) == {T0: EpochEnd(0, 5)}
+            assert session.epoch_ends({T0: 0}) == {T0: LeaderEpochEnd(0, 5)}
             assert session.topic_configs("t", ["retention.ms"]) == {"retention.ms": "123456"}
             assert session.broker_configs()["node.id"] == "1"
             answer = session.fetch(T0, 2, FetcherSettings(), 10_000)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from crabka.ids import uuid_to_text
 from crabka.remote.layout import object_path
-from crabka.spark.plan.index_files import OffsetIndex
+from crabka.spark.plan.index_files import SegmentOffsets
 from crabka.spark.plan.lineage import TierPart
 from crabka.spark.plan.ranges import AbortedSpans, TierRange
 from crabka.spark.plan.segment_objects import SegmentObjects
@@ -77,7 +77,7 @@ def _fits(part: TierPart, target_bytes: int, max_records: int | None) -> bool:
     return is_whole and not too_many and not needs_cutting(segment.segment_size_bytes, target_bytes)
 
 
-def _cut_by_records(part: TierPart, index: OffsetIndex, max_records: int) -> list[_Piece]:
+def _cut_by_records(part: TierPart, index: SegmentOffsets, max_records: int) -> list[_Piece]:
     size = part.end - part.start
     pieces = -(-size // max_records)
     borders = [part.start + size * number // pieces for number in range(pieces + 1)]
@@ -87,7 +87,7 @@ def _cut_by_records(part: TierPart, index: OffsetIndex, max_records: int) -> lis
     ]
 
 
-def _cut_by_bytes(part: TierPart, index: OffsetIndex, objects: SegmentObjects, target_bytes: int) -> list[_Piece]:
+def _cut_by_bytes(part: TierPart, index: SegmentOffsets, objects: SegmentObjects, target_bytes: int) -> list[_Piece]:
     segment = part.segment
     start_byte = index.start_byte(part.start) if part.start > segment.start_offset else 0
     end_byte = segment.segment_size_bytes

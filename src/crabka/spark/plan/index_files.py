@@ -28,7 +28,7 @@ class AbortedEntry(NamedTuple):
     last_stable_offset: int
 
 
-class OffsetIndex:
+class SegmentOffsets:
     """Finds bytes by offset. An entry has the last offset of a batch, or of batches that came together, and where it
     begins."""
 

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionBounds:
+class OffsetBounds:
     """The first offset of each partition, and the offset behind its last one."""
 
     earliest: Mapping[TopicPartition, int]
@@ -30,7 +30,7 @@ def start_offsets(options: SourceOptions) -> Offsets:
         return resolve_start(context, make_survey(context), options.starting)
 
 
-def ask_bounds(options: SourceOptions, known: Mapping[TopicPartition, int]) -> PartitionBounds:
+def ask_bounds(options: SourceOptions, known: Mapping[TopicPartition, int]) -> OffsetBounds:
     """Return how far partitions reach.
 
     An end before an offset that is known already may be that of a leader that has not caught up: it is asked for again
@@ -45,7 +45,7 @@ def ask_bounds(options: SourceOptions, known: Mapping[TopicPartition, int]) -> P
             if not behind:
                 break
             _log.warning("%s ends before an offset that was read already", behind[0])
-    return PartitionBounds(
+    return OffsetBounds(
         {partition: each.earliest for partition, each in survey.partitions.items()},
         {partition: each.latest for partition, each in survey.partitions.items()},
     )

@@ -12,7 +12,7 @@ from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.errors import SegmentVanishedError, TierReadError
 from crabka.spark.plan.index_files import (
     AbortedEntry,
-    OffsetIndex,
+    SegmentOffsets,
     aborted_entries,
     first_open_transaction,
     offset_after,
@@ -39,10 +39,10 @@ class SegmentObjects:
         with ThreadPoolExecutor(min(_THREADS, len(wanted)), thread_name_prefix="tier-plan") as pool:
             return list(pool.map(ask, wanted))
 
-    def offset_index(self, segment: RemoteLogSegmentMetadata) -> OffsetIndex:
+    def offset_index(self, segment: RemoteLogSegmentMetadata) -> SegmentOffsets:
         """Return the offset index."""
         path = object_path(segment, IndexType.OFFSET)
-        return OffsetIndex(self._get(path), segment.start_offset, path)
+        return SegmentOffsets(self._get(path), segment.start_offset, path)
 
     def offset_after(self, segment: RemoteLogSegmentMetadata, min_timestamp_us: int) -> int:
         """Return the first offset that can be of a time or later, by the time index."""

@@ -84,7 +84,31 @@ def _require_topics(strategy: Strategy, known: Collection[str], where: str) -> N
         raise ConfigError(f"{where} has no topic {', '.join(missing)}")
 
 
+def chosen_catalog(context: PlanContext) -> TierCatalog:
+    """Return all that is known of the tier of the chosen topics. Raises ConfigError for topics that do not exist."""
+    if context.objects is None:
+        return TierCatalog()
+    if context.session is None:
+        return _catalog_without_brokers(context)
+    return _catalog(context, _chosen_partitions(context, context.session, None))
+
+
 def _survey_of_cluster(context: PlanContext, session: BrokerSession, only: Collection[TopicPartition] | None) -> Survey:
+    ids = _chosen_partitions(context, session, only)
+    earliest, latest = _bounds(context, session, list(ids))
+    catalog = _catalog(context, ids) if context.objects is not None else TierCatalog()
+    parts = _parts_by_leaders(session, catalog, ids)
+    partitions = {
+        partition: PartitionSurvey(topic_id, earliest[partition], latest[partition], tuple(parts.get(partition, ())))
+        for partition, topic_id in ids.items()
+    }
+    return Survey(partitions, catalog.ignored)
+
+
+def _chosen_partitions(
+    context: PlanContext, session: BrokerSession, only: Collection[TopicPartition] | None
+) -> dict[TopicPartition, uuid.UUID | None]:
+    """Return the partitions of the cluster that the options choose, with the ids of their topics."""
     options = context.options
     topics = with_retries(options, session.topics)
     _require_topics(options.strategy, topics, "the cluster")
@@ -98,14 +122,7 @@ def _survey_of_cluster(context: PlanContext, session: BrokerSession, only: Colle
             partition = TopicPartition(name, index)
             if _wants_partition(options.strategy, partition) and (only is None or partition in only):
                 ids[partition] = topic_id
-    earliest, latest = _bounds(context, session, list(ids))
-    catalog = _catalog(context, ids) if context.objects is not None else TierCatalog()
-    parts = _parts_by_leaders(session, catalog, ids)
-    partitions = {
-        partition: PartitionSurvey(topic_id, earliest[partition], latest[partition], tuple(parts.get(partition, ())))
-        for partition, topic_id in ids.items()
-    }
-    return Survey(partitions, catalog.ignored)
+    return ids
 
 
 def _cut_to_tier(survey: Survey) -> Survey:

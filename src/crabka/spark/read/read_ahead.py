@@ -21,7 +21,7 @@ class _Request(NamedTuple):
     span: range
 
 
-class ReadAhead:
+class RangeReadAhead:
     """Fetches ranges in their order; few pieces are in memory at a time. A context manager."""
 
     def __init__(self, store: TierStore, ranges: Sequence[TierRange], *, piece_bytes: int = PIECE_BYTES) -> None:
@@ -34,7 +34,7 @@ class ReadAhead:
         self._pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="tier-read")
         self._fetching: deque[tuple[int, Future[memoryview]]] = deque()
 
-    def __enter__(self) -> ReadAhead:
+    def __enter__(self) -> RangeReadAhead:
         self._fill()
         return self
 

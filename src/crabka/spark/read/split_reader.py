@@ -23,7 +23,7 @@ from crabka.spark.plan.context import tier_address
 from crabka.spark.plan.planner import plan_offsets
 from crabka.spark.plan.ranges import BrokerRange, Split, TierRange
 from crabka.spark.read.broker_reader import BrokerReader
-from crabka.spark.read.read_ahead import ReadAhead
+from crabka.spark.read.read_ahead import RangeReadAhead
 from crabka.spark.read.settings import ReadSettings
 from crabka.spark.read.tier_reader import TierRangeReader
 from crabka.spark.tier_store import ObjectMissingError, TierStore, open_tier_store
@@ -61,7 +61,7 @@ class _SplitReader:
         tier = [each for each in split.ranges if isinstance(each, TierRange)]
         ahead = None
         if tier:
-            ahead = self._stack.enter_context(ReadAhead(self._tier_store(), tier))
+            ahead = self._stack.enter_context(RangeReadAhead(self._tier_store(), tier))
         numbers = {each: number for number, each in enumerate(tier)}
         for each in split.ranges:
             if isinstance(each, BrokerRange):

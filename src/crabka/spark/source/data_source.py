@@ -1,4 +1,7 @@
-"""The data source `crabka`: what Spark asks first."""
+"""The data source `crabka`: what Spark asks first.
+
+Spark imports this in every application that has Crabka on its path, so it imports little itself.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from crabka.spark.source.options import SourceOptions
 from crabka.spark.source.schema import projected_columns, source_schema
 
 if TYPE_CHECKING:
@@ -32,12 +34,14 @@ class CrabkaDataSource(DataSource):
     def reader(self, schema: StructType) -> CrabkaBatchReader:
         """Return the reader of a batch query. Raises ConfigError."""
         from crabka.spark.source.batch_reader import CrabkaBatchReader
+        from crabka.spark.source.options import SourceOptions
 
         options = SourceOptions.parse(dict(self.options), streaming=False)
         return CrabkaBatchReader(options, projected_columns(schema), tuple(schema.names))
 
     def streamReader(self, schema: StructType) -> CrabkaStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query. Raises ConfigError."""
+        from crabka.spark.source.options import SourceOptions
         from crabka.spark.source.stream_reader import CrabkaStreamReader
 
         options = SourceOptions.parse(dict(self.options), streaming=True)

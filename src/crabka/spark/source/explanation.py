@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from crabka.spark.plan.filters import NO_FILTERS
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import ReadPlan
 from crabka.spark.source.options import SourceOptions
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
-def explain(options: Mapping[str, str]) -> str:
-    """Plan a batch read with these options and return its segments, bytes, splits and what was pruned.
 
-    Raises what planning raises.
+def explain(what: DataFrame | Mapping[str, str]) -> None:
+    """Plan a batch read and print its segments, bytes and splits, and what filters made superfluous.
+
+    Takes a DataFrame, or the options of a read. Raises what planning raises.
     """
-    return describe_plan(plan_read(SourceOptions.parse(options, streaming=False)))
+    if isinstance(what, Mapping):
+        plan = plan_read(SourceOptions.parse(what, streaming=False), NO_FILTERS)
+    else:
+        from crabka.spark.source.frame_plan import filters_of_frame, options_of_frame
+
+        plan = plan_read(SourceOptions.parse(options_of_frame(what), streaming=False), filters_of_frame(what))
+    sys.stdout.write(f"{describe_plan(plan)}\n")
 
 
 def describe_plan(plan: ReadPlan) -> str:

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
-from crabka.spark.plan.latest import PartitionBounds, ask_bounds, start_offsets
+from crabka.spark.plan.latest import OffsetBounds, ask_bounds, start_offsets
 from crabka.spark.plan.planner import plan_offsets
 from crabka.spark.read.settings import ReadSettings
 from crabka.spark.source.admission import TriggerDelay, limited, new_records
@@ -48,7 +48,7 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._names = names
         self._delay = TriggerDelay(options.max_trigger_delay_ms)
         self._is_available_now = False
-        self._target: PartitionBounds | None = None
+        self._target: OffsetBounds | None = None
         self._latest: Mapping[TopicPartition, int] = {}
 
     def initialOffset(self) -> OffsetDict:  # noqa: N802 - Spark's name
@@ -112,7 +112,7 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except (OperationError, ClientNetworkError) as error:
             _log.warning("the offsets of the query could not be committed to the group %s: %s", group, error)
 
-    def _bounds(self, starts: Mapping[TopicPartition, int]) -> PartitionBounds:
+    def _bounds(self, starts: Mapping[TopicPartition, int]) -> OffsetBounds:
         if not self._is_available_now:
             return ask_bounds(self._options, starts)
         if self._target is None:

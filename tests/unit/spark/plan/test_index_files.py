@@ -11,7 +11,7 @@ from crabka.log.txn_index import AbortedTransaction, encode_aborted
 from crabka.records.header import iter_headers
 from crabka.spark.plan.index_files import (
     AbortedEntry,
-    OffsetIndex,
+    SegmentOffsets,
     aborted_entries,
     first_open_transaction,
     last_timestamp_ms,
@@ -25,7 +25,7 @@ POSITIONS = [position for position, _ in iter_headers(LOG)]
 
 @pytest.mark.parametrize("padding", [b"", bytes(80)])
 def test_bytes_of_any_offsets_hold_all_of_them(padding: bytes) -> None:
-    index = OffsetIndex(offset_index(LOG) + padding, 100, "x")
+    index = SegmentOffsets(offset_index(LOG) + padding, 100, "x")
     for start in range(100, 141):
         for end in range(start, 141):
             first, last = index.start_byte(start), index.end_byte(end, len(LOG))
@@ -39,7 +39,7 @@ def test_bytes_of_any_offsets_hold_all_of_them(padding: bytes) -> None:
 
 
 def test_an_empty_index_means_the_whole_segment() -> None:
-    index = OffsetIndex(b"", 100, "x")
+    index = SegmentOffsets(b"", 100, "x")
     assert (index.start_byte(130), index.end_byte(101, 999)) == (0, 999)
 
 
@@ -70,7 +70,7 @@ def test_the_oldest_open_transaction_is_found() -> None:
 
 def test_torn_files_are_refused() -> None:
     for read in (
-        lambda: OffsetIndex(b"123", 0, "x"),
+        lambda: SegmentOffsets(b"123", 0, "x"),
         lambda: offset_after(b"123", 0, 0, "x"),
         lambda: aborted_entries(struct.pack(">h", 0), "x"),
         lambda: first_open_transaction(b"", "x"),

@@ -14,7 +14,7 @@ from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.errors import DataLossError, SegmentVanishedError
 from crabka.spark.plan.catalog import TierCatalog
 from crabka.spark.plan.filters import PushedFilters
-from crabka.spark.plan.index_files import OffsetIndex
+from crabka.spark.plan.index_files import SegmentOffsets
 from crabka.spark.plan.planner import plan_offsets, plan_read
 from crabka.spark.plan.ranges import ReadPlan, TierRange
 from crabka.spark.plan.segment_objects import SegmentObjects
@@ -168,7 +168,7 @@ def test_a_segment_that_vanishes_while_it_is_planned_is_planned_again(
     asked: list[str] = []
     whole = SegmentObjects.offset_index
 
-    def once_gone(self: SegmentObjects, segment: RemoteLogSegmentMetadata) -> OffsetIndex:
+    def once_gone(self: SegmentObjects, segment: RemoteLogSegmentMetadata) -> SegmentOffsets:
         asked.append(object_path(segment))
         if len(asked) == 1:
             raise SegmentVanishedError("it is gone")

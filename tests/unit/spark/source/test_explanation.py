@@ -23,8 +23,10 @@ def test_a_plan_is_told_in_few_lines() -> None:
     ]
 
 
-def test_options_are_planned_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_are_planned_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
     uri = write_tier(two_segments(), tmp_path)
-    told = explain({"subscribe": "orders", "tier.uri": uri, "tier.metadata": "listing"})
-    assert "tier        2 segments" in told
+    explain({"subscribe": "orders", "tier.uri": uri, "tier.metadata": "listing"})
+    assert "tier        2 segments" in capsys.readouterr().out

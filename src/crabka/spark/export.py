@@ -1,0 +1,22 @@
+"""Exports the metadata of a tier to a file, for reads without brokers (`tier.metadata=snapshot`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from crabka.spark.plan.context import open_context
+from crabka.spark.plan.snapshot_catalog import write_snapshot_file
+from crabka.spark.plan.survey import chosen_catalog
+from crabka.spark.source.options import SourceOptions
+
+
+def export_snapshot(options: Mapping[str, str], place: str) -> int:
+    """Write what is known of the tier of the topics that the options choose; return the number of segments.
+
+    The options are those of a batch read; the metadata comes from where they say. Raises ConfigError, OSError and what
+    brokers and stores raise.
+    """
+    with open_context(SourceOptions.parse(options, streaming=False)) as context:
+        catalog = chosen_catalog(context)
+    write_snapshot_file(place, catalog)
+    return sum(len(segments) for segments in catalog.segments.values())

@@ -1,0 +1,101 @@
+"""What a DataFrame asks of the source: options and filters, out of Spark's own plan of it.
+
+Reaches into the classic session; a frame of Spark Connect has no plan on this side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from crabka.errors import ConfigError
+from crabka.spark.plan.filters import PushedFilters, pushed_filters
+from crabka.spark.source.option_names import STRATEGIES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FILTER: Final = "org.apache.spark.sql.catalyst.plans.logical.Filter"
+
+
+def options_of_frame(frame: DataFrame) -> dict[str, str]:
+    """Return the options of the only source of ours in a frame. Raises ConfigError if there is not just one."""
+    found: list[dict[str, str]] = []
+    for leaf in _each(_plan(frame).analyzed().collectLeaves()):
+        options = _options(leaf)
+        if any(name.lower() in options for name in STRATEGIES):
+            found.append(options)
+    if len(found) != 1:
+        raise ConfigError(f"the DataFrame reads the source {len(found)} times; only one read can be explained")
+    return found[0]
+
+
+def filters_of_frame(frame: DataFrame) -> PushedFilters:
+    """Return the bounds that the filters of a frame set."""
+    # Named here, since the session must be running to reach Spark's classes.
+    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - there is no public way
+    strategy = jvm.org.apache.spark.sql.execution.datasources.DataSourceStrategy
+    translated = []
+    for condition in _conditions(_plan(frame).optimizedPlan()):
+        found = strategy.translateFilter(condition, True)  # noqa: FBT003 - Java has no names
+        if found.isDefined():
+            translated.append(_as_python(found.get()))
+    return pushed_filters([each for each in translated if each is not None])
+
+
+def _plan(frame: DataFrame) -> Any:
+    jdf = getattr(frame, "_jdf", None)
+    if jdf is None:
+        raise ConfigError("a DataFrame of Spark Connect cannot be explained; give its options instead")
+    return jdf.queryExecution()
+
+
+def _options(leaf: Any) -> dict[str, str]:
+    from py4j.protocol import Py4JError
+
+    try:
+        return {str(name).lower(): str(value) for name, value in leaf.options().asCaseSensitiveMap().items()}
+    except (Py4JError, TypeError, AttributeError):
+        return {}  # a leaf of another kind
+
+
+def _conditions(node: Any) -> Iterator[Any]:
+    """Yield what filters anywhere in a plan demand, apart where they are joined by and."""
+    if node.getClass().getName() == _FILTER:
+        yield from _split(node.condition())
+    for child in _each(node.children()):
+        yield from _conditions(child)
+
+
+def _split(condition: Any) -> Iterator[Any]:
+    if condition.getClass().getSimpleName() == "And":
+        yield from _split(condition.left())
+        yield from _split(condition.right())
+    else:
+        yield condition
+
+
+def _as_python(found: Any) -> Any | None:
+    """Return a comparison as the class that Spark would push down, None for other filters."""
+    from pyspark.sql import datasource
+
+    kind = getattr(datasource, found.getClass().getSimpleName(), None)
+    names = {method.getName() for method in found.getClass().getMethods()}
+    if kind is None or not {"attribute", "value"} <= names:
+        return None
+    return kind((found.attribute(),), _value(found.value()))
+
+
+def _value(value: Any) -> Any:
+    if hasattr(value, "toInstant"):
+        value = value.toInstant()
+    if hasattr(value, "getEpochSecond"):
+        return _EPOCH + timedelta(seconds=value.getEpochSecond(), microseconds=value.getNano() // 1000)
+    return value
+
+
+def _each(sequence: Any) -> Iterator[Any]:
+    for index in range(sequence.size()):
+        yield sequence.apply(index)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from crabka.errors import ConfigError
+from crabka.spark.source.frame_plan import filters_of_frame, options_of_frame
+
+
+class ConnectFrame:
+    """A frame whose plan is on a server."""
+
+
+def test_a_frame_without_a_plan_here_is_refused() -> None:
+    with pytest.raises(ConfigError, match="give its options instead"):
+        options_of_frame(ConnectFrame())  # type: ignore[arg-type]
+
+
+class Sequence:
+    """As much of a Scala sequence as is looked at."""
+
+    def __init__(self, *items: object) -> None:
+        self._items = items
+
+    def size(self) -> int:
+        return len(self._items)
+
+    def apply(self, index: int) -> object:
+        return self._items[index]
+
+
+class Leaf:
+    """A leaf of a plan with options, or without any."""
+
+    def __init__(self, options: dict[str, str] | None) -> None:
+        self._options = options
+
+    def options(self) -> Leaf:
+        if self._options is None:
+            raise TypeError("no such method")
+        return self
+
+    def asCaseSensitiveMap(self) -> dict[str, str]:  # noqa: N802 - Spark's name
+        assert self._options is not None
+        return self._options
+
+
+class Frame:
+    """A frame with these leaves."""
+
+    def __init__(self, *leaves: Leaf) -> None:
+        self._leaves = leaves
+
+    @property
+    def _jdf(self) -> Frame:
+        return self
+
+    def queryExecution(self) -> Frame:  # noqa: N802 - Spark's name
+        return self
+
+    def analyzed(self) -> Frame:
+        return self
+
+    def collectLeaves(self) -> Sequence:  # noqa: N802 - Spark's name
+        return Sequence(*self._leaves)
+
+
+def test_options_of_the_only_read_are_found() -> None:
+    ours = Leaf({"subscribe": "t", "Tier.Uri": "x"})
+    frame = Frame(Leaf(None), ours, Leaf({"path": "y"}))
+    assert options_of_frame(frame) == {"subscribe": "t", "tier.uri": "x"}  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="reads the source 2 times"):
+        options_of_frame(Frame(ours, ours))  # type: ignore[arg-type]
+
+
+def test_filters_need_a_session() -> None:
+    with pytest.raises(AttributeError):
+        filters_of_frame(Frame())  # type: ignore[arg-type]

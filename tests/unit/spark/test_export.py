@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crabka.spark import export_snapshot
+from crabka.spark.plan.planner import plan_read
+from crabka.spark.source.options import SourceOptions
+from tests.support.planted_tier import two_segments
+from tests.support.tier_stores import write_tier
+
+
+def test_what_is_exported_can_be_read_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
+    listing = {"subscribe": "orders", "tier.uri": write_tier(two_segments(), tmp_path), "tier.metadata": "listing"}
+    place = f"file://{tmp_path}/export"
+    assert export_snapshot(listing, place) == 2
+    exported = listing | {"tier.metadata": "snapshot", "tier.snapshot": place}
+    plans = [plan_read(SourceOptions.parse(options, streaming=False)) for options in (listing, exported)]
+    assert plans[0].splits == plans[1].splits
