@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import obstore
+from obstore.store import MemoryStore
+
 from crabka.remote.backends.store_errors import ObjectMissingError
 from crabka.spark.tier_store import StoredObject
 from tests.support.planted_tier import PlantedTier
+
+# obstore starts its threads with the first call and keeps their descriptors: before any test takes stock of them.
+obstore.put(MemoryStore(), "object", b"")
 
 
 class MemoryTierStore:

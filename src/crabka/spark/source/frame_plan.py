@@ -34,9 +34,10 @@ def options_of_frame(frame: DataFrame) -> dict[str, str]:
 
 def filters_of_frame(frame: DataFrame) -> PushedFilters:
     """Return the bounds that the filters of a frame set."""
-    # Named here, since the session must be running to reach Spark's classes.
-    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - there is no public way
-    strategy = jvm.org.apache.spark.sql.execution.datasources.DataSourceStrategy
+    jvm: Any = frame.sparkSession._jvm
+    # A Scala object is the only instance of a class with a dollar behind its name.
+    strategies = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceStrategy$")
+    strategy = getattr(strategies, "MODULE$")
     translated = []
     for condition in _conditions(_plan(frame).optimizedPlan()):
         found = strategy.translateFilter(condition, True)  # noqa: FBT003 - Java has no names
