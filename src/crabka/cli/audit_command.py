@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from crabka.cli.lake_options import Master
 from crabka.cli.options import AsJson, CommandConfig
 from crabka.cli.session import cluster_settings
-from crabka.cli.lake_options import Master
 from crabka.cli.tier_output import print_result
 from crabka.errors import CrabkaError
 
@@ -47,8 +47,7 @@ def audit(
     """Read the whole tier in parallel: every object, batch and index, and that all of it is one history."""
     # Spark takes seconds to import; other commands do not need it.
     from crabka.cli.tier_progress import TierProgress
-    from crabka.spark.jobs.audit import AuditOptions
-    from crabka.spark.jobs.audit import audit as run_audit
+    from crabka.spark.jobs.audit import AuditOptions, audit_tier
     from crabka.spark.session import job_session
 
     try:
@@ -60,7 +59,7 @@ def audit(
             grace_ms=round(grace * 60_000),
         )
         with job_session("crabka audit", master) as spark, TierProgress() as progress:
-            result = run_audit(spark, options, progress)
+            result = audit_tier(spark, options, progress)
     except (CrabkaError, OSError) as error:
         print(f"crabka: could not check: {' '.join(str(error).split())}", file=sys.stderr)
         raise typer.Exit(COULD_NOT_CHECK) from error

@@ -69,6 +69,10 @@ class LruCache(Generic[V]):
         """Drop a value; unknown paths are fine."""
         self._values.pop(path, None)
 
+    def clear(self) -> None:
+        """Drop all values."""
+        self._values.clear()
+
     def _touch(self, path: str) -> None:
         # Lookups by time run in threads: each step is atomic, but another may have dropped the path in between.
         with contextlib.suppress(KeyError):

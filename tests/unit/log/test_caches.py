@@ -53,3 +53,10 @@ def test_a_file_stays_open_as_long_as_somebody_refers_to_it() -> None:
     assert plan.file.size() == 0
     del plan
     assert CountingFile.closed == 1
+
+
+def test_all_values_can_be_dropped() -> None:
+    cache: LruCache[str] = LruCache(3)
+    cache.put("a", "A")
+    cache.clear()
+    assert (len(cache), cache.find("a")) == (0, None)

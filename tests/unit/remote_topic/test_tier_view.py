@@ -25,11 +25,16 @@ from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.remote_topic.tier_view import TierView, offsets_at, topic_settings
 from tests.support.client_simulation import ClientSimulation, simulate
+from tests.support.memory_cluster import MemoryCluster
 from tests.support.planted_tier import PlantedTier, two_segments, update
 
 
 def publish(simulation: ClientSimulation, tier: PlantedTier) -> None:
-    partitions = simulation.brokers.topics[METADATA_TOPIC]
+    publish_events(simulation.brokers, tier)
+
+
+def publish_events(cluster: MemoryCluster, tier: PlantedTier) -> None:
+    partitions = cluster.topics[METADATA_TOPIC]
     for event in tier.events:
         partition = partitions[metadata_partition_for(event.topic_id_partition, len(partitions))]
         partition.append_raw(build_batch([Record(0, 1, None, encode_event(event))]))

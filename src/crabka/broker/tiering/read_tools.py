@@ -77,6 +77,11 @@ class ReadTools:
         self.indexes.forget(segment_id)
         self._files.forget(str(segment_id))
 
+    def close(self) -> None:
+        """Let go of open files, and of the threads; a store that hangs is not waited for."""
+        self._files.clear()
+        self.pool.close()
+
     def _open(self, segment: RemoteLogSegmentMetadata) -> asyncio.Future[File | None]:
         segment_id = segment.segment_id.id
         future = self._opening.get(segment_id)

@@ -94,7 +94,7 @@ class RemoteReads:
         """Read nothing any more. A store that hangs is not waited for."""
         if self._upkeep is not None:
             self._upkeep.cancel()
-        self._tools.pool.close()
+        self._tools.close()
 
     @property
     def queue_size(self) -> int:

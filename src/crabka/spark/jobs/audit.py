@@ -70,7 +70,7 @@ class NoProgress:
         """Bytes of segments."""
 
 
-def audit(spark: SparkSession, options: AuditOptions, progress: CheckProgress | None = None) -> CheckResult:
+def audit_tier(spark: SparkSession, options: AuditOptions, progress: CheckProgress | None = None) -> CheckResult:
     """Check a tier; the result has the faults, worst first, and an exit code: 0 clean, 1 faults, 2 unreadable.
 
     Raises ConfigError, ClientNetworkError, RemoteStorageError if it cannot be checked at all.

@@ -7,6 +7,7 @@ import pytest
 from crabka.broker.tiering.deadline import Deadline, RemoteWaitOverError
 from crabka.broker.tiering.segment_source import ChunkSource, FileSource, SegmentSource
 from crabka.ports import File, FileSystem
+from crabka.remote.backends.local import LocalTieredStorage
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from crabka.remote.storage_manager import RemoteStorageManager
@@ -78,3 +79,26 @@ def test_a_file_that_is_too_short_is_told() -> None:
         file.close()
         with pytest.raises(RemoteBackendError, match="shorter"):
             source_of(world)
+
+
+def test_files_are_closed_when_nothing_is_read_any_more() -> None:
+    opened: list[File] = []
+
+    class WatchedStorage(LocalTieredStorage):
+        def open_local(self, metadata: RemoteLogSegmentMetadata) -> File | None:
+            file = super().open_local(metadata)
+            assert file is not None
+            opened.append(file)
+            return file
+
+    def watched(fs: FileSystem) -> RemoteStorageManager:
+        storage = WatchedStorage(fs)
+        storage.configure({"dir": "/tier"})
+        return storage
+
+    with TierWorld(storage=watched) as world:
+        filled(world)
+        assert isinstance(source_of(world), FileSource)
+        world.tools.close()
+        with pytest.raises((OSError, ValueError)):
+            opened[0].pread(1, 0)

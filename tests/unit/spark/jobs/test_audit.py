@@ -1,0 +1,78 @@
+"""The options of an audit, and an audit whose tasks run in this thread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from crabka.errors import ConfigError
+from crabka.remote.scrub import TierFaultKind
+from crabka.remote.segments import IndexType, TopicIdPartition
+from crabka.remote_topic.settings import METADATA_TOPIC
+from crabka.spark.jobs.audit import AuditOptions, NoProgress, audit_tier
+from tests.support.loopback_cluster import loopback_cluster
+from tests.support.memory_cluster import MemoryCluster
+from tests.support.planted_tier import PlantedTier, two_segments
+from tests.support.tier_on_disk import write_tier
+from tests.unit.remote_topic.test_tier_view import publish_events
+from tests.unit.spark.jobs.test_scrub_tasks import OneThreadSpark
+
+SPARK = cast("Any", OneThreadSpark())
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def test_settings_of_the_storage_come_from_the_address_and_beside_it() -> None:
+    options = AuditOptions(tier_uri="s3://bucket/prefix", storage={"secret.access.key": "secret"})
+    settings = options.node_settings()
+    assert settings["remote.log.storage.manager.class.name"] == "s3"
+    assert settings["rsm.config.bucket"] == "bucket"
+    assert settings["rsm.config.secret.access.key"] == "secret"
+    assert "secret" not in repr(options).replace("secrets", "")
+
+
+def test_tier_is_audited_from_its_objects_alone(tmp_path: Path) -> None:
+    tier = two_segments()
+    result = audit_tier(SPARK, AuditOptions(tier_uri=write_tier(tmp_path, tier)))
+    assert (result.exit_code, result.partition_count, result.segment_count) == (0, 1, 2)
+    tier.flip(tier.segments[0], None, -9)
+    tier.put(tier.segments[0], IndexType.PRODUCER_SNAPSHOT, b"short")
+    result = audit_tier(SPARK, AuditOptions(tier_uri=write_tier(tmp_path, tier)))
+    assert [fault.kind for fault in result.faults] == [TierFaultKind.BAD_INDEX, TierFaultKind.CORRUPT_BATCH]
+    assert result.exit_code == 1
+
+
+def test_incomplete_segments_are_told_without_metadata(tmp_path: Path) -> None:
+    tier = two_segments()
+    tier.remove(tier.segments[1], IndexType.LEADER_EPOCH)
+    result = audit_tier(SPARK, AuditOptions(tier_uri=write_tier(tmp_path, tier)))
+    assert [fault.kind for fault in result.faults] == [TierFaultKind.MISSING_OBJECT]
+
+
+def prepare(cluster: MemoryCluster) -> PlantedTier:
+    cluster.create_topic(METADATA_TOPIC, 2)
+    cluster.create_topic("orders")
+    return two_segments(TopicIdPartition(cluster.topic_ids["orders"], "orders", 0))
+
+
+def test_metadata_of_a_cluster_says_what_has_to_be_there(tmp_path: Path) -> None:
+    with loopback_cluster() as (cluster, bootstrap):
+        tier = prepare(cluster)
+        publish_events(cluster, tier)
+        uri = write_tier(tmp_path, tier)
+        options = AuditOptions(tier_uri=uri, bootstrap=bootstrap, grace_ms=0)
+        assert audit_tier(SPARK, options, NoProgress()).faults == []
+        (tmp_path / "kafka-tiered-storage" / next(iter(tier.storage.objects))).unlink()
+        result = audit_tier(SPARK, options)
+        assert TierFaultKind.MISSING_OBJECT in {fault.kind for fault in result.faults}
+        assert result.exit_code == 1
+
+
+def test_tier_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no tier"):
+        audit_tier(SPARK, AuditOptions(tier_uri=f"file://{tmp_path}/nowhere"))
