@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from crabka.errors import ConfigError
-from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.table import TableFormat, TableSpec
@@ -80,9 +79,3 @@ def files(table: str, *, now_ms: Callable[[], int] = lambda: 0) -> list[str]:
         raise LakeError(f"There is no table at {table}")
     store = lake.store(name)
     return [store.absolute(file.path) for file in opened.files()]
-
-
-def live_files(table: TableFormat) -> list[DataFile]:
-    """Return the files of a table as it is now."""
-    table.refresh()
-    return table.files()

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+
+from crabka.spark.lake.commits import Outcome, commit_once, compact_once, evolve_to
+from crabka.spark.lake.data_files import DataFile
+from crabka.spark.lake.errors import CommitConflictError, LakeError
+from crabka.spark.lake.offsets import Offsets
+from crabka.spark.lake.table import CommitInfo, Compaction, TableSpec, Vacuum
+
+OURS = DataFile("ours", 1, 1)
+THEIRS = DataFile("theirs", 1, 1)
+
+
+@dataclass
+class ScriptedTable:
+    """A table whose commits end as a script says: "ok", "conflict", "taken" by somebody else, or "lost" answer."""
+
+    script: list[str]
+    offsets: dict[int, int] = field(default_factory=dict)
+    live: list[DataFile] = field(default_factory=list)
+    refreshed: int = 0
+    stores_partition_column: bool = True
+
+    @property
+    def spec(self) -> TableSpec:
+        return TableSpec("orders", "id", pa.schema([]))
+
+    def refresh(self) -> None:
+        self.refreshed += 1
+
+    def committed_offsets(self) -> dict[int, int]:
+        return dict(self.offsets)
+
+    def files(self) -> list[DataFile]:
+        return self.live
+
+    def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
+        self._follow_script(files, after)
+
+    def evolve(self, schema: pa.Schema) -> None:
+        self._follow_script([], self.offsets)
+
+    def compact(self, target_bytes: int) -> Compaction:
+        self._follow_script([], self.offsets)
+        return Compaction(2, 1)
+
+    def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
+        return Vacuum()
+
+    def history(self, count: int) -> list[CommitInfo]:
+        return []
+
+    def _follow_script(self, files: Sequence[DataFile], after: Offsets) -> None:
+        step = self.script.pop(0)
+        if step in ("ok", "lost"):
+            self.live, self.offsets = [*self.live, *files], dict(after)
+        if step == "taken":
+            self.live, self.offsets = [*self.live, THEIRS], dict(after)
+        if step != "ok":
+            raise CommitConflictError("somebody else")
+
+
+def commit(table: ScriptedTable, *, retry: bool = True) -> Outcome:
+    return commit_once(table, [OURS], {}, {0: 5}, retry=retry)
+
+
+def test_a_commit_leaves_a_fresh_table() -> None:
+    table = ScriptedTable(["ok"])
+    assert commit(table) is Outcome.COMMITTED
+    assert (table.offsets, table.refreshed) == ({0: 5}, 1)
+
+
+def test_a_change_that_leaves_the_offsets_is_committed_over() -> None:
+    table = ScriptedTable(["conflict", "conflict", "ok"])
+    assert commit(table) is Outcome.COMMITTED
+    assert table.live == [OURS]
+
+
+def test_a_change_that_leaves_the_offsets_counts_if_nothing_may_change() -> None:
+    table = ScriptedTable(["conflict", "ok"])
+    assert commit(table, retry=False) is Outcome.SUPERSEDED
+    assert table.live == []
+
+
+def test_offsets_that_somebody_else_committed_are_not_committed_again() -> None:
+    table = ScriptedTable(["taken"])
+    assert commit(table) is Outcome.SUPERSEDED
+    assert table.live == [THEIRS]
+
+
+def test_a_table_that_moved_before_is_left_alone() -> None:
+    table = ScriptedTable([], offsets={0: 5})
+    assert commit(table) is Outcome.SUPERSEDED
+
+
+@pytest.mark.parametrize("retry", [True, False])
+def test_a_commit_that_landed_without_an_answer_is_not_repeated(retry: bool) -> None:
+    table = ScriptedTable(["lost"])
+    assert commit(table, retry=retry) is Outcome.COMMITTED
+    assert table.live == [OURS]
+
+
+def test_conflicts_without_end_are_an_error() -> None:
+    with pytest.raises(LakeError, match="times"):
+        commit(ScriptedTable(["conflict"] * 100))
+    with pytest.raises(LakeError, match="times"):
+        evolve_to(ScriptedTable(["conflict"] * 100), pa.schema([]))
+    with pytest.raises(CommitConflictError):
+        compact_once(ScriptedTable(["conflict"] * 100), 1)
+
+
+def test_columns_and_compactions_are_tried_again() -> None:
+    table = ScriptedTable(["conflict", "ok", "conflict", "ok"])
+    evolve_to(table, pa.schema([]))
+    assert compact_once(table, 1) == Compaction(2, 1)
+    assert table.script == []

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+
+from crabka.spark.lake.commits import Outcome
+from crabka.spark.lake.data_files import DataFile, file_name
+from crabka.spark.lake.dead_letters import DeadLetters
+from crabka.spark.lake.parquet_files import ParquetFileWriter, conform
+from crabka.spark.lake.schemas import dead_letter_schema
+from crabka.spark.lake.tables import Lake
+from tests.support.lake_reader import table_places
+from tests.support.lake_tables import TOPIC_ID, lake_of, rows_of
+
+
+def dead_file(lake: Lake, partition: int, *offsets: int) -> DataFile:
+    schema = dead_letter_schema(with_date=False)
+    path = file_name("", offsets[0], partition, str(uuid4()))
+    writer = ParquetFileWriter(lake.store("orders_dlq"), path, schema)
+    reasons = pa.array(["bad"] * len(offsets), pa.string())
+    writer.write(conform(rows_of(partition, offsets, reason=reasons), schema))
+    return writer.close()
+
+
+def commit(letters: DeadLetters, files: list[DataFile], after: dict[int, int]) -> Outcome:
+    return letters.commit(files, "orders", TOPIC_ID, after)
+
+
+def test_the_table_is_made_when_the_first_letter_comes(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "parquet")
+    letters = DeadLetters(lake, "orders")
+    assert commit(letters, [], {0: 5}) is Outcome.COMMITTED
+    assert letters.table is None
+    assert commit(letters, [dead_file(lake, 0, 3)], {0: 5}) is Outcome.COMMITTED
+    assert letters.table is not None
+    assert table_places(Path(lake.root), "orders_dlq", "parquet") == [(0, 3)]
+
+
+def test_letters_beyond_the_offsets_of_the_table_are_found(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "parquet")
+    commit(DeadLetters(lake, "orders"), [dead_file(lake, 0, 1, 3), dead_file(lake, 1, 2)], {0: 5, 1: 5})
+    commit(DeadLetters(lake, "orders"), [dead_file(lake, 0, 7, 9)], {0: 10, 1: 5})
+    letters = DeadLetters(lake, "orders")
+    assert letters.ahead_of({0: 10, 1: 5}) == {}
+    assert letters.ahead_of({0: 3, 1: 5}) == {0: {3, 7, 9}}
+    assert letters.ahead_of({0: 8}) == {0: {9}, 1: {2}}
+
+
+def test_of_two_who_saw_the_same_letters_one_commits(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "parquet")
+    first, second = DeadLetters(lake, "orders"), DeadLetters(lake, "orders")
+    assert commit(first, [dead_file(lake, 0, 1)], {0: 5}) is Outcome.COMMITTED
+    assert commit(second, [dead_file(lake, 0, 1)], {0: 3}) is Outcome.SUPERSEDED
+    assert table_places(Path(lake.root), "orders_dlq", "parquet") == [(0, 1)]
+
+
+def test_offsets_never_move_back(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "parquet")
+    commit(DeadLetters(lake, "orders"), [dead_file(lake, 0, 9)], {0: 10})
+    letters = DeadLetters(lake, "orders")
+    assert commit(letters, [dead_file(lake, 0, 2)], {0: 4, 1: 0}) is Outcome.COMMITTED
+    assert letters.table is not None
+    assert letters.table.committed_offsets() == {0: 10, 1: 0}

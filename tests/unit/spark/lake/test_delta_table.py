@@ -1,0 +1,70 @@
+"""What only Delta does; the contract of tables is in test_table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from crabka.spark.lake.delta_table import DeltaLakeTable
+from crabka.spark.lake.errors import LakeError
+from tests.support.lake_tables import TOPIC_ID, lake_of, new_table, now_ms, written
+
+pytestmark = pytest.mark.allow_leaks(reason="deltalake keeps threads")
+
+
+def test_offsets_are_versions_of_applications_in_the_log(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "delta")
+    table = new_table(lake)
+    table.commit(written(lake, table, 0, range(5)), {}, {0: 5, 1: 2})
+    log = Path(lake.root) / "orders" / "_delta_log" / f"{1:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    versions = {action["txn"]["appId"]: action["txn"]["version"] for action in actions if "txn" in action}
+    assert versions == {f"crabka:{TOPIC_ID}:0": 5, f"crabka:{TOPIC_ID}:1": 2}
+
+
+def test_files_have_statistics_that_contain_their_values(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "delta")
+    table = new_table(lake, with_date=True)
+    table.commit(written(lake, table, 0, range(5)), {}, {0: 5})
+    [action] = pa.table(DeltaTable(str(Path(lake.root) / "orders")).get_add_actions(flatten=True)).to_pylist()
+    assert (action["num_records"], action["min.kafka_offset"], action["max.kafka_offset"]) == (5, 0, 4)
+    assert action["min.kafka_timestamp"].isoformat() == "2026-01-01T00:00:00+00:00"
+    assert action["max.kafka_timestamp"].isoformat() == "2026-01-01T04:00:00+00:00"
+
+
+def test_the_library_reads_what_was_committed_and_compacted(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "delta")
+    table = new_table(lake, with_date=True)
+    for start in (0, 20):
+        table.commit(written(lake, table, 0, range(start, start + 20)), {0: start} if start else {}, {0: start + 20})
+        table.refresh()
+    table.compact(1 << 20)
+    rows = DeltaTable(str(Path(lake.root) / "orders")).to_pyarrow_table().to_pylist()
+    assert sorted(row["kafka_offset"] for row in rows) == list(range(40))
+    assert all(row["kafka_date"] == row["kafka_timestamp"].date() for row in rows)
+
+
+def test_a_compaction_tells_followers_of_changes_that_there_are_none(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "delta")
+    table = new_table(lake)
+    for start in (0, 5):
+        table.commit(written(lake, table, 0, range(start, start + 5)), {0: start} if start else {}, {0: start + 5})
+        table.refresh()
+    table.compact(1 << 20)
+    log = Path(lake.root) / "orders" / "_delta_log" / f"{3:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    changes = [change["dataChange"] for action in actions for change in action.values() if "dataChange" in change]
+    assert changes == [False, False, False]
+
+
+def test_a_table_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "delta")
+    DeltaTable.create(str(Path(lake.root) / "orders"), schema=pa.schema([("a", pa.int64())]))
+    table = DeltaLakeTable.open(lake.store("orders"), now_ms)
+    assert table is not None
+    with pytest.raises(LakeError, match="not made by"):
+        table.committed_offsets()

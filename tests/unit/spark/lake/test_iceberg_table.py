@@ -1,0 +1,59 @@
+"""What only Iceberg does; the contract of tables is in test_table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crabka.spark.lake.iceberg_catalog import NAMESPACE, open_catalog
+from tests.support.lake_tables import lake_of, new_table, now_ms, written
+
+pytestmark = pytest.mark.allow_leaks(reason="pyiceberg keeps threads and connections")
+
+HOUR_MS = 3_600_000
+
+
+def test_the_library_reads_what_was_committed_and_compacted(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "iceberg")
+    table = new_table(lake, with_date=True)
+    for start in (0, 20):
+        table.commit(written(lake, table, 0, range(start, start + 20)), {0: start} if start else {}, {0: start + 20})
+        table.refresh()
+    table.compact(1 << 20)
+    found = open_catalog(lake.store("orders"), None).load_table((NAMESPACE, "orders"))
+    rows = found.scan().to_arrow().to_pylist()
+    assert sorted(row["kafka_offset"] for row in rows) == list(range(40))
+    assert found.scan(row_filter="kafka_date = '2026-01-01'").to_arrow().num_rows == 24
+    assert found.properties["crabka.offsets"] == '{"0":40}'
+    assert found.properties["commit.retry.num-retries"] == "0"
+
+
+def test_snapshots_tell_the_offsets_that_they_reach(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "iceberg")
+    table = new_table(lake)
+    table.commit(written(lake, table, 0, range(5)), {}, {0: 5})
+    table.refresh()
+    table.commit([], {0: 5}, {0: 7})
+    found = open_catalog(lake.store("orders"), None).load_table((NAMESPACE, "orders"))
+    reached = [snapshot.summary["crabka.offsets"] for snapshot in found.snapshots() if snapshot.summary is not None]
+    assert reached == ['{"0":5}', '{"0":7}']
+
+
+def test_a_vacuum_expires_snapshots_and_removes_their_metadata(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "iceberg")
+    table = new_table(lake)
+    for start in range(3):
+        table.commit(written(lake, table, 0, [start]), {0: start} if start else {}, {0: start + 1})
+        table.refresh()
+    metadata = Path(lake.root) / "orders" / "metadata"
+    before = set(metadata.glob("*.avro"))
+    assert table.vacuum(HOUR_MS, now_ms()).removed == ()
+    removed = table.vacuum(0, now_ms() + HOUR_MS).removed
+    assert {path.rpartition("/")[2] for path in removed} == {
+        path.name for path in before - set(metadata.glob("*.avro"))
+    }
+    assert all(path.startswith("metadata/snap-") for path in removed)
+    found = open_catalog(lake.store("orders"), None).load_table((NAMESPACE, "orders"))
+    assert len(found.snapshots()) == 1
+    assert found.scan().to_arrow().num_rows == 3

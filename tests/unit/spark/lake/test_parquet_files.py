@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from crabka.spark.lake.data_files import ColumnRange
+from crabka.spark.lake.parquet_files import ParquetFileWriter, conform, conform_array, read_batches
+from crabka.spark.lake.store import LakeStore
+from tests.support.lake_tables import raw_spec, rows_of
+
+HOUR_US = 3_600_000_000
+
+
+def test_a_file_tells_its_rows_and_ranges(tmp_path: Path) -> None:
+    schema = raw_spec().schema
+    writer = ParquetFileWriter(LakeStore(str(tmp_path), "t"), "d/f.parquet", schema, partition_value="d")
+    for offsets in ([5, 7], [3]):
+        writer.write(conform(rows_of(0, offsets), schema))
+    assert writer.rows == 3
+    file = writer.close()
+    assert (file.rows, file.partition_value, file.offsets) == (3, "d", ColumnRange(3, 7))
+    assert file.timestamps_us is not None
+    assert file.timestamps_us.greatest - file.timestamps_us.least == 4 * HOUR_US
+    assert file.size_bytes == (tmp_path / "t" / "d" / "f.parquet").stat().st_size
+    assert pq.read_table(tmp_path / "t" / "d" / "f.parquet").column("kafka_offset").to_pylist() == [5, 7, 3]
+
+
+def test_a_file_that_is_given_up_is_gone(tmp_path: Path) -> None:
+    schema = raw_spec().schema
+    writer = ParquetFileWriter(LakeStore(str(tmp_path), "t"), "f.parquet", schema)
+    writer.write(conform(rows_of(0, [1]), schema))
+    writer.give_up()
+    assert list((tmp_path / "t").iterdir()) == []
+
+
+def test_some_columns_are_read_alone(tmp_path: Path) -> None:
+    store, schema = LakeStore(str(tmp_path), "t"), raw_spec().schema
+    writer = ParquetFileWriter(store, "f.parquet", schema)
+    writer.write(conform(rows_of(0, [1, 2]), schema))
+    writer.close()
+    assert [batch.to_pydict() for batch in read_batches(store, "f.parquet", ["kafka_offset"])] == [
+        {"kafka_offset": [1, 2]}
+    ]
+
+
+def test_rows_of_an_older_schema_get_nulls_wherever_something_is_new() -> None:
+    old = pa.RecordBatch.from_pylist(
+        [{"s": {"x": 1}, "l": [{"x": 2}, None]}, {"s": None, "l": None}, {"s": {"x": None}, "l": []}],
+        schema=pa.schema([("s", pa.struct([("x", pa.int64())])), ("l", pa.list_(pa.struct([("x", pa.int64())])))]),
+    )
+    item = pa.struct([("y", pa.string()), ("x", pa.int64())])
+    new = pa.schema([("n", pa.int32()), ("l", pa.list_(item)), ("s", item)])
+    conformed = conform(old, new)
+    conformed.validate(full=True)
+    assert conformed.to_pylist() == [
+        {"n": None, "l": [{"y": None, "x": 2}, None], "s": {"y": None, "x": 1}},
+        {"n": None, "l": None, "s": None},
+        {"n": None, "l": [], "s": {"y": None, "x": None}},
+    ]
+    assert conform(old.slice(1), new).to_pylist() == conformed.to_pylist()[1:]
+
+
+def test_narrow_numbers_become_wide_ones() -> None:
+    assert conform_array(pa.array([1, None], pa.int32()), pa.int64()).to_pylist() == [1, None]
+    with pytest.raises(pa.ArrowInvalid):
+        conform_array(pa.array([1 << 40]), pa.int32())

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pyarrow as pa
+
+from crabka.spark.lake.json_values import JsonValues
+from crabka.spark.lake.rows import (
+    READ_COLUMNS,
+    by_partition_value,
+    in_schema,
+    partition_text,
+    table_rows,
+    without_offsets,
+)
+from crabka.spark.lake.value_modes import RawValues
+from tests.support.lake_tables import TOPIC_ID, day_of, raw_spec, rows_of
+from tests.support.lake_topic import ListTopic
+
+
+def source_rows(*values: bytes | None) -> pa.RecordBatch:
+    topic = ListTopic([list(values)])
+    [split] = topic.plan("orders", {}).splits
+    return pa.Table.from_batches(topic(split)).combine_chunks().to_batches()[0]
+
+
+def test_rows_of_the_source_get_the_names_of_tables() -> None:
+    batch = source_rows(b"a", None)
+    assert set(batch.schema.names) == set(READ_COLUMNS)
+    rows = table_rows(batch, TOPIC_ID, RawValues())
+    assert rows.bad is None
+    good = in_schema(rows.good, raw_spec(with_date=True).schema).to_pylist()
+    assert [row["value"] for row in good] == [b"a", None]
+    assert good[1]["kafka_offset"] == 1
+    assert good[1]["kafka_topic_id"] == TOPIC_ID
+    assert good[1]["kafka_date"] == day_of(1)
+
+
+def test_bad_rows_keep_their_values_and_say_why() -> None:
+    decoder = JsonValues((pa.field("id", pa.int64()),))
+    rows = table_rows(source_rows(b'{"id": 1}', b"{", b'{"id": 2}'), TOPIC_ID, decoder)
+    assert [(row["kafka_offset"], row["id"]) for row in rows.good.to_pylist()] == [(0, 1), (2, 2)]
+    assert rows.bad is not None
+    [bad] = rows.bad.to_pylist()
+    assert (bad["kafka_offset"], bad["value"]) == (1, b"{")
+    assert "JSON" in bad["reason"]
+
+
+def test_rows_that_are_known_are_left_out() -> None:
+    batch = rows_of(1, [3, 4, 5])
+    assert without_offsets(batch, {}) is batch
+    assert without_offsets(batch, {0: {3}, 1: {4}}).column("kafka_offset").to_pylist() == [3, 5]
+    assert without_offsets(batch, {1: {3, 4, 5}}).num_rows == 0
+
+
+def test_every_value_of_the_partition_column_has_its_rows() -> None:
+    kinds = pa.array(["a", None, "b", "a", None], pa.string())
+    batch = rows_of(0, range(5), kind=kinds)
+    groups = {value: rows.column("kafka_offset").to_pylist() for value, rows in by_partition_value(batch, "kind")}
+    assert groups == {"a": [0, 3], None: [1, 4], "b": [2]}
+    assert [(value, rows.num_rows) for value, rows in by_partition_value(batch, None)] == [(None, 5)]
+    assert list(by_partition_value(batch.slice(0, 0), None)) == []
+
+
+def test_values_of_partitions_are_written_as_formats_do() -> None:
+    assert partition_text(pa.scalar(True)) == "true"
+    assert partition_text(pa.scalar(day_of(0), pa.date32())) == "2026-01-01"
+    assert partition_text(pa.scalar(7)) == "7"
+    assert partition_text(pa.scalar(None, pa.string())) is None

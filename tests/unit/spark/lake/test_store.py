@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from crabka.errors import ConfigError
+from crabka.spark.lake.store import LakeStore
+
+
+@pytest.mark.parametrize("form", ["{}", "{}/", "file://{}", "file://{}/"])
+def test_a_table_is_a_directory_below_the_root(tmp_path: Path, form: str) -> None:
+    store = LakeStore(form.format(tmp_path), "orders")
+    assert store.local_directory == str(tmp_path / "orders")
+    assert store.url == f"file://{tmp_path}/orders"
+    assert store.absolute("a/b") == f"file://{tmp_path}/orders/a/b"
+    for location in (store.absolute("a/b"), str(tmp_path / "orders" / "a" / "b"), "a/b"):
+        assert store.relative(location) == "a/b"
+
+
+def test_a_bucket_is_reached_by_each_library_in_its_own_way() -> None:
+    store = LakeStore("s3://bucket/deep?endpoint=http://127.0.0.1:9000&region=eu-west-1&allow.http=true", "orders")
+    assert store.local_directory is None
+    assert store.url == "s3://bucket/deep/orders"
+    assert store.delta_options == {
+        "aws_endpoint": "http://127.0.0.1:9000",
+        "aws_allow_http": "true",
+        "aws_region": "eu-west-1",
+        "aws_virtual_hosted_style_request": "false",
+    }
+    assert store.iceberg_properties == {"s3.endpoint": "http://127.0.0.1:9000", "s3.region": "eu-west-1"}
+    assert store.bucket.location == "s3://bucket/deep/orders"
+
+
+def test_other_clouds_have_addresses_too() -> None:
+    assert LakeStore("gs://bucket/deep", "t").url == "gs://bucket/deep/t"
+    assert LakeStore("az://account/container/deep", "t").url == "abfss://container@account.dfs.core.windows.net/deep/t"
+
+
+def test_a_store_goes_to_tasks(tmp_path: Path) -> None:
+    store = LakeStore(str(tmp_path), "orders")
+    store.bucket.put("a", b"content")
+    sent = pickle.loads(pickle.dumps(store))  # noqa: S301 - as it goes to tasks
+    assert sent == store
+    assert sent.bucket.get("a") == b"content"
+
+
+def test_files_are_uploaded_listed_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "local").write_bytes(b"content")
+    store = LakeStore(str(tmp_path / "lake"), "orders")
+    store.upload(str(tmp_path / "local"), "d/a")
+    assert [(found.key, found.size_bytes) for found in store.list_files()] == [("d/a", 7)]
+    store.delete(["d/a", "d/b"])
+    assert list(store.list_files()) == []
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        LakeStore("ftp://host/path", "orders")

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from crabka.spark.lake.store import LakeStore
+from crabka.spark.lake.vacuuming import remove_unreferenced
+
+
+def place(tmp_path: Path, name: str, modified_ms: int) -> None:
+    path = tmp_path / "t" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"content")
+    os.utime(path, (modified_ms / 1000, modified_ms / 1000))
+
+
+def test_only_old_files_that_nothing_needs_are_removed(tmp_path: Path) -> None:
+    for name in ("old.parquet", "d/old.parquet", "live.parquet", "meta/old.avro", "meta/live.avro", "notes.txt"):
+        place(tmp_path, name, 1_000)
+    place(tmp_path, "young.parquet", 5_000)
+    store = LakeStore(str(tmp_path), "t")
+    result = remove_unreferenced(
+        store, {"live.parquet", "meta/live.avro"}, 5_000, lambda path: path.startswith("meta/")
+    )
+    assert sorted(result.removed) == ["d/old.parquet", "meta/old.avro", "old.parquet"]
+    assert result.size_bytes == 21
+    left = {found.key for found in store.list_files()}
+    assert left == {"live.parquet", "meta/live.avro", "notes.txt", "young.parquet"}
+
+
+def test_nothing_of_the_format_is_removed_unless_it_is_known(tmp_path: Path) -> None:
+    place(tmp_path, "_delta_log/0.json", 1_000)
+    assert remove_unreferenced(LakeStore(str(tmp_path), "t"), set(), 5_000).removed == ()
