@@ -58,7 +58,7 @@ CHANGES = frozenset({"open", "pwritev", "truncate", "fsync", "fsync_dir", "renam
 
 
 @dataclass
-class Model:
+class MovedLog:
     """What the partition holds: the record at offset `i` is `lines[i]`."""
 
     # Where the metadata place the replica.
@@ -109,8 +109,8 @@ class MoveWorld:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.memory = MemoryFileSystem()
-        self.model = Model(directory=directory_id("/a"))
-        self.crashed: tuple[MemoryFileSystem, Model] | None = None
+        self.model = MovedLog(directory=directory_id("/a"))
+        self.crashed: tuple[MemoryFileSystem, MovedLog] | None = None
         self.node: MoveNode | None = None
         self.leader_epoch = 0
         for path in DIRS:

@@ -15,7 +15,6 @@ from crabka.broker.groups.coordinator import GroupCoordinator
 from crabka.broker.inter_broker import BrokerConnections
 from crabka.broker.leader_append import LeaderAppender
 from crabka.broker.logdirs.assembly import build_moves
-from crabka.broker.logdirs.choices import RememberedChoices
 from crabka.broker.metadata_publisher import MetadataPublisher
 from crabka.broker.partition import Partition
 from crabka.broker.partitions import PartitionRegistry
@@ -122,18 +121,18 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         ),
         cleaner=cleaner,
         moves=build_moves(parts, partitions, cleaner),
-        choices=RememberedChoices(),
         tiering=None,
         remote_reads=None,
         spawn=spawn,
         on_broken_invariant=parts.fail,
     )
-    if parts.config.remote_log_storage_system_enable:
-        _add_tiering(parts, context, config)
+    _add_tiering(parts, context, config)
     return context
 
 
 def _add_tiering(parts: BrokerParts, context: BrokerContext, config: Callable[[], ServerConfig]) -> None:
+    if not parts.config.remote_log_storage_system_enable:
+        return
     # Loaded here, so that a broker without a tier does not wait for these modules at its start.
     from crabka.broker.tiering.assembly import build_tiering
     from crabka.broker.tiering.build_reads import build_remote_reads

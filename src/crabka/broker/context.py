@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from crabka.broker.logdirs.choices import RememberedChoices
 
 if TYPE_CHECKING:
     import asyncio
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from crabka.broker.identity import BrokerIdentity
     from crabka.broker.inter_broker import BrokerConnections
     from crabka.broker.leader_append import LeaderAppender
-    from crabka.broker.logdirs.choices import RememberedChoices
     from crabka.broker.logdirs.move_registry import MoveRegistry
     from crabka.broker.partitions import PartitionRegistry
     from crabka.broker.producer_ids import ProducerIdAllocator
@@ -64,9 +65,8 @@ class BrokerContext:
     metrics: NodeMetrics
     fetchers: ReplicaFetchers
     cleaner: LogCleaner
-    # Replicas on their way to other log dirs, and dirs that were chosen for replicas before these are here.
+    # Replicas on their way to other log dirs.
     moves: MoveRegistry
-    choices: RememberedChoices
     # None on a node without a remote tier.
     tiering: BrokerTiering | None
     # What only the remote tier has; None as well without a tier.
@@ -75,6 +75,8 @@ class BrokerContext:
     spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
     # Ends the node: what it believes of itself is wrong, so it must not answer anybody any more.
     on_broken_invariant: Callable[[InvariantError], None]
+    # Log dirs that were chosen for replicas before these are here.
+    choices: RememberedChoices = field(default_factory=RememberedChoices)
 
     @property
     def image(self) -> MetadataImage:

@@ -42,7 +42,7 @@ SERVER_KEYS: Mapping[str, ConfigKey] = index_keys(*SERVER_KEY_GROUPS.values())
 
 DYNAMIC_ONLY_KEYS: Mapping[str, ConfigKey] = index_keys(
     tuple(
-        ConfigKey(name, LONG, LONG_MAX, doc, at_least(0), scope=CLUSTER_WIDE, effect="none")
+        ConfigKey(name, LONG, LONG_MAX, doc, at_least(0), scope=CLUSTER_WIDE)
         for name, doc in (
             ("leader.replication.throttled.rate", "Bytes per second that throttled leader replicas send."),
             ("follower.replication.throttled.rate", "Bytes per second that throttled follower replicas fetch."),

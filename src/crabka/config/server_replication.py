@@ -21,8 +21,7 @@ REPLICATION_KEYS = (
         "num.replica.alter.log.dirs.threads",
         INT,
         None,
-        "Threads that move partitions between directories in Kafka.",
-        effect="none",
+        "How many partitions are copied to other directories at a time; as many as there are directories by default.",
     ),
     ConfigKey(
         "replica.lag.time.max.ms",
