@@ -8,6 +8,7 @@ becomes of its copies.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import random
 import uuid
@@ -369,7 +370,8 @@ class MoveNode:
 
     def move(self, path: str) -> None:
         if (partition := self.partition) is not None and path in self.logs.online_dirs:
-            self.moves.move(partition, path)
+            with contextlib.suppress(StorageError):
+                self.moves.move(partition, path)
 
     def fill(self, path: str) -> None:
         """Let a dir have no room for future logs any more."""

@@ -262,7 +262,11 @@ class LogCleaner:
         for path in self._logs.online_dirs:
             if path not in self._loaded_dirs:
                 self._loaded_dirs.add(path)
-                offsets = await self._runtime.threads.submit(self._read_checkpoint, f"{path}/{CLEANER_CHECKPOINT}")
+                try:
+                    offsets = await self._runtime.threads.submit(self._read_checkpoint, f"{path}/{CLEANER_CHECKPOINT}")
+                except OSError as error:
+                    self._logs.on_dir_failure(path, error)
+                    continue
                 for log in self._logs:
                     if log.log_dir == path and log.topic_partition in offsets:
                         clean = _CleanEnd(log.topic_id, log.truncation_count, offsets[log.topic_partition])

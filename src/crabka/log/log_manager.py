@@ -482,9 +482,10 @@ class LogManager:
         # What was saved for the dir that it left, while that was so, belongs to the one where it is.
         await self._save(transit, _all_offsets)
         self._transits.pop(log, None)
-        for path in transit:
-            if path != log.log_dir:
-                self.dirs[path].note_gone(log.topic_partition)
+        left = [path for path in transit if path != log.log_dir]
+        for path in left:
+            self.dirs[path].note_gone(log.topic_partition)
+        await self._save(left, _all_offsets)
 
     def _with_transits(self, paths: Iterable[str]) -> list[str]:
         chosen = dict.fromkeys(paths)

@@ -268,3 +268,43 @@ def test_a_cancelled_cleaning_leaves_the_log_whole() -> None:
         assert bench.offsets(name) == list(range(12))
 
     simulate(scenario)
+
+
+def test_a_paused_log_is_left_alone_until_it_is_resumed() -> None:
+    async def scenario(bench: Bench) -> None:
+        paused, other = bench.fill("c"), bench.fill("d")
+        await bench.cleaner.pause(paused)
+        await bench.cleaner.run()
+        assert bench.offsets(paused) == list(range(12))
+        assert bench.offsets(other) == [9, 10, 11]
+        bench.cleaner.resume(paused)
+        await bench.cleaner.run()
+        assert bench.offsets(paused) == [9, 10, 11]
+
+    simulate(scenario)
+
+
+def test_a_pause_waits_for_a_cleaning_and_keeps_its_result_away() -> None:
+    async def scenario(bench: Bench) -> None:
+        name = bench.fill("c")
+        running = asyncio.ensure_future(bench.cleaner.run())
+        for _ in range(4):
+            await asyncio.sleep(0)
+        await bench.cleaner.pause(name)
+        offsets = bench.offsets(name)
+        await running
+        assert bench.offsets(name) == offsets
+
+    simulate(scenario)
+
+
+def test_a_checkpoint_that_cannot_be_read_takes_its_dir_offline() -> None:
+    fs = FaultyFileSystem(MemoryFileSystem())
+
+    async def scenario(bench: Bench) -> None:
+        name = bench.fill("c")
+        fs.add(FaultRule(operation="open", path=CHECKPOINT, error=errno.EIO))
+        await bench.cleaner.pause(name)
+        assert bench.logs.offline_dirs == ["/d1"]
+
+    simulate(scenario, fs)

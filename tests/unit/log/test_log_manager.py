@@ -3,7 +3,7 @@ from __future__ import annotations
 import errno
 import random
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from crabka.config.topic import TopicConfig
 from crabka.errors import ConfigError, StorageError
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import read_offset_checkpoint
+from crabka.log.log_dir import LogDirContent
 from crabka.log.log_manager import LogManager
 from crabka.log.partition_log import PartitionLog
 from crabka.ports import FileSystem, Runtime
@@ -473,3 +474,72 @@ def test_a_node_that_lost_its_tier_does_not_open_tiered_logs() -> None:
         assert manager.get(partition(0)) is not None
 
     simulate(fs, without_tier)
+
+
+def test_checkpoints_of_both_dirs_tell_of_a_log_in_transit() -> None:
+    fs = MemoryFileSystem()
+
+    def starts(path: str) -> dict[TopicPartition, int]:
+        return read_offset_checkpoint(fs, f"{path}/log-start-offset-checkpoint")
+
+    async def scenario(manager: LogManager) -> None:
+        await filled(manager, 1)
+        log = manager.get(partition(0))
+        assert log is not None
+        source = log.log_dir
+        (target,) = set(DIRS) - {source}
+        log.delete_records_before(3)
+        await manager.begin_transit(log, target)
+        assert starts(target) == {partition(0): 3}
+        log.delete_records_before(5)
+        # Whoever saves for the dir that it is in saves for the other one, too.
+        await manager.save_log_starts([source])
+        assert starts(target) == starts(source) == {partition(0): 5}
+        await manager.end_transit(log)
+        await manager.end_transit(log)
+        assert (starts(source), starts(target)) == ({partition(0): 5}, {})
+
+    simulate(fs, scenario)
+
+
+def test_a_move_that_was_interrupted_is_settled_before_logs_are_opened() -> None:
+    fs = MemoryFileSystem()
+    settled: list[list[str]] = []
+
+    def settle(contents: Mapping[str, LogDirContent]) -> None:
+        settled.append(list(contents))
+        if "/d2" in contents:
+            raise StorageError("/d2", "failed")
+        contents["/d1"].logs.pop(partition(1), None)
+
+    async def first(manager: LogManager) -> None:
+        await manager.load()
+        for index, path in enumerate(("/d1", "/d1", "/d2")):
+            manager.create(partition(index), TOPIC_ID, CONFIG, log_dir=path)
+        fs.makedirs(f"/d1/orders-9.{'0' * 32}-future")
+        await manager.shutdown()
+
+    async def second(manager: LogManager) -> None:
+        await manager.load(settle=settle)
+        assert settled == [["/d1", "/d2"], ["/d1"]]
+        assert [log.partition for log in manager] == [0]
+        assert manager.offline_dirs == ["/d2"]
+        assert manager.futures == {partition(9): [f"/d1/orders-9.{'0' * 32}-future"]}
+
+    simulate(fs, first)
+    simulate(fs, second)
+
+
+def test_what_a_move_leaves_is_removed_with_the_deletions() -> None:
+    fs = MemoryFileSystem()
+
+    async def scenario(manager: LogManager) -> None:
+        await manager.load()
+        fs.makedirs("/d1/old")
+        manager.schedule_removal("/d1/old", 5)
+        removal = manager.run_deletions(5)
+        assert removal is not None
+        await removal
+        assert not fs.exists("/d1/old")
+
+    simulate(fs, scenario)

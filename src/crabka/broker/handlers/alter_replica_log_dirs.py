@@ -12,7 +12,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any
 
-from crabka.errors import OperationError
+from crabka.errors import OperationError, StorageError
 from crabka.ids import TopicPartition
 from crabka.log.naming import MAX_DIRECTORY_NAME
 from crabka.protocol.apis import response_types
@@ -63,6 +63,8 @@ def _alter(context: BrokerContext, path: str, topic: str, index: int) -> ErrorCo
         context.moves.move(partition, log_dir)
     except OperationError as error:
         return error.error_code
+    except StorageError:
+        return ErrorCode.kafka_storage_error
     return ErrorCode.none
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crabka.broker.logdirs.disk_errors import blaming, has_no_room
 from crabka.broker.logdirs.move_plan import (
     Cancelled,
     MoveOutcome,
@@ -23,7 +25,7 @@ from crabka.broker.logdirs.move_plan import (
     TargetFailed,
 )
 from crabka.broker.logdirs.mover import Mover
-from crabka.errors import InvariantError
+from crabka.errors import InvariantError, StorageError
 from crabka.ids import TopicPartition
 from crabka.log.naming import DirectoryKind, marked_name
 
@@ -103,11 +105,14 @@ class MoveRegistry:
     # -- asking --------------------------------------------------------------------------------------------------
 
     def move(self, partition: Partition, target_dir: str) -> None:
-        """Let a partition lie in another log dir; returns at once."""
+        """Let a partition lie in another log dir; returns at once.
+
+        Raises StorageError if that dir fails at once; it is offline then.
+        """
         running = self._moves.get(TopicPartition(partition.topic, partition.index))
         if running is None:
             if partition.log.log_dir != target_dir and not self._closed:
-                self._start(partition, self._new_future(partition, target_dir))
+                self._start(partition, self._create_future(partition, target_dir))
             return
         mover = running.mover
         running.next_dir = target_dir
@@ -132,9 +137,17 @@ class MoveRegistry:
                 elif topic_partition not in self.host.logs.withheld:
                     self.host.logs.schedule_removal(path, now_ms)
 
-    def _new_future(self, partition: Partition, target_dir: str) -> str:
+    def _create_future(self, partition: Partition, target_dir: str) -> str:
+        """Create the directory of a future log, so that a node which is killed now goes on with the move."""
         topic_partition = TopicPartition(partition.topic, partition.index)
         name = marked_name(topic_partition, DirectoryKind.FUTURE, self.host.runtime.new_uuid())
+        try:
+            with blaming(target_dir):
+                self.host.runtime.fs.makedirs(f"{target_dir}/{name}")
+        except StorageError as error:
+            if not has_no_room(error):
+                self.host.logs.on_dir_failure(target_dir, error)
+            raise
         return f"{target_dir}/{name}"
 
     def _start(self, partition: Partition, future_path: str) -> None:
@@ -174,7 +187,8 @@ class MoveRegistry:
         if self._partitions.get(partition.topic, partition.index) is partition and (
             wanted in self.host.logs.online_dirs
         ):
-            self.move(partition, wanted)
+            with suppress(StorageError):
+                self.move(partition, wanted)
 
     def _count(self, mover: Mover, finish: Finish) -> None:
         partition, stats = mover.partition, self.stats

@@ -79,6 +79,9 @@ class Mover:
         topic_partition = self._log.topic_partition
         async with contextlib.AsyncExitStack() as cleanup:
             todo: deque[plans.Todo] = deque(self.plan.begin(self._now_ms()))
+            # Before it waits: a start that follows goes on with it.
+            await self._do(self.copy.open)
+            self._hit("move.after_future_created")
             if await self._or_news(slot.acquire()):
                 cleanup.callback(slot.release)
                 cleanup.callback(self._host.cleaner.resume, topic_partition)
@@ -87,8 +90,6 @@ class Mover:
                 cleanup.callback(self._forget_copy)
                 cleanup.push_async_callback(self._host.logs.end_transit, self._log)
                 cleanup.push_async_callback(self._release)
-                await self._do(self.copy.open)
-                self._hit("move.after_future_created")
             return await self._work_through(todo)
 
     def _forget_copy(self) -> None:
@@ -221,11 +222,12 @@ class Mover:
 
     async def _copy_tail(self) -> MoveEvent | None:
         while (step := self.copy.next_step()) is not None:
-            if not await self._run_step(step):
+            if not await self._run_step(step) or self._inbox:
                 return None
         if not await self._run_step(self.copy.sync_step()):
             return None
         self._hit("move.after_tail_copied")
+        # Until the copy has its final name, whatever came in is heard first.
         return None if self._inbox else plans.TailCopied()
 
     async def _rename_future(self) -> MoveEvent | None:

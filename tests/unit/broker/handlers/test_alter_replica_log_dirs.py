@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.moving import TWO_DIRS, alter, other_dir, place_of, settle
 from tests.support.sim_node import SimNode, batch, row, versions_of
 
@@ -75,3 +78,12 @@ def test_the_last_dir_counts_for_a_partition_that_is_named_twice() -> None:
         assert [len(each.partitions) for each in answer.results] == [1]
         settle(node)
         assert place_of(node) == before
+
+
+def test_a_dir_that_fails_at_once_is_offline() -> None:
+    with SimNode(log_dirs=TWO_DIRS, fs=(disk := FaultyFileSystem(MemoryFileSystem()))) as node:
+        alter(node, "/d1", "t", 0)
+        node.create_topic("t")
+        disk.add(FaultRule(operation="makedirs", path="/d2/*", error=errno.EIO))
+        assert alter(node, "/d2", "t", 0) == {0: ErrorCode.kafka_storage_error}
+        assert node.context.logs.offline_dirs == ["/d2"]
