@@ -13,7 +13,7 @@ from tests.support.node_process import accepts_connections, wait_until
 def tour_command(home: Path, *, record_count: int) -> list[str]:
     """Return a tour that leaves nothing outside of its home."""
     places = ["--data-dir", str(home / "data"), "--tier", str(home / "tier")]
-    return [sys.executable, "-m", "crabka.cli.story", "--records", str(record_count), *places]
+    return [sys.executable, "-m", "crabka.cli.story", "--no-spark", "--records", str(record_count), *places]
 
 
 def test_tour_goes_on_serving_until_ctrl_c(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def sync(
         from crabka.spark.lake.planner_source import PlannerSource
         from crabka.spark.lake.settings import MIB, SyncSettings
         from crabka.spark.lake.spark_runner import SparkRunner
-        from crabka.spark.lake.sync import LakeSync, SyncRequest
+        from crabka.spark.lake.sync_job import LakeSync, SyncRequest
         from crabka.spark.session import job_session
 
         lake = open_lake(root, table_format, catalog)

@@ -1,8 +1,8 @@
 """A tour of Crabka for somebody who sees it for the first time: `python -m crabka.cli.story`, `make run`.
 
 Starts a node as a child process, writes orders into a topic, reads them back, sends the topic from the disk to a tier,
-reads it from there, checks that all came through both times, and shows how to connect. Then the node serves until
-Ctrl-C; with `--once` the tour ends and leaves nothing behind.
+reads it from there, checks that all came through both times, lets Spark make a table of the tier and ask it a question,
+and shows how to connect. Then the node serves until Ctrl-C; with `--once` the tour ends and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from crabka import __version__
 from crabka.cli.main import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
 from crabka.cli.node_process import NodeArgumentParser
 from crabka.cli.session import with_cluster
+from crabka.cli.story_spark import LakeFacts, answer_lines, give_lake_tour
 from crabka.cli.story_tier import TIERED_TOPIC, TierFacts, keep_on_disk, look_at_tier, send_to_tier
 from crabka.cli.up import DEFAULT_DATA_DIR, DEFAULT_LISTEN
 from crabka.clients.accumulator import RecordMetadata
@@ -47,6 +48,7 @@ TOPIC = "orders"
 PARTITION_COUNT = 4
 DEFAULT_RECORD_COUNT = 200_000
 DEFAULT_TIER_DIR = "./crabka-tier"
+DEFAULT_LAKE_DIR = "./crabka-lake"
 _BATCH_BYTES = 128 * 1024
 _PROGRESS_STEP = 2_000
 _NAP_S = 0.5
@@ -57,7 +59,8 @@ _HASTE = {
     "log.initial.task.delay.ms": "200",
 }
 _STOP_TIMEOUT_S = 30
-_GOODS = ("coffee", "tea", "bread", "honey", "apples", "cheese", "olives", "rice")
+# What is sold, and how often of a hundred times.
+_GOODS = {"coffee": 31, "tea": 19, "bread": 16, "apples": 12, "honey": 9, "cheese": 7, "olives": 4, "rice": 2}
 
 Advance = Callable[[int], None]
 
@@ -67,10 +70,11 @@ class StoryError(CrabkaError):
 
 
 class Home(NamedTuple):
-    """Where the node of the tour keeps its data, and its tier."""
+    """Where the node of the tour keeps its data, and its tier; and where the table goes."""
 
     data_dir: str
     tier: str
+    lake: str
 
 
 class Measured(NamedTuple):
@@ -101,18 +105,21 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--records", type=int, default=DEFAULT_RECORD_COUNT, help="how many orders to write")
     parser.add_argument("--data-dir", default=DEFAULT_DATA_DIR, help=f"where data lives ({DEFAULT_DATA_DIR})")
     parser.add_argument("--tier", default=DEFAULT_TIER_DIR, help=f"where old data goes ({DEFAULT_TIER_DIR})")
+    parser.add_argument("--lake", default=DEFAULT_LAKE_DIR, help=f"where the table goes ({DEFAULT_LAKE_DIR})")
+    parser.add_argument("--no-spark", action="store_true", help="leave the table out")
     options = parser.parse_args(arguments)
     console = Console()
     with contextlib.ExitStack() as stack:
-        home = Home(options.data_dir, options.tier)
+        home = Home(options.data_dir, options.tier, options.lake)
         if options.once:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="crabka-story-"))
-            home = Home(f"{directory}/data", f"{directory}/tier")
+            home = Home(f"{directory}/data", f"{directory}/tier", f"{directory}/lake")
         console.print(Text.assemble(("Crabka ", "bold"), __version__, ": one node, a topic of orders, there and back"))
         listen = "127.0.0.1:0" if options.once else free_address()
         bootstrap = stack.enter_context(running_node(home, listen))
         tour = give_tour(console, bootstrap, options.records, home.tier)
-        console.print(summary(bootstrap, home, tour))
+        told = "left out" if options.no_spark else give_lake_tour(TOPIC, home.tier, home.lake, saying(console))
+        console.print(summary(bootstrap, home, tour, told))
         if not options.once:
             with contextlib.suppress(KeyboardInterrupt):
                 console.print(Text("The node serves until Ctrl-C.", style="dim"))
@@ -156,6 +163,19 @@ def running_node(home: Home, listen: str) -> Iterator[str]:
             child.stdout.close()
 
 
+def saying(console: Console) -> Callable[[str], contextlib.AbstractContextManager[None]]:
+    """Return what shows a step without a known length while it lasts, and how long it took."""
+
+    @contextlib.contextmanager
+    def say(step: str) -> Iterator[None]:
+        started = time.perf_counter()
+        with console.status(step):
+            yield
+        console.print(f"{step:<21} {time.perf_counter() - started:5.1f} s", highlight=False)
+
+    return say
+
+
 def give_tour(console: Console, bootstrap: str, record_count: int, tier: str) -> Tour:
     """Write orders, read them, send them to the tier and read them again. Raises StoryError if some are missing."""
     columns = (TextColumn("{task.description:<15}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -197,12 +217,13 @@ async def _ends(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[Topi
 def orders(count: int) -> Iterator[tuple[bytes, bytes]]:
     """Yield orders as key (customer) and value (JSON); the same ones at every tour."""
     rng = random.Random(2011)
+    goods, shares = list(_GOODS), list(_GOODS.values())
     for number in range(count):
         customer = f"customer-{rng.randrange(5000):04d}"
         order = {
             "order": number,
             "customer": customer,
-            "item": rng.choice(_GOODS),
+            "item": rng.choices(goods, shares)[0],
             "quantity": rng.randrange(1, 9),
             "price": rng.randrange(100, 5000) / 100,
         }
@@ -249,7 +270,7 @@ async def read_orders(cluster: Cluster, starts: dict[TopicPartition, int], count
     return Measured(len(numbers), byte_count, time.perf_counter() - started)
 
 
-def summary(bootstrap: str, home: Home, tour: Tour) -> Panel:
+def summary(bootstrap: str, home: Home, tour: Tour, told: LakeFacts | str) -> Panel:
     """Return what a visitor wants to know."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold cyan")
@@ -261,6 +282,7 @@ def summary(bootstrap: str, home: Home, tour: Tour) -> Panel:
     facts.add_row("tier", _tier_line(tour.facts, home))
     facts.add_row("read again", f"{tour.read_from_tier} (from the tier)")
     facts.add_row("checked", Text("every order came back exactly once, from the disk and from the tier", style="green"))
+    _add_lake(facts, told)
     facts.add_row("", "")
     facts.add_row("crabka", f"crabka records tail {TOPIC} --bootstrap {bootstrap}")
     facts.add_row("", f"crabka tier status --bootstrap {bootstrap}")
@@ -268,6 +290,19 @@ def summary(bootstrap: str, home: Home, tour: Tour) -> Panel:
     facts.add_row("python", Text(f'confluent_kafka.Producer({{"bootstrap.servers": "{bootstrap}"}})'))
     facts.add_row("JVM", f"kafka-topics.sh --bootstrap-server {bootstrap} --describe --topic {TOPIC}")
     return Panel(facts, title="A Kafka-compatible broker in Python", border_style="cyan", expand=False)
+
+
+def _add_lake(facts: Table, told: LakeFacts | str) -> None:
+    if isinstance(told, str):
+        facts.add_row("Spark", told)
+        return
+    read = f"{told.row_count:,} rows in {told.read_seconds:.1f} s"
+    facts.add_row("Spark", f"{read}, straight from the tier: nothing came from the broker")
+    facts.add_row("table", f"{told.table} (Delta), {told.new_row_count:,} new rows, {told.file_count} files")
+    facts.add_row("answer", "revenue by item, from the table:")
+    for item, line in answer_lines(told.answer):
+        facts.add_row("", f"{item:<7} {line}")
+    facts.add_row("plot", str(told.plot))
 
 
 def _tier_line(facts: TierFacts, home: Home) -> str:

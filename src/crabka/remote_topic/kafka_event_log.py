@@ -153,7 +153,8 @@ class KafkaMetadataEventLog:
             async with asyncio.timeout(END_OFFSETS_TIMEOUT_MS / 1000):
                 found = await list_offsets(self._cluster, {partition: LATEST})
         except (CrabkaError, TimeoutError) as error:
-            _log.warning("the end of metadata partition %d is not known: %s", number, error)
+            reason = str(error) or f"no answer in {END_OFFSETS_TIMEOUT_MS} ms"
+            _log.warning("the end of metadata partition %d is not known: %s", number, reason)
             return None
         return found[partition].offset
 

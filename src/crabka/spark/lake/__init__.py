@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from crabka.spark.lake.errors import CommitConflictError, LakeError, SchemaConflictError
     from crabka.spark.lake.settings import SyncSettings
     from crabka.spark.lake.status import TableStatus, table_status
-    from crabka.spark.lake.sync import LakeSync, SyncRequest, TopicSummary, sync
+    from crabka.spark.lake.sync_job import LakeSync, SyncRequest, TopicSummary, sync
     from crabka.spark.lake.tables import Lake, files
     from crabka.spark.lake.value_modes import value_decoder
 
@@ -36,7 +36,7 @@ __getattr__ = lazy_exports(
         "errors": ["CommitConflictError", "LakeError", "SchemaConflictError"],
         "settings": ["SyncSettings"],
         "status": ["TableStatus", "table_status"],
-        "sync": ["LakeSync", "SyncRequest", "TopicSummary", "sync"],
+        "sync_job": ["LakeSync", "SyncRequest", "TopicSummary", "sync"],
         "tables": ["Lake", "files"],
         "value_modes": ["value_decoder"],
     },

@@ -7,7 +7,7 @@ import pytest
 from crabka.errors import ConfigError
 from crabka.spark.lake.commits import Outcome
 from crabka.spark.lake.settings import SyncSettings
-from crabka.spark.lake.sync import LakeSync, SyncListener, SyncRequest, TopicSummary
+from crabka.spark.lake.sync_job import LakeSync, SyncListener, SyncRequest, TopicSummary
 from crabka.spark.lake.topic_sync import RoundResult, SyncStep, TopicSync
 from tests.support.lake_reader import table_places
 from tests.support.lake_tables import lake_of

@@ -1,0 +1,55 @@
+"""The tour's last part: Spark reads the tier without the broker, and the table answers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from crabka.cli import story
+from crabka.cli.session import with_cluster
+from crabka.cli.story_spark import LakeFacts, give_lake_tour
+from crabka.cli.story_tier import TIERED_TOPIC, send_to_tier
+from crabka.clients.admin import Admin
+from crabka.clients.admin_types import NewTopic
+from crabka.clients.cluster import Cluster
+from crabka.embedded import Broker
+from crabka.ids import TopicPartition
+
+COUNT = 3_000
+
+
+def _fill_tier(directory: Path) -> None:
+    haste = {"remote.log.manager.task.interval.ms": "100", "log.retention.check.interval.ms": "100"}
+
+    async def fill(cluster: Cluster) -> None:
+        admin = Admin(cluster)
+        await admin.create_topics([NewTopic(story.TOPIC, 1, 1, TIERED_TOPIC)])
+        await story.write_orders(cluster, COUNT, lambda _: None)
+        place = TopicPartition(story.TOPIC, 0)
+        await send_to_tier(admin, {place: 0}, {place: COUNT}, lambda _: None)
+
+    with Broker(tier=str(directory), settings=haste) as broker:
+        with_cluster(broker.bootstrap_servers, fill)
+
+
+def test_the_table_answers_what_the_orders_say(spark: SparkSession, tmp_path: Path) -> None:
+    _fill_tier(tmp_path / "tier")
+    said: list[str] = []
+
+    def say(step: str) -> contextlib.AbstractContextManager[None]:
+        said.append(step)
+        return contextlib.nullcontext()
+
+    told = give_lake_tour(story.TOPIC, str(tmp_path / "tier"), str(tmp_path / "lake"), say)
+    assert isinstance(told, LakeFacts)
+    assert (told.row_count, told.new_row_count) == (COUNT, COUNT)
+    orders = [json.loads(value) for _key, value in story.orders(COUNT)]
+    best = told.answer[0]
+    sold = [order for order in orders if order["item"] == best.item]
+    assert best.orders == len(sold)
+    assert best.revenue == round(sum(order["quantity"] * order["price"] for order in sold), 2)
+    assert told.plot.read_bytes().startswith(b"\x89PNG")
+    assert len(said) == 4
