@@ -12,6 +12,7 @@ from typing import Final
 from crabka.errors import ConfigError, CorruptDataError
 from crabka.ids import ZERO_UUID
 from crabka.remote.inmemory import PartitionDump
+from crabka.remote.removal_notice import is_removal_notice
 from crabka.remote.segments import RemoteLogSegmentState
 from crabka.remote_topic.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from crabka.spark.plan.cache_files import dump_of
@@ -28,7 +29,9 @@ def load_snapshot_catalog(place: str, wants: Callable[[str], bool]) -> TierCatal
         raise ConfigError(f"tier.snapshot: {error}") from None
     finished = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
     found = {
-        dump.topic_id_partition: [segment for segment in dump.segments if segment.state is finished]
+        dump.topic_id_partition: [
+            segment for segment in dump.segments if segment.state is finished and not is_removal_notice(segment)
+        ]
         for dump in snapshot.dump.partitions
         if wants(dump.topic_id_partition.topic)
     }

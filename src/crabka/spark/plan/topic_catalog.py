@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from crabka.remote.errors import RemoteStorageError
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager, PartitionDump
+from crabka.remote.removal_notice import is_removal_notice
 from crabka.remote.segments import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
@@ -88,7 +89,11 @@ class _KnownEvents:
         """Return the segments that can be read."""
         state = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
         found = {
-            partition: [each for each in self._manager.list_remote_log_segments(partition) if each.state is state]
+            partition: [
+                each
+                for each in self._manager.list_remote_log_segments(partition)
+                if each.state is state and not is_removal_notice(each)
+            ]
             for partition in wanted
         }
         return {partition: segments for partition, segments in found.items() if segments}
