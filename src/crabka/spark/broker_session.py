@@ -5,6 +5,7 @@ A loop thread of its own, closed with the session; for drivers and executors, wh
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -21,9 +22,10 @@ from crabka.clients.offsets import list_offsets
 from crabka.clients.security import ClientSecurity
 from crabka.clients.sync import LoopThread
 from crabka.errors import ConfigError, OperationError, WireError
-from crabka.ids import TopicPartition
+from crabka.ids import ZERO_UUID, TopicPartition, uuid_to_text
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.runtime import real_runtime
+from crabka.spark.errors import TopicChangedError
 
 if TYPE_CHECKING:
     from crabka.clients.connection import Connection
@@ -127,16 +129,26 @@ class BrokerSession:
         """Store offsets for a group without members."""
         self.run(lambda cluster: Admin(cluster).alter_group_offsets(group, offsets))
 
-    def fetch(self, partition: TopicPartition, offset: int, limits: FetchLimits, timeout_ms: int) -> FetchAnswer:
+    def fetch(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        limits: FetchLimits,
+        timeout_ms: int,
+        *,
+        topic_id: str | None = None,
+    ) -> FetchAnswer:
         """Fetch raw batches of one partition from its leader.
 
         An answer that only says that metadata is old has been dealt with: it comes back without records and may be
-        asked for again. Raises ClientNetworkError if the leader cannot be reached.
+        asked for again. Raises ClientNetworkError if the leader cannot be reached, and TopicChangedError if the topic
+        does not have the given id any more.
         """
 
         async def ask(cluster: Cluster) -> FetchAnswer:
             leader = await cluster.partition(partition)
             topic_ids = {partition.topic: (await cluster.topic(partition.topic)).topic_id}
+            _require_id(partition.topic, topic_ids[partition.topic], topic_id)
             request = fetch_request([FetchTarget(partition, offset, leader.leader_epoch)], limits, topic_ids)
             try:
                 connection = await cluster.connection(leader.leader, _FETCH_CHANNEL)
@@ -162,6 +174,11 @@ class BrokerSession:
     def _stop_threads(self) -> None:
         self._thread.close()
         self._runtime.threads.close()
+
+
+def _require_id(topic: str, found: uuid.UUID, wanted: str | None) -> None:
+    if wanted is not None and found != ZERO_UUID and uuid_to_text(found) != wanted:
+        raise TopicChangedError(f"the topic {topic} was deleted and created anew: its id is not {wanted} any more")
 
 
 def _timeout_ms(properties: Mapping[str, str]) -> int:

@@ -18,3 +18,7 @@ class TierReadError(CrabkaError):
 
 class SegmentVanishedError(TierReadError):
     """An object that the metadata names is not in the tier: deleted meanwhile, unless the metadata is old."""
+
+
+class TopicChangedError(DataLossError):
+    """The topic of a plan is gone, and another one has its name."""

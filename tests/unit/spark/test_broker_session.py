@@ -12,6 +12,7 @@ from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.records.header import iter_headers
 from crabka.spark.broker_session import BrokerSession, LeaderEpochEnd
+from crabka.spark.errors import TopicChangedError
 
 T0 = TopicPartition("t", 0)
 
@@ -33,6 +34,8 @@ def test_a_cluster_answers() -> None:
             assert [header.next_offset for _, header in iter_headers(answer.records)][-1] == 5
             beyond = session.fetch(T0, 99, FetcherSettings(), 10_000)
             assert beyond.error_code is ErrorCode.offset_out_of_range
+            with pytest.raises(TopicChangedError, match="the topic t was deleted and created anew"):
+                session.fetch(T0, 0, FetcherSettings(), 10_000, topic_id="ksqWDRxfTGu8jPNvmLEoUg")
             session.commit("watchers", {T0: 4})
         assert admin.list_group_offsets("watchers")[T0].offset == 4
 

@@ -22,7 +22,7 @@ from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.spark.broker_session import BrokerSession
 from crabka.spark.decode import AbortedTransactions, BatchDecoder, Origin, RowRange
-from crabka.spark.errors import DataLossError, TierReadError
+from crabka.spark.errors import DataLossError, TierReadError, TopicChangedError
 from crabka.spark.plan.ranges import BrokerRange
 from crabka.spark.read.batch_walk import next_offset_of
 from crabka.spark.read.settings import ReadSettings
@@ -55,12 +55,12 @@ class BrokerReader:
         where = f"broker of {partition}"
         position = each.start_offset
         with ThreadPoolExecutor(1, thread_name_prefix="broker-read") as pool:
-            coming = pool.submit(self._fetch, partition, position)
+            coming = pool.submit(self._fetch, partition, position, each.topic_id)
             while position < each.end_offset:
-                answer, position = self._wait(partition, position, each.end_offset, coming)
+                answer, position = self._wait(each, position, coming)
                 following = next_offset_of(answer.records, position)
                 if following < each.end_offset:
-                    coming = pool.submit(self._fetch, partition, following)
+                    coming = pool.submit(self._fetch, partition, following, each.topic_id)
                 aborted = None
                 if self._options.read_committed:
                     aborted = AbortedTransactions(
@@ -73,13 +73,13 @@ class BrokerReader:
                 )
                 position = following
 
-    def _fetch(self, partition: TopicPartition, offset: int) -> FetchAnswer:
+    def _fetch(self, partition: TopicPartition, offset: int, topic_id: str | None) -> FetchAnswer:
         """Fetch until there are records, or an error that waiting does not help, or it takes too long."""
         deadline = time.monotonic() + self._options.poll_timeout_ms / 1000
         while True:
             failure = None
             try:
-                answer = self._session.fetch(partition, offset, self._limits, _REQUEST_TIMEOUT_MS)
+                answer = self._session.fetch(partition, offset, self._limits, _REQUEST_TIMEOUT_MS, topic_id=topic_id)
                 if answer.error_code is ErrorCode.none:
                     if answer.records and next_offset_of(answer.records, offset) > offset:
                         return answer
@@ -99,16 +99,20 @@ class BrokerReader:
                 raise TierReadError(f"no record of {partition} came from offset {offset} on in {waited} ms: {failure}")
             time.sleep(_PAUSE_S)
 
-    def _wait(
-        self, partition: TopicPartition, position: int, end: int, coming: Future[FetchAnswer]
-    ) -> tuple[FetchAnswer, int]:
+    def _wait(self, each: BrokerRange, position: int, coming: Future[FetchAnswer]) -> tuple[FetchAnswer, int]:
         """Return the answer and from where on it is; offsets that are gone are passed over if that is allowed."""
-        answer = coming.result()
+        partition, end = TopicPartition(each.topic, each.partition), each.end_offset
+        try:
+            answer = coming.result()
+        except TopicChangedError:
+            if self._options.fail_on_data_loss:
+                raise
+            return FetchAnswer(ErrorCode.none, end, end, (), b""), end
         while answer.error_code is ErrorCode.offset_out_of_range:
             position = self._after_loss(partition, position, end)
             if position >= end:
                 return answer._replace(records=b""), end
-            answer = self._fetch(partition, position)
+            answer = self._fetch(partition, position, each.topic_id)
         return answer, position
 
     def _after_loss(self, partition: TopicPartition, position: int, end: int) -> int:

@@ -13,7 +13,7 @@ from crabka.clients.offsets import EARLIEST
 from crabka.ids import TopicPartition
 from crabka.records.header import iter_headers
 from crabka.spark.decode import BatchDecoder
-from crabka.spark.errors import DataLossError, TierReadError
+from crabka.spark.errors import DataLossError, TierReadError, TopicChangedError
 from crabka.spark.plan.ranges import BrokerRange
 from crabka.spark.read.broker_reader import BrokerReader
 from crabka.spark.read.settings import ReadSettings
@@ -39,8 +39,12 @@ class LogSession:
     def end(self) -> int:
         return self.batches[-1][0].next_offset
 
-    def fetch(self, partition: TopicPartition, offset: int, limits: FetcherSettings, timeout_ms: int) -> FetchAnswer:
+    def fetch(
+        self, partition: TopicPartition, offset: int, limits: FetcherSettings, timeout_ms: int, *, topic_id: str | None
+    ) -> FetchAnswer:
         assert partition == T0
+        if topic_id is not None:
+            raise TopicChangedError("another topic")
         self.fetched.append(offset)
         if (answer := self.fault(offset)) is not None:
             return answer
@@ -54,11 +58,11 @@ class LogSession:
         return {p: self.start if position == EARLIEST else self.end for p, position in timestamps.items()}
 
 
-def read(session: LogSession, start: int, end: int, **more: str) -> list[int]:
+def read(session: LogSession, start: int, end: int, topic_id: str | None = None, **more: str) -> list[int]:
     given = {"kafka.bootstrap.servers": "x:1", "subscribe": "t", "kafkaConsumer.pollTimeoutMs": "0"}
     options = SourceOptions.parse(given | {k.replace("__", "."): v for k, v in more.items()}, streaming=False)
     reader = BrokerReader(session, ReadSettings.of(options, ["offset"]))  # type: ignore[arg-type]
-    rows = reader.read(BrokerRange("t", None, 0, start, end), BatchDecoder(["offset"]))
+    rows = reader.read(BrokerRange("t", topic_id, 0, start, end), BatchDecoder(["offset"]))
     return [offset for batch in rows for offset in batch.column("offset").to_pylist()]
 
 
@@ -110,3 +114,10 @@ def test_what_was_deleted_meanwhile_is_a_loss() -> None:
         read(session, 5, 20)
     assert read(session, 5, 20, failOnDataLoss="false") == list(range(12, 20))
     assert read(session, 5, 9, failOnDataLoss="false") == []
+
+
+def test_another_topic_of_the_same_name_is_a_loss() -> None:
+    session = LogSession(batches(0, 4))
+    with pytest.raises(TopicChangedError):
+        read(session, 0, 20, "gone")
+    assert read(session, 0, 20, "gone", failOnDataLoss="false") == []
