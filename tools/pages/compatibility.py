@@ -28,7 +28,16 @@ def compatibility_page() -> str:
     parts += ["## APIs that controllers serve\n", _served_table(controllers)]
     parts += ["## APIs that controllers do not serve\n", _missing_list(controllers, "on_controller")]
     parts += ["## Differences inside served APIs\n", _difference_table()]
+    parts += ["## The Spark source beside Spark's own for Kafka\n", _SPARK]
     return "\n".join(parts)
+
+
+_SPARK = """\
+Rows, options, errors and checkpoints are those of Spark's Kafka source; [Spark](operations/spark.md) has the options
+that are new. Spark asks Python sources for no metrics: the progress of a query has its latest offsets, but not
+`minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest`. There are no continuous queries, no
+preferred locations of tasks, and no sink.
+"""
 
 
 def _served_table(served: Mapping[int, ServedApi]) -> str:

@@ -65,6 +65,11 @@ DIFFERENCES: tuple[Difference, ...] = (
         "INVALID_CONFIG, as for every topic of the cluster itself",
     ),
     Difference(
+        "DescribeConfigs of a broker",
+        "hides all settings of the remote storage, as it hides whatever it does not know",
+        "shows where the tier is (`rsm.config.dir`, `bucket`, `prefix` and the like), so that readers find it",
+    ),
+    Difference(
         "AlterClientQuotas",
         "throttles clients",
         "stores the quotas and shows them; nobody is throttled",
