@@ -1,0 +1,48 @@
+"""Drivers of syncs that are killed, alone and beside others: the table is the topic all the same."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from crabka.spark.lake.topic_sync import SyncStep
+from tests.support.lake_driver import driver_topic, run
+from tests.support.lake_reader import table_places
+from tests.support.lake_tables import ALL_FORMATS, lake_of
+from tests.support.scale import scaled
+
+pytestmark = pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections")
+
+ROOT = Path(__file__).parents[2]
+ROUNDS = scaled(1, 10)
+
+
+def start(root: str, table_format: str, step: SyncStep, count: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.support.lake_driver", root, table_format, step.value, str(count)]
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    return subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("table_format", ALL_FORMATS)
+def test_drivers_that_are_killed_lose_and_double_nothing(tmp_path: Path, table_format: str, rng: random.Random) -> None:
+    for number in range(ROUNDS):
+        lake = lake_of(tmp_path / str(number), table_format)
+        deaths = [(rng.choice(list(SyncStep)), rng.choice([1, 2])) for _ in range(2)]
+        drivers = [start(lake.root, table_format, *death) for death in deaths]
+        for driver in drivers:
+            _, errors = driver.communicate(timeout=240)
+            # The one that finds nothing left to do comes to its end before it reaches its step.
+            assert driver.returncode in (0, -signal.SIGKILL), errors.decode()
+        run(lake)
+        topic = driver_topic()
+        places = [(partition, offset) for partition in range(2) for offset in range(len(topic.values[0]))]
+        good = [place for place in places if place[1] % 5 != 3]
+        bad = [place for place in places if place[1] % 5 == 3]
+        assert table_places(Path(lake.root), "orders", table_format) == good, deaths
+        assert table_places(Path(lake.root), "orders_dlq", table_format) == bad, deaths

@@ -1,0 +1,57 @@
+"""The driver of a sync as a process that kills itself: python -m tests.support.lake_driver ROOT FORMAT STEP COUNT.
+
+It syncs the topic of `driver_topic` and dies by SIGKILL when it reaches the step for the count-th time; with the count
+0 it comes to its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+
+from crabka.spark.lake.json_values import JsonValues
+from crabka.spark.lake.settings import SyncSettings
+from crabka.spark.lake.tables import Lake
+from crabka.spark.lake.topic_sync import SyncStep, TopicSync
+from tests.support.lake_topic import InlineRunner, ListTopic
+
+SETTINGS = SyncSettings(decoder=JsonValues((), infers=True), round_bytes=1, min_tasks=2)
+
+
+def driver_topic() -> ListTopic:
+    """Two partitions; every fifth value is bad, and a field appears later."""
+
+    def value(offset: int) -> bytes:
+        if offset % 5 == 3:
+            return b"{broken"
+        return json.dumps({"id": offset} | ({"late": "x"} if offset >= 8 else {})).encode()
+
+    return ListTopic([[value(offset) for offset in range(18)] for _ in range(2)])
+
+
+def run(lake: Lake, step: str = "", count: int = 0) -> None:
+    """Bring the topic into the table, or die on the way."""
+    reached = 0
+
+    def on_step(at: SyncStep) -> None:
+        nonlocal reached
+        reached += at.value == step
+        if count and reached == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sync = TopicSync(lake, driver_topic(), InlineRunner(), SETTINGS, topic="orders", on_step=on_step)
+    while sync.run_round() is not None:
+        pass
+
+
+def main() -> None:
+    root, table_format, step, count = sys.argv[1:]
+    lake = Lake(root, table_format, lambda: int(datetime.now(UTC).timestamp() * 1000))
+    run(lake, step, int(count))
+
+
+if __name__ == "__main__":
+    main()
