@@ -71,8 +71,8 @@ class CopyBytes:
 
     def run(self) -> int:
         """Write what the source has and the copy does not."""
-        handle = self._source.segment.handle()  # keeps the file open
         with blaming(self._source_dir), _changing():
+            handle = self._source.segment.handle()  # keeps the file open
             self._find_end(handle.file)
         target_dir = posixpath.dirname(self._path)
         with blaming(target_dir):
