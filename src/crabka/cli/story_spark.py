@@ -19,6 +19,8 @@ from crabka.spark.java import java_problem
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from crabka.spark.lake import Lake, TopicSummary
+
 PLOT_NAME: Final = "orders.png"
 LOG_NAME: Final = "spark.log"
 _QUESTION: Final = """
@@ -60,6 +62,7 @@ def give_lake_tour(topic: str, tier: str, lake_dir: str, say: Say) -> LakeFacts 
     if problem is not None:
         return problem
     from crabka.spark import register
+    from crabka.spark.lake import Lake
     from crabka.spark.session import job_session
 
     Path(lake_dir).mkdir(parents=True, exist_ok=True)
@@ -77,14 +80,16 @@ def give_lake_tour(topic: str, tier: str, lake_dir: str, say: Say) -> LakeFacts 
             read_seconds = time.perf_counter() - started
         with say("tier to Delta table"):
             started = time.perf_counter()
-            new_row_count, table = _sync(topic, options, lake_dir)
+            lake = Lake(lake_dir, "delta", lambda: int(time.time() * 1000))
+            summary = _sync(lake, topic, options)
             sync_seconds = time.perf_counter() - started
         with say("asking the table"):
-            files = _files(table)
+            files = lake.files(summary.table)
             answer = _ask(spark, files, row_count)
             plot = Path(lake_dir) / PLOT_NAME
             _draw(answer, plot)
-    return LakeFacts(row_count, read_seconds, table, new_row_count, len(files), sync_seconds, answer, plot)
+    table = f"{lake_dir}/{summary.table}"
+    return LakeFacts(row_count, read_seconds, table, summary.rows, len(files), sync_seconds, answer, plot)
 
 
 @contextlib.contextmanager
@@ -100,21 +105,14 @@ def _errors_to(descriptor: int) -> Iterator[None]:
         os.close(ours)
 
 
-def _sync(topic: str, options: dict[str, str], lake_dir: str) -> tuple[int, str]:
-    """Bring the topic into its table; return how many rows are new, and where the table is."""
-    from crabka.spark.lake import Lake, SyncRequest, SyncSettings, sync
+def _sync(lake: Lake, topic: str, options: dict[str, str]) -> TopicSummary:
+    """Bring the topic into its table."""
+    from crabka.spark.lake import SyncRequest, SyncSettings, sync
     from crabka.spark.lake.given_schemas import decoder_of
 
-    lake = Lake(lake_dir, "delta", lambda: int(time.time() * 1000))
     request = SyncRequest(topics=(topic,), settings=SyncSettings(decoder=decoder_of("json", None)))
     (summary,) = sync(lake, options, request)
-    return summary.rows, f"{lake_dir}/{summary.table}"
-
-
-def _files(table: str) -> list[str]:
-    from deltalake import DeltaTable
-
-    return DeltaTable(table).file_uris()
+    return summary
 
 
 def _ask(spark: SparkSession, files: list[str], row_count: int) -> list[Sold]:

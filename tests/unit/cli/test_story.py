@@ -62,7 +62,7 @@ def test_taken_port_is_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_node_that_does_not_start_is_told(capfd: pytest.CaptureFixture[str]) -> None:
     with (
         pytest.raises(story.StoryError, match="exit code 2"),
-        story.running_node(story.Home("data", "tier"), "nowhere"),
+        story.running_node(story.Home("data", "tier", "lake"), "nowhere"),
     ):
         pass
     assert "is not an address" in capfd.readouterr().err

@@ -66,6 +66,13 @@ class Lake:
 
         return ParquetTable.create(store, spec, self.now_ms)
 
+    def files(self, name: str) -> list[str]:
+        """Return the addresses of the files of a table. Raises LakeError."""
+        opened, store = self.open(name), self.store(name)
+        if opened is None:
+            raise LakeError(f"There is no table at {store.url}")
+        return [store.absolute(file.path) for file in opened.files()]
+
 
 def files(table: str, *, now_ms: Callable[[], int] = lambda: 0) -> list[str]:
     """Return the addresses of the files of a Parquet table, for any reader of Parquet. Raises LakeError.
@@ -73,9 +80,4 @@ def files(table: str, *, now_ms: Callable[[], int] = lambda: 0) -> list[str]:
     A listing of the directory may hold files that were never committed, or are no longer part of the table.
     """
     root, _, name = table.rstrip("/").rpartition("/")
-    lake = Lake(root or "/", "parquet", now_ms)
-    opened = lake.open(name)
-    if opened is None:
-        raise LakeError(f"There is no table at {table}")
-    store = lake.store(name)
-    return [store.absolute(file.path) for file in opened.files()]
+    return Lake(root or "/", "parquet", now_ms).files(name)
