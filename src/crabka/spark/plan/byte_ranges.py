@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from crabka.ids import uuid_to_text
-from crabka.remote.layout import object_path
+from crabka.remote.layout import ObjectName, partition_directory
+from crabka.remote.segments import TopicIdPartition
 from crabka.spark.plan.index_files import SegmentOffsets
 from crabka.spark.plan.lineage import TierPart
 from crabka.spark.plan.ranges import AbortedSpans, TierRange
@@ -27,9 +29,10 @@ def tier_ranges(
     aborted_in: AbortedIn,
 ) -> list[TierRange]:
     """Return the bytes of parts; indexes are fetched only where a part is not a whole segment of the right size."""
-    large = [part for part in parts if not _fits(part, target_bytes, max_records)]
+    large = [number for number, part in enumerate(parts) if not _fits(part, target_bytes, max_records)]
 
-    def cut(part: TierPart) -> list[_Piece]:
+    def cut(number: int) -> list[_Piece]:
+        part = parts[number]
         index = objects.offset_index(part.segment)
         if max_records is not None and part.end - part.start > max_records:
             return _cut_by_records(part, index, max_records)
@@ -37,11 +40,11 @@ def tier_ranges(
 
     cut_parts = dict(zip(large, objects.for_all(large, cut), strict=True))
     found: list[TierRange] = []
-    for part in parts:
+    for number, part in enumerate(parts):
         whole = _Piece(part.start, part.end, 0, part.segment.segment_size_bytes)
         found += [
             _range_of(part, piece, aborted_in(part, piece.start, piece.end))
-            for piece in cut_parts.get(part, [whole])
+            for piece in cut_parts.get(number, (whole,))
             if piece.start_byte < piece.end_byte
         ]
     return found
@@ -55,18 +58,26 @@ class _Piece(NamedTuple):
 
 
 def _range_of(part: TierPart, piece: _Piece, aborted: AbortedSpans | None) -> TierRange:
-    partition = part.segment.topic_id_partition
+    segment = part.segment
+    partition = segment.topic_id_partition
+    topic_id, directory = _place_of(partition)
     return TierRange(
         topic=partition.topic,
-        topic_id=uuid_to_text(partition.topic_id),
+        topic_id=topic_id,
         partition=partition.partition,
         start_offset=piece.start,
         end_offset=piece.end,
-        object_name=object_path(part.segment),
+        object_name=f"{directory}/{ObjectName(segment.start_offset, segment.segment_id.id, None)}",
         start_byte=piece.start_byte,
         end_byte=piece.end_byte,
         aborted=aborted,
     )
+
+
+@lru_cache(4096)
+def _place_of(partition: TopicIdPartition) -> tuple[str, str]:
+    """Return the id of a topic as text and the directory of a partition, which all its segments share."""
+    return uuid_to_text(partition.topic_id), partition_directory(partition)
 
 
 def _fits(part: TierPart, target_bytes: int, max_records: int | None) -> bool:

@@ -154,7 +154,7 @@ def _draft_partition(
 ) -> None:
     survey, offsets = known
     clipped = [
-        TierPart(part.segment, max(part.start, offsets.start), min(part.end, offsets.stop))
+        _clip(part, offsets.start, offsets.stop)
         for part in survey.parts
         if part.start < offsets.stop and part.end > offsets.start
     ]
@@ -165,8 +165,9 @@ def _draft_partition(
         gaps = []
     kept = [] if not filters.allows(*partition) else _prune_parts(context, clipped, filters)
     draft.pruned += len(clipped) - len(kept)
-    gone = {part.segment.segment_id for part in clipped} - {part.segment.segment_id for part in kept}
-    draft.pruned_bytes += sum(p.segment.segment_size_bytes for p in clipped if p.segment.segment_id in gone)
+    draft.pruned_bytes += sum(p.segment.segment_size_bytes for p in clipped) - sum(
+        p.segment.segment_size_bytes for p in kept
+    )
     draft.parts += kept
     for gap in gaps if filters.allows(*partition) else ():
         start, end = max(gap.start, filters.min_offset), min(gap.stop, filters.max_offset + 1)
@@ -174,6 +175,13 @@ def _draft_partition(
             draft.broker.append(BrokerRange(partition.topic, survey.id_text, partition.partition, start, end))
     if context.options.read_committed and kept:
         draft.aborted[partition] = _aborted(context, partition, survey, kept)
+
+
+def _clip(part: TierPart, start: int, end: int) -> TierPart:
+    """Return what a part has between two offsets."""
+    if start <= part.start and part.end <= end:
+        return part
+    return TierPart(part.segment, max(part.start, start), min(part.end, end))
 
 
 def _gaps(parts: list[TierPart], offsets: range) -> list[range]:
@@ -191,6 +199,8 @@ def _gaps(parts: list[TierPart], offsets: range) -> list[range]:
 
 def _prune_parts(context: PlanContext, parts: list[TierPart], filters: PushedFilters) -> list[TierPart]:
     """Return what can have rows that pass."""
+    if filters is NO_FILTERS:
+        return parts
     kept: list[TierPart] = []
     was_pruned = True
     for part in parts:
