@@ -1,0 +1,61 @@
+"""A running Apache Kafka with a tier: the same rows as Spark's own Kafka source, from the tier and from the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from crabka.spark.plan import plan_read
+from crabka.spark.source.options import SourceOptions
+from tests.support.jvm import JvmKafka, require_jvm
+from tests.support.seeds import base_seed
+from tests.support.spark_rows import load, rows_of
+from tests.support.spark_topics import Place, create_tiered_topic, fill, wait_for_tier
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("stock")]
+
+SETTINGS = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
+    "remote.log.manager.task.interval.ms": "500",
+    "log.retention.check.interval.ms": "500",
+    "log.initial.task.delay.ms": "500",
+    "inter.broker.listener.name": "PLAINTEXT",
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    require_jvm()
+    directory = tmp_path_factory.mktemp("kafka")
+    tier = directory / "tier"
+    tier.mkdir()
+    with JvmKafka(directory, SETTINGS | {"rsm.config.dir": str(tier)}) as node:
+        running = Place(node.bootstrap_servers, tier)
+        create_tiered_topic(running, "tiered")
+        fill(running, "tiered", base_seed(), batches=40)
+        wait_for_tier(running, "tiered")
+        fill(running, "tiered", base_seed() + 1, batches=3)
+        yield running
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_rows_are_those_of_sparks_own_source(spark: SparkSession, place: Place, level: str) -> None:
+    options = {"kafka.bootstrap.servers": place.bootstrap, "subscribe": "tiered", "includeHeaders": "true"}
+    options |= {"kafka.isolation.level": level}
+    expected = rows_of(load(spark, options, "kafka"))
+    assert expected
+    # Kafka hides where its tier is: then its brokers serve all.
+    assert plan_read(SourceOptions.parse(options, streaming=False)).report.segments == 0
+    assert rows_of(load(spark, options)) == expected
+    told = options | {"tier.uri": f"file://{place.tier}"}
+    assert plan_read(SourceOptions.parse(told, streaming=False)).report.segments > 3
+    assert rows_of(load(spark, told)) == expected
