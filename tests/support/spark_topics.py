@@ -83,7 +83,9 @@ def fill(
 
 
 def _send(producer: Producer, topic: str, rng: random.Random, partition: int, key: bytes | None) -> None:
-    headers = [(rng.choice("abc"), rng.choice([None, b"", b"x" * 9])) for _ in range(rng.choice([0, 0, 1, 3]))]
+    headers: list[tuple[str, str | bytes | None]] = [
+        (rng.choice("abc"), rng.choice([None, b"", b"x" * 9])) for _ in range(rng.choice([0, 0, 1, 3]))
+    ]
     producer.produce(
         topic,
         value=rng.choice([None, b"", rng.randbytes(rng.randrange(1, 200))]),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_RELATION: Final = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
 _FILTER: Final = "org.apache.spark.sql.catalyst.plans.logical.Filter"
 
 
@@ -54,12 +55,9 @@ def _plan(frame: DataFrame) -> Any:
 
 
 def _options(leaf: Any) -> dict[str, str]:
-    from py4j.protocol import Py4JError
-
-    try:
-        return {str(name).lower(): str(value) for name, value in leaf.options().asCaseSensitiveMap().items()}
-    except (Py4JError, TypeError, AttributeError):
-        return {}  # a leaf of another kind
+    if leaf.getClass().getName() != _RELATION:
+        return {}
+    return {str(name).lower(): str(value) for name, value in leaf.options().asCaseSensitiveMap().items()}
 
 
 def _conditions(node: Any) -> Iterator[Any]:

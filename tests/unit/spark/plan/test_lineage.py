@@ -3,12 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crabka.remote.segments import RemoteLogSegmentMetadata
 from crabka.spark.plan.lineage import NO_END, choose_parts, epoch_ends_of, newest_segment, segment_epochs
 from tests.support.remote_segments import remote_segment
 
 
-def parts_of(segments: list[object], ends: dict[int, int]) -> list[tuple[int, int, int]]:
-    return [(part.segment.start_offset, part.start, part.end) for part in choose_parts(segments, ends)]  # type: ignore[arg-type]
+def parts_of(segments: list[RemoteLogSegmentMetadata], ends: dict[int, int]) -> list[tuple[int, int, int]]:
+    return [(part.segment.start_offset, part.start, part.end) for part in choose_parts(segments, ends)]
 
 
 def test_neighbours_follow_each_other() -> None:

@@ -33,10 +33,14 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def options(uri: str, *, streaming: bool = False, **more: str) -> SourceOptions:
+def streaming_options(uri: str) -> SourceOptions:
+    return SourceOptions.parse({"subscribe": "orders", "tier.uri": uri, "tier.metadata": "listing"}, streaming=True)
+
+
+def options(uri: str, **more: str) -> SourceOptions:
     given = {"subscribe": "orders", "tier.uri": uri, "tier.metadata": "listing"}
     named = given | {key.replace("__", "."): value for key, value in more.items()}
-    return SourceOptions.parse(named, streaming=streaming)
+    return SourceOptions.parse(named, streaming=False)
 
 
 def spans(plan: ReadPlan) -> list[tuple[int, int]]:
@@ -130,7 +134,7 @@ def test_what_is_not_there_is_a_loss(tmp_path: Path) -> None:
 
 
 def test_known_offsets_are_planned(tmp_path: Path) -> None:
-    chosen = options(write_tier(two_segments(), tmp_path), streaming=True)
+    chosen = streaming_options(write_tier(two_segments(), tmp_path))
     assert spans(plan_offsets(chosen, {O0: 10}, {O0: 20})) == [(10, 20)]
     assert spans(plan_offsets(chosen, {O0: 40}, None)) == [(40, 60)]
     assert spans(plan_offsets(chosen, {}, None)) == [(0, 30), (30, 60)]

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
+from crabka.clients.fetcher import FetchedRecord
 from crabka.embedded import Broker
 from crabka.remote.segments import TopicIdPartition
 from crabka.remote_topic.partitioner import metadata_partition_for
-from crabka.remote_topic.reading import MetadataTopicReader
+from crabka.remote_topic.reading import MetadataTopicReader, OnEvent
 from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.spark.broker_session import BrokerSession
@@ -30,10 +31,13 @@ def publish(bootstrap: str, tier: PlantedTier, start: int = 0) -> None:
 def test_events_are_read_once_and_brought_forward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path))
     seen: list[object] = []
-    take = MetadataTopicReader._take
-    monkeypatch.setattr(
-        MetadataTopicReader, "_take", lambda self, records, on: (seen.extend(records), take(self, records, on))
-    )
+    whole = MetadataTopicReader._take
+
+    def count(self: MetadataTopicReader, records: list[FetchedRecord], on_event: OnEvent) -> None:
+        seen.extend(records)
+        whole(self, records, on_event)
+
+    monkeypatch.setattr(MetadataTopicReader, "_take", count)
     tier = PlantedTier()
     tier.add(batches(0, 2), [(0, 0)])
     with Broker() as broker, BrokerSession(broker.bootstrap_servers, {}) as session:

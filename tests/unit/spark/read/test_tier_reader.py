@@ -32,14 +32,15 @@ def test_it_is_known_how_far_a_broken_read_came() -> None:
     reader = TierRangeReader(each, BatchDecoder(["topic", "offset"]))
     assert reader.next_offset == 0
     half = len(LOG) // 2 + 10
-    rows = reader.rows(iter(pieces_of(LOG[:half], half)))
-    found = [offset for batch in _until_error(rows) for offset in batch.column("offset").to_pylist()]
-    assert reader.next_offset == len(found) == 20
+    found: list[int] = []
 
+    def read() -> None:
+        for batch in reader.rows(pieces_of(LOG[:half], half)):
+            found.extend(batch.column("offset").to_pylist())
 
-def _until_error(rows):  # type: ignore[no-untyped-def]
     with pytest.raises(TierReadError, match="ends inside of the batch"):
-        yield from rows
+        read()
+    assert reader.next_offset == len(found) == 20
 
 
 def test_aborted_transactions_are_left_out() -> None:

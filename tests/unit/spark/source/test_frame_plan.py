@@ -5,6 +5,8 @@ import pytest
 from crabka.errors import ConfigError
 from crabka.spark.source.frame_plan import filters_of_frame, options_of_frame
 
+RELATION = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
+
 
 class ConnectFrame:
     """A frame whose plan is on a server."""
@@ -34,9 +36,13 @@ class Leaf:
     def __init__(self, options: dict[str, str] | None) -> None:
         self._options = options
 
+    def getClass(self) -> Leaf:  # noqa: N802 - Java's name
+        return self
+
+    def getName(self) -> str:  # noqa: N802 - Java's name
+        return "x.LocalRelation" if self._options is None else RELATION
+
     def options(self) -> Leaf:
-        if self._options is None:
-            raise TypeError("no such method")
         return self
 
     def asCaseSensitiveMap(self) -> dict[str, str]:  # noqa: N802 - Spark's name
