@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from crabka.cli.main import execute
 from crabka.remote.scrub import TierFaultKind
 from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.spark.jobs.audit import AuditOptions, audit_tier
+from tests.support.golden import GOLDEN
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.planted_tier import PlantedTier, batches, two_segments
 from tests.support.tier_on_disk import write_tier

@@ -45,6 +45,7 @@ class MemoryTransactions:
         self.node_id = node_id
         self.producers: dict[str, CoordinatedProducer] = {}
         self.committed: dict[str, dict[TopicPartition, int]] = {}
+        self.metadata: dict[TopicPartition, str] = {}
         self.committed_values: dict[TopicPartition, list[bytes | None]] = {}
         self.ends: list[bool] = []
         self.lose_answers: dict[ApiKey, int] = {}
@@ -53,6 +54,7 @@ class MemoryTransactions:
             for api_key, answer in self._answers().items():
                 broker.answers[api_key] = self._guarded(broker_id, api_key, answer)
             broker.answers[ApiKey.FIND_COORDINATOR] = self._find
+            broker.answers[ApiKey.OFFSET_FETCH] = self._fetch_offsets
             broker.answers[ApiKey.API_VERSIONS] = self._with_features(broker.answers[ApiKey.API_VERSIONS])
 
     def time_out(self, transactional_id: str) -> None:
@@ -123,6 +125,24 @@ class MemoryTransactions:
         ]
         return request.types.message(throttle_time=0, coordinators=found)
 
+    def _fetch_offsets(self, request: ReceivedRequest) -> Any:
+        new = request.types.new
+        (asked,) = request.body.groups
+        topics: dict[str, list[Any]] = {}
+        for place, offset in self.committed.get(asked.group_id, {}).items():
+            row = new(
+                "OffsetFetchResponsePartitions",
+                partition_index=place.partition,
+                committed_offset=offset,
+                committed_leader_epoch=-1,
+                metadata=self.metadata.get(place, ""),
+                error_code=ErrorCode.none,
+            )
+            topics.setdefault(place.topic, []).append(row)
+        rows = [new("OffsetFetchResponseTopics", name=name, partitions=found) for name, found in topics.items()]
+        group = new("OffsetFetchResponseGroup", group_id=asked.group_id, topics=rows, error_code=ErrorCode.none)
+        return request.types.message(throttle_time=0, groups=[group])
+
     def _init(self, request: ReceivedRequest) -> Any:
         body = request.body
         producer = self.producers.get(body.transactional_id)
@@ -176,7 +196,9 @@ class MemoryTransactions:
             pending = producer.pending.setdefault(body.group_id, {})
             for topic in body.topics:
                 for row in topic.partitions:
-                    pending[TopicPartition(topic.name, row.partition_index)] = row.committed_offset
+                    place = TopicPartition(topic.name, row.partition_index)
+                    pending[place] = row.committed_offset
+                    self.metadata[place] = row.committed_metadata
         return _offsets_answer(request, code)
 
     def _end(self, request: ReceivedRequest) -> Any:

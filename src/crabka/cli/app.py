@@ -23,7 +23,9 @@ from crabka.cli import (
     quorum,
     records,
     recover_command,
+    replay_command,
     serve,
+    stats_command,
     tier,
     topics,
     up,
@@ -53,6 +55,8 @@ app.command("random-uuid", help="Print a new id for a cluster or a directory.")(
 
 app.command("audit", help="Scrub a tier with Spark.")(audit_command.audit)
 app.command("recover", help="Make the data dir of a node from a bucket alone.")(recover_command.recover)
+app.command("replay", help="Write a range of a tier or a table to a topic, exactly once.")(replay_command.replay)
+app.command("stats", help="Count what is in a tier, per topic and day.")(stats_command.stats)
 
 # Listed for the help text; `main` runs them without this module.
 _PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

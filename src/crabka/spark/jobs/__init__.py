@@ -9,7 +9,34 @@ from crabka.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from crabka.spark.jobs.audit import AuditOptions, audit_tier
     from crabka.spark.jobs.recover import plan_recovery
+    from crabka.spark.jobs.replay import ReplayedPartition, replay_lake_table, replay_table, replay_topic
+    from crabka.spark.jobs.replay_writer import ReplayTarget, SourceIdentity
+    from crabka.spark.jobs.stats import TopicDay, tier_stats
+    from crabka.spark.jobs.stats_plot import plot_stats
 
-__all__ = ["AuditOptions", "audit_tier", "plan_recovery"]
+__all__ = [
+    "AuditOptions",
+    "ReplayTarget",
+    "ReplayedPartition",
+    "SourceIdentity",
+    "TopicDay",
+    "audit_tier",
+    "plan_recovery",
+    "plot_stats",
+    "replay_lake_table",
+    "replay_table",
+    "replay_topic",
+    "tier_stats",
+]
 
-__getattr__ = lazy_exports(__name__, {"audit": ["AuditOptions", "audit_tier"], "recover": ["plan_recovery"]})
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "audit": ["AuditOptions", "audit_tier"],
+        "recover": ["plan_recovery"],
+        "replay": ["ReplayedPartition", "replay_lake_table", "replay_table", "replay_topic"],
+        "replay_writer": ["ReplayTarget", "SourceIdentity"],
+        "stats": ["TopicDay", "tier_stats"],
+        "stats_plot": ["plot_stats"],
+    },
+)

@@ -14,10 +14,10 @@ from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.spark.jobs.audit import AuditOptions, NoProgress, audit_tier
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.memory_cluster import MemoryCluster
+from tests.support.one_thread_spark import OneThreadSpark
 from tests.support.planted_tier import PlantedTier, two_segments
 from tests.support.tier_on_disk import write_tier
 from tests.unit.remote_topic.test_tier_view import publish_events
-from tests.unit.spark.jobs.test_scrub_tasks import OneThreadSpark
 
 SPARK = cast("Any", OneThreadSpark())
 

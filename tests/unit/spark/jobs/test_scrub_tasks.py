@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-import pyarrow as pa
 import pytest
 
 from crabka.remote.backends.url import storage_settings_of_url
@@ -15,32 +13,9 @@ from crabka.remote.scrub import TierFaultKind, check_segment
 from crabka.remote.segments import IndexType
 from crabka.remote_topic.serde import encode_event
 from crabka.spark.jobs.scrub_tasks import TASK_BYTES, ScrubTasks, check_row, checked_segment, waves
+from tests.support.one_thread_spark import OneThreadSpark
 from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
 from tests.support.tier_on_disk import write_tier
-
-
-class OneThreadFrame:
-    """As much of a DataFrame as the job uses."""
-
-    def __init__(self, rows: list[tuple[Any, ...]], schema: str) -> None:
-        self._names = [part.split()[0] for part in schema.split(", ")]
-        self._rows = rows
-
-    def repartition(self, _count: int) -> OneThreadFrame:
-        return self
-
-    def mapInArrow(self, function: Callable[[Iterable[Any]], Iterator[Any]], _schema: str) -> OneThreadFrame:  # noqa: N802
-        columns = dict(zip(self._names, map(list, zip(*self._rows, strict=True)), strict=True))
-        self._out = [row for batch in function([pa.RecordBatch.from_pydict(columns)]) for row in batch.to_pylist()]
-        return self
-
-    def collect(self) -> list[dict[str, Any]]:
-        return self._out
-
-
-class OneThreadSpark:
-    def createDataFrame(self, rows: list[tuple[Any, ...]], schema: str) -> OneThreadFrame:  # noqa: N802
-        return OneThreadFrame(rows, schema)
 
 
 def scrub(tmp_path: Path, tier: PlantedTier) -> tuple[list[TierFaultKind], int]:

@@ -1,0 +1,91 @@
+"""`crabka replay`: a range of a topic's tier, or of a table, to another topic, exactly once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from crabka.cli.lake_options import Format, Master, SourceOption, TierUrl, source_options
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
+from crabka.cli.output import print_rows
+from crabka.cli.serve import read_properties
+from crabka.errors import ConfigError
+from crabka.records.compression import CODEC_NAMES
+
+COLUMNS = ("partition", "records", "next_offset")
+
+
+def replay(
+    topic: Annotated[str, typer.Argument(help="The source topic, or with --table its table.", show_default=False)],
+    *,
+    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="The target topic.", show_default=False)],
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="Of this replay: the same name goes on where it ended.", show_default=False),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    target_bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--target-bootstrap", metavar="HOST:PORT", help="Of another cluster to write to.", show_default=False
+        ),
+    ] = None,
+    target_config: Annotated[
+        str | None,
+        typer.Option("--target-config", metavar="FILE", help="Its client properties.", show_default=False),
+    ] = None,
+    tier: TierUrl = None,
+    option: SourceOption = None,
+    table: Annotated[
+        str | None,
+        typer.Option("--table", metavar="URL", help="Where tables of raw values are.", show_default=False),
+    ] = None,
+    table_format: Format = "delta",
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", metavar="RECORDS", min=0.001, help="At most so many per second.", show_default=False),
+    ] = None,
+    by_key: Annotated[
+        bool, typer.Option("--by-key", help="Let keys choose partitions, instead of keeping them.")
+    ] = False,
+    codec: Annotated[str, typer.Option("--codec", help=f"Of the batches: {', '.join(CODEC_NAMES)}.")] = "none",
+    transaction_size: Annotated[
+        int, typer.Option("--transaction-size", metavar="RECORDS", min=1, help="Records of one transaction.")
+    ] = 5_000,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write records to a topic with their keys, headers and timestamps; what was written before is not repeated."""
+    from crabka.spark.jobs.replay import replay_lake_table, replay_topic
+    from crabka.spark.jobs.replay_writer import ReplayTarget
+    from crabka.spark.session import job_session
+
+    if codec not in CODEC_NAMES:
+        raise ConfigError(f"--codec {codec}: not one of {', '.join(CODEC_NAMES)}")
+    client_file = target_config if target_bootstrap is not None else command_config
+    target = ReplayTarget(
+        bootstrap=target_bootstrap or bootstrap,
+        topic=to,
+        name=name or f"replay-{topic}-to-{to}",
+        client=read_properties(client_file) if client_file else {},
+        keep_partitions=not by_key,
+        records_per_second=rate,
+        transaction_records=transaction_size,
+        codec=CODEC_NAMES.index(codec),
+    )
+    _check_places(table, tier, option)
+    with job_session("crabka replay", master) as spark:
+        if table is not None:
+            done = replay_lake_table(spark, f"{table.rstrip('/')}/{topic}", table_format, target)
+        else:
+            source = source_options(bootstrap, command_config, tier, option) | {"subscribe": topic}
+            done = replay_topic(spark, source, target)
+    rows = [{"partition": each.partition, "records": each.records, "next_offset": each.next_offset} for each in done]
+    print_rows(COLUMNS, rows, as_json=as_json)
+
+
+def _check_places(table: str | None, tier: str | None, option: list[str] | None) -> None:
+    if table is not None and (tier is not None or option):
+        raise ConfigError("--table excludes --tier and --option")

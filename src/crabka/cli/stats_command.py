@@ -1,0 +1,65 @@
+"""`crabka stats`: what is in a tier, per topic and day."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crabka.cli.lake_options import Master, SourceOption, TierUrl, Topics, source_options
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
+from crabka.cli.output import Row, print_rows
+from crabka.errors import ConfigError
+
+if TYPE_CHECKING:
+    from crabka.spark.jobs.stats import TopicDay
+
+COLUMNS = ("topic", "day", "records", "bytes", "stored", "keys", "codecs", "lag_mean_ms", "lag_max_ms")
+
+
+def stats(
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics.", show_default=False)
+    ] = None,
+    *,
+    pattern: Annotated[
+        str | None, typer.Option("--pattern", metavar="REGEX", help="All topics with such names.", show_default=False)
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    tier: TierUrl = None,
+    option: SourceOption = None,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE.png", help="Draw it, too.", show_default=False)
+    ] = None,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count records, bytes, keys, codecs and the lag from event to tier."""
+    from crabka.spark.jobs.stats import tier_stats
+    from crabka.spark.jobs.stats_plot import plot_stats
+    from crabka.spark.session import job_session
+
+    if bool(topics) == (pattern is not None):
+        raise ConfigError("name topics, or a --pattern of their names")
+    chosen = {"subscribePattern": pattern} if pattern is not None else {"subscribe": ",".join(topics or ())}
+    source = source_options(bootstrap, command_config, tier, option) | chosen
+    with job_session("crabka stats", master) as spark:
+        days = tier_stats(spark, source)
+    if plot is not None:
+        plot_stats(days, plot)
+    print_rows(COLUMNS, [_row(day) for day in days], as_json=as_json)
+
+
+def _row(day: TopicDay) -> Row:
+    return {
+        "topic": day.topic,
+        "day": day.day.isoformat(),
+        "records": day.records,
+        "bytes": day.record_bytes,
+        "stored": day.stored_bytes,
+        "keys": day.keys,
+        "codecs": [f"{name}={count}" for name, count in sorted(day.codecs.items())],
+        "lag_mean_ms": round(day.lag_mean_ms),
+        "lag_max_ms": day.lag_max_ms,
+    }

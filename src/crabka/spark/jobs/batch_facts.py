@@ -1,0 +1,88 @@
+"""What the headers of batches in a tier say: codecs, stored bytes, and how long records took to get there.
+
+Runs in tasks: the bytes of a range stream by once, and what is kept is one sum per topic, day and codec.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from crabka.records.compression import CODEC_NAMES
+from crabka.remote.scrub.batches import WalkedBatch, walk_batches
+from crabka.spark.plan.ranges import Split, TierRange
+from crabka.spark.read.read_ahead import ReadAhead
+from crabka.spark.tier_store import open_tier_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DAY_MS: Final = 86_400_000
+FACT_COLUMNS: Final = ("topic", "day", "codec", "records", "batches", "stored_bytes", "lag_sum_ms", "lag_max_ms")
+FACT_SCHEMA: Final = (
+    "topic string, day long, codec string, records long, batches long, stored_bytes long, lag_sum_ms double, "
+    "lag_max_ms long"
+)
+
+
+@dataclass(slots=True)
+class BatchSum:
+    """Batches of one topic, day and codec; lags are those of their records, from event to tier."""
+
+    records: int = 0
+    batches: int = 0
+    stored_bytes: int = 0
+    lag_sum_ms: float = 0.0
+    lag_max_ms: int = 0
+
+    def add(self, batch: WalkedBatch, tiered_ms: int) -> None:
+        """Count a batch that was in the tier at a time."""
+        header = batch.header
+        lag_ms = max(tiered_ms - header.max_timestamp, 0)
+        self.records += header.records_count
+        self.batches += 1
+        self.stored_bytes += header.size_in_bytes
+        self.lag_sum_ms += lag_ms * header.records_count
+        self.lag_max_ms = max(self.lag_max_ms, lag_ms)
+
+
+Sums = dict[tuple[str, int, str], BatchSum]
+
+
+def sum_batches(each: TierRange, pieces: Iterable[memoryview], tiered_ms: int, sums: Sums) -> None:
+    """Count the batches of a range, but no markers. Raises BrokenBatchError."""
+    for batch in walk_batches(pieces, each.size_bytes):
+        header = batch.header
+        if header.is_control or header.next_offset <= each.start_offset or header.base_offset >= each.end_offset:
+            continue
+        key = (each.topic, header.max_timestamp // DAY_MS, CODEC_NAMES[header.codec])
+        sums.setdefault(key, BatchSum()).add(batch, tiered_ms)
+
+
+def fact_task(
+    tier_uri: str, storage: Mapping[str, str], tiered: Mapping[str, int]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return what tasks run: rows with a split as JSON in, rows of FACT_COLUMNS out."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        store = open_tier_store(tier_uri, storage)
+        sums: Sums = {}
+        for batch in batches:
+            for text in batch.column("split").to_pylist():
+                ranges = [each for each in Split.from_json(json.loads(text)).ranges if isinstance(each, TierRange)]
+                with ReadAhead(store, ranges) as ahead:
+                    for index, each in enumerate(ranges):
+                        sum_batches(each, ahead.pieces(index), tiered[each.object_name], sums)
+        rows = [
+            (*key, found.records, found.batches, found.stored_bytes, found.lag_sum_ms, found.lag_max_ms)
+            for key, found in sums.items()
+        ]
+        if rows:
+            columns = dict(zip(FACT_COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
+            yield pa.RecordBatch.from_pydict(columns)
+
+    return run

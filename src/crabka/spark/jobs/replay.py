@@ -1,0 +1,215 @@
+"""Writes a range of a tier, or of a table that came from one, to a topic, exactly once.
+
+One task per source partition, since the rows of a partition stay in order. Keys, headers and timestamps are kept.
+A replay is known by its name: run again under the same name it goes on where the last committed transaction ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from crabka.errors import ConfigError
+from crabka.spark.broker_session import BrokerSession
+from crabka.spark.jobs.replay_writer import (
+    ReplayTarget,
+    ReplayWriter,
+    SourceIdentity,
+    in_transactions,
+    rows_of_batch,
+)
+from crabka.spark.plan.planner import plan_read
+from crabka.spark.plan.ranges import PlannedRange, ReadPlan, Split
+from crabka.spark.read.settings import ReadSettings
+from crabka.spark.source.options import SourceOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp", "headers")
+_RESULT_SCHEMA: Final = "partition int, records long, next_offset long"
+_UNKNOWN_END: Final = -1
+_ISOLATION: Final = "kafka.isolation.level"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedPartition:
+    """How many records were written now, and up to which offset of the source all are."""
+
+    partition: int
+    records: int
+    next_offset: int
+
+
+def replay_topic(spark: SparkSession, source: Mapping[str, str], target: ReplayTarget) -> list[ReplayedPartition]:
+    """Replay what the options of the Spark source name: one topic, by default committed records alone.
+
+    Raises ConfigError for a source of several topics and for a target with too few partitions.
+    """
+    given = {"includeHeaders": "true"} | dict(source)
+    if not any(name.lower().endswith("isolation.level") for name in given):
+        given[_ISOLATION] = "read_committed"
+    options = SourceOptions.parse(given, streaming=False)
+    plan = plan_read(options)
+    topics = sorted({topic for topic, _ in plan.ranges})
+    if len(topics) != 1:
+        raise ConfigError(f"a replay has one source topic, not {len(topics)}: {', '.join(topics) or 'none'}")
+    identity = SourceIdentity(topics[0], plan.topic_ids.get(topics[0]))
+    parts = partition_splits(plan)
+    _check_target(target, max(parts, default=0) + 1)
+    settings = ReadSettings.of(options, COLUMNS)
+    rows = [(index, json.dumps(split.as_json()), end) for index, (split, end) in parts.items()]
+    frame = spark.createDataFrame(rows, "partition int, split string, end_offset long").repartition(max(len(rows), 1))
+    return _collect(frame.mapInArrow(_range_task(settings, target, identity), _RESULT_SCHEMA).collect())
+
+
+def replay_table(table: DataFrame, target: ReplayTarget, identity: SourceIdentity) -> list[ReplayedPartition]:
+    """Replay rows with the columns of the Spark source: key, value, partition, offset, timestamp, headers.
+
+    Raises ConfigError for a table without one of them.
+    """
+    missing = [name for name in COLUMNS if name not in table.columns]
+    if missing:
+        raise ConfigError(f"the table has no column {missing[0]}: only raw values can be replayed")
+    partitions = [row["partition"] for row in table.select("partition").distinct().collect()]
+    _check_target(target, max(partitions, default=0) + 1)
+    ordered = (
+        table.select(*COLUMNS)
+        .repartition(max(len(partitions), 1), "partition")
+        .sortWithinPartitions("partition", "offset")
+    )
+    return _collect(ordered.mapInArrow(_row_task(target, identity), _RESULT_SCHEMA).collect())
+
+
+def replay_lake_table(
+    spark: SparkSession, address: str, table_format: str, target: ReplayTarget
+) -> list[ReplayedPartition]:
+    """Replay a table that `crabka lake sync` made with raw values. Raises ConfigError, LakeError."""
+    from crabka.spark.lake.schemas import LOG_COLUMNS, RAW_VALUE
+
+    frame = spark.read.parquet(*_table_files(address, table_format))
+    names = {RAW_VALUE: "value"} | {
+        field.name: field.name.removeprefix("kafka_").replace("timestamp_type", "timestampType")
+        for field in LOG_COLUMNS
+    }
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise ConfigError(f"the table has no column {missing[0]}: only tables of raw values can be replayed")
+    renamed = frame.selectExpr(*(f"`{old}` AS `{new}`" for old, new in names.items()))
+    ids = [(row["topic"], row["topic_id"]) for row in renamed.select("topic", "topic_id").distinct().collect()]
+    if len(ids) != 1:
+        raise ConfigError(f"the table has records of {len(ids)} topics: a replay has one source")
+    return replay_table(renamed, target, SourceIdentity(*ids[0]))
+
+
+def partition_splits(plan: ReadPlan) -> dict[int, tuple[Split, int]]:
+    """Return for each partition what is to be read of it, in order, and where that ends."""
+    ranges: dict[int, list[PlannedRange]] = {}
+    for split in plan.splits:
+        for each in split.ranges:
+            ranges.setdefault(each.partition, []).append(each)
+    return {
+        partition: (Split(tuple(sorted(ranges.get(partition, []), key=lambda each: each.start_offset))), end)
+        for (_, partition), (_, end) in sorted(plan.ranges.items())
+    }
+
+
+def rest_of(split: Split, next_offset: int) -> Split:
+    """Return what a split has from an offset on."""
+    return Split(
+        tuple(
+            replace(each, start_offset=max(each.start_offset, next_offset))
+            for each in split.ranges
+            if each.end_offset > next_offset
+        )
+    )
+
+
+def _table_files(address: str, table_format: str) -> list[str]:
+    from crabka.spark.lake.tables import Lake
+
+    root, _, name = address.rstrip("/").rpartition("/")
+    lake = Lake(root or "/", table_format, lambda: 0)
+    table = lake.open(name)
+    if table is None:
+        raise ConfigError(f"there is no {table_format} table at {address}")
+    store = lake.store(name)
+    return [store.absolute(file.path) for file in table.files()]
+
+
+def _check_target(target: ReplayTarget, partition_count: int) -> None:
+    with BrokerSession(target.bootstrap, target.client) as session:
+        topic = session.topics().get(target.topic)
+    if topic is None:
+        raise ConfigError(f"there is no topic {target.topic} to replay to: create it first")
+    if len(topic.partitions) < partition_count:
+        raise ConfigError(
+            f"topic {target.topic} has {len(topic.partitions)} partitions, the source {partition_count}: "
+            "it needs as many, since progress is kept under their numbers"
+        )
+
+
+def _range_task(
+    settings: ReadSettings, target: ReplayTarget, identity: SourceIdentity
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from crabka.spark.read.split_reader import read_split
+
+        for batch in batches:
+            for row in batch.to_pylist():
+                with ReplayWriter(target, identity, row["partition"]) as writer:
+                    split = rest_of(Split.from_json(json.loads(row["split"])), writer.next_offset)
+                    read = (rows_of_batch(found) for found in read_split(split, settings))
+                    count = 0
+                    for rows, end in in_transactions(read, target.transaction_records, row["end_offset"]):
+                        count += writer.write(rows, end)
+                    yield _result(row["partition"], count, writer.next_offset)
+
+    return run
+
+
+def _row_task(
+    target: ReplayTarget, identity: SourceIdentity
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for partition, group in groupby(_by_partition(batches), key=lambda found: found[0]):
+            with ReplayWriter(target, identity, partition) as writer:
+                read = (rows_of_batch(found) for _, found in group)
+                count = 0
+                for rows, _end in in_transactions(read, target.transaction_records, _UNKNOWN_END):
+                    if rows:
+                        count += writer.write(rows, rows[-1].offset + 1)
+                yield _result(partition, count, writer.next_offset)
+
+    return run
+
+
+def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield parts of batches that are of one partition."""
+    for batch in batches:
+        partitions = batch.column("partition").to_pylist()
+        start = 0
+        for partition, group in groupby(partitions):
+            count = sum(1 for _ in group)
+            yield partition, batch.slice(start, count)
+            start += count
+
+
+def _result(partition: int, records: int, next_offset: int) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(
+        [pa.array([partition], pa.int32()), pa.array([records], pa.int64()), pa.array([next_offset], pa.int64())],
+        names=["partition", "records", "next_offset"],
+    )
+
+
+def _collect(rows: list[Row]) -> list[ReplayedPartition]:
+    return sorted(
+        (ReplayedPartition(row["partition"], row["records"], row["next_offset"]) for row in rows),
+        key=lambda found: found.partition,
+    )

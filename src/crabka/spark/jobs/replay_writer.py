@@ -1,0 +1,208 @@
+"""Writes the rows of one source partition to a topic, exactly once, whoever is killed and tried again.
+
+Each partition has a transactional id of its own: a second attempt fences the first. How far the source was read is
+committed to a group in the same transaction as the rows, under the partition of the target with the same number, with
+the identity of the source beside it. An attempt asks for it after it has fenced the others, and goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from crabka.clients.cluster import Cluster
+from crabka.clients.errors import AbortableTransactionError
+from crabka.clients.group_admin import GroupAdmin
+from crabka.clients.group_types import GroupOffset
+from crabka.clients.producer import Producer
+from crabka.clients.producer_settings import ProducerSettings
+from crabka.clients.transaction_messages import OffsetToCommit
+from crabka.errors import ConfigError, CrabkaError
+from crabka.ids import TopicPartition
+from crabka.records.record import Headers
+from crabka.spark.broker_session import BrokerSession
+from crabka.spark.jobs.pace import Pace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TRIES = 3
+_MICROSECONDS = 1_000
+
+
+class ReplayRow(NamedTuple):
+    """One record of the source."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayTarget:
+    """Where rows go and how; `name` is that of the group, and of the transactional ids with the partition behind it.
+
+    With `keep_partitions` a row goes to the partition that it had, else where its key says. The rate is that of one
+    partition.
+    """
+
+    bootstrap: str
+    topic: str
+    name: str
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    keep_partitions: bool = True
+    records_per_second: float | None = None
+    transaction_records: int = 5_000
+    codec: int = 0
+    transaction_timeout_ms: int = 60_000
+
+    def settings(self, partition: int) -> ProducerSettings:
+        """Return the settings of the producer for a source partition."""
+        return ProducerSettings(
+            transactional_id=f"{self.name}-{partition}",
+            codec=self.codec,
+            batch_bytes=256 * 1024,
+            linger_ms=20,
+            transaction_timeout_ms=self.transaction_timeout_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceIdentity:
+    """What is replayed: offsets mean nothing under another topic id."""
+
+    topic: str
+    topic_id: str | None
+
+    def text(self) -> str:
+        """Return what stands beside the committed offset."""
+        return json.dumps({"replay": self.topic, "id": self.topic_id})
+
+    def require_same(self, committed: GroupOffset, name: str) -> None:
+        """Raise ConfigError unless progress was made with this source."""
+        if committed.metadata and committed.metadata != self.text():
+            raise ConfigError(
+                f"{name} has replayed {committed.metadata} before, not {self.text()}: take another name for this replay"
+            )
+
+
+class ReplayWriter:
+    """The producer of one source partition. Use as a context manager; entering it fences earlier attempts."""
+
+    def __init__(self, target: ReplayTarget, source: SourceIdentity, partition: int) -> None:
+        self._target = target
+        self._source = source
+        self._partition = partition
+        self._place = TopicPartition(target.topic, partition)
+        self._session = BrokerSession(target.bootstrap, target.client)
+        self._producer: Producer | None = None
+        self._pace = Pace(target.records_per_second)
+        self.next_offset = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self._session.run(self._open)
+        except BaseException:
+            self._session.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        try:
+            self._session.run(lambda _cluster: self._close(flush=kind is None))
+        finally:
+            self._session.close()
+
+    def write(self, rows: Sequence[ReplayRow], end_offset: int) -> int:
+        """Write rows in one transaction and note that all offsets below the end are done; return how many were new.
+
+        What an earlier attempt has written is passed over.
+        """
+        fresh = [row for row in rows if row.offset >= self.next_offset]
+        if end_offset <= self.next_offset:
+            return 0
+        self._pace.wait(len(fresh))
+        for attempt in range(_TRIES):
+            try:
+                self._session.run(lambda _cluster: self._write(fresh, end_offset))
+                break
+            except AbortableTransactionError:
+                if attempt + 1 == _TRIES:
+                    raise
+        self.next_offset = end_offset
+        return len(fresh)
+
+    async def _open(self, cluster: Cluster) -> None:
+        producer = Producer(cluster, self._target.settings(self._partition))
+        try:
+            await producer.init_transactions()
+            committed = (await GroupAdmin(cluster).list_group_offsets(self._target.name)).get(self._place)
+            if committed is not None:
+                self._source.require_same(committed, self._target.name)
+                self.next_offset = committed.offset
+        except BaseException:
+            await producer.close(flush=False)
+            raise
+        self._producer = producer
+
+    async def _close(self, *, flush: bool) -> None:
+        if self._producer is not None:
+            await self._producer.close(flush=flush)
+
+    async def _write(self, rows: Sequence[ReplayRow], end_offset: int) -> None:
+        producer = self._producer
+        if producer is None:
+            raise CrabkaError("the writer is not open")
+        partition = self._partition if self._target.keep_partitions else None
+        async with producer.transaction():
+            for row in rows:
+                await producer.send(
+                    self._target.topic,
+                    row.value,
+                    row.key,
+                    partition=partition,
+                    headers=row.headers,
+                    timestamp=row.timestamp_ms,
+                )
+            progress = OffsetToCommit(end_offset, metadata=self._source.text())
+            await producer.send_offsets_to_transaction({self._place: progress}, self._target.name)
+
+
+def rows_of_batch(batch: pa.RecordBatch) -> list[ReplayRow]:
+    """Return the rows of an Arrow batch with the columns of the source."""
+    columns = {name: batch.column(name).to_pylist() for name in ("offset", "key", "value", "headers")}
+    times = batch.column("timestamp").cast("int64").to_pylist()
+    return [
+        ReplayRow(offset, key, value, _headers(headers), time // _MICROSECONDS)
+        for offset, key, value, headers, time in zip(
+            columns["offset"], columns["key"], columns["value"], columns["headers"], times, strict=True
+        )
+    ]
+
+
+def in_transactions(
+    batches: Iterable[Sequence[ReplayRow]], size: int, end_offset: int
+) -> Iterator[tuple[list[ReplayRow], int]]:
+    """Yield rows in groups of about a size, with the offset up to which the source is done with each.
+
+    The last one has `end_offset`, also when it has no rows: what lies behind the last row was looked at too.
+    """
+    waiting: list[ReplayRow] = []
+    for batch in batches:
+        for start in range(0, len(batch), size):
+            waiting += batch[start : start + size]
+            if len(waiting) >= size:
+                yield waiting, waiting[-1].offset + 1
+                waiting = []
+    yield waiting, end_offset
+
+
+def _headers(headers: list[dict[str, Any]] | None) -> Headers:
+    return tuple((header["key"], header["value"]) for header in headers or ())

@@ -1,0 +1,128 @@
+"""Statistics of a tier per topic and day: records, bytes, keys, codecs, and the lag from event to tier.
+
+Days are those of the records' timestamps, in UTC. Keys are estimated by Spark's HyperLogLog. Records are committed ones
+by default; codecs, stored bytes and lag are of all batches, since they come from headers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Final
+
+from crabka.errors import ConfigError
+from crabka.spark.jobs.batch_facts import DAY_MS, FACT_SCHEMA, fact_task
+from crabka.spark.plan.context import open_context, tier_address
+from crabka.spark.plan.planner import plan_read
+from crabka.spark.plan.ranges import ReadPlan, TierRange
+from crabka.spark.source.options import SourceOptions
+from crabka.spark.source.registration import register
+from crabka.spark.tier_store import TierStore, open_tier_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+_ROW_SCHEMA: Final = "topic string, key binary, value binary, timestamp timestamp"
+_DAY: Final = f"CAST(FLOOR(UNIX_MICROS(timestamp) / {DAY_MS * 1000}) AS BIGINT)"
+_ISOLATION: Final = "kafka.isolation.level"
+
+
+@dataclass(slots=True)
+class TopicDay:
+    """One topic on one day. `codecs` has batches by the name of their codec."""
+
+    topic: str
+    day: date
+    records: int = 0
+    record_bytes: int = 0
+    keys: int = 0
+    stored_bytes: int = 0
+    codecs: dict[str, int] = field(default_factory=dict)
+    lag_mean_ms: float = 0.0
+    lag_max_ms: int = 0
+
+
+def tier_stats(spark: SparkSession, source: Mapping[str, str]) -> list[TopicDay]:
+    """Return the statistics of what the options of the Spark source name, as far as it is in the tier.
+
+    Raises ConfigError and what planning raises.
+    """
+    given = {"read.mode": "tier"} | dict(source)
+    if not any(name.lower().endswith("isolation.level") for name in given):
+        given[_ISOLATION] = "read_committed"
+    options = SourceOptions.parse(given, streaming=False)
+    plan = plan_read(options)
+    with open_context(options) as context:
+        uri = tier_address(options, context.session)
+    if uri is None:
+        raise ConfigError("statistics are those of a tier: name it by tier.uri")
+    register(spark)
+    days = _count_rows(spark, given)
+    count_batches(spark, plan, uri, options.storage, days)
+    return [days[key] for key in sorted(days)]
+
+
+Days = dict[tuple[str, int], TopicDay]
+
+
+def _count_rows(spark: SparkSession, source: Mapping[str, str]) -> Days:
+    frame = spark.read.format("crabka").options(**source).schema(_ROW_SCHEMA).load()
+    grouped = frame.selectExpr(
+        "topic",
+        f"{_DAY} AS day",
+        "key",
+        "COALESCE(OCTET_LENGTH(key), 0) + COALESCE(OCTET_LENGTH(value), 0) AS bytes",
+    ).groupBy("topic", "day")
+    from pyspark.sql import functions
+
+    rows = grouped.agg(
+        functions.count("*").alias("records"),
+        functions.sum("bytes").alias("bytes"),
+        functions.approx_count_distinct("key").alias("keys"),
+    ).collect()
+    days: Days = {}
+    for row in rows:
+        found = _day_of(days, row)
+        found.records, found.record_bytes, found.keys = row["records"], row["bytes"], row["keys"]
+    return days
+
+
+def count_batches(spark: SparkSession, plan: ReadPlan, uri: str, storage: Mapping[str, str], days: Days) -> None:
+    """Add what the headers of batches say."""
+    splits = [split for split in plan.splits if any(isinstance(each, TierRange) for each in split.ranges)]
+    if not splits:
+        return
+    tiered = _tiered_times(open_tier_store(uri, storage), plan)
+    rows = [(json.dumps(split.as_json()),) for split in splits]
+    frame = spark.createDataFrame(rows, "split string").repartition(len(rows))
+    facts = frame.mapInArrow(fact_task(uri, dict(storage), tiered), FACT_SCHEMA).collect()
+    totals: dict[tuple[str, int], int] = {}
+    for row in facts:
+        found = _day_of(days, row)
+        found.stored_bytes += row["stored_bytes"]
+        found.codecs[row["codec"]] = found.codecs.get(row["codec"], 0) + row["batches"]
+        found.lag_max_ms = max(found.lag_max_ms, row["lag_max_ms"])
+        key = (row["topic"], row["day"])
+        before = totals.get(key, 0)
+        totals[key] = before + row["records"]
+        found.lag_mean_ms = (found.lag_mean_ms * before + row["lag_sum_ms"]) / max(totals[key], 1)
+
+
+def _tiered_times(store: TierStore, plan: ReadPlan) -> dict[str, int]:
+    """Return when the objects that are read were stored."""
+    names = {each.object_name for split in plan.splits for each in split.ranges if isinstance(each, TierRange)}
+    found = {
+        stored.key: stored.modified_ms
+        for directory in sorted({name.rpartition("/")[0] for name in names})
+        for stored in store.list(directory)
+    }
+    return {name: found.get(name, 0) for name in names}
+
+
+def _day_of(days: Days, row: Row) -> TopicDay:
+    key = (row["topic"], row["day"])
+    if key not in days:
+        days[key] = TopicDay(row["topic"], datetime.fromtimestamp(row["day"] * DAY_MS / 1000, UTC).date())
+    return days[key]

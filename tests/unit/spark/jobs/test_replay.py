@@ -1,0 +1,80 @@
+"""What a replay reads of a plan, and a replay whose tasks run in this thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from crabka.errors import ConfigError
+from crabka.ids import TopicPartition
+from crabka.spark.jobs.replay import ReplayedPartition, partition_splits, replay_topic, rest_of
+from crabka.spark.jobs.replay_writer import ReplayTarget
+from crabka.spark.plan.ranges import BrokerRange, ReadPlan, Split
+from tests.support.golden import GOLDEN
+from tests.support.loopback_cluster import loopback_cluster
+from tests.support.memory_transactions import MemoryTransactions
+from tests.support.one_thread_spark import OneThreadSpark
+
+SPARK = cast("Any", OneThreadSpark())
+SOURCE = {"tier.uri": f"file://{GOLDEN}/single/tier", "tier.metadata": "listing", "subscribe": "tiered-txn"}
+
+
+def broker_range(partition: int, start: int, end: int) -> BrokerRange:
+    return BrokerRange("t", None, partition, start, end)
+
+
+def test_partitions_are_read_in_order_whatever_the_splits() -> None:
+    splits = (
+        Split((broker_range(1, 50, 90), broker_range(0, 10, 20))),
+        Split((broker_range(0, 0, 10), broker_range(1, 0, 50))),
+    )
+    plan = ReadPlan(splits, {("t", 0): (0, 20), ("t", 1): (0, 100), ("t", 2): (5, 5)}, {"t": None})
+    assert partition_splits(plan) == {
+        0: (Split((broker_range(0, 0, 10), broker_range(0, 10, 20))), 20),
+        1: (Split((broker_range(1, 0, 50), broker_range(1, 50, 90))), 100),
+        2: (Split(()), 5),
+    }
+
+
+def test_what_is_done_is_not_read_again() -> None:
+    split = Split((broker_range(0, 0, 10), broker_range(0, 10, 20), broker_range(0, 20, 30)))
+    assert rest_of(split, 15) == Split((broker_range(0, 15, 20), broker_range(0, 20, 30)))
+    assert rest_of(split, 30) == Split(())
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MemoryTransactions, ReplayTarget]]:
+    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
+    with loopback_cluster() as (cluster, bootstrap):
+        cluster.create_topic("copy")
+        target = ReplayTarget(bootstrap=bootstrap, topic="copy", name="r", transaction_records=20)
+        yield MemoryTransactions(cluster), target
+
+
+World = tuple[MemoryTransactions, ReplayTarget]
+
+
+def test_committed_records_are_replayed_once(world: World) -> None:
+    coordinator, target = world
+    assert replay_topic(SPARK, SOURCE, target) == [ReplayedPartition(0, 48, 93)]
+    assert replay_topic(SPARK, SOURCE, target) == [ReplayedPartition(0, 0, 93)]
+    assert len(coordinator.committed_values[TopicPartition("copy", 0)]) == 48
+    assert coordinator.committed == {"r": {TopicPartition("copy", 0): 93}}
+
+
+def test_target_has_to_be_there_with_enough_partitions(world: World) -> None:
+    _, target = world
+    with pytest.raises(ConfigError, match="has 1 partitions, the source 2"):
+        replay_topic(SPARK, SOURCE | {"subscribe": "tiered"}, target)
+    missing = ReplayTarget(bootstrap=target.bootstrap, topic="nowhere", name="r")
+    with pytest.raises(ConfigError, match="there is no topic nowhere"):
+        replay_topic(SPARK, SOURCE, missing)
+
+
+def test_source_is_one_topic(world: World) -> None:
+    _, target = world
+    with pytest.raises(ConfigError, match="one source topic, not 2"):
+        replay_topic(SPARK, SOURCE | {"subscribe": "tiered,tiered-txn"}, target)

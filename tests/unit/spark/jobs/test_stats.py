@@ -1,0 +1,51 @@
+"""Statistics of a tier from the headers of its batches; rows are counted by Spark, in tests/spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from crabka.spark.jobs.stats import Days, TopicDay, count_batches
+from crabka.spark.plan.planner import plan_read
+from crabka.spark.source.options import SourceOptions
+from tests.support.golden import GOLDEN
+from tests.support.one_thread_spark import OneThreadSpark
+
+URI = f"file://{GOLDEN}/single/tier"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def count(topics: str) -> list[TopicDay]:
+    given = {"tier.uri": URI, "tier.metadata": "listing", "subscribe": topics}
+    days: Days = {}
+    plan = plan_read(SourceOptions.parse(given, streaming=False))
+    count_batches(cast("Any", OneThreadSpark()), plan, URI, {}, days)
+    return [days[key] for key in sorted(days)]
+
+
+def test_stored_bytes_and_codecs_are_those_of_the_segments() -> None:
+    days = count("tiered,tiered-retention")
+    assert {day.topic for day in days} == {"tiered", "tiered-retention"}
+    logs = list(Path(f"{GOLDEN}/single/tier").rglob("tiered-[01]-*/*.log"))
+    assert sum(day.stored_bytes for day in days if day.topic == "tiered") == sum(path.stat().st_size for path in logs)
+    assert {name for day in days for name in day.codecs} <= {"none", "gzip", "snappy", "lz4", "zstd"}
+    assert all(day.day.year == 2023 for day in days)
+
+
+def test_lag_is_from_the_record_to_the_object() -> None:
+    days = count("tiered")
+    assert all(0 < day.lag_mean_ms <= day.lag_max_ms for day in days)
+
+
+def test_tier_without_anything_has_no_days() -> None:
+    days: Days = {}
+    given = {"tier.uri": URI, "tier.metadata": "listing", "subscribePattern": "nothing-like-this"}
+    plan = plan_read(SourceOptions.parse(given, streaming=False))
+    count_batches(cast("Any", OneThreadSpark()), plan, URI, {}, days)
+    assert days == {}
