@@ -52,7 +52,8 @@ def consumed(place: Place, topic: str, partitions: int = 2) -> list[dict[str, An
         if message.error() is not None:
             ended += 1
             continue
-        headers = [{"key": key, "value": value} for key, value in message.headers() or ()]
+        pairs: Any = message.headers() or []
+        headers = [{"key": key, "value": value} for key, value in pairs]
         rows.append(
             {
                 "kafka_key": message.key(),

@@ -14,6 +14,7 @@ from crabka.spark.lake.parquet_files import ParquetFileWriter, conform
 from crabka.spark.lake.schemas import DATE, RAW_VALUE_FIELD, table_schema
 from crabka.spark.lake.table import TableFormat, TableSpec
 from crabka.spark.lake.tables import Lake
+from tests.support import object_stores as _started  # noqa: F401 - before any test takes stock of descriptors
 
 TOPIC_ID = "L2wP1Nn5Q6iBIYkNMxXEhw"
 ALL_FORMATS = ("delta", "iceberg", "parquet")

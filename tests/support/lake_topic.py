@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,7 +23,7 @@ _BATCH = 3
 class ListTopic:
     """Values by partition; the offset of a value is its place. `first` are log starts."""
 
-    values: list[list[bytes | None]]
+    values: list[Any]
     topic_id: str = TOPIC_ID
     name: str = "orders"
     first: dict[int, int] = field(default_factory=dict)
@@ -81,7 +82,3 @@ class InlineRunner:
             self.runs += 1
             rows += encode_result(run_task(job, number, split)).to_pylist()
         return decode_results(rows)
-
-
-def timestamp_of(offset: int) -> datetime:
-    return (FIRST_TIMESTAMP + timedelta(hours=offset)).astimezone(UTC)

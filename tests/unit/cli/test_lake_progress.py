@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crabka.cli.lake_progress import LakeProgress, follow_until_interrupted
-from crabka.spark.lake.commits import Outcome
+from crabka.spark.lake.commits import CommitOutcome
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.sync import LakeSync, SyncRequest
 from crabka.spark.lake.topic_sync import RoundResult, SyncStep
@@ -21,8 +21,8 @@ def test_nothing_is_printed_where_nobody_looks(capsys: pytest.CaptureFixture[str
         progress.did_tasks(1, 2)
         progress.began("orders")
         progress.did_tasks(1, 2)
-        progress.did_round("orders", RoundResult(Outcome.COMMITTED, rows=5, read_bytes=10, left_bytes=30))
-        progress.did_round("orders", RoundResult(Outcome.SUPERSEDED))
+        progress.did_round("orders", RoundResult(CommitOutcome.COMMITTED, rows=5, read_bytes=10, left_bytes=30))
+        progress.did_round("orders", RoundResult(CommitOutcome.SUPERSEDED))
         [bar] = progress._progress.tasks
         assert (bar.description, bar.completed, bar.fields["rows"]) == ("orders", 10, 5)
     captured = capsys.readouterr()
@@ -32,10 +32,10 @@ def test_nothing_is_printed_where_nobody_looks(capsys: pytest.CaptureFixture[str
 def test_a_bar_knows_how_much_there_is() -> None:
     with LakeProgress() as progress:
         progress.began("orders")
-        progress.did_round("orders", RoundResult(Outcome.COMMITTED, rows=5, read_bytes=10, left_bytes=30))
+        progress.did_round("orders", RoundResult(CommitOutcome.COMMITTED, rows=5, read_bytes=10, left_bytes=30))
         assert progress._progress.tasks[0].total == 40
         progress.began("orders")
-        progress.did_round("orders", RoundResult(Outcome.COMMITTED, rows=1, read_bytes=30))
+        progress.did_round("orders", RoundResult(CommitOutcome.COMMITTED, rows=1, read_bytes=30))
         assert (progress._progress.tasks[0].completed, progress._progress.tasks[0].total) == (40, 40)
 
 

@@ -19,7 +19,7 @@ from crabka.spark.lake.table import Compaction, TableFormat
 _TRIES = 20
 
 
-class Outcome(Enum):
+class CommitOutcome(Enum):
     """How a commit ended."""
 
     COMMITTED = auto()
@@ -29,14 +29,14 @@ class Outcome(Enum):
 
 def commit_once(
     table: TableFormat, files: Sequence[DataFile], before: Offsets, after: Offsets, *, retry: bool = True
-) -> Outcome:
+) -> CommitOutcome:
     """Commit files and offsets, over changes of others that do not touch the offsets. The table is refreshed.
 
     Without `retry` any change by others counts: for rows that were compared with those in the table. Raises LakeError.
     """
     for _attempt in range(_TRIES):
         if table.committed_offsets() != dict(before):
-            return Outcome.SUPERSEDED
+            return CommitOutcome.SUPERSEDED
         try:
             table.commit(files, before, after)
         except CommitConflictError:
@@ -44,15 +44,15 @@ def commit_once(
             live = [file.path for file in table.files()]
             match settle(before, table.committed_offsets(), [file.path for file in files], live):
                 case Settlement.LANDED:
-                    return Outcome.COMMITTED
+                    return CommitOutcome.COMMITTED
                 case Settlement.SUPERSEDED:
-                    return Outcome.SUPERSEDED
+                    return CommitOutcome.SUPERSEDED
                 case Settlement.RETRY:
                     if not retry:
-                        return Outcome.SUPERSEDED
+                        return CommitOutcome.SUPERSEDED
         else:
             table.refresh()
-            return Outcome.COMMITTED
+            return CommitOutcome.COMMITTED
     raise LakeError(f"Others changed the table {_TRIES} times while a commit was tried")
 
 

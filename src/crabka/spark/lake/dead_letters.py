@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crabka.spark.lake.commits import Outcome, commit_once
+from crabka.spark.lake.commits import CommitOutcome, commit_once
 from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.offsets import Offsets
 from crabka.spark.lake.parquet_files import read_batches
@@ -52,10 +52,10 @@ class DeadLetters:
                         found.setdefault(partition, set()).add(offset)
         return found
 
-    def commit(self, files: Sequence[DataFile], topic: str, topic_id: str, after: Offsets) -> Outcome:
+    def commit(self, files: Sequence[DataFile], topic: str, topic_id: str, after: Offsets) -> CommitOutcome:
         """Add rows that were compared with those here; any other commit since means that they must be again."""
         if not files:
-            return Outcome.COMMITTED
+            return CommitOutcome.COMMITTED
         if self._table is None:
             spec = TableSpec(topic, topic_id, dead_letter_schema(with_date=False))
             self._table = self._lake.create(self.name, spec)

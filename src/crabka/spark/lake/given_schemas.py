@@ -42,9 +42,12 @@ def _of_ddl(text: str) -> list[pa.Field]:
     from pyspark.sql.types import StructType
 
     try:
-        return _of_struct(StructType.fromDDL(text))
+        struct = StructType.fromDDL(text)
     except PySparkException as error:
         raise ConfigError(f"The schema {text[:100]!r} is no DDL of Spark: {_first_line(error)}") from error
+    if not isinstance(struct, StructType):
+        raise ConfigError(f"The schema {text[:100]!r} is one type, not a list of columns")
+    return _of_struct(struct)
 
 
 def _of_spark(content: dict[str, object]) -> list[pa.Field]:

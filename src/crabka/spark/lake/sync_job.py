@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from crabka.errors import ConfigError
-from crabka.spark.lake.commits import Outcome
+from crabka.spark.lake.commits import CommitOutcome
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.tables import Lake
 from crabka.spark.lake.topic_sync import RoundResult, SyncStep, TaskRunner, TopicSource, TopicSync
@@ -54,7 +54,7 @@ class TopicSummary:
 
     def plus(self, result: RoundResult) -> TopicSummary:
         """Return the summary with one more round."""
-        if result.outcome is not Outcome.COMMITTED:
+        if result.outcome is not CommitOutcome.COMMITTED:
             return replace(self, lost_rounds=self.lost_rounds + 1)
         return replace(
             self,
@@ -136,7 +136,7 @@ class LakeSync:
             self._summaries[topic] = self._summaries[topic].plus(result)
             self._listener.did_round(topic, result)
             # What came while the last round was written is for the next time: a busy topic would never end.
-            if result.is_last and result.outcome is Outcome.COMMITTED:
+            if result.is_last and result.outcome is CommitOutcome.COMMITTED:
                 return
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from crabka.errors import ConfigError, CrabkaError
-from crabka.spark.lake.commits import Outcome, commit_once, evolve_to
+from crabka.spark.lake.commits import CommitOutcome, commit_once, evolve_to
 from crabka.spark.lake.dead_letters import SUFFIX, DeadLetters
 from crabka.spark.lake.errors import LakeError, SchemaConflictError
 from crabka.spark.lake.rounds import Round, next_round
@@ -65,7 +65,7 @@ class TaskRunner(Protocol):
 class RoundResult:
     """What a round did."""
 
-    outcome: Outcome
+    outcome: CommitOutcome
     rows: int = 0
     dead_rows: int = 0
     files: int = 0
@@ -216,10 +216,10 @@ class TopicSync:
         dead = [file for result in results for file in result.dead_letters]
         files = [file for result in results for file in result.files]
         outcome = dead_letters.commit(dead, self._topic, table.spec.topic_id, chosen.after)
-        if outcome is Outcome.COMMITTED:
+        if outcome is CommitOutcome.COMMITTED:
             self._on_step(SyncStep.DEAD_LETTERS_COMMITTED)
             outcome = commit_once(table, files, chosen.before, chosen.after)
-        if outcome is not Outcome.COMMITTED:
+        if outcome is not CommitOutcome.COMMITTED:
             return RoundResult(outcome)
         self._on_step(SyncStep.COMMITTED)
         return RoundResult(

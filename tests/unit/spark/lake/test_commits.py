@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from crabka.spark.lake.commits import Outcome, commit_once, compact_once, evolve_to
+from crabka.spark.lake.commits import CommitOutcome, commit_once, compact_once, evolve_to
 from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.offsets import Offsets
@@ -65,43 +65,43 @@ class ScriptedTable:
             raise CommitConflictError("somebody else")
 
 
-def commit(table: ScriptedTable, *, retry: bool = True) -> Outcome:
+def commit(table: ScriptedTable, *, retry: bool = True) -> CommitOutcome:
     return commit_once(table, [OURS], {}, {0: 5}, retry=retry)
 
 
 def test_a_commit_leaves_a_fresh_table() -> None:
     table = ScriptedTable(["ok"])
-    assert commit(table) is Outcome.COMMITTED
+    assert commit(table) is CommitOutcome.COMMITTED
     assert (table.offsets, table.refreshed) == ({0: 5}, 1)
 
 
 def test_a_change_that_leaves_the_offsets_is_committed_over() -> None:
     table = ScriptedTable(["conflict", "conflict", "ok"])
-    assert commit(table) is Outcome.COMMITTED
+    assert commit(table) is CommitOutcome.COMMITTED
     assert table.live == [OURS]
 
 
 def test_a_change_that_leaves_the_offsets_counts_if_nothing_may_change() -> None:
     table = ScriptedTable(["conflict", "ok"])
-    assert commit(table, retry=False) is Outcome.SUPERSEDED
+    assert commit(table, retry=False) is CommitOutcome.SUPERSEDED
     assert table.live == []
 
 
 def test_offsets_that_somebody_else_committed_are_not_committed_again() -> None:
     table = ScriptedTable(["taken"])
-    assert commit(table) is Outcome.SUPERSEDED
+    assert commit(table) is CommitOutcome.SUPERSEDED
     assert table.live == [THEIRS]
 
 
 def test_a_table_that_moved_before_is_left_alone() -> None:
     table = ScriptedTable([], offsets={0: 5})
-    assert commit(table) is Outcome.SUPERSEDED
+    assert commit(table) is CommitOutcome.SUPERSEDED
 
 
 @pytest.mark.parametrize("retry", [True, False])
 def test_a_commit_that_landed_without_an_answer_is_not_repeated(retry: bool) -> None:
     table = ScriptedTable(["lost"])
-    assert commit(table, retry=retry) is Outcome.COMMITTED
+    assert commit(table, retry=retry) is CommitOutcome.COMMITTED
     assert table.live == [OURS]
 
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from crabka.spark.lake.commits import Outcome
+from crabka.spark.lake.commits import CommitOutcome
 from crabka.spark.lake.data_files import DataFile, file_name
 from crabka.spark.lake.dead_letters import DeadLetters
 from crabka.spark.lake.parquet_files import ParquetFileWriter, conform
@@ -24,16 +24,16 @@ def dead_file(lake: Lake, partition: int, *offsets: int) -> DataFile:
     return writer.close()
 
 
-def commit(letters: DeadLetters, files: list[DataFile], after: dict[int, int]) -> Outcome:
+def commit(letters: DeadLetters, files: list[DataFile], after: dict[int, int]) -> CommitOutcome:
     return letters.commit(files, "orders", TOPIC_ID, after)
 
 
 def test_the_table_is_made_when_the_first_letter_comes(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "parquet")
     letters = DeadLetters(lake, "orders")
-    assert commit(letters, [], {0: 5}) is Outcome.COMMITTED
+    assert commit(letters, [], {0: 5}) is CommitOutcome.COMMITTED
     assert letters.table is None
-    assert commit(letters, [dead_file(lake, 0, 3)], {0: 5}) is Outcome.COMMITTED
+    assert commit(letters, [dead_file(lake, 0, 3)], {0: 5}) is CommitOutcome.COMMITTED
     assert letters.table is not None
     assert table_places(Path(lake.root), "orders_dlq", "parquet") == [(0, 3)]
 
@@ -51,8 +51,8 @@ def test_letters_beyond_the_offsets_of_the_table_are_found(tmp_path: Path) -> No
 def test_of_two_who_saw_the_same_letters_one_commits(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "parquet")
     first, second = DeadLetters(lake, "orders"), DeadLetters(lake, "orders")
-    assert commit(first, [dead_file(lake, 0, 1)], {0: 5}) is Outcome.COMMITTED
-    assert commit(second, [dead_file(lake, 0, 1)], {0: 3}) is Outcome.SUPERSEDED
+    assert commit(first, [dead_file(lake, 0, 1)], {0: 5}) is CommitOutcome.COMMITTED
+    assert commit(second, [dead_file(lake, 0, 1)], {0: 3}) is CommitOutcome.SUPERSEDED
     assert table_places(Path(lake.root), "orders_dlq", "parquet") == [(0, 1)]
 
 
@@ -60,6 +60,6 @@ def test_offsets_never_move_back(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "parquet")
     commit(DeadLetters(lake, "orders"), [dead_file(lake, 0, 9)], {0: 10})
     letters = DeadLetters(lake, "orders")
-    assert commit(letters, [dead_file(lake, 0, 2)], {0: 4, 1: 0}) is Outcome.COMMITTED
+    assert commit(letters, [dead_file(lake, 0, 2)], {0: 4, 1: 0}) is CommitOutcome.COMMITTED
     assert letters.table is not None
     assert letters.table.committed_offsets() == {0: 10, 1: 0}

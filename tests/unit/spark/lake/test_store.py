@@ -7,6 +7,7 @@ import pytest
 
 from crabka.errors import ConfigError
 from crabka.spark.lake.store import LakeStore
+from tests.support import object_stores as _started  # noqa: F401 - before any test takes stock of descriptors
 
 
 @pytest.mark.parametrize("form", ["{}", "{}/", "file://{}", "file://{}/"])

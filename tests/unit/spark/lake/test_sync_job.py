@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from crabka.errors import ConfigError
-from crabka.spark.lake.commits import Outcome
+from crabka.spark.lake.commits import CommitOutcome
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.sync_job import LakeSync, SyncListener, SyncRequest, TopicSummary
 from crabka.spark.lake.topic_sync import RoundResult, SyncStep, TopicSync
@@ -114,6 +114,6 @@ def test_requests_that_make_no_sense_are_refused(given: dict[str, object]) -> No
 
 
 def test_a_summary_adds_rounds_up() -> None:
-    summary = TopicSummary("t", "t").plus(RoundResult(Outcome.COMMITTED, 3, 1, 2, 10))
-    summary = summary.plus(RoundResult(Outcome.SUPERSEDED)).plus(RoundResult(Outcome.COMMITTED, 1, 1, 1, 1))
+    summary = TopicSummary("t", "t").plus(RoundResult(CommitOutcome.COMMITTED, 3, 1, 2, 10))
+    summary = summary.plus(RoundResult(CommitOutcome.SUPERSEDED)).plus(RoundResult(CommitOutcome.COMMITTED, 1, 1, 1, 1))
     assert summary == TopicSummary("t", "t", 4, 2, 3, 11, 2, 1)

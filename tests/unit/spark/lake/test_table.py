@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from crabka.spark.lake.commits import Outcome, commit_once, compact_once, evolve_to
+from crabka.spark.lake.commits import CommitOutcome, commit_once, compact_once, evolve_to
 from crabka.spark.lake.errors import CommitConflictError, LakeError, SchemaConflictError
 from crabka.spark.lake.schemas import merge_schemas
 from crabka.spark.lake.table import TableFormat
@@ -170,7 +170,7 @@ def test_a_commit_is_repeated_over_a_change_that_leaves_the_offsets(lake: Lake) 
     sync(lake, table, {0: 3}, {0: 6})
     stale = again(lake)
     assert compact_once(table, 1 << 20).files_removed == 2
-    assert commit_once(stale, written(lake, stale, 0, range(6, 8)), {0: 6}, {0: 8}) is Outcome.COMMITTED
+    assert commit_once(stale, written(lake, stale, 0, range(6, 8)), {0: 6}, {0: 8}) is CommitOutcome.COMMITTED
     assert places(lake) == [(0, offset) for offset in range(8)]
 
 
@@ -263,7 +263,7 @@ def test_compactions_and_syncs_at_once_lose_and_double_nothing(lake: Lake) -> No
                     outcome = commit_once(
                         table, written(lake, table, 0, range(start, start + 3)), before, {0: start + 3}
                     )
-                    assert outcome is Outcome.COMMITTED
+                    assert outcome is CommitOutcome.COMMITTED
             finally:
                 done.set()
         else:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from crabka.errors import ConfigError
-from crabka.spark.lake.commits import Outcome, compact_once
+from crabka.spark.lake.commits import CommitOutcome, compact_once
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.json_values import JsonValues
 from crabka.spark.lake.settings import SyncSettings
@@ -52,7 +52,7 @@ def json_topic(*, partitions: int = 2, count: int = 12) -> ListTopic:
 
 
 def is_bad(topic: ListTopic, partition: int, offset: int) -> bool:
-    return topic.values[partition][offset] == b"{broken"
+    return bool(topic.values[partition][offset] == b"{broken")
 
 
 def syncer(
@@ -223,7 +223,7 @@ def test_another_sync_that_overtakes_at_any_step_doubles_nothing(lake: Lake) -> 
         results = to_the_end(sync)
         assert overtaken
         if step in (SyncStep.PLANNED, SyncStep.WRITTEN, SyncStep.DEAD_LETTERS_COMMITTED):
-            assert results[0].outcome is Outcome.SUPERSEDED
+            assert results[0].outcome is CommitOutcome.SUPERSEDED
         root = Path(lake.root)
         good = [(partition, offset) for partition in (0, 1) for offset in range(12) if offset % 5 != 3]
         assert table_places(root, name, lake.table_format) == good

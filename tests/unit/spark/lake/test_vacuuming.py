@@ -5,6 +5,7 @@ from pathlib import Path
 
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.vacuuming import remove_unreferenced
+from tests.support import object_stores as _started  # noqa: F401 - before any test takes stock of descriptors
 
 
 def place(tmp_path: Path, name: str, modified_ms: int) -> None:
