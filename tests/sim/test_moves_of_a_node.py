@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import read_offset_checkpoint
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from crabka.testing import disk_failure
 from tests.support import tiered_node as tiers
-from tests.support.moving import TWO_DIRS, alter, fill, other_dir, place_of, settle, throttle
+from tests.support.moving import TWO_DIRS, InterruptedNode, alter, fill, other_dir, place_of, settle, throttle
 from tests.support.sim_node import SimNode, batch, row
+
+THREE_DIRS = ("/d1", "/d2", "/d3")
 
 
 def test_a_tiered_partition_moves_with_what_is_local_and_goes_on_to_the_tier() -> None:
@@ -94,3 +99,49 @@ def test_trimming_while_a_move_runs_is_not_forgotten() -> None:
         node.start()
         log = node.context.partitions.by_name("t", 0).log
         assert (log.log_dir, log.log_start_offset) == (target, 7)
+
+
+@pytest.mark.parametrize("place", ["move.after_assigned", "move.after_marker", "move.after_future_synced"])
+def test_a_replica_goes_on_in_the_source_while_the_target_is_away(place: str) -> None:
+    """The power fails in the middle of a swap, and the disk with the marker is gone for a while."""
+    with InterruptedNode(place, log_dirs=THREE_DIRS) as node:
+        alter(node, "/d2", "t", 0)
+        node.create_topic("t")
+        fill(node, 5)
+        node.context.partitions.by_name("t", 0).log.flush()
+        node.interruption.action = node.capture
+        alter(node, "/d3", "t", 0)
+        settle(node)
+        node.crash()
+        failure = node.disk.add(disk_failure("/d3*"))
+        node.start()
+        node.advance(1000)
+        assert place_of(node) == "/d2"
+        fill(node, 3)
+        node.stop()
+        node.disk.remove(failure)
+        node.start()
+        assert (place_of(node), len(node.values("t"))) == ("/d2", 8)
+        settle(node)
+        assert len(node.values("t")) == 8
+
+
+@pytest.mark.parametrize("place", ["move.after_assigned", "move.after_marker"])
+def test_an_unfinished_copy_does_not_pass_for_the_replica_while_the_source_is_away(place: str) -> None:
+    with InterruptedNode(place, log_dirs=THREE_DIRS) as node:
+        alter(node, "/d2", "t", 0)
+        node.create_topic("t")
+        fill(node, 5)
+        node.context.partitions.by_name("t", 0).log.flush()
+        node.interruption.action = node.capture
+        alter(node, "/d3", "t", 0)
+        settle(node)
+        node.crash()
+        failure = node.disk.add(disk_failure("/d2*"))
+        node.start()
+        assert node.produce("t", batch(b"x")).error_code == ErrorCode.kafka_storage_error
+        node.stop()
+        node.disk.remove(failure)
+        node.start()
+        settle(node)
+        assert len(node.values("t")) == 5

@@ -2,13 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from crabka.ports import Runtime
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from crabka.testing import FaultyFileSystem, MemoryFileSystem
 from tests.support.sim_node import SimNode, batch, row
 
 TWO_DIRS = ("/d1", "/d2")
+
+
+class Interruption:
+    """Does something when a place is reached for the first time."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self.passed: list[str] = []
+        self.action: Callable[[], object] = list
+
+    def hit(self, name: str) -> None:
+        self.passed.append(name)
+        if name == self.place and self.passed.count(name) == 1:
+            self.action()
+
+
+class InterruptedNode(SimNode):
+    """A node whose moves pass by an interruption, and whose disk may fail."""
+
+    def __init__(self, place: str = "", *, log_dirs: tuple[str, ...] = TWO_DIRS) -> None:
+        self.interruption = Interruption(place)
+        self.disk = FaultyFileSystem(MemoryFileSystem())
+        super().__init__(log_dirs=log_dirs, fs=self.disk)
+        assert isinstance(self.disk.inner, MemoryFileSystem)
+        self.memory = self.disk.inner
+
+    def capture(self) -> None:
+        """Remember the disk as a power cut finds it now."""
+        assert isinstance(self.disk.inner, MemoryFileSystem)
+        self.memory = self.disk.inner.clone()
+
+    def crash(self) -> None:
+        """Lose power at the moment that was captured, if one was, else now."""
+        super().crash()
+        self.disk.inner = self.memory
+
+    def _new_runtime(self) -> Runtime:
+        return replace(super()._new_runtime(), failpoints=self.interruption)
 
 
 def alter(node: SimNode, path: str, topic: str, *partitions: int, version: int = 2) -> dict[int, ErrorCode]:

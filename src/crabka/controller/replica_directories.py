@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crabka.controller.brokers import is_online_directory
+from crabka.controller.brokers import NO_LEADER, is_online_directory
 from crabka.controller.control_view import ControlView
-from crabka.controller.leadership import without_broker
+from crabka.controller.leadership import configured_election, without_broker
 from crabka.controller.outcome import Outcome
 from crabka.controller.partition_change import PartitionWish
 from crabka.controller.partition_edits import PartitionEdits
@@ -41,6 +41,9 @@ def assign_replicas(
 ) -> Outcome[list[ErrorCode]]:
     """Record placements; return one code for each, in their order. A replica in a dir that failed stops leading.
 
+    One that turns out to be in a dir that works may lead again: it was taken to be in one that failed, as when the
+    target of a move is lost before the replica is there.
+
     Raises OperationError: STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION where the metadata has no room for it.
     """
     view = ControlView(image, rules)
@@ -69,5 +72,8 @@ def _assign(edits: PartitionEdits, placement: ReplicaPlacement, broker_id: int) 
         return ErrorCode.unknown_topic_or_partition
     if broker_id not in partition.replicas:
         return ErrorCode.not_leader_or_follower
-    edits.change(topic, placement.partition_id, PartitionWish(directories={broker_id: placement.directory}))
+    index = placement.partition_id
+    edits.change(topic, index, PartitionWish(directories={broker_id: placement.directory}))
+    if partition.leader == NO_LEADER:
+        edits.change(topic, index, PartitionWish(election=configured_election(edits.view, topic)))
     return ErrorCode.none

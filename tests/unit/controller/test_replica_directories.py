@@ -83,3 +83,12 @@ def test_metadata_that_is_too_old() -> None:
     with pytest.raises(OperationError, match="Directory assignment is not supported yet") as caught:
         assign_replicas(cluster(1, features={"metadata.version": 16}), DEFAULT_RULES, [], broker_id=1, broker_epoch=1)
     assert caught.value.error_code is ErrorCode.unsupported_version
+
+
+def test_a_replica_that_is_in_a_dir_that_works_after_all_leads_again() -> None:
+    alone = {"replicas": (1,), "isr": (1,), "leader": -1, "directories": (LOST,)}
+    image = with_partitions(image_of(), "u", alone)
+    image, codes = assign(image, ReplicaPlacement(D2, topic_id_of("u"), 0))
+    assert codes == [ErrorCode.none]
+    found = partition_of(image, "u", 0)
+    assert (found.leader, found.isr, found.directory_of(1)) == (1, (1,), D2)

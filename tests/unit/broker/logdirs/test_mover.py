@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 
 import pytest
 
 from crabka.broker.logdirs.move_plan import MoveState
-from crabka.ports import Runtime
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem, disk_failure, no_space
-from tests.support.moving import TWO_DIRS, alter, fill, log_names, other_dir, place_of, settle
+from crabka.testing import FaultRule, disk_failure, no_space
+from tests.support.moving import TWO_DIRS, InterruptedNode, alter, fill, log_names, other_dir, place_of, settle
 from tests.support.sim_node import SimNode, batch, build, produce_body, row
 
 PLACES = (
@@ -39,44 +37,6 @@ PLACES = (
     "move.before_marker_removed",
     "move.after_marker_removed",
 )
-
-
-class Interruption:
-    """Does something when a place is reached for the first time."""
-
-    def __init__(self, place: str) -> None:
-        self.place = place
-        self.passed: list[str] = []
-        self.action: Callable[[], object] = list
-
-    def hit(self, name: str) -> None:
-        self.passed.append(name)
-        if name == self.place and self.passed.count(name) == 1:
-            self.action()
-
-
-class InterruptedNode(SimNode):
-    """A node whose moves pass by an interruption, and whose disk may fail."""
-
-    def __init__(self, place: str = "") -> None:
-        self.interruption = Interruption(place)
-        self.disk = FaultyFileSystem(MemoryFileSystem())
-        super().__init__(log_dirs=TWO_DIRS, fs=self.disk)
-        assert isinstance(self.disk.inner, MemoryFileSystem)
-        self.memory = self.disk.inner
-
-    def capture(self) -> None:
-        """Remember the disk as a power cut finds it now."""
-        assert isinstance(self.disk.inner, MemoryFileSystem)
-        self.memory = self.disk.inner.clone()
-
-    def crash(self) -> None:
-        """Lose power at the moment that was captured, if one was, else now."""
-        super().crash()
-        self.disk.inner = self.memory
-
-    def _new_runtime(self) -> Runtime:
-        return replace(super()._new_runtime(), failpoints=self.interruption)
 
 
 @pytest.fixture(params=PLACES)
