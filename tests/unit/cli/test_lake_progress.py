@@ -9,7 +9,7 @@ import pytest
 from crabka.cli.lake_progress import LakeProgress, follow_until_interrupted
 from crabka.spark.lake.commits import CommitOutcome
 from crabka.spark.lake.settings import SyncSettings
-from crabka.spark.lake.sync import LakeSync, SyncRequest
+from crabka.spark.lake.sync_job import LakeSync, SyncRequest
 from crabka.spark.lake.topic_sync import RoundResult, SyncStep
 from tests.support.lake_reader import table_places
 from tests.support.lake_tables import lake_of
