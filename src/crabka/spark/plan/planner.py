@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from crabka.clients.fetcher import FetcherSettings
@@ -123,6 +123,7 @@ def _plan(
     draft = _Draft()
     for partition, offsets in wanted.items():
         _draft_partition(context, draft, partition, (survey.partitions[partition], offsets), filters)
+    draft.broker = _narrow_by_time(context, draft.broker, filters)
     limits = SplitLimits(options.max_tasks, options.min_partitions, options.max_records_per_partition)
     ranges = _tier_ranges(context, draft, limits)
     report = PlanReport(
@@ -215,6 +216,23 @@ def _prune_parts(context: PlanContext, parts: list[TierPart], filters: PushedFil
         if start < end:
             kept.append(TierPart(part.segment, start, end))
     return kept
+
+
+def _narrow_by_time(context: PlanContext, ranges: list[BrokerRange], filters: PushedFilters) -> list[BrokerRange]:
+    """Return ranges of brokers without what is older than filters allow, as far as brokers know that."""
+    if context.session is None or not ranges or not filters.has_time_bound:
+        return ranges
+    # One millisecond earlier: the search may begin behind other records of just the time that is asked for.
+    wanted_ms = max(filters.min_timestamp_us // 1000 - 1, 0)
+    asked = {TopicPartition(each.topic, each.partition): wanted_ms for each in ranges}
+    found = context.session.offsets(asked, read_committed=context.options.read_committed)
+    narrowed: list[BrokerRange] = []
+    for each in ranges:
+        # Kafka says that there is none also where compaction left an empty segment.
+        start = max(each.start_offset, found[TopicPartition(each.topic, each.partition)])
+        if start < each.end_offset:
+            narrowed.append(replace(each, start_offset=start))
+    return narrowed
 
 
 def _aborted(

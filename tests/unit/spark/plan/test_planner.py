@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from crabka.clients import NewTopic, SyncAdmin, SyncProducer
+from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import encode_epochs
@@ -161,6 +163,22 @@ def test_an_exported_snapshot_is_as_good_as_a_listing(tmp_path: Path) -> None:
     write_snapshot_file(f"{tmp_path}/export", TierCatalog({ORDERS: tier.segments}))
     chosen = options(uri, tier__metadata="snapshot", tier__snapshot=f"{tmp_path}/export")
     assert plan_read(chosen).splits == plan_read(options(uri)).splits
+
+
+def test_brokers_tell_where_a_time_begins() -> None:
+    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("t", 1)])
+        with SyncProducer(broker.bootstrap_servers) as producer:
+            for number in (0, 1, 2, 7, 3, 5, 9):
+                producer.send("t", b"x", partition=0, timestamp=1_000 + number).result()
+        given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"}
+        chosen = SourceOptions.parse(given, streaming=False)
+        assert spans(plan_read(chosen)) == [(0, 7)]
+        for first_ms, start in ((1_003, 2), (1_008, 3), (1_010, 6)):
+            late = PushedFilters(min_timestamp_us=first_ms * 1000)
+            assert spans(plan_read(chosen, late)) == [(start, 7)]
+        # Nobody has reached that time, which not every broker knows for sure.
+        assert spans(plan_read(chosen, PushedFilters(min_timestamp_us=9_999_000))) == [(0, 7)]
 
 
 def test_a_segment_that_vanishes_while_it_is_planned_is_planned_again(
