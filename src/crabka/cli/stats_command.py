@@ -18,9 +18,7 @@ COLUMNS = ("topic", "day", "records", "bytes", "stored", "keys", "codecs", "lag_
 
 
 def stats(
-    topics: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics.", show_default=False)
-    ] = None,
+    topics: Topics = None,
     *,
     pattern: Annotated[
         str | None, typer.Option("--pattern", metavar="REGEX", help="All topics with such names.", show_default=False)
