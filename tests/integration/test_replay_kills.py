@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,12 +28,21 @@ def progress(bootstrap: str) -> int:
         return sum(offset.offset for offset in admin.list_group_offsets("replay").values())
 
 
+def is_beyond(bootstrap: str, count: int) -> bool:
+    return progress(bootstrap) > count
+
+
 def read(bootstrap: str, count: int) -> list[FetchedRecord]:
     settings = FetcherSettings(offset_reset=OffsetReset.EARLIEST, read_committed=True)
     records: list[FetchedRecord] = []
     with SyncFetcher(bootstrap, settings) as fetcher:
         fetcher.assign(PLACES)
-        wait_until(lambda: records.extend(fetcher.poll(1_000)) or len(records) >= count, "all is read", timeout_s=60)
+
+        def is_read() -> bool:
+            records.extend(fetcher.poll(1_000))
+            return len(records) >= count
+
+        wait_until(is_read, "all is read", timeout_s=60)
         assert fetcher.poll(100) == []
     return records
 
@@ -51,7 +61,7 @@ def test_every_record_is_there_once_after_kills(tmp_path: Path) -> None:
             before = progress(bootstrap)
             running = subprocess.Popen([*child, str(RATE)], env=environment)
             try:
-                wait_until(lambda before=before: progress(bootstrap) > before + 20, "it goes on", timeout_s=90)
+                wait_until(partial(is_beyond, bootstrap, before + 20), "it goes on", timeout_s=90)
             finally:
                 running.kill()
                 running.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -57,7 +58,7 @@ def test_kafka_serves_a_tier_from_its_objects_alone(
         for row in recovered:
             topic, index = row["topic"], row["partition"]
             place = TopicPartition(topic, index)
-            wait_until(lambda place=place: _is_led(bootstrap, place), f"{place} has a leader", timeout_s=60)
+            wait_until(partial(_is_led, bootstrap, place), f"{place} has a leader", timeout_s=60)
             with SyncAdmin(bootstrap) as admin:
                 assert uuid_to_text(admin.describe_topics([topic])[topic].topic_id) == row["id"]
                 assert admin.list_offsets({place: EARLIEST})[place].offset == row["start"]
