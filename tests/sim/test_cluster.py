@@ -27,6 +27,12 @@ def test_a_cluster_keeps_its_promises_through_a_storm_of_faults(seed: int) -> No
     assert world.watch.looks
 
 
+@pytest.mark.parametrize("seed", range(1, 1 + scaled(2, 50)))
+def test_a_cluster_keeps_its_promises_while_replicas_change_their_log_dirs(seed: int) -> None:
+    world = run_world(seed, RunConditions(relocates=True))
+    assert world.model.acknowledged_count
+
+
 @pytest.mark.parametrize("seed", [3])
 def test_a_seed_tells_the_same_story_twice(seed: int) -> None:
     stories: list[list[str]] = [[], []]

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 from crabka.clients.admin import Admin
 from crabka.clients.admin_types import NewTopic
@@ -13,8 +14,10 @@ from crabka.clients.cluster_types import ElectionKind
 from crabka.errors import CrabkaError, OperationError
 from crabka.ids import TopicPartition
 from crabka.kraft.voters import VoterNode
+from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.cluster_sim.clients import ClientDesk, TopicPlan, configs_of
+from tests.support.cluster_sim.layout import LOG_DIRS
 
 TIMEOUT_MS = 3_000
 
@@ -49,6 +52,12 @@ class Operator:
             await asyncio.sleep(self._rng.uniform(0.5, 4))
             deed = self._rng.choice(deeds)
             await self._try(deed.__name__.strip("_"), deed)
+
+    async def relocate_forever(self) -> None:
+        """Move replicas between the log dirs of their brokers until cancelled."""
+        while True:
+            await asyncio.sleep(self._rng.uniform(0.1, 1.5))
+            await self._try("relocate", self._relocate)
 
     async def rescue_forever(self, leaderless: Callable[[], list[TopicPartition]]) -> None:
         """Let anybody lead what has lost its records anyway: nobody else may ever be in sync again."""
@@ -98,6 +107,21 @@ class Operator:
             replicas = self._rng.sample(self._broker_ids, min(plan.replication_factor, len(self._broker_ids)))
         await admin.alter_partition_reassignments({where: replicas})
         return f"{where} moves to {replicas}"
+
+    async def _relocate(self, _admin: Admin) -> str:
+        """Move a replica to a log dir of its broker."""
+        where = self._rng.choice(self._rng.choice(self._topics).places)
+        broker_id, path = self._rng.choice(self._broker_ids), self._rng.choice(LOG_DIRS)
+
+        def build(types: MessageTypes) -> Any:
+            topics = [types.new("AlterReplicaLogDirTopic", name=where.topic, partitions=[where.partition])]
+            return types.message(dirs=[types.new("AlterReplicaLogDir", path=path, topics=topics)])
+
+        async with self._desk.connect() as cluster:
+            connection = await cluster.connection(broker_id)
+            answer = await connection.request(ApiKey.ALTER_REPLICA_LOG_DIRS, build, TIMEOUT_MS)
+        error_code = answer.results[0].partitions[0].error_code
+        return f"{where} goes to {path} of broker {broker_id}: {error_code.name}"
 
     async def _elect(self, admin: Admin) -> str:
         """Let preferred leaders lead, wherever they can."""

@@ -54,6 +54,8 @@ class RunConditions:
     settings: Mapping[str, str] | None = None
     copies: bool = True
     operates: bool = True
+    # Replicas move between the log dirs of their brokers.
+    relocates: bool = False
     storm_s: float = SHORT_STORM_S
     producer_pause_s: float = 0.06
     # How long copying may take to go on after healing.
@@ -136,6 +138,8 @@ class ClusterWorld:
             self._start(producer.produce_forever())
         if self.conditions.operates:
             self._start(self.operator.operate_forever())
+        if self.conditions.relocates:
+            self._start(self.operator.relocate_forever())
         if self.conditions.copies:
             self._start(self.scene.read_forever())
             for number in range(COPIERS):
