@@ -57,14 +57,31 @@ def plan_offsets(
     def plan(context: PlanContext) -> ReadPlan:
         survey = make_survey(context, None if ends is None else ends.keys())
         wanted = {partition: each.latest for partition, each in survey.partitions.items()} if ends is None else ends
-        for partition in sorted(wanted.keys() - survey.partitions.keys()):
-            _lose(options, f"{partition} does not exist any more")
+        _check_partitions(options, survey, starts, wanted)
         known = {partition: end for partition, end in wanted.items() if partition in survey.partitions}
         begin = {partition: starts.get(partition, survey.partitions[partition].earliest) for partition in known}
         return _plan(context, survey, _checked(context, survey, begin, known), NO_FILTERS)
 
     with open_context(options) as context:
         return _again_if_vanished(lambda: plan(context))
+
+
+def _check_partitions(
+    options: SourceOptions,
+    survey: Survey,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> None:
+    """Report what came and went since the offsets were taken, as Spark's own source does."""
+    gone = ends.keys() - survey.partitions.keys()
+    if options.streaming:
+        gone |= starts.keys() - ends.keys()
+    for partition in sorted(gone):
+        _lose(options, f"{partition} does not exist any more")
+    for partition in sorted(ends.keys() - starts.keys() - gone) if options.streaming else ():
+        earliest = survey.partitions[partition].earliest
+        if earliest > 0:
+            _lose(options, f"offsets 0 to {earliest - 1} of {partition}, which is new to the query, are gone")
 
 
 def _again_if_vanished(plan: Callable[[], ReadPlan]) -> ReadPlan:

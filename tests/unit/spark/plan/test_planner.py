@@ -140,10 +140,22 @@ def test_known_offsets_are_planned(tmp_path: Path) -> None:
     assert spans(plan_offsets(chosen, {O0: 10}, {O0: 20})) == [(10, 20)]
     assert spans(plan_offsets(chosen, {O0: 40}, None)) == [(40, 60)]
     assert spans(plan_offsets(chosen, {}, None)) == [(0, 30), (30, 60)]
+    with pytest.raises(DataLossError, match="orders-3 does not exist any more"):
+        plan_offsets(chosen, {O0: 0, TopicPartition("orders", 3): 5}, {O0: 20})
     with pytest.raises(DataLossError, match="orders-7 does not exist any more"):
         plan_offsets(chosen, {}, {TopicPartition("orders", 7): 5})
     with pytest.raises(DataLossError, match="created anew"):
         plan_offsets(chosen, {O0: 50}, {O0: 20})
+
+
+def test_a_partition_that_is_new_to_a_query_should_begin_with_its_first_record(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    tier.add(batches(20, 2), [(0, 0)])
+    uri = write_tier(tier, tmp_path)
+    with pytest.raises(DataLossError, match="offsets 0 to 19 of orders-0, which is new to the query, are gone"):
+        plan_offsets(streaming_options(uri), {}, {O0: 30})
+    # A batch job that begins anew takes what there is.
+    assert spans(plan_offsets(options(uri), {}, None)) == [(20, 30)]
 
 
 def test_committed_reads_know_aborted_transactions(tmp_path: Path) -> None:
