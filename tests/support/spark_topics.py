@@ -24,7 +24,9 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "2",
     "offsets.topic.num.partitions": "2",
 }
-TIERED = {"remote.storage.enable": "true", "internal.segment.bytes": "3000", "index.interval.bytes": "500"}
+# Timestamps of the records lie years back, which retention must not take for a reason to delete them.
+KEPT = {"retention.ms": "-1"}
+TIERED = KEPT | {"remote.storage.enable": "true", "internal.segment.bytes": "3000", "index.interval.bytes": "500"}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BASE_MS = 1_700_000_000_000
 _WAIT_S = 120.0
@@ -48,7 +50,7 @@ def tiered_broker(directory: Path) -> Iterator[Place]:
 
 def create_topic(place: Place, name: str, partitions: int = 2, **configs: str) -> None:
     """Create a topic; underscores in names of configs are dots."""
-    named = {key.replace("_", "."): value for key, value in configs.items()}
+    named = KEPT | {key.replace("_", "."): value for key, value in configs.items()}
     with SyncAdmin(place.bootstrap) as admin:
         admin.create_topics([NewTopic(name, partitions, 1, named)])
 
