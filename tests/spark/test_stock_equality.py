@@ -41,11 +41,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def both(spark: SparkSession, place: Place, **options: str) -> tuple[list[object], list[object]]:
+    """Return the rows of our source and of Spark's own, both from the same state of the topic."""
     common = {"kafka.bootstrap.servers": place.bootstrap, "includeHeaders": "true"}
     named = common | {key.replace("__", "."): value for key, value in options.items()}
-    ours = rows_of(load(spark, named))
     theirs = rows_of(load(spark, named, "kafka"))
-    return list(ours), list(theirs)
+    while True:
+        ours = rows_of(load(spark, named))
+        if ours == theirs:
+            return list(ours), list(theirs)
+        again = rows_of(load(spark, named, "kafka"))
+        if again == theirs:
+            return list(ours), list(theirs)
+        theirs = again  # compaction went on in between
 
 
 @pytest.mark.usefixtures("stock")
