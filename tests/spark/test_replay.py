@@ -52,3 +52,24 @@ def test_tier_and_table_are_replayed_as_they_are(
         for topic in ("copy", "again"):
             read = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "read.mode": "broker"}
             assert contents(rows_of(load(spark, read | COPY))) == expected
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_table_of_raw_values_is_replayed(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], table_format: str
+) -> None:
+    expected = contents(rows_of(load(spark, TIER | COPY | {"subscribe": "tiered-txn"})))
+    lake = ["--format", table_format]
+    place = ["--tier", TIER["tier.uri"], "--option", "tier.metadata=listing"]
+    assert execute(["lake", "sync", "tiered-txn", "--to", str(tmp_path / "lake"), *lake, *place]) == 0
+    with Broker(data_dir=str(tmp_path / "data")) as broker:
+        bootstrap = broker.bootstrap_servers
+        with SyncAdmin(bootstrap) as admin:
+            admin.create_topics([NewTopic("copy", 1, 1)])
+        capsys.readouterr()
+        table = ["--table", str(tmp_path / "lake"), *lake, "--target-bootstrap", bootstrap, "--json"]
+        assert execute(["replay", "tiered-txn", "--to", "copy", *table]) == 0
+        (done,) = json.loads(capsys.readouterr().out)
+        assert done["records"] == len(expected)
+        read = {"kafka.bootstrap.servers": bootstrap, "subscribe": "copy", "read.mode": "broker"}
+        assert contents(rows_of(load(spark, read | COPY))) == expected

@@ -33,7 +33,6 @@ from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentMet
 from crabka.remote_topic.partitioner import metadata_partition_for
 from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC, RemoteTopicSettings
-from crabka.vfs import write_atomic
 
 if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
@@ -202,11 +201,12 @@ def _write_logs(fs: FileSystem, log_dir: str, logs: Sequence[_LocalLog]) -> None
         directory = f"{log_dir}/{log.place.topic}-{log.place.partition}"
         fs.makedirs(directory)
         stem = f"{directory}/{naming.offset_name(log.base_offset)}"
-        write_atomic(fs, f"{stem}{naming.LOG_SUFFIX}", log.batches)
-        write_atomic(fs, f"{directory}/{naming.PARTITION_METADATA}", encode_partition_metadata(log.topic_id))
-        write_atomic(fs, f"{directory}/{naming.LEADER_EPOCH_CHECKPOINT}", encode_epochs(log.leader_epochs))
+        _write_new(fs, f"{stem}{naming.LOG_SUFFIX}", log.batches)
+        _write_new(fs, f"{directory}/{naming.PARTITION_METADATA}", encode_partition_metadata(log.topic_id))
+        _write_new(fs, f"{directory}/{naming.LEADER_EPOCH_CHECKPOINT}", encode_epochs(log.leader_epochs))
         if log.producer_snapshot is not None:
-            write_atomic(fs, f"{stem}{naming.SNAPSHOT_SUFFIX}", log.producer_snapshot)
+            _write_new(fs, f"{stem}{naming.SNAPSHOT_SUFFIX}", log.producer_snapshot)
+        fs.fsync_dir(directory)
     fs.makedirs(log_dir)
     # No mark of a clean stop: whoever starts here checks the few batches and makes the indexes.
     LogDir(fs, log_dir).write_checkpoints(
@@ -216,6 +216,17 @@ def _write_logs(fs: FileSystem, log_dir: str, logs: Sequence[_LocalLog]) -> None
             log_starts={log.place: log.log_start_offset for log in logs},
         )
     )
+
+
+def _write_new(fs: FileSystem, path: str, data: bytes) -> None:
+    """Write a file that nobody reads before the directory is formatted; its name is durable with the directory."""
+    file = fs.open(path, create=True)
+    try:
+        if data:
+            file.pwritev([data], 0)
+            file.fsync()
+    finally:
+        file.close()
 
 
 class _Metadata:

@@ -63,6 +63,7 @@ def replay_topic(spark: SparkSession, source: Mapping[str, str], target: ReplayT
     _check_target(target, max(parts, default=0) + 1)
     settings = ReadSettings.of(options, COLUMNS)
     rows = [(index, json.dumps(split.as_json()), end) for index, (split, end) in parts.items()]
+    target = shared_rate(target, len(rows))
     frame = spark.createDataFrame(rows, "partition int, split string, end_offset long").repartition(max(len(rows), 1))
     return _collect(frame.mapInArrow(_range_task(settings, target, identity), _RESULT_SCHEMA).collect())
 
@@ -77,6 +78,7 @@ def replay_table(table: DataFrame, target: ReplayTarget, identity: SourceIdentit
         raise ConfigError(f"the table has no column {missing[0]}: only raw values can be replayed")
     partitions = [row["partition"] for row in table.select("partition").distinct().collect()]
     _check_target(target, max(partitions, default=0) + 1)
+    target = shared_rate(target, len(partitions))
     ordered = (
         table.select(*COLUMNS)
         .repartition(max(len(partitions), 1), "partition")
@@ -116,6 +118,13 @@ def partition_splits(plan: ReadPlan) -> dict[int, tuple[Split, int]]:
         partition: (Split(tuple(sorted(ranges.get(partition, []), key=lambda each: each.start_offset))), end)
         for (_, partition), (_, end) in sorted(plan.ranges.items())
     }
+
+
+def shared_rate(target: ReplayTarget, partition_count: int) -> ReplayTarget:
+    """Return the target for one partition: together they keep the rate, also when all are written at once."""
+    if target.records_per_second is None:
+        return target
+    return replace(target, records_per_second=target.records_per_second / max(partition_count, 1))
 
 
 def rest_of(split: Split, next_offset: int) -> Split:

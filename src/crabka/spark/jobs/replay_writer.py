@@ -47,8 +47,8 @@ class ReplayRow(NamedTuple):
 class ReplayTarget:
     """Where rows go and how; `name` is that of the group, and of the transactional ids with the partition behind it.
 
-    With `keep_partitions` a row goes to the partition that it had, else where its key says. The rate is that of one
-    partition.
+    With `keep_partitions` a row goes to the partition that it had, else where its key says. A job shares the rate out
+    among the partitions, a writer keeps what it is given.
     """
 
     bootstrap: str

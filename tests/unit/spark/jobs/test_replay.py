@@ -10,7 +10,7 @@ import pytest
 
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
-from crabka.spark.jobs.replay import ReplayedPartition, partition_splits, replay_topic, rest_of
+from crabka.spark.jobs.replay import ReplayedPartition, partition_splits, replay_topic, rest_of, shared_rate
 from crabka.spark.jobs.replay_writer import ReplayTarget
 from crabka.spark.plan.ranges import BrokerRange, ReadPlan, Split
 from tests.support.golden import GOLDEN
@@ -43,6 +43,13 @@ def test_what_is_done_is_not_read_again() -> None:
     split = Split((broker_range(0, 0, 10), broker_range(0, 10, 20), broker_range(0, 20, 30)))
     assert rest_of(split, 15) == Split((broker_range(0, 15, 20), broker_range(0, 20, 30)))
     assert rest_of(split, 30) == Split(())
+
+
+def test_rate_is_shared_out_among_the_partitions() -> None:
+    target = ReplayTarget(bootstrap="h:1", topic="t", name="r", records_per_second=100)
+    assert shared_rate(target, 4).records_per_second == 25
+    free = ReplayTarget(bootstrap="h:1", topic="t", name="r")
+    assert shared_rate(free, 4) is free
 
 
 @pytest.fixture
