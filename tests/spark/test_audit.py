@@ -54,6 +54,7 @@ FAULTS: dict[str, tuple[TierFaultKind | None, Callable[[PlantedTier], None]]] = 
 }
 
 
+@pytest.mark.timeout(600)
 def test_every_planted_fault_is_found_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
     with loopback_cluster() as (cluster, bootstrap):
         cluster.create_topic(METADATA_TOPIC, 2)
@@ -73,6 +74,7 @@ def test_every_planted_fault_is_found_and_nothing_else(spark: SparkSession, tmp_
     assert result.exit_code == 1
 
 
+@pytest.mark.timeout(600)
 def test_tier_of_apache_kafka_is_clean(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert spark.version
     shutil.copytree(GOLDEN / "single" / "tier", tmp_path / "tier")

@@ -11,6 +11,8 @@ from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segment
 from tests.support.tier_on_disk import write_tier
 from tests.unit.cli.conftest import RunCommand
 
+pytestmark = pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends")
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

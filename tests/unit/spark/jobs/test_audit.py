@@ -19,6 +19,8 @@ from tests.support.planted_tier import PlantedTier, two_segments
 from tests.support.tier_on_disk import write_tier
 from tests.unit.remote_topic.test_tier_view import publish_events
 
+pytestmark = pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends")
+
 SPARK = cast("Any", OneThreadSpark())
 
 

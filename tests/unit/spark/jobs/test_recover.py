@@ -14,6 +14,8 @@ from tests.support.golden import GOLDEN
 from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
 from tests.support.tier_on_disk import write_tier
 
+pytestmark = pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends")
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ from tests.support.loopback_cluster import loopback_cluster
 from tests.support.memory_transactions import MemoryTransactions
 from tests.support.one_thread_spark import OneThreadSpark
 
+pytestmark = pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends")
+
 SPARK = cast("Any", OneThreadSpark())
 SOURCE = {"tier.uri": f"file://{GOLDEN}/single/tier", "tier.metadata": "listing", "subscribe": "tiered-txn"}
 

@@ -13,6 +13,8 @@ from crabka.spark.source.options import SourceOptions
 from tests.support.golden import GOLDEN
 from tests.support.one_thread_spark import OneThreadSpark
 
+pytestmark = pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends")
+
 URI = f"file://{GOLDEN}/single/tier"
 
 
