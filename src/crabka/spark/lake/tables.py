@@ -79,5 +79,6 @@ def files(table: str, *, now_ms: Callable[[], int] = lambda: 0) -> list[str]:
 
     A listing of the directory may hold files that were never committed, or are no longer part of the table.
     """
-    root, _, name = table.rstrip("/").rpartition("/")
-    return Lake(root or "/", "parquet", now_ms).files(name)
+    place, question, parameters = table.partition("?")
+    root, slash, name = place.rstrip("/").rpartition("/")
+    return Lake(f"{root or slash or '.'}{question}{parameters}", "parquet", now_ms).files(name)

@@ -22,6 +22,14 @@ def test_readers_get_the_files_that_are_committed_and_no_others(tmp_path: Path, 
     assert pq.read_table(address.removeprefix("file://")).num_rows == 3
 
 
+def test_a_table_of_this_directory_needs_no_more_than_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = lake_of(tmp_path, "parquet")
+    table = new_table(lake)
+    table.commit(written(lake, table, 0, range(3)), {}, {0: 3})
+    monkeypatch.chdir(lake.root)
+    assert files("orders") == files(f"{lake.root}/orders")
+
+
 def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="no table"):
         files(str(tmp_path / "nothing"))
