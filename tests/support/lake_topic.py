@@ -27,6 +27,8 @@ class ListTopic:
     topic_id: str = TOPIC_ID
     name: str = "orders"
     first: dict[int, int] = field(default_factory=dict)
+    # Microseconds by offset, for offsets that are not an hour after the one before.
+    timestamps_us: dict[int, int] = field(default_factory=dict)
 
     @property
     def reader(self) -> ListTopic:
@@ -61,13 +63,15 @@ class ListTopic:
                 "topic": pa.array([self.name] * count, pa.string()),
                 "partition": pa.array([partition] * count, pa.int32()),
                 "offset": pa.array(offsets, pa.int64()),
-                "timestamp": pa.array(
-                    [FIRST_TIMESTAMP + timedelta(hours=offset) for offset in offsets], pa.timestamp("us", "UTC")
-                ),
+                "timestamp": pa.array([self._timestamp_us(offset) for offset in offsets], pa.timestamp("us", "UTC")),
                 "timestampType": pa.array([0] * count, pa.int32()),
                 "headers": pa.nulls(count, HEADERS_TYPE),
             }
         )
+
+    def _timestamp_us(self, offset: int) -> int:
+        usual = FIRST_TIMESTAMP + timedelta(hours=offset)
+        return self.timestamps_us.get(offset, int(usual.timestamp()) * 1_000_000)
 
 
 class InlineRunner:

@@ -24,7 +24,15 @@ from crabka.spark.lake.compaction import compaction_groups, merge_files
 from crabka.spark.lake.data_files import ColumnRange, DataFile
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.offsets import Offsets, app_id, check_step
-from crabka.spark.lake.schemas import OFFSET, TIMESTAMP, added_fields, merge_schemas, plain_schema
+from crabka.spark.lake.schemas import (
+    FIRST_CALENDAR_US,
+    LAST_CALENDAR_US,
+    OFFSET,
+    TIMESTAMP,
+    added_fields,
+    merge_schemas,
+    plain_schema,
+)
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.table import CommitInfo, Compaction, TableSpec, Vacuum
 from crabka.spark.lake.vacuuming import remove_unreferenced
@@ -227,12 +235,16 @@ def _stats(file: DataFile) -> dict[str, Any]:
     greatest: dict[str, Any] = {}
     if file.offsets is not None:
         least[OFFSET], greatest[OFFSET] = file.offsets.least, file.offsets.greatest
-    if file.timestamps_us is not None:
+    if file.timestamps_us is not None and _is_in_calendar(file.timestamps_us):
         # Delta keeps milliseconds here: bounds must not lie within the values.
         least[TIMESTAMP] = _iso(file.timestamps_us.least // 1000)
         greatest[TIMESTAMP] = _iso(-(-file.timestamps_us.greatest // 1000))
     null_counts = dict.fromkeys(least, 0)
     return {"numRecords": file.rows, "minValues": least, "maxValues": greatest, "nullCount": null_counts}
+
+
+def _is_in_calendar(timestamps_us: ColumnRange) -> bool:
+    return timestamps_us.least >= FIRST_CALENDAR_US and timestamps_us.greatest < LAST_CALENDAR_US - 1000
 
 
 def _iso(timestamp_ms: int) -> str:

@@ -27,7 +27,7 @@ from crabka.spark.lake.data_files import ColumnRange, DataFile
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.iceberg_catalog import NAMESPACE
 from crabka.spark.lake.offsets import Offsets, check_step, decode_offsets, encode_offsets
-from crabka.spark.lake.schemas import OFFSET, merge_schemas, plain_schema
+from crabka.spark.lake.schemas import OFFSET, TIMESTAMP, merge_schemas, plain_schema
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.table import CommitInfo, Compaction, TableSpec, Vacuum
 from crabka.spark.lake.vacuuming import remove_unreferenced
@@ -39,6 +39,7 @@ OFFSETS_KEY = "crabka.offsets"
 TOPIC_KEY = "crabka.topic"
 TOPIC_ID_KEY = "crabka.topic.id"
 NO_RETRIES = {"commit.retry.num-retries": "0"}
+_WITHOUT_BOUNDS_OF_TIME = {f"write.metadata.metrics.column.{TIMESTAMP}": "counts"}
 # How Iceberg keeps bounds of long columns.
 _LONG = Struct("<q")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -106,16 +107,13 @@ class IcebergLakeTable:
         check_step(before, after)
         if self.committed_offsets() != dict(before):
             raise CommitConflictError(f"The offsets of {self._store.url} are not those that the commit builds on")
-        offsets = {OFFSETS_KEY: encode_offsets(after)}
-        with _iceberg(self._store), self._table.transaction() as transaction:
-            if files:
-                paths = [self._store.absolute(file.path) for file in files]
-                transaction.add_files(paths, snapshot_properties=offsets, check_duplicate_files=False)
-            else:
-                # Properties alone would be written over whatever is there: only a snapshot asks for the one before.
-                with transaction.update_snapshot(snapshot_properties=offsets).fast_append():
-                    pass
-            transaction.set_properties(offsets | NO_RETRIES)
+        properties = {OFFSETS_KEY: encode_offsets(after)} | NO_RETRIES
+        with _iceberg(self._store):
+            try:
+                self._append(files, properties)
+            except OverflowError:
+                # pyiceberg cannot count in the years that some producers think they live in.
+                self._append(files, properties | _WITHOUT_BOUNDS_OF_TIME)
 
     def evolve(self, schema: pa.Schema) -> None:
         """Add what the schema has beyond the table's. Raises CommitConflictError and SchemaConflictError."""
@@ -172,6 +170,18 @@ class IcebergLakeTable:
             )
             for snapshot in snapshots[:count]
         ]
+
+    def _append(self, files: Sequence[DataFile], properties: dict[str, str]) -> None:
+        reached = {OFFSETS_KEY: properties[OFFSETS_KEY]}
+        with self._table.transaction() as transaction:
+            transaction.set_properties(properties)
+            if files:
+                paths = [self._store.absolute(file.path) for file in files]
+                transaction.add_files(paths, snapshot_properties=reached, check_duplicate_files=False)
+            else:
+                # Properties alone would be written over whatever is there: only a snapshot asks for the one before.
+                with transaction.update_snapshot(snapshot_properties=reached).fast_append():
+                    pass
 
     def _schema(self) -> pa.Schema:
         return plain_schema(self._table.schema().as_arrow())

@@ -12,7 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crabka.spark.lake.parquet_files import conform
-from crabka.spark.lake.schemas import DATE, OFFSET, PARTITION, RAW_VALUE, REASON, TIMESTAMP
+from crabka.spark.lake.schemas import (
+    DATE,
+    FIRST_CALENDAR_US,
+    LAST_CALENDAR_US,
+    OFFSET,
+    PARTITION,
+    RAW_VALUE,
+    REASON,
+    TIMESTAMP,
+)
 from crabka.spark.lake.value_modes import ValueDecoder, rows_but
 
 # How the columns of the source are called in tables.
@@ -43,7 +52,7 @@ def table_rows(batch: pa.RecordBatch, topic_id: str, decoder: ValueDecoder) -> T
     count = batch.num_rows
     columns = {name: batch.column(source) for name, source in _SOURCE_NAMES.items()}
     columns["kafka_topic_id"] = pa.repeat(pa.scalar(topic_id), count)
-    columns[DATE] = columns[TIMESTAMP].cast(pa.date32())
+    columns[DATE] = _dates(columns[TIMESTAMP])
     values = batch.column("value")
     decoded = decoder.decode(values)
     if not decoded.bad:
@@ -97,6 +106,13 @@ def partition_text(value: pa.Scalar) -> str | None:
 def in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the columns of a schema, in its order; what a row does not have is null."""
     return conform(batch, schema)
+
+
+def _dates(timestamps: pa.Array) -> pa.Array:
+    """Return days; null where producers sent something that no calendar has, microseconds for instance."""
+    numbers = timestamps.cast(pa.int64())
+    possible = pc.and_(pc.greater_equal(numbers, FIRST_CALENDAR_US), pc.less_equal(numbers, LAST_CALENDAR_US))
+    return pc.if_else(possible, timestamps, pa.scalar(None, timestamps.type)).cast(pa.date32())
 
 
 def _named(fields: Sequence[pa.Field], columns: Sequence[pa.Array]) -> dict[str, pa.Array]:

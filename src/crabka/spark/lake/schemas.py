@@ -17,6 +17,9 @@ OFFSET = "kafka_offset"
 PARTITION = "kafka_partition"
 TIMESTAMP = "kafka_timestamp"
 REASON = "reason"
+# The years 1 to 9999, which is what formats and their readers agree on.
+FIRST_CALENDAR_US = -62_135_596_800_000_000
+LAST_CALENDAR_US = 253_402_300_799_999_999
 RAW_VALUE = "value"
 
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))

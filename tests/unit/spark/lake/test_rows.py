@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import date
+
 import pyarrow as pa
 
 from crabka.spark.lake.json_values import JsonValues
@@ -11,6 +13,7 @@ from crabka.spark.lake.rows import (
     table_rows,
     without_offsets,
 )
+from crabka.spark.lake.schemas import FIRST_CALENDAR_US, LAST_CALENDAR_US
 from crabka.spark.lake.value_modes import RawValues
 from tests.support.lake_tables import TOPIC_ID, day_of, raw_spec, rows_of
 from tests.support.lake_topic import ListTopic
@@ -32,6 +35,15 @@ def test_rows_of_the_source_get_the_names_of_tables() -> None:
     assert good[1]["kafka_offset"] == 1
     assert good[1]["kafka_topic_id"] == TOPIC_ID
     assert good[1]["kafka_date"] == day_of(1)
+
+
+def test_a_day_that_no_calendar_has_is_null() -> None:
+    topic = ListTopic(
+        [[b"v"] * 4], timestamps_us={1: LAST_CALENDAR_US, 2: LAST_CALENDAR_US + 1, 3: FIRST_CALENDAR_US - 1}
+    )
+    [split] = topic.plan("orders", {}).splits
+    dates = [table_rows(batch, TOPIC_ID, RawValues()).good.column("kafka_date") for batch in topic(split)]
+    assert pa.concat_arrays(dates).to_pylist() == [day_of(0), date(9999, 12, 31), None, None]
 
 
 def test_bad_rows_keep_their_values_and_say_why() -> None:

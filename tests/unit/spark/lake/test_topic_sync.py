@@ -130,6 +130,18 @@ def test_a_table_is_partitioned_by_date_with_one_day_per_file(lake: Lake) -> Non
     assert {file.partition_value for file in table.files()} == {"2026-01-01", "2026-01-02", "2026-01-03"}
 
 
+def test_timestamps_that_no_calendar_has_do_not_stop_the_sync(lake: Lake) -> None:
+    strange = {1: -1000, 2: 1_800_000_000_000_000_000, 3: -900_000_000_000_000_000, 4: (1 << 63) - 1, 5: -(1 << 63)}
+    topic = ListTopic([[b"v"] * 8], timestamps_us=strange)
+    to_the_end(syncer(lake, topic, SyncSettings(partition_by="date")))
+    check(lake, topic)
+    table = lake.open("orders")
+    assert table is not None
+    assert {file.partition_value for file in table.files()} == {"1969-12-31", "2026-01-01", None}
+    compact_once(table, 1 << 20)
+    check(lake, topic)
+
+
 def test_a_table_is_partitioned_by_a_column_of_the_values(lake: Lake) -> None:
     kinds = ["a b", "ü/?", None, "plain"]
     topic = ListTopic([[json.dumps({"kind": kinds[number % 4]}).encode() for number in range(20)]])
