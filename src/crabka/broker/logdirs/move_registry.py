@@ -180,15 +180,15 @@ class MoveRegistry:
     def _go_on(self, move: _Move, outcome: MoveOutcome) -> None:
         """Start the next move if the partition is wanted elsewhere by now."""
         partition, wanted = move.mover.partition, move.next_dir
-        if wanted is None or outcome in (MoveOutcome.STOPPED, MoveOutcome.SUSPENDED):
+        # Another one of the same name may be here by now.
+        current = self._partitions.get(partition.topic, partition.index)
+        if wanted is None or current is None or outcome is MoveOutcome.SUSPENDED:
             return
-        if wanted == move.mover.target_dir and outcome is MoveOutcome.FAILED:
+        has_failed = wanted == move.mover.target_dir and outcome is MoveOutcome.FAILED
+        if (current is partition and has_failed) or wanted not in self.host.logs.online_dirs:
             return
-        if self._partitions.get(partition.topic, partition.index) is partition and (
-            wanted in self.host.logs.online_dirs
-        ):
-            with suppress(StorageError):
-                self.move(partition, wanted)
+        with suppress(StorageError):
+            self.move(current, wanted)
 
     def _count(self, mover: Mover, finish: Finish) -> None:
         partition, stats = mover.partition, self.stats
@@ -212,6 +212,7 @@ class MoveRegistry:
         """Hear that a partition is not hosted here any more."""
         move = self._moves.get(TopicPartition(partition.topic, partition.index))
         if move is not None and move.mover.partition is partition:
+            move.next_dir = None
             move.mover.post(Stopped())
 
     def on_dir_failure(self, log_dir: str, _lost: Sequence[TopicPartition] = ()) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from crabka.broker.logdirs.move_plan import MoveState
+from crabka.broker.logdirs import mover
+from crabka.broker.logdirs.move_plan import MoveAction, MoveState
 from crabka.broker.logdirs.mover import Mover
 from crabka.errors import InvariantError
 from crabka.ids import TopicPartition
@@ -135,6 +138,27 @@ def test_a_deleted_topic_takes_its_move_along() -> None:
         node.ask(ApiKey.DELETE_TOPICS, 6, topics=topics, timeout=1000)
         settle(node)
         assert [log_names(node, path) for path in TWO_DIRS] == [[], []]
+
+
+def test_a_topic_of_the_same_name_moves_as_soon_as_the_old_one_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def delete_slowly(each: Mover) -> None:
+        await asyncio.sleep(2)
+        await each._delete_future()
+
+    monkeypatch.setitem(mover._STEPS, MoveAction.DELETE_FUTURE, delete_slowly)
+    with SimNode(log_dirs=TWO_DIRS) as node:
+        moving_slowly(node)
+        topics = [row("DeleteTopicState", name="t", topic_id=None)]
+        moves = node.context.moves
+        node.ask(ApiKey.DELETE_TOPICS, 6, topics=topics, timeout=1000)
+        node.create_topic("t", file_delete_delay_ms="100")
+        assert len(moves) == 1, "the old move is still on its way"
+        target = other_dir(node)
+        assert alter(node, target, "t", 0) == {0: ErrorCode.none}
+        throttle(node, None)
+        settle(node)
+        assert place_of(node) == target
+        assert [log_names(node, path) for path in TWO_DIRS if path != target] == [[]]
 
 
 def test_a_target_that_fails_ends_the_move() -> None:
