@@ -102,8 +102,11 @@ def test_trimming_while_a_move_runs_is_not_forgotten() -> None:
 
 
 @pytest.mark.parametrize("place", ["move.after_assigned", "move.after_marker", "move.after_future_synced"])
-def test_a_replica_goes_on_in_the_source_while_the_target_is_away(place: str) -> None:
-    """The power fails in the middle of a swap, and the disk with the marker is gone for a while."""
+def test_a_source_does_not_pass_for_the_replica_while_the_target_is_away(place: str) -> None:
+    """The power fails in the middle of a swap, and the disk with the marker is gone for a while.
+
+    Nothing tells whether the replica went on in the target.
+    """
     with InterruptedNode(place, log_dirs=THREE_DIRS) as node:
         alter(node, "/d2", "t", 0)
         node.create_topic("t")
@@ -115,15 +118,13 @@ def test_a_replica_goes_on_in_the_source_while_the_target_is_away(place: str) ->
         node.crash()
         failure = node.disk.add(disk_failure("/d3*"))
         node.start()
-        node.advance(1000)
-        assert place_of(node) == "/d2"
-        fill(node, 3)
+        assert node.produce("t", batch(b"x")).error_code == ErrorCode.kafka_storage_error
         node.stop()
         node.disk.remove(failure)
         node.start()
-        assert (place_of(node), len(node.values("t"))) == ("/d2", 8)
+        assert len(node.values("t")) == 5
         settle(node)
-        assert len(node.values("t")) == 8
+        assert len(node.values("t")) == 5
 
 
 @pytest.mark.parametrize("place", ["move.after_assigned", "move.after_marker"])

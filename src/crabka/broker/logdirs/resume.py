@@ -6,6 +6,9 @@ That is so when the target was lost in the middle of a swap: its marker was out 
 the source, but not before the controller had committed that. Without a marker the metadata decide, and a log that
 loses is set aside, not removed. Never does the order of the directories decide.
 
+A log that the metadata place in a dir which cannot be read now is left alone: it may be what is left of a source whose
+disk failed before the log lost its name, while the replica went on in the target.
+
 A future log without a log beside it is no replica. If the metadata place the replica there, and all dirs can be read,
 it is the best that is left and becomes the log (Kafka's recoverAbandonedFutureLogs); while a dir is missing the replica
 is taken to be in that.
@@ -17,10 +20,11 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from crabka.broker.logdirs.disk_errors import blaming
 from crabka.broker.logdirs.move_journal import FoundMarker, find_markers, remove_marker, sweep_markers
+from crabka.ids import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from crabka.log.naming import LOG_SUFFIX, DirectoryKind, file_offset, marked_name
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Says nothing of where a replica is.
+_NO_DIRECTORY: Final = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING, DIRECTORY_LOST)
 Contents = Mapping[str, "LogDirContent"]
 
 
@@ -55,6 +61,8 @@ class MoveResolution:
         for topic_partition, paths in _copies(contents).items():
             if len(paths) > 1:
                 self._choose(contents, topic_partition, paths, targets.get(topic_partition))
+        self.withheld.clear()
+        self._withhold_stale(contents)
         self._look_after_futures(contents)
         for path, found in markers.items():
             with blaming(path):
@@ -114,9 +122,23 @@ class MoveResolution:
         if kind is DirectoryKind.DELETE:
             content.doomed.append(aside)
 
+    def _withhold_stale(self, contents: Contents) -> None:
+        """Leave logs alone that the metadata place in a dir which cannot be read now.
+
+        The replica may have gone on there, if the disk of this one failed before the log lost its name.
+        """
+        if len(contents) == self.dir_count:
+            return
+        readable = {self.directory_id(path) for path in contents}
+        for topic_partition, paths in _copies(contents).items():
+            assigned = self.assigned(topic_partition)
+            if assigned is not None and assigned not in _NO_DIRECTORY and assigned not in readable:
+                self.withheld.add(topic_partition)
+                for path in paths:
+                    del contents[path].logs[topic_partition]
+
     def _look_after_futures(self, contents: Contents) -> None:
         hosted = _copies(contents)
-        self.withheld.clear()
         for path, content in contents.items():
             for topic_partition, futures in list(content.futures.items()):
                 if topic_partition in hosted or not self._is_assigned(topic_partition, path):

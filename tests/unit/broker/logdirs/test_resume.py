@@ -16,7 +16,7 @@ from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 
 TP = TopicPartition("t", 0)
 FUTURE = f"t-0.{'a' * 32}-future"
-IDS = {"/d1": uuid.UUID(int=1), "/d2": uuid.UUID(int=2)}
+IDS = {"/d1": uuid.UUID(int=101), "/d2": uuid.UUID(int=102)}
 SEGMENT = "00000000000000000000.log"
 
 
@@ -142,6 +142,19 @@ def test_while_a_dir_is_missing_the_replica_is_taken_to_be_there() -> None:
     assert scene.resolution.withheld == {TP}
 
 
+def test_a_log_that_is_placed_in_a_dir_that_is_missing_is_left_alone() -> None:
+    scene = Scene("/d2", dir_count=2)
+    scene.log("/d1/t-0")
+    contents = scene.contents()
+    del contents["/d2"]
+    scene.resolution.settle(contents)
+    assert (places(contents), scene.resolution.withheld) == ([], {TP})
+    assert scene.fs.exists("/d1/t-0")
+    # With all dirs at hand it is the replica, wherever the metadata placed it.
+    assert places(scene.settle()) == ["/d1"]
+    assert scene.resolution.withheld == set()
+
+
 def test_a_lone_copy_elsewhere_is_nothing() -> None:
     scene = Scene("/d1")
     scene.log(f"/d2/{FUTURE}")
@@ -160,5 +173,6 @@ def test_a_dir_that_fails_is_named() -> None:
     assert raised.value.log_dir == "/d1"
     # Without that dir all is well.
     del contents["/d1"]
+    scene.resolution.fs = scene.fs
     scene.resolution.settle(contents)
     assert places(contents) == ["/d2"]
