@@ -24,7 +24,7 @@ TIERED = "tiered"
 VALUE_BYTES = 8_192
 BATCH_BYTES = 131_072
 _PLACE = TopicPartition(TIERED, 0)
-_TIER = {
+TIER_SETTINGS = {
     "remote.log.storage.system.enable": "true",
     "remote.log.metadata.manager.listener.name": "PLAINTEXT",
     "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
@@ -35,15 +35,15 @@ _TIER = {
     "log.retention.check.interval.ms": "1000",
     "log.initial.task.delay.ms": "1000",
 }
-_LOCAL_STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+LOCAL_STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 
 
 @contextmanager
 def running_on_directory(broker: str) -> Iterator[NodeProcess]:
     """A node whose tier is a directory on the same disk."""
     with TemporaryDirectory(prefix="bench-tier-") as directory:
-        storage = {"remote.log.storage.manager.class.name": _LOCAL_STORAGE, "rsm.config.dir": directory}
-        with running(broker, _TIER | storage) as node:
+        storage = {"remote.log.storage.manager.class.name": LOCAL_STORAGE, "rsm.config.dir": directory}
+        with running(broker, TIER_SETTINGS | storage) as node:
             yield node
 
 
@@ -58,7 +58,7 @@ def gateway() -> Iterator[VersityGateway]:
 def running_on_s3(server: VersityGateway) -> Iterator[NodeProcess]:
     """Crabka with a bucket as its tier."""
     storage = {f"rsm.config.{name}": value for name, value in server.storage_settings().items()}
-    with running("crabka", _TIER | {"remote.log.storage.manager.class.name": "s3"} | storage) as node:
+    with running("crabka", TIER_SETTINGS | {"remote.log.storage.manager.class.name": "s3"} | storage) as node:
         yield node
 
 
