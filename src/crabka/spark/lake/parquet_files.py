@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crabka.spark.lake.data_files import ColumnRange, DataFile
-from crabka.spark.lake.schemas import OFFSET, TIMESTAMP
+from crabka.spark.lake.schemas import LOG_COLUMNS, OFFSET, TIMESTAMP
 from crabka.spark.lake.store import LakeStore
 
 COMPRESSION = "zstd"
@@ -34,7 +34,11 @@ class ParquetFileWriter:
         self._local_path = self._place()
         self._sink = pa.OSFile(self._local_path, "wb")
         self._writer = pq.ParquetWriter(
-            self._sink, schema, compression=COMPRESSION, use_dictionary=_dictionary_columns(schema)
+            self._sink,
+            schema,
+            compression=COMPRESSION,
+            use_dictionary=_dictionary_columns(schema),
+            column_encoding=_delta_columns(schema),
         )
 
     @property
@@ -127,6 +131,15 @@ def conform_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 def _dictionary_columns(schema: pa.Schema) -> list[str]:
     """Return the columns that repeat by nature; for others a dictionary costs more than it saves."""
     return [name for name in schema.names if name in ("kafka_topic", "kafka_topic_id", "kafka_date", "reason")]
+
+
+def _delta_columns(schema: pa.Schema) -> dict[str, str]:
+    """Return the numbers of the log, which differ little from row to row: as differences there is little to compress."""
+    return {
+        field.name: "DELTA_BINARY_PACKED"
+        for field in LOG_COLUMNS
+        if field.name in schema.names and (pa.types.is_integer(field.type) or pa.types.is_timestamp(field.type))
+    }
 
 
 def _widened(known: ColumnRange | None, column: pa.Array) -> ColumnRange | None:

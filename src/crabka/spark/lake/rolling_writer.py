@@ -90,7 +90,7 @@ class RollingWriter:
         if pending.batches:
             if pending.writer is None:
                 pending.writer = self._new_file(value, pending.batches[0])
-            pending.writer.write(pa.Table.from_batches(pending.batches).combine_chunks())
+            pending.writer.write(pa.Table.from_batches(pending.batches))
             pending.batches, pending.size_bytes, pending.rows = [], 0, 0
         if pending.writer is not None and pending.writer.size_bytes >= self._target_bytes:
             self._finish(pending)

@@ -47,12 +47,18 @@ class TableRows:
     new_fields: Sequence[pa.Field] = ()
 
 
-def table_rows(batch: pa.RecordBatch, topic_id: str, decoder: ValueDecoder) -> TableRows:
-    """Return rows of the source as rows of a table, with all columns that a table may have."""
+def table_rows(
+    batch: pa.RecordBatch, topic_id: str, decoder: ValueDecoder, *, with_date: bool = True
+) -> TableRows:
+    """Return rows of the source as rows of a table, with all columns that a table may have.
+
+    The date takes longer to find than all others, so that who has no column for it leaves it out.
+    """
     count = batch.num_rows
     columns = {name: batch.column(source) for name, source in _SOURCE_NAMES.items()}
     columns["kafka_topic_id"] = pa.repeat(pa.scalar(topic_id), count)
-    columns[DATE] = _dates(columns[TIMESTAMP])
+    if with_date:
+        columns[DATE] = _dates(columns[TIMESTAMP])
     values = batch.column("value")
     decoded = decoder.decode(values)
     if not decoded.bad:

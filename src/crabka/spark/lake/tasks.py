@@ -18,7 +18,7 @@ from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.errors import SchemaConflictError
 from crabka.spark.lake.rolling_writer import RollingWriter
 from crabka.spark.lake.rows import table_rows, without_offsets
-from crabka.spark.lake.schemas import dead_letter_schema, merge_fields
+from crabka.spark.lake.schemas import DATE, dead_letter_schema, merge_fields
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.value_modes import ValueDecoder
 from crabka.spark.plan.ranges import Split
@@ -75,10 +75,11 @@ class TaskResult:
 def run_task(job: WriteJob, number: int, split: Split) -> TaskResult:
     """Read a split and write its files. Raises what reading and writing raise, and then leaves little behind."""
     writers = _Writers(job)
+    with_date = DATE in job.schema.names
     try:
         new_fields: list[pa.Field] = []
         for batch in job.read(split):
-            rows = table_rows(batch, job.topic_id, job.decoder)
+            rows = table_rows(batch, job.topic_id, job.decoder, with_date=with_date)
             new_fields = _with_new(new_fields, rows.new_fields)
             if new_fields:
                 continue  # the rest is only looked at, so that all its fields are told at once

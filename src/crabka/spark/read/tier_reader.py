@@ -36,7 +36,7 @@ class TierRangeReader:
         position = each.start_byte
         rest: bytes | memoryview = b""
         for piece in pieces:
-            data = memoryview(piece) if not rest else memoryview(bytes(rest) + bytes(piece))
+            data = memoryview(b"".join((rest, piece))) if rest else memoryview(piece)
             origin = Origin(each.topic, each.partition, each.object_name, position)
             yield from self._decoder.decode(data, origin, wanted, aborted)
             consumed = self._decoder.consumed

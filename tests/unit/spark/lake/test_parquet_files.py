@@ -28,6 +28,18 @@ def test_a_file_tells_its_rows_and_ranges(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "t" / "d" / "f.parquet").column("kafka_offset").to_pylist() == [5, 7, 3]
 
 
+def test_numbers_of_the_log_are_kept_as_differences(tmp_path: Path) -> None:
+    schema = raw_spec().schema
+    writer = ParquetFileWriter(LakeStore(str(tmp_path), "t"), "f.parquet", schema)
+    writer.write(conform(rows_of(0, range(10_000)), schema))
+    writer.close()
+    group = pq.ParquetFile(tmp_path / "t" / "f.parquet").metadata.row_group(0)
+    columns = [group.column(index) for index in range(group.num_columns)]
+    sizes = {column.path_in_schema: column.total_uncompressed_size for column in columns}
+    for name in ("kafka_partition", "kafka_offset", "kafka_timestamp", "kafka_timestamp_type"):
+        assert sizes[name] < 10_000, name
+
+
 def test_a_file_that_is_given_up_is_gone(tmp_path: Path) -> None:
     schema = raw_spec().schema
     writer = ParquetFileWriter(LakeStore(str(tmp_path), "t"), "f.parquet", schema)

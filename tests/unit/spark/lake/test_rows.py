@@ -35,6 +35,7 @@ def test_rows_of_the_source_get_the_names_of_tables() -> None:
     assert good[1]["kafka_offset"] == 1
     assert good[1]["kafka_topic_id"] == TOPIC_ID
     assert good[1]["kafka_date"] == day_of(1)
+    assert "kafka_date" not in table_rows(batch, TOPIC_ID, RawValues(), with_date=False).good.schema.names
 
 
 def test_a_day_that_no_calendar_has_is_null() -> None:
