@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from crabka.errors import ConfigError
+from crabka.spark.failures import SparkJobError, failure_of
 from crabka.spark.java import java_problem
+from crabka.spark.shipping import is_elsewhere, ship
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[*]"
+_CONNECT = "sc://"
+_CONNECT_PORT = 15002
+_STANDALONE = "spark://"
+_STANDALONE_PORT = 7077
+_CONNECT_TIMEOUT_S = 10.0
 _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -28,28 +37,63 @@ def job_session(
 ) -> Iterator[SparkSession]:
     """Yield a session for a job; one that was made for it is stopped afterwards, one that was there is left alone.
 
-    Without a master spark-submit decides, and local[*] where there is none. Raises ConfigError if Spark's Java is
-    missing or too old.
+    Without a master spark-submit decides, and local[*] where there is none. Workers of a cluster and of a Connect
+    server are sent Crabka's code. Raises ConfigError if Spark's Java is missing or too old or the master is not there,
+    SparkJobError with one sentence for whatever Spark raises inside.
     """
     # Tasks must run in the Python that has Crabka.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
-    if active is not None:
-        yield active
-        return
-    builder = SparkSession.builder.appName(name)
-    for key, value in (_QUIET | dict(settings or {})).items():
-        builder = builder.config(key, value)
-    if master is not None and master.startswith("sc://"):
-        builder = builder.remote(master)
-    elif (problem := java_problem()) is not None:
-        raise ConfigError(problem)
-    elif master is not None or ("spark.master" not in (settings or {}) and "SPARK_ENV_LOADED" not in os.environ):
-        builder = builder.master(master or DEFAULT_MASTER)
-    session = builder.getOrCreate()
     try:
-        yield session
-    finally:
-        session.stop()
+        if active is not None:
+            yield active
+            return
+        session = _new_session(name, master, settings or {})
+        try:
+            if is_elsewhere(session):
+                ship(session)
+            yield session
+        finally:
+            session.stop()
+    except (PySparkException, Py4JError) as error:
+        raise SparkJobError(failure_of(str(error))) from error
+
+
+def _new_session(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    require_master(master)
+    builder = SparkSession.builder.appName(name)
+    for key, value in (_QUIET | dict(settings)).items():
+        builder = builder.config(key, value)
+    if master is not None and master.startswith(_CONNECT):
+        return builder.remote(master).getOrCreate()
+    if (problem := java_problem()) is not None:
+        raise ConfigError(problem)
+    if master is not None or ("spark.master" not in settings and "SPARK_ENV_LOADED" not in os.environ):
+        builder = builder.master(master or DEFAULT_MASTER)
+    return builder.getOrCreate()
+
+
+def require_master(master: str | None) -> None:
+    """Raise ConfigError unless one of the named masters, or the Connect server, takes connections.
+
+    Spark itself tries for minutes, and says something else in the end.
+    """
+    if master is None or not master.startswith((_CONNECT, _STANDALONE)):
+        return
+    default = _CONNECT_PORT if master.startswith(_CONNECT) else _STANDALONE_PORT
+    problems = []
+    for place in master.partition("://")[2].partition("/")[0].split(","):
+        try:
+            address = urlsplit(f"//{place}")
+            socket.create_connection((address.hostname or "", address.port or default), _CONNECT_TIMEOUT_S).close()
+        except (OSError, ValueError) as error:
+            problems.append(str(error))
+        else:
+            return
+    raise ConfigError(f"there is no Spark at {master}: {problems[0]}")

@@ -53,6 +53,8 @@ def compiled(result: Any, *parameters: Any) -> Callable[[Function], Function]:
     def compile_function(function: Function) -> Function:
         directory = _directory_of(function)
         with _numba_directory(directory), _compile_lock(directory):
+            if directory is not None:
+                _give_file(function, directory)
             built: Any = numba.njit(result(*parameters), cache=directory is not None, **_OPTIONS)(function)
             return cast("Function", built)
 
@@ -89,11 +91,32 @@ def _directory_of(function: Callable[..., Any]) -> Path | None:
     if directory is None:
         return None
     try:
-        sources = [Path(name).read_bytes() for name in (function.__code__.co_filename, __file__)]
-    except OSError:
+        sources = [_source_of(function), _source_of(_directory_of)]
+    except (OSError, AttributeError):
         return None
     directory /= hashlib.sha256(b"".join(sources)).hexdigest()[:16]
     return directory if _writable(directory) else None
+
+
+def _source_of(function: Callable[..., Any]) -> bytes:
+    """Return the source of a function's module, wherever it was loaded from."""
+    loader: Any = function.__globals__["__loader__"]
+    data: bytes = loader.get_data(function.__code__.co_filename)
+    return data
+
+
+def _give_file(function: Callable[..., Any], directory: Path) -> None:
+    """Let a function be one of a file beside its machine code.
+
+    numba keeps code of functions in files only, and under their place. Code that was sent to a worker is in a zip file,
+    and in another place in every application; this way it uses what any of them compiled.
+    """
+    path = directory / os.path.basename(function.__code__.co_filename)
+    if not path.exists():
+        with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
+            file.write(_source_of(function))
+        os.replace(file.name, path)
+    function.__code__ = function.__code__.replace(co_filename=str(path))
 
 
 def _own_places() -> Iterator[Path]:

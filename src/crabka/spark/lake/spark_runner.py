@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from crabka.spark.failures import failure_of
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.tasks import RESULT_DDL, TaskResult, WriteJob, arrow_task, decode_results
 from crabka.spark.plan.ranges import Split
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.5
-# The last line of a Python traceback.
-_SAID = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*: (\S.*)$", re.MULTILINE)
 
 
 class SparkRunner:
@@ -78,12 +76,6 @@ class SparkRunner:
                 for stage in found.stageIds
             ]
             self._on_tasks(min(count, sum(stage.numCompletedTasks for stage in stages if stage is not None)), count)
-
-
-def failure_of(text: str) -> str:
-    """Return what a task said last, from the long text that Spark makes of it."""
-    said = [match[1] for match in _SAID.finditer(text)]
-    return said[-1] if said else text.strip().partition("\n")[0]
 
 
 def _context(session: SparkSession) -> Any | None:

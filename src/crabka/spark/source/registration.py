@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from crabka.errors import ConfigError
+from crabka.spark.shipping import is_shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,12 +23,12 @@ def register(spark: SparkSession) -> None:
     """
     from crabka.spark.source.data_source import CrabkaDataSource
 
-    _check_python()
+    _check_python("pyarrow, numba" if is_shipped(spark) else "crabka.spark, pyarrow, numba")
     spark.dataSource.register(CrabkaDataSource)
     spark.conf.set(PUSHDOWN, "true")
 
 
-def _check_python() -> None:
+def _check_python(modules: str) -> None:
     """Refuse a PYSPARK_PYTHON of this machine that cannot import what the workers need."""
     python = os.environ.get("PYSPARK_PYTHON")
     # A path that is not there may be one inside of an archive that goes to the executors.
@@ -35,7 +36,7 @@ def _check_python() -> None:
         return
     if not os.path.exists(python):
         return
-    command = [python, "-c", "import crabka.spark, pyarrow, numba"]
+    command = [python, "-c", f"import {modules}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
     if done.returncode:
         reason = done.stderr.strip().rpartition("\n")[2]

@@ -1,0 +1,67 @@
+"""Jobs through Spark Connect, on a server that has nothing of Crabka but what the client sends it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.lake_reader import table_places
+from tests.support.spark_cluster import ConnectServer, bare_python, crabka_command, driver_environment
+from tests.support.spark_topics import Place, create_tiered_topic, fill, tiered_broker, wait_for_tier
+
+PATIENCE_S = 240.0
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with tiered_broker(tmp_path_factory.mktemp("connect-topics")) as running:
+        create_tiered_topic(running, "mixed")
+        fill(running, "mixed", 1)
+        wait_for_tier(running, "mixed")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ConnectServer, dict[str, str]]]:
+    directory = tmp_path_factory.mktemp("connect")
+    python = bare_python(directory / "python")
+    with ConnectServer(directory / "server", python) as running:
+        # The client starts no Java.
+        environment = driver_environment(directory / "client", python) | {"JAVA_HOME": str(directory / "none")}
+        yield running, environment
+
+
+def run(server: tuple[ConnectServer, dict[str, str]], *arguments: str) -> Any:
+    """Run a command through the server; return what it printed as JSON."""
+    connect, environment = server
+    done = subprocess.run(
+        crabka_command(*arguments, "--master", connect.url, "--json"),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stderr[-4000:] + connect.last_output()
+    return json.loads(done.stdout)
+
+
+def test_a_sync_goes_through_connect(
+    server: tuple[ConnectServer, dict[str, str]], place: Place, tmp_path: Path
+) -> None:
+    [summary] = run(server, "lake", "sync", "mixed", "--to", str(tmp_path), "--bootstrap", place.bootstrap)
+    assert summary["rows"] == len(set(table_places(tmp_path, "mixed", "delta"))) > 0
+
+
+def test_an_audit_goes_through_connect(server: tuple[ConnectServer, dict[str, str]], place: Place) -> None:
+    assert not run(server, "audit", "--tier", f"file://{place.tier}", "--bootstrap", place.bootstrap)["faults"]
+
+
+def test_statistics_go_through_connect(server: tuple[ConnectServer, dict[str, str]], place: Place) -> None:
+    days = run(server, "stats", "mixed", "--bootstrap", place.bootstrap)
+    assert sum(day["records"] for day in days) > 0
