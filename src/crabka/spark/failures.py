@@ -7,8 +7,8 @@ from typing import Final
 
 from crabka.errors import CrabkaError
 
-# The last line of a Python traceback: the class of the error, with its modules, and what it says.
-_SAID: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*: (\S.*)$", re.MULTILINE)
+# The last line of a traceback: the class of the error, with its modules, and what it says; Java has some text before.
+_SAID: Final = re.compile(r"^(?:: |Caused by: )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*: (\S.*)$", re.MULTILINE)
 
 
 class SparkJobError(CrabkaError):

@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from crabka.spark.session import job_session
+from crabka.errors import ConfigError
+from crabka.spark.failures import SparkJobError
+from crabka.spark.session import job_session, require_master
+from crabka.spark.shipping import is_shipped
+from tests.support.ports import free_port
 
 
 @dataclass
 class FakeSession:
     stopped: bool = False
+    settings: dict[str, str] = field(default_factory=dict)
+    sent: list[str] = field(default_factory=list)
+
+    @property
+    def conf(self) -> FakeSession:
+        return self
+
+    def get(self, name: str, default: str) -> str:
+        return self.settings.get(name, default)
+
+    def set(self, name: str, value: str) -> None:
+        self.settings[name] = value
+
+    def addArtifacts(self, path: str, *, pyfile: bool) -> None:  # noqa: N802 - as Spark calls it
+        assert pyfile
+        self.sent.append(path)
 
     def stop(self) -> None:
         self.stopped = True
@@ -35,7 +58,7 @@ class FakeBuilder:
         return self
 
     def master(self, url: str) -> FakeBuilder:
-        self.called["master"] = url
+        self.called["master"] = self.session.settings["spark.master"] = url
         return self
 
     def remote(self, url: str) -> FakeBuilder:
@@ -67,11 +90,42 @@ def test_a_job_makes_a_session_on_this_machine_and_stops_it(builder: FakeBuilder
 
 
 @pytest.mark.parametrize(
-    ("master", "key"), [("spark://host:7077", "master"), ("local[2]", "master"), ("sc://host", "remote")]
+    ("scheme", "key"), [("spark://localhost:0,", "master"), ("local[2]", "master"), ("sc://", "remote")]
 )
-def test_a_master_is_used_as_it_is_named(builder: FakeBuilder, master: str, key: str) -> None:
-    with job_session("job", master):
-        assert builder.called[key] == master
+def test_a_master_is_used_as_it_is_named(builder: FakeBuilder, scheme: str, key: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        master = f"{scheme}127.0.0.1:{server.getsockname()[1]}" if "://" in scheme else scheme
+        with job_session("job", master) as session:
+            assert builder.called[key] == master
+            assert is_shipped(session) is master.startswith("spark:")
+
+
+@pytest.mark.parametrize("scheme", ["spark", "sc"])
+def test_a_master_that_is_not_there_is_told_at_once(scheme: str) -> None:
+    port = free_port()
+    with pytest.raises(ConfigError, match=f"there is no Spark at {scheme}://127.0.0.1:{port}: .*refused"):
+        require_master(f"{scheme}://127.0.0.1:{port}")
+
+
+def test_what_spark_raises_becomes_one_sentence(builder: FakeBuilder) -> None:
+    with pytest.raises(SparkJobError, match=r"^the last line$"), job_session("job"):
+        raise PySparkException("Traceback (most recent call last):\nValueError: the last line")
+    assert builder.session.stopped
+
+
+@pytest.mark.parametrize("version", [None, 11])
+def test_java_is_asked_for_in_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: int | None) -> None:
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if version is not None:
+        java = tmp_path / "bin" / "java"
+        java.parent.mkdir()
+        java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}.0.1\"' >&2\n")
+        java.chmod(0o755)
+    found = "does not run" if version is None else f"is Java {version}; install one or set JAVA_HOME"
+    with pytest.raises(ConfigError, match=f"^Spark needs Java 17 or newer, and {tmp_path}/bin/java {found}"):
+        with job_session("job"):
+            pass
 
 
 def test_spark_submit_decides_about_the_master(builder: FakeBuilder, monkeypatch: pytest.MonkeyPatch) -> None:

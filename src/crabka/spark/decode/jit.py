@@ -92,16 +92,19 @@ def _directory_of(function: Callable[..., Any]) -> Path | None:
         return None
     try:
         sources = [_source_of(function), _source_of(_directory_of)]
-    except (OSError, AttributeError):
+    except OSError:
         return None
     directory /= hashlib.sha256(b"".join(sources)).hexdigest()[:16]
     return directory if _writable(directory) else None
 
 
 def _source_of(function: Callable[..., Any]) -> bytes:
-    """Return the source of a function's module, wherever it was loaded from."""
-    loader: Any = function.__globals__["__loader__"]
-    data: bytes = loader.get_data(function.__code__.co_filename)
+    """Return the source of a function's module, wherever it was loaded from. Raises OSError."""
+    name = function.__code__.co_filename
+    loader: Any = function.__globals__.get("__loader__")
+    if os.path.exists(name) or not hasattr(loader, "get_data"):
+        return Path(name).read_bytes()
+    data: bytes = loader.get_data(name)
     return data
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,18 @@ def test_a_lock_that_is_never_given_up_is_not_waited_for_forever(
         assert (own_cache / "lock").exists()
     with jit._compile_lock(own_cache):
         pass
+
+
+def test_code_that_was_sent_in_a_zip_file_uses_what_others_compiled(own_cache: Path) -> None:
+    def run(place: Path) -> str:
+        code = f"import sys; sys.path.insert(0, {str(place)!r}); import adder"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    (own_cache / "adder.py").write_text(ADDER)
+    for name in ("one.zip", "two.zip"):
+        with zipfile.ZipFile(own_cache / name, "w") as archive:
+            archive.writestr("adder.py", ADDER)
+    assert run(own_cache / "one.zip") == "10 0 1"
+    assert run(own_cache / "two.zip") == "10 1 0"
+    assert run(own_cache) == "10 1 0"

@@ -1,27 +1,32 @@
-"""The texts of Spark's failures; tests/spark runs tasks."""
+"""What needs no Spark; tests/spark runs tasks."""
 
 from __future__ import annotations
 
-from crabka.spark.lake.spark_runner import failure_of
+from typing import Any
 
-SPARK_TEXT = """[STREAM_FAILED] An exception was thrown from the Python worker. Please see the stack trace below.
-Traceback (most recent call last):
-  File "worker.py", line 1, in main
-    process()
-OSError: [Errno 2] No such file
+import pytest
 
-During handling of the above exception, another exception occurred:
-
-Traceback (most recent call last):
-  File "tasks.py", line 9, in run_task
-    raise DataLossError(message)
-crabka.spark.errors.DataLossError: offsets 3 to 5 of orders-0 are gone; set failOnDataLoss to false
-"""
+from crabka.spark.lake.spark_runner import SparkRunner
 
 
-def test_the_last_sentence_of_a_task_is_what_went_wrong() -> None:
-    assert failure_of(SPARK_TEXT).startswith("offsets 3 to 5 of orders-0 are gone")
+class FakeContext:
+    defaultParallelism = 7  # noqa: N815 - Spark's name
 
 
-def test_without_a_traceback_the_first_line_counts() -> None:
-    assert failure_of("Job aborted\nmore of it") == "Job aborted"
+class ClassicSession:
+    sparkContext = FakeContext()  # noqa: N815 - Spark's name
+
+
+class ConnectSession:
+    @property
+    def sparkContext(self) -> Any:  # noqa: N802 - Spark's name
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(("session", "count"), [(ClassicSession(), 7), (ConnectSession(), 2)])
+def test_parallelism_is_asked_where_there_is_a_context(session: Any, count: int) -> None:
+    assert SparkRunner(session).parallelism == count
+
+
+def test_nothing_to_do_starts_nothing() -> None:
+    assert SparkRunner(ConnectSession()).run(None, []) == []  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from crabka.errors import ConfigError
+from crabka.spark.shipping import SHIPPED
 from crabka.spark.source.data_source import CrabkaDataSource
 from crabka.spark.source.registration import PUSHDOWN, register
 
@@ -31,6 +32,9 @@ class FakeSession:
     def set(self, name: str, value: str) -> None:
         self.settings[name] = value
 
+    def get(self, name: str, default: str) -> str:
+        return self.settings.get(name, default)
+
 
 def test_the_format_and_pushdown_are_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
@@ -47,6 +51,19 @@ def test_a_python_without_crabka_is_refused_with_the_right_one(tmp_path: Path, m
     monkeypatch.setenv("PYSPARK_PYTHON", str(other))
     with pytest.raises(ConfigError, match=f"No module named 'crabka'.*set it to {sys.executable}"):
         register(FakeSession())  # type: ignore[arg-type]
+
+
+def test_a_python_needs_no_crabka_where_the_code_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "python"
+    other.write_text('#!/bin/sh\ncase "$2" in *crabka*) exit 1;; esac\n')
+    other.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(other))
+    session = FakeSession()
+    with pytest.raises(ConfigError):
+        register(session)  # type: ignore[arg-type]
+    session.set(SHIPPED, "true")
+    register(session)  # type: ignore[arg-type]
+    assert session.registered == [CrabkaDataSource]
 
 
 @pytest.mark.parametrize("name", ["./environment/bin/python", "/not/on/this/machine"])
