@@ -533,7 +533,9 @@ class LogManager:
         # All is durable, indexes as well, so the recovery points are the log ends, as Kafka leaves them.
         ends = {log.topic_partition: log.recovery_point for log in logs}
         self.dirs[path].write_checkpoints(offsets._replace(recovery_points=ends))
-        self.dirs[path].write_clean_shutdown(broker_epoch)
+        if not self.withheld:
+            # Logs that were left alone may never have been checked: the next start does that.
+            self.dirs[path].write_clean_shutdown(broker_epoch)
 
 
 def _all_offsets(logs: list[PartitionLog]) -> CheckpointOffsets:
