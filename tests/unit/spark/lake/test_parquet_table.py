@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from crabka.spark.lake import parquet_table
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.manifests import FULL_EVERY, manifest_path
 from crabka.spark.lake.parquet_table import ParquetTable
@@ -56,6 +57,19 @@ def test_somebody_who_slept_does_not_commit_into_the_past(tmp_path: Path) -> Non
     assert not (Path(lake.root) / "orders" / manifest_path(1)).exists()
     with pytest.raises(CommitConflictError):
         sleeper.commit(written(lake, sleeper, 0, [0]), {}, {0: 1})
+
+
+def test_of_two_who_look_for_the_last_version_at_the_same_moment_one_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = lake_of(tmp_path, "parquet")
+    first, second = new_table(lake), fresh(tmp_path)
+    first.commit(written(lake, first, 0, [0]), {}, {0: 1})
+    monkeypatch.setattr(parquet_table, "_versions", lambda _store: [0])
+    with pytest.raises(CommitConflictError):
+        second.commit(written(lake, second, 0, [0]), {}, {0: 1})
+    monkeypatch.undo()
+    assert table_places(Path(lake.root), "orders", "parquet") == [(0, 0)]
 
 
 def test_a_manifest_that_is_missing_is_told(tmp_path: Path) -> None:
