@@ -105,9 +105,10 @@ def test_submitted_jobs_survive_the_death_of_a_worker(cluster: SparkPlace, tmp_p
     script.write_text(JOBS)
     addresses = (cluster.place.bootstrap, f"file://{cluster.place.tier}", str(lake), str(report))
     command = submit_command(cluster.master.url, script, *addresses)
-    with (tmp_path / "err").open("w") as errors, subprocess.Popen(
-        command, env=cluster.environment, stdout=subprocess.PIPE, stderr=errors, text=True
-    ) as driver:
+    with (
+        (tmp_path / "err").open("w") as errors,
+        subprocess.Popen(command, env=cluster.environment, stdout=subprocess.PIPE, stderr=errors, text=True) as driver,
+    ):
         log = lake / "orders" / "_delta_log"
         wait_until(lambda: driver.poll() is not None or any(log.glob("*1.json")), "a commit", timeout_s=PATIENCE_S)
         assert driver.poll() is None, (tmp_path / "err").read_text()[-4000:]

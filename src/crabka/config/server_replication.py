@@ -93,6 +93,7 @@ class ReplicationSettings:
 
     default_replication_factor: int
     num_replica_fetchers: int
+    num_replica_alter_log_dirs_threads: int | None
     replica_lag_time_max_ms: int
     replica_fetch_max_bytes: int
     replica_fetch_min_bytes: int

@@ -114,7 +114,9 @@ def test_what_spark_raises_becomes_one_sentence(builder: FakeBuilder) -> None:
 
 
 @pytest.mark.parametrize("version", [None, 11])
-def test_java_is_asked_for_in_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: int | None) -> None:
+def test_java_is_asked_for_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: int | None
+) -> None:
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     if version is not None:
@@ -123,9 +125,9 @@ def test_java_is_asked_for_in_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_
         java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}.0.1\"' >&2\n")
         java.chmod(0o755)
     found = "does not run" if version is None else f"is Java {version}; install one or set JAVA_HOME"
-    with pytest.raises(ConfigError, match=f"^Spark needs Java 17 or newer, and {tmp_path}/bin/java {found}"):
-        with job_session("job"):
-            pass
+    told = f"^Spark needs Java 17 or newer, and {tmp_path}/bin/java {found}"
+    with pytest.raises(ConfigError, match=told), job_session("job"):
+        pass
 
 
 def test_spark_submit_decides_about_the_master(builder: FakeBuilder, monkeypatch: pytest.MonkeyPatch) -> None:

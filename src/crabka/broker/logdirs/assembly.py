@@ -41,8 +41,7 @@ def build_moves(parts: BrokerParts, partitions: PartitionRegistry, cleaner: LogC
 
 
 def _slots(config: ServerConfig) -> int:
-    threads = config.values["num.replica.alter.log.dirs.threads"]
-    return threads if isinstance(threads, int) else len(config.log_dirs)
+    return config.num_replica_alter_log_dirs_threads or len(config.log_dirs)
 
 
 def take_move_rate(moves: MoveRegistry, configs: ConfigsImage, node_id: int) -> None:

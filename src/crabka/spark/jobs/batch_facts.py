@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from crabka.records.compression import CODEC_NAMES
 from crabka.remote.scrub.batches import WalkedBatch, walk_batches
 from crabka.spark.plan.ranges import Split, TierRange
-from crabka.spark.read.read_ahead import ReadAhead
+from crabka.spark.read.read_ahead import RangeReadAhead
 from crabka.spark.tier_store import open_tier_store
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def fact_task(
         for batch in batches:
             for text in batch.column("split").to_pylist():
                 ranges = [each for each in Split.from_json(json.loads(text)).ranges if isinstance(each, TierRange)]
-                with ReadAhead(store, ranges) as ahead:
+                with RangeReadAhead(store, ranges) as ahead:
                     for index, each in enumerate(ranges):
                         sum_batches(each, ahead.pieces(index), tiered[each.object_name], sums)
         rows = [

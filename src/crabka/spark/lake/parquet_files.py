@@ -134,7 +134,7 @@ def _dictionary_columns(schema: pa.Schema) -> list[str]:
 
 
 def _delta_columns(schema: pa.Schema) -> dict[str, str]:
-    """Return the numbers of the log, which differ little from row to row: as differences there is little to compress."""
+    """Return the numbers of the log, which differ little from row to row: differences leave little to compress."""
     return {
         field.name: "DELTA_BINARY_PACKED"
         for field in LOG_COLUMNS

@@ -47,9 +47,7 @@ class TableRows:
     new_fields: Sequence[pa.Field] = ()
 
 
-def table_rows(
-    batch: pa.RecordBatch, topic_id: str, decoder: ValueDecoder, *, with_date: bool = True
-) -> TableRows:
+def table_rows(batch: pa.RecordBatch, topic_id: str, decoder: ValueDecoder, *, with_date: bool = True) -> TableRows:
     """Return rows of the source as rows of a table, with all columns that a table may have.
 
     The date takes longer to find than all others, so that who has no column for it leaves it out.
