@@ -14,7 +14,9 @@ from tests.support.lake_reader import table_places
 from tests.support.spark_cluster import ConnectServer, bare_python, crabka_command, driver_environment
 from tests.support.spark_topics import Place, create_tiered_topic, fill, tiered_broker, wait_for_tier
 
-PATIENCE_S = 240.0
+# Several processes with a Java each start first, which takes its time on a busy machine.
+pytestmark = pytest.mark.timeout(900)
+PATIENCE_S = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +60,12 @@ def test_a_sync_goes_through_connect(
     assert summary["rows"] == len(set(table_places(tmp_path, "mixed", "delta"))) > 0
 
 
+@pytest.mark.soak
 def test_an_audit_goes_through_connect(server: tuple[ConnectServer, dict[str, str]], place: Place) -> None:
     assert not run(server, "audit", "--tier", f"file://{place.tier}", "--bootstrap", place.bootstrap)["faults"]
 
 
+@pytest.mark.soak
 def test_statistics_go_through_connect(server: tuple[ConnectServer, dict[str, str]], place: Place) -> None:
     days = run(server, "stats", "mixed", "--bootstrap", place.bootstrap)
     assert sum(day["records"] for day in days) > 0
