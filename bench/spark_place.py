@@ -130,7 +130,7 @@ class SparkPlace:
         self._create(topic, PARTITIONS, _SEGMENT_BYTES)
         with _Sending(self.node.bootstrap_servers, topic, PARTITIONS) as sending:
             for number in range(rows):
-                sending.send(_value(number), number // _RUN_LENGTH % PARTITIONS, BASE_MS + number, b"%08d" % number)
+                sending.send(value_of(number), number // _RUN_LENGTH % PARTITIONS, BASE_MS + number, b"%08d" % number)
         self._wait_tiered(topic, [rows // PARTITIONS] * PARTITIONS)
         self._rows[topic] = rows
 
@@ -192,7 +192,7 @@ class _Sending:
             self._producer.poll(0)
 
 
-def _value(number: int) -> bytes:
+def value_of(number: int) -> bytes:
     """A hundred bytes as they might come from an application."""
     mixed = number * 2654435761 % (1 << 32)
     text = '{"order":%d,"customer":"%08x","amount":%d.%02d,"currency":"EUR","state":"paid"'

@@ -20,6 +20,11 @@ from bench.moves_rows import MOVE_ROWS
 from bench.profiler import summary
 from bench.report import as_json, cells, markdown, table
 from bench.rows import EXPERIMENTS, ROWS, selected_experiments
+from bench.spark import SPARK
+from bench.spark_experiments import SPARK_EXPERIMENTS
+from bench.spark_place import PARTITIONS as SPARK_PARTITIONS
+from bench.spark_place import SparkPlace, value_of
+from bench.spark_rows import SPARK_ROWS
 from bench.stats import judge, medians, percentile
 from bench.suite import Suite, run_suite
 from bench.tier import TIER
@@ -297,3 +302,38 @@ def test_growth_of_memory_is_that_of_the_peak() -> None:
         block = bytearray(b"x") * (64 << 20)
         del block
         assert 60 < grown() < 100
+
+
+def test_the_suite_of_spark_is_complete() -> None:
+    assert SPARK.experiments is SPARK_EXPERIMENTS
+    assert tuple(SPARK_EXPERIMENTS) == tuple(dict.fromkeys(row.experiment for row in SPARK_ROWS))
+
+
+@pytest.mark.parametrize(
+    ("key", "kafka", "crabka", "verdict"),
+    [
+        ("read", 1e6, 1.9e6, "NOT MET"),
+        ("read", 1e6, 2.8e6, "stretch"),
+        ("parquet", 4e5, 1.6e6, "met"),
+        ("filter", 1e6, 1e7, "met"),
+        ("filter_bytes", None, 3.1, "NOT MET"),
+        ("count", 1e6, 3e6, "met"),
+        ("broker_bytes", 1e8, 0.0, "met"),
+        ("broker_bytes", 1e8, 1.0, "NOT MET"),
+        ("memory", None, 513.0, "NOT MET"),
+    ],
+)
+def test_spark_is_judged_by_its_bars(key: str, kafka: float | None, crabka: float, verdict: str) -> None:
+    (row,) = (row for row in SPARK_ROWS if row.key == key)
+    assert judge(row, kafka, crabka).verdict == verdict
+
+
+@pytest.mark.parametrize("number", [0, 1, 4_999_999])
+def test_values_of_the_topic_for_spark_have_a_hundred_bytes(number: int) -> None:
+    assert len(value_of(number)) == 100
+    assert json.loads(value_of(number))["order"] == number
+
+
+def test_records_that_cannot_be_spread_evenly_are_refused() -> None:
+    with pytest.raises(ValueError, match="spread evenly"):
+        SparkPlace().topic(SPARK_PARTITIONS + 1)
