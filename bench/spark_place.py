@@ -29,7 +29,7 @@ from tests.support.ports import free_port
 PARTITIONS: Final = 4
 BASE_MS: Final = 1_700_000_000_000
 SMALL: Final = "small"
-SMALL_ROWS: Final = 20_000
+SMALL_ROWS: Final = 200_000
 LARGE: Final = "large"
 LARGE_VALUE_BYTES: Final = 8_192
 _RUN_LENGTH: Final = 500
