@@ -114,10 +114,11 @@ class SparkPlace:
         if LARGE not in self._rows:
             rows = min(size_bytes, _LARGE_SEGMENT_BYTES) // LARGE_VALUE_BYTES
             self._create(LARGE, 1, _MAX_SEGMENT_BYTES)
+            # More values than fit in a batch, so that they do not get smaller.
             values = [os.urandom(LARGE_VALUE_BYTES) for _ in range(64)]
             with _Sending(self.node.bootstrap_servers, LARGE) as sending:
                 for number in range(rows):
-                    sending.send(values[number % 64][number % 4096 :], 0, BASE_MS + number)
+                    sending.send(values[number % 64], 0, BASE_MS + number)
             self._wait_tiered(LARGE, [rows])
             self._rows[LARGE] = rows
         return LARGE
