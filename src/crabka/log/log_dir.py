@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,7 +65,7 @@ class LogDirContent:
 class LogDir:
     """A directory named in `log.dirs`."""
 
-    __slots__ = ("_fs", "_gone", "_lock", "_turn", "_writing", "_written", "path", "properties")
+    __slots__ = ("_fs", "_gone", "_kept", "_lock", "_turn", "_writing", "_written", "path", "properties")
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self._fs = fs
@@ -78,6 +78,8 @@ class LogDir:
         self._written: dict[str, int] = {}
         # Logs that are gone while checkpoint files may still tell of them -> the last turn that may have known them.
         self._gone: dict[TopicPartition, int] = {}
+        # What each checkpoint file goes on to tell of logs that are left alone.
+        self._kept: dict[str, dict[TopicPartition, int]] = {}
 
     def open(self) -> None:
         """Create the directory if needed and lock it. Raises ConfigError if another process uses it."""
@@ -147,8 +149,16 @@ class LogDir:
         with self._writing:
             for name, values in zip(CHECKPOINT_NAMES, offsets, strict=True):
                 if values is not None and turn > self._written.get(name, 0):
-                    write_offset_checkpoint(self._fs, self._path(name), values)
+                    write_offset_checkpoint(self._fs, self._path(name), {**self._kept.get(name, {}), **values})
                     self._written[name] = turn
+
+    def keep(self, topic_partitions: Collection[TopicPartition], content: LogDirContent) -> None:
+        """Let checkpoint files go on to tell what they told of logs that are not opened, but stay where they are."""
+        known = (content.recovery_points, content.high_watermarks, content.log_starts)
+        self._kept = {
+            name: {each: offset for each, offset in offsets.items() if each in topic_partitions}
+            for name, offsets in zip(CHECKPOINT_NAMES, known, strict=True)
+        }
 
     def note_gone(self, topic_partition: TopicPartition) -> None:
         """Remember that checkpoint files may tell of a log that is not here any more."""

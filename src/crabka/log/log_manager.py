@@ -177,6 +177,7 @@ class LogManager:
             else:
                 break
         for path, content in contents.items():
+            self.dirs[path].keep(self.withheld, content)
             for topic_partition in found[path]:
                 if topic_partition not in content.logs:
                     self.dirs[path].note_gone(topic_partition)

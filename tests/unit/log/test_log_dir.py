@@ -113,3 +113,17 @@ def test_checkpoints_may_tell_of_logs_that_are_gone_until_they_are_written_witho
     assert log_dir.may_tell_of(ORDERS)
     log_dir.forget_gone(log_dir.next_turn())
     assert not log_dir.may_tell_of(ORDERS)
+
+
+def test_checkpoints_go_on_to_tell_of_logs_that_are_left_alone() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/data")
+    log_dir = LogDir(fs, "/data")
+    other = TopicPartition("other", 1)
+    log_dir.write_checkpoints(CheckpointOffsets({ORDERS: 5, other: 1}, {ORDERS: 7}, {ORDERS: 2}))
+    log_dir.keep({ORDERS}, log_dir.scan())
+    log_dir.write_checkpoints(CheckpointOffsets({}, {other: 3}, {}))
+    content = log_dir.scan()
+    assert content.recovery_points == {ORDERS: 5}
+    assert content.high_watermarks == {ORDERS: 7, other: 3}
+    assert content.log_starts == {ORDERS: 2}
