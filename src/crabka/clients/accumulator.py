@@ -125,11 +125,14 @@ class PartitionQueue:
         return max(at_ms, self.blocked_until_ms)
 
     def may_go_to(self, node_id: int) -> bool:
-        """Return whether a batch may be sent to a broker now: not while older ones are under way to another one.
+        """Return whether a batch may be sent to a broker now.
 
-        A new leader that knows nothing of the producer takes any sequence, and would refuse the older ones then.
+        Not while older ones are under way to another one, nor while the first one of all is under way: a leader that
+        knows nothing of the producer takes any sequence, and would refuse the older ones then.
         """
-        return not self.in_flight or self.flight_node == node_id
+        if not self.in_flight:
+            return True
+        return self.flight_node == node_id and all(batch.base_sequence != 0 for batch in self.in_flight)
 
     def take(self, codec: int, level: int | None) -> ProducerBatch:
         """Move the oldest batch into flight, encoded with the next sequence. Needs an identity."""

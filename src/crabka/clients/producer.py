@@ -262,7 +262,11 @@ class Producer(ProducerTransactions):
             self._scope.start(self._deliver(node_id, batches))
             linger_ms = 0 if self._flushing else self._settings.linger_ms
             now_ms = self._clock.monotonic_ms()
-            queues = [queue for queue in queues if (at := queue.ready_at_ms(linger_ms)) is not None and at <= now_ms]
+            queues = [
+                queue
+                for queue in queues
+                if (at := queue.ready_at_ms(linger_ms)) is not None and at <= now_ms and queue.may_go_to(node_id)
+            ]
 
     async def _deliver(self, node_id: int, batches: list[ProducerBatch]) -> None:
         try:

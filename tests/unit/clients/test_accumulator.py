@@ -143,3 +143,15 @@ def test_dropping_leaves_what_is_in_flight(loop: asyncio.AbstractEventLoop) -> N
     queue.settle(second, retry=True)
     assert queue.drop_unsent() == [second, third]
     assert queue.unsettled() == [first]
+
+
+def test_nothing_follows_the_first_batch_of_all_before_it_is_answered(loop: asyncio.AbstractEventLoop) -> None:
+    queue = filled_queue(loop, 2, 1, 1)
+    assert queue.may_go_to(7)
+    queue.flight_node = 7
+    first = queue.take(0, None)
+    assert not queue.may_go_to(7)
+    queue.settle(first)
+    queue.take(0, None)
+    assert queue.may_go_to(7)
+    assert not queue.may_go_to(8)
