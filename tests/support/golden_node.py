@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Message, TopicPartition
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaError, Message, TopicPartition
 
 from crabka.ids import uuid_from_text
 from crabka.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
@@ -147,12 +147,17 @@ def read_rows(bootstrap_servers: str, topic: str, partition: int, isolation: str
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
         rows = []
+        last = ""
         while (message := consumer.poll(30)) is not None:
-            if message.error() is not None:
-                break
-            rows.append(_row(message))
-        assert message is not None, "the end of the partition was not reached"
-        return rows
+            error = message.error()
+            if error is None:
+                rows.append(_row(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return rows
+            else:
+                # A node that has just started may not be able to read its tier yet; the consumer asks again.
+                last = str(error)
+        raise AssertionError(f"the end of the partition was not reached: {last}")
     finally:
         consumer.close()
 
