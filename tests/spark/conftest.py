@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from crabka.spark.source.registration import register
-from tests.support.stock_connector import StockConnectorUnavailableError, stock_jars
+from tests.support.maven import MavenUnavailableError
+from tests.support.stock_connector import stock_jars
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +30,7 @@ def stock_reason() -> str | None:
     """Why Spark's own Kafka source is not there; None if it is."""
     try:
         stock_jars()
-    except StockConnectorUnavailableError as error:
+    except MavenUnavailableError as error:
         if os.environ.get("CI") == "true":
             pytest.fail(f"CI needs Spark's Kafka source: {error}")
         return str(error)

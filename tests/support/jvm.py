@@ -6,8 +6,6 @@ that they are complete. Where Java or Maven is missing, tests skip with the reas
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
 import shutil
 import subprocess
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.maven import MavenUnavailableError, fetched_jars
 from tests.support.node_process import NodeProcess, accepts_connections
 from tests.support.ports import free_port
 
@@ -34,10 +33,6 @@ TOOL_OPTIONS = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "
 BROKER_OPTIONS = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 
 
-class JvmUnavailableError(RuntimeError):
-    """Java, Maven or the jars are missing; says which."""
-
-
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """What a finished command-line tool left."""
@@ -53,32 +48,10 @@ class ToolResult:
 
 
 def jvm_jars() -> Path:
-    """The directory of the jars, fetched if need be; raises JvmUnavailableError."""
+    """The directory of the jars, fetched if need be; raises MavenUnavailableError."""
     if shutil.which("java") is None:
-        raise JvmUnavailableError("no java on the PATH")
-    jars = CACHE / "jars"
-    stamp = CACHE / "stamp"
-    digest = hashlib.sha256(POM.read_bytes()).hexdigest()
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # Parallel test workers wait here for the one that fetches.
-        if not (stamp.exists() and stamp.read_text() == digest):
-            _fetch(jars)
-            _archive_classes(jars)
-            stamp.write_text(digest)
-    return jars
-
-
-def _fetch(jars: Path) -> None:
-    if shutil.which("mvn") is None:
-        raise JvmUnavailableError("no mvn on the PATH to fetch Apache Kafka with")
-    shutil.rmtree(jars, ignore_errors=True)
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
-    done = subprocess.run(
-        ["mvn", "-q", "-B", "-ntp", "-f", str(POM), *goal], capture_output=True, text=True, timeout=900, check=False
-    )
-    if done.returncode != 0:
-        raise JvmUnavailableError(f"Maven could not fetch Apache Kafka: {(done.stdout + done.stderr)[-1500:]}")
+        raise MavenUnavailableError("no java on the PATH")
+    return fetched_jars(POM, CACHE, "Apache Kafka", on_fetched=_archive_classes)
 
 
 def _archive_classes(jars: Path) -> None:
@@ -97,7 +70,7 @@ def require_jvm() -> Path:
     """As jvm_jars for tests: skips where it is unavailable, fails in CI."""
     try:
         return jvm_jars()
-    except JvmUnavailableError as error:
+    except MavenUnavailableError as error:
         if os.environ.get("CI") == "true":
             pytest.fail(f"CI needs the JVM parts: {error}")
         pytest.skip(str(error))

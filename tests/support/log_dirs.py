@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from crabka.cli.session import with_cluster
-from crabka.protocol.apis import ApiKey, MessageTypes
-from tests.support.node_process import NodeError, wait_until
+from crabka.cli.session import with_admin
+from crabka.ids import TopicPartition
+from tests.support.node_process import wait_until
 
 if TYPE_CHECKING:
-    from crabka.clients.connection import BodyBuilder
     from tests.support.node_process import NodeProcess
 
 
+NODE_ID = 1
 # Each question is a connection of its own.
 POLL_SECONDS = 0.05
 
@@ -36,15 +36,11 @@ def log_dirs_of(node: NodeProcess) -> list[Path]:
 def places(node: NodeProcess, topic: str, partition: int = 0) -> list[ReplicaPlace]:
     """All copies of a partition."""
 
-    def build(types: MessageTypes) -> Any:
-        return types.message(topics=[types.new("DescribableLogDirTopic", topic=topic, partitions=[partition])])
-
-    answer = _ask(node, ApiKey.DESCRIBE_LOG_DIRS, build)
+    described = with_admin(node.bootstrap_servers, lambda admin: admin.describe_log_dirs(NODE_ID))
     return [
-        ReplicaPlace(Path(directory.log_dir), found.partition_size, found.is_future_key)
-        for directory in answer.results
-        for each in directory.topics
-        for found in each.partitions
+        ReplicaPlace(Path(directory.path), found.size_bytes, found.is_future)
+        for directory in described
+        if (found := directory.replicas.get((topic, partition))) is not None
     ]
 
 
@@ -55,16 +51,9 @@ def other_dir(node: NodeProcess, topic: str, partition: int = 0) -> Path:
 
 
 def begin_move(node: NodeProcess, target: Path, topic: str, partition: int = 0) -> None:
-    """Ask for a partition to be in a log dir. Raises NodeError if that is refused."""
-
-    def build(types: MessageTypes) -> Any:
-        topics = [types.new("AlterReplicaLogDirTopic", name=topic, partitions=[partition])]
-        return types.message(dirs=[types.new("AlterReplicaLogDir", path=str(target), topics=topics)])
-
-    answer = _ask(node, ApiKey.ALTER_REPLICA_LOG_DIRS, build)
-    codes = [row.error_code.name for each in answer.results for row in each.partitions]
-    if codes != ["none"]:
-        raise NodeError(f"the move of {topic}-{partition} to {target} was refused: {codes}")
+    """Ask for a partition to be in a log dir. Raises OperationError if that is refused."""
+    targets = {TopicPartition(topic, partition): str(target)}
+    with_admin(node.bootstrap_servers, lambda admin: admin.alter_replica_log_dirs(NODE_ID, targets))
 
 
 def wait_moved(node: NodeProcess, target: Path, topic: str, partition: int = 0, *, timeout_s: float = 600) -> None:
@@ -82,7 +71,3 @@ def move(node: NodeProcess, topic: str, partition: int = 0) -> Path:
     begin_move(node, target, topic, partition)
     wait_moved(node, target, topic, partition)
     return target
-
-
-def _ask(node: NodeProcess, api_key: ApiKey, build: BodyBuilder) -> Any:
-    return with_cluster(node.bootstrap_servers, lambda cluster: cluster.request_any(api_key, build))
