@@ -50,9 +50,10 @@ class CopyBytes:
         source_dir: str,
         position: int,
         max_bytes: int,
-        must_compare: bool,
+        foreign_end: int,
         generation: int,
     ) -> None:
+        """Up to `foreign_end` the copy may hold bytes that an earlier run or another source wrote."""
         self.generation = generation
         self._fs = fs
         self._path = path
@@ -60,14 +61,9 @@ class CopyBytes:
         self._source_dir = source_dir
         self._position = position
         self._max_bytes = max_bytes
-        self._must_compare = must_compare
+        self._foreign_end = foreign_end
         self._end = position
         self._end_offset = -1
-
-    @property
-    def longest_bytes(self) -> int:
-        """The most that the step may write, unless a batch is larger than asked for."""
-        return self._source.size - self._position
 
     def run(self) -> int:
         """Write what the source has and the copy does not."""
@@ -78,12 +74,13 @@ class CopyBytes:
         with blaming(target_dir):
             file = self._fs.open(f"{self._path}/{offset_name(self._source.base_offset)}{LOG_SUFFIX}", create=True)
         try:
-            if not self._must_compare and self._has_copied(handle.file, file):
+            must_compare = self._foreign_end > self._position
+            if not must_compare and self._has_copied(handle.file, file):
                 return self._end - self._position
             with blaming(self._source_dir), _changing():
                 data = self._read(handle.file)
             with blaming(target_dir):
-                if self._must_compare and file.pread(len(data), self._position) == data:
+                if must_compare and file.pread(len(data), self._position) == data:
                     return 0
                 return file.pwritev([data], self._position)
         finally:
@@ -127,7 +124,9 @@ class CopyBytes:
         mirrored = copy.mirrored[self._source.base_offset]
         mirrored.copied = self._end
         mirrored.synced = min(mirrored.synced, self._position)
-        mirrored.written = max(mirrored.written, self._end)
+        mirrored.flushed = min(mirrored.flushed, self._position)
+        # Nothing else was written meanwhile.
+        mirrored.written = max(self._foreign_end, self._end)
         copy.end_offset = self._end_offset
 
 

@@ -99,17 +99,20 @@ class MoveResolution:
         """Return the dir with the log that reaches furthest; nothing else tells them apart, and nothing is removed."""
 
         def reach(path: str) -> tuple[int, int, str]:
-            directory = contents[path].logs[topic_partition]
-            with blaming(path):
-                sizes = {
-                    offset: self.fs.stat(f"{directory}/{name}").size_bytes
-                    for name in self.fs.listdir(directory)
-                    if name.endswith(LOG_SUFFIX) and (offset := file_offset(name)) is not None
-                }
-            last = max(sizes, default=-1)
-            return last, sizes.get(last, 0), str(self.directory_id(path))
+            return *self._reach(path, contents[path].logs[topic_partition]), str(self.directory_id(path))
 
         return max(paths, key=reach)
+
+    def _reach(self, path: str, directory: str) -> tuple[int, int]:
+        """Return the offset and the size of a log's last segment."""
+        with blaming(path):
+            sizes = {
+                offset: self.fs.stat(f"{directory}/{name}").size_bytes
+                for name in self.fs.listdir(directory)
+                if name.endswith(LOG_SUFFIX) and (offset := file_offset(name)) is not None
+            }
+        last = max(sizes, default=-1)
+        return last, sizes.get(last, 0)
 
     def _set_aside(
         self, content: LogDirContent, path: str, topic_partition: TopicPartition, kind: DirectoryKind
@@ -146,9 +149,11 @@ class MoveResolution:
                 if len(contents) < self.dir_count:
                     self.withheld.add(topic_partition)
                 else:
-                    self._promote(content, path, topic_partition, futures.pop())
+                    self._promote(content, path, topic_partition, futures)
 
-    def _promote(self, content: LogDirContent, path: str, topic_partition: TopicPartition, future: str) -> None:
+    def _promote(self, content: LogDirContent, path: str, topic_partition: TopicPartition, futures: list[str]) -> None:
+        future = max(futures, key=lambda each: self._reach(path, each))
+        futures.remove(future)
         logger.warning("%s is nowhere but in %s, which becomes its log", topic_partition, future)
         final = f"{path}/{topic_partition}"
         with blaming(path):

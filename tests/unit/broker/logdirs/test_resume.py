@@ -16,6 +16,7 @@ from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 
 TP = TopicPartition("t", 0)
 FUTURE = f"t-0.{'a' * 32}-future"
+OTHER_FUTURE = f"t-0.{'b' * 32}-future"
 IDS = {"/d1": uuid.UUID(int=101), "/d2": uuid.UUID(int=102)}
 SEGMENT = "00000000000000000000.log"
 
@@ -132,6 +133,17 @@ def test_a_lone_copy_where_the_metadata_place_the_replica_becomes_the_log() -> N
     assert not contents["/d2"].clean
     assert scene.fs.listdir("/d2/t-0") == [SEGMENT]
     assert contents["/d2"].futures == {TP: []}
+
+
+@pytest.mark.parametrize("longer", [FUTURE, OTHER_FUTURE])
+def test_of_two_lone_copies_the_longer_becomes_the_log(longer: str) -> None:
+    scene = Scene("/d2")
+    for name in (FUTURE, OTHER_FUTURE):
+        scene.log(f"/d2/{name}", 10 if name == longer else 5)
+    contents = scene.settle()
+    assert scene.fs.stat(f"/d2/t-0/{SEGMENT}").size_bytes == 10
+    [left] = contents["/d2"].futures[TP]
+    assert left == f"/d2/{FUTURE if longer == OTHER_FUTURE else OTHER_FUTURE}"
 
 
 def test_while_a_dir_is_missing_the_replica_is_taken_to_be_there() -> None:
