@@ -1,6 +1,6 @@
 """Tables read without the libraries that wrote them, by `_delta_log`, Iceberg's metadata and manifests.
 
-Only what the tests' tables need. The rows of the files are read by pyarrow.
+Only what the tests' tables need. The rows of the files are read by duckdb.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import duckdb
 import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 
 def table_files(root: Path, name: str, table_format: str) -> list[Path]:
@@ -24,18 +24,22 @@ def table_files(root: Path, name: str, table_format: str) -> list[Path]:
 
 def table_rows(root: Path, name: str, table_format: str) -> list[dict[str, Any]]:
     """All rows, in the order of partition and offset; columns that a file lacks are missing."""
-    rows = [row for path in table_files(root, name, table_format) for row in pq.ParquetFile(path).read().to_pylist()]
+    rows = [row for path in table_files(root, name, table_format) for row in _rows_of(path, "*").to_pylist()]
     return sorted(rows, key=lambda row: (row["kafka_partition"], row["kafka_offset"]))
 
 
 def table_places(root: Path, name: str, table_format: str) -> list[tuple[int, int]]:
     """Partition and offset of all rows."""
-    columns = ["kafka_partition", "kafka_offset"]
-    places: list[tuple[int, int]] = []
-    for path in table_files(root, name, table_format):
-        table = pq.ParquetFile(path).read(columns=columns)
-        places += zip(*(table.column(column).to_pylist() for column in columns), strict=True)
-    return sorted(places)
+    files = table_files(root, name, table_format)
+    tables = [_rows_of(path, "kafka_partition, kafka_offset") for path in files]
+    return sorted((row["kafka_partition"], row["kafka_offset"]) for table in tables for row in table.to_pylist())
+
+
+def _rows_of(path: Path, columns: str) -> pa.Table:
+    with duckdb.connect() as connection:
+        # What the directories' names say of a file's rows is not in the file.
+        rows = connection.read_parquet(str(path), hive_partitioning=False)
+        return rows.project(columns).to_arrow_table()
 
 
 def _delta_files(root: Path, name: str) -> list[Path]:
@@ -45,7 +49,7 @@ def _delta_files(root: Path, name: str) -> list[Path]:
     start = -1
     if checkpoints:
         start = int(checkpoints[-1].name.partition(".")[0])
-        for row in pa.Table.to_pylist(pq.read_table(checkpoints[-1], columns=["add"])):
+        for row in _rows_of(checkpoints[-1], "add").to_pylist():
             if row["add"] is not None:
                 live[row["add"]["path"]] = None
     for path in sorted(log.glob("*.json")):

@@ -39,9 +39,14 @@ class PushedFilters:
         return max_timestamp_ms < 0 or max_timestamp_ms * 1000 >= self.min_timestamp_us
 
     @property
-    def has_time_bound(self) -> bool:
+    def has_earliest_time(self) -> bool:
         """Whether rows must not be older than something."""
         return self.min_timestamp_us > -_MAX
+
+    @property
+    def has_latest_time(self) -> bool:
+        """Whether rows must not be younger than something."""
+        return self.max_timestamp_us < _MAX
 
 
 NO_FILTERS: Final = PushedFilters()

@@ -15,6 +15,7 @@ from crabka.clients.fetcher import FetcherSettings
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.errors import DataLossError, SegmentVanishedError
+from crabka.spark.plan.append_time import without_later
 from crabka.spark.plan.byte_ranges import tier_ranges
 from crabka.spark.plan.context import PlanContext, open_context
 from crabka.spark.plan.filters import NO_FILTERS, PushedFilters
@@ -226,18 +227,20 @@ def _prune_parts(context: PlanContext, parts: list[TierPart], filters: PushedFil
         if start >= end or not filters.may_hold(part.segment.max_timestamp_ms):
             was_pruned = True
             continue
-        if filters.has_time_bound and was_pruned and context.objects is not None:
+        if filters.has_earliest_time and was_pruned and context.objects is not None:
             # Where the time begins, the time index says how much of the segment is older.
             start = max(start, context.objects.offset_after(part.segment, filters.min_timestamp_us))
         was_pruned = False
         if start < end:
             kept.append(TierPart(part.segment, start, end))
+    if filters.has_latest_time and context.objects is not None:
+        return without_later(context.objects, kept, filters.max_timestamp_us)
     return kept
 
 
 def _narrow_by_time(context: PlanContext, ranges: list[BrokerRange], filters: PushedFilters) -> list[BrokerRange]:
     """Return ranges of brokers without what is older than filters allow, as far as brokers know that."""
-    if context.session is None or not ranges or not filters.has_time_bound:
+    if context.session is None or not ranges or not filters.has_earliest_time:
         return ranges
     # One millisecond earlier: the search may begin behind other records of just the time that is asked for.
     wanted_ms = max(filters.min_timestamp_us // 1000 - 1, 0)

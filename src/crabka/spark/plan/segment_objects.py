@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from crabka.records.header import HEADER_SIZE, BatchHeader, parse_header
 from crabka.remote.layout import object_path
 from crabka.remote.scrub.side_files import parse_epoch_checkpoint
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
@@ -75,11 +76,21 @@ class SegmentObjects:
 
     def base_offset_at(self, segment: RemoteLogSegmentMetadata, position: int) -> int:
         """Return the base offset of the batch that begins at a position."""
-        span = range(position, position + 8)
+        return int.from_bytes(self._get_range(object_path(segment), range(position, position + 8)))
+
+    def first_batch(self, segment: RemoteLogSegmentMetadata) -> BatchHeader:
+        """Return the header of the first batch."""
+        path = object_path(segment)
+        data = self._get_range(path, range(HEADER_SIZE))
+        if len(data) < HEADER_SIZE:
+            raise TierReadError(f"{path} in {self.store.location} has {len(data)} bytes, which is no batch")
+        return parse_header(data)
+
+    def _get_range(self, path: str, span: range) -> memoryview:
         try:
-            return int.from_bytes(self.store.get_range(object_path(segment), span))
+            return self.store.get_range(path, span)
         except ObjectMissingError:
-            raise self._gone(object_path(segment)) from None
+            raise self._gone(path) from None
 
     def _get(self, path: str) -> bytes:
         try:

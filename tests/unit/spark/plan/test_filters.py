@@ -56,7 +56,8 @@ def test_times_are_exact_to_the_microsecond() -> None:
 
 def test_segments_are_judged_by_their_latest_record() -> None:
     bounds = pushed("GreaterThanOrEqual", "timestamp", NOON)
-    assert bounds.has_time_bound
+    assert (bounds.has_earliest_time, bounds.has_latest_time) == (True, False)
+    assert pushed("LessThan", "timestamp", NOON).has_latest_time
     assert not bounds.may_hold(NOON_US // 1000)  # one microsecond too early
     assert bounds.may_hold(NOON_US // 1000 + 1)
     assert bounds.may_hold(-1)  # not known

@@ -11,6 +11,7 @@ from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import encode_epochs
 from crabka.log.txn_index import AbortedTransaction
+from crabka.records.rewrite import with_log_append_time
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.errors import DataLossError, SegmentVanishedError
@@ -86,6 +87,16 @@ def test_times_that_go_down_again_are_not_pruned_away(tmp_path: Path) -> None:
     # CreateTime may be out of order: the upper bound says nothing about segments that begin later.
     early = PushedFilters(max_timestamp_us=(FIRST_TIMESTAMP_MS + 1) * 1000)
     assert spans(plan_read(options(write_tier(tier, tmp_path)), early)) == [(0, 10), (10, last.end_offset + 1)]
+
+
+def test_what_brokers_stamped_later_is_pruned(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    for start in (0, 5, 10, 15):
+        tier.add(with_log_append_time(batches(start, 1), FIRST_TIMESTAMP_MS + start), [(0, 0)])
+    early = PushedFilters(max_timestamp_us=(FIRST_TIMESTAMP_MS + 6) * 1000)
+    plan = plan_read(options(write_tier(tier, tmp_path)), early)
+    # The last one stays: other batches may follow its first one.
+    assert (spans(plan), plan.report.pruned) == ([(0, 5), (5, 10), (15, 20)], 1)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ def test_objects_of_a_segment_are_read() -> None:
     assert objects.aborted(first) == []
     positions = [position for position, _ in iter_headers(batches(0, 6))]
     assert [objects.base_offset_at(first, position) for position in positions] == [0, 5, 10, 15, 20, 25]
+    assert objects.first_batch(second).base_offset == 30
 
 
 def test_what_is_missing_is_named() -> None:
@@ -33,6 +34,13 @@ def test_what_is_missing_is_named() -> None:
     tier.remove(segment, None)
     with pytest.raises(TierReadError, match=r"\.log is not in memory"):
         objects.base_offset_at(segment, 0)
+
+
+def test_a_segment_without_a_batch_is_told() -> None:
+    tier = two_segments()
+    tier.put(tier.segments[0], None, b"short")
+    with pytest.raises(TierReadError, match=r"\.log in memory has 5 bytes, which is no batch"):
+        SegmentObjects(store_of(tier)).first_batch(tier.segments[0])
 
 
 def test_damaged_epochs_are_told() -> None:

@@ -1,0 +1,42 @@
+"""Leaves out what was appended after the time that a query asks for.
+
+Records keep the time that their producer gave them, in any order, so an upper bound says nothing of the segments that
+follow, unless brokers stamp records as they append them (LogAppendTime): then a segment whose first batch is later than
+the bound has nothing earlier. A topic can be changed from one kind to the other, so batches are believed, not the
+topic's setting: from the end of the partition backwards, as long as segments begin with such a batch. The last segment
+is never left out: nothing shows that no other kind of batch follows its first one.
+"""
+
+from __future__ import annotations
+
+from crabka.records.header import LOG_APPEND_TIME
+from crabka.spark.plan.lineage import TierPart
+from crabka.spark.plan.segment_objects import SegmentObjects
+
+
+def without_later(objects: SegmentObjects, parts: list[TierPart], max_timestamp_us: int) -> list[TierPart]:
+    """Return parts of a partition, in order, up to the last one that can have records of the time or earlier.
+
+    Raises TierReadError, RemoteBackendError.
+    """
+
+    def is_later(part: TierPart) -> bool:
+        first = objects.first_batch(part.segment)
+        return first.timestamp_type == LOG_APPEND_TIME and first.max_timestamp * 1000 > max_timestamp_us
+
+    witness = len(parts) - 1
+    if witness < 1 or not is_later(parts[witness]):
+        return parts
+    kept, asked_at_once = witness, 1
+    while kept > 0:
+        # Few segments are asked where few are later; many are asked at a time where many are.
+        asked = range(max(kept - asked_at_once, 0), kept)
+        answers = objects.for_all((parts[index] for index in asked), is_later)
+        later = 0
+        while later < len(answers) and answers[-1 - later]:
+            later += 1
+        kept -= later
+        if later < len(answers):
+            break
+        asked_at_once *= 2
+    return [*parts[:kept], parts[witness]]

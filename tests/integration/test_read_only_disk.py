@@ -1,0 +1,135 @@
+"""A real disk that turns read-only during a move, as the move's target and as its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import sync
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from crabka.errors import CrabkaError
+from tests.support.crabka_process import CrabkaProcess
+from tests.support.load import read_numbers
+from tests.support.log_dirs import ReplicaPlace, begin_move, move, places, wait_moved
+from tests.support.loop_disk import LoopDisk, LoopDiskError
+from tests.support.node_process import wait_until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.allow_leaks("librdkafka keeps its descriptors until it is collected"),
+]
+
+SIZE = 96 << 20
+TOPIC = "moving"
+PADDING = b" " * 20_000
+RECORDS = 400
+# Eight megabytes take a while, so that there is a middle.
+SLOWLY = {"replica.alter.log.dirs.io.max.bytes.per.second": "1000000", "file.delete.delay.ms": "100"}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[LoopDisk]:
+    try:
+        with LoopDisk(tmp_path, SIZE) as mounted:
+            yield mounted
+    except LoopDiskError as error:
+        pytest.skip(f"no loop file system here: {error}")
+
+
+@pytest.fixture
+def node(tmp_path: Path, disk: LoopDisk) -> Iterator[CrabkaProcess]:
+    sound = tmp_path / "sound"
+    settings = {"log.dirs": f"{sound},{disk.point / 'logs'}", "metadata.log.dir": str(sound)}
+    # The fixture of the disk unmounts it, which wants the node to be gone.
+    with CrabkaProcess(tmp_path / "node", SLOWLY | settings) as running:
+        yield running
+
+
+def fill(node: CrabkaProcess, first: int = 0) -> dict[int, int]:
+    """Send numbered records; the offset of each that was acknowledged."""
+    settings = {"bootstrap.servers": node.bootstrap_servers, "acks": "all", "log_level": 0}
+    producer = Producer(settings | {"message.timeout.ms": 10_000})
+    found: dict[int, int] = {}
+    for number in range(first, first + RECORDS):
+        producer.produce(
+            TOPIC,
+            b"%d" % number + PADDING,
+            partition=0,
+            on_delivery=lambda error, message: error or found.update({message.offset(): int(message.value())}),
+        )
+    assert producer.flush(60) == 0
+    return found
+
+
+def partition_on(node: CrabkaProcess, wanted: Path) -> None:
+    """Create the topic, and have its partition in this log dir."""
+    admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    wait_until(lambda: len(places(node, TOPIC)) == 1, "the partition is there")
+    if places(node, TOPIC)[0].log_dir != wanted:
+        move(node, TOPIC)
+
+
+def future_of(node: CrabkaProcess) -> ReplicaPlace | None:
+    return next((place for place in places(node, TOPIC) if place.is_future), None)
+
+
+def wait_for_middle_of_move(node: CrabkaProcess, target: Path) -> None:
+    begin_move(node, target, TOPIC)
+
+    def is_under_way() -> bool:
+        future = future_of(node)
+        return future is not None and future.size > 1 << 20
+
+    wait_until(is_under_way, "a part has been copied")
+
+
+def test_the_source_serves_when_the_target_turns_read_only(node: CrabkaProcess, disk: LoopDisk, tmp_path: Path) -> None:
+    sound, failing = tmp_path / "sound", disk.point / "logs"
+    partition_on(node, sound)
+    expected = fill(node)
+    assert len(expected) == RECORDS
+    wait_for_middle_of_move(node, failing)
+    disk.turn_read_only()
+    wait_until(lambda: future_of(node) is None, "the move was given up")
+    expected |= fill(node, RECORDS)
+    assert len(expected) == 2 * RECORDS
+    assert read_numbers(node.bootstrap_servers, TOPIC, 0) == expected
+    assert node.is_alive()
+    node.stop()
+    disk.mend()
+    node.start()
+    assert read_numbers(node.bootstrap_servers, TOPIC, 0) == expected
+    begin_move(node, failing, TOPIC)
+    wait_moved(node, failing, TOPIC)
+    assert read_numbers(node.bootstrap_servers, TOPIC, 0) == expected
+
+
+def test_nothing_is_lost_when_the_source_turns_read_only(node: CrabkaProcess, disk: LoopDisk, tmp_path: Path) -> None:
+    sound, failing = tmp_path / "sound", disk.point / "logs"
+    partition_on(node, failing)
+    expected = fill(node)
+    assert len(expected) == RECORDS
+    wait_for_middle_of_move(node, sound)
+    # Acknowledged by one replica and not yet on its disk is what a replica loses with its disk.
+    sync()
+    disk.turn_read_only()
+    refused_or_moved = fill(node, RECORDS)
+
+    def is_decided() -> bool:
+        try:
+            return future_of(node) is None
+        except CrabkaError:
+            return False
+
+    wait_until(is_decided, "the move ended in one way or the other")
+    assert node.is_alive()
+    node.stop()
+    disk.mend()
+    node.start()
+    assert read_numbers(node.bootstrap_servers, TOPIC, 0) == expected | refused_or_moved
+    assert len(fill(node, 2 * RECORDS)) == RECORDS
+    assert len([path for root in (sound, failing) for path in root.glob(f"{TOPIC}-0*")]) == 1

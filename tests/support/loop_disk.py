@@ -1,0 +1,72 @@
+"""A small ext4 in a file, which turns read-only while somebody writes to it, as after an error of a disk."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_FAULTS = Path("/sys/fs/ext4")
+
+
+class LoopDiskError(Exception):
+    """This machine does not let us mount one."""
+
+
+class LoopDisk:
+    """A mounted file system of its own."""
+
+    def __init__(self, directory: Path, size: int) -> None:
+        self.point = directory / "disk"
+        self.point.mkdir()
+        self._image = directory / "disk.img"
+        with self._image.open("wb") as file:
+            file.truncate(size)
+
+    def __enter__(self) -> Self:
+        """Raises LoopDiskError."""
+        _run("mkfs.ext4", "-q", str(self._image))
+        self.mount()
+        if not self._fault().exists():
+            self.unmount()
+            raise LoopDiskError("this kernel's ext4 has no trigger_fs_error")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.unmount()
+
+    def mount(self) -> None:
+        """Mount it, to be written to until the first error. Raises LoopDiskError."""
+        _run("mount", "-o", "loop,errors=remount-ro", str(self._image), str(self.point))
+
+    def unmount(self) -> None:
+        """Take it away; who has files open there keeps them."""
+        _run("umount", "-l", str(self.point))
+
+    def turn_read_only(self) -> None:
+        """Tell the kernel of an error. What was not synced is lost."""
+        self._fault().write_text("1")
+
+    def mend(self) -> None:
+        """Check it and mount it again, as somebody would who has changed the cable. Nobody has files open there."""
+        self.unmount()
+        # 1 says that errors were corrected.
+        _run("fsck.ext4", "-y", str(self._image), good=(0, 1))
+        self.mount()
+
+    def _fault(self) -> Path:
+        device = _run("findmnt", "--noheadings", "--output", "SOURCE", str(self.point)).strip()
+        return _FAULTS / Path(device).name / "trigger_fs_error"
+
+
+def _run(*command: str, good: tuple[int, ...] = (0,)) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise LoopDiskError(f"there is no {command[0]} here") from error
+    if done.returncode not in good:
+        raise LoopDiskError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
