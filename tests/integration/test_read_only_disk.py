@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from os import sync
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
@@ -16,6 +17,9 @@ from tests.support.load import read_numbers
 from tests.support.log_dirs import ReplicaPlace, begin_move, move, places, wait_moved
 from tests.support.loop_disk import LoopDisk, LoopDiskError
 from tests.support.node_process import wait_until
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
 
 pytestmark = [
     pytest.mark.slow,
@@ -53,13 +57,13 @@ def fill(node: CrabkaProcess, first: int = 0) -> dict[int, int]:
     settings = {"bootstrap.servers": node.bootstrap_servers, "acks": "all", "log_level": 0}
     producer = Producer(settings | {"message.timeout.ms": 10_000})
     found: dict[int, int] = {}
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            found[message.offset() or 0] = int(message.value() or b"-1")
+
     for number in range(first, first + RECORDS):
-        producer.produce(
-            TOPIC,
-            b"%d" % number + PADDING,
-            partition=0,
-            on_delivery=lambda error, message: error or found.update({message.offset(): int(message.value())}),
-        )
+        producer.produce(TOPIC, b"%d" % number + PADDING, partition=0, on_delivery=on_delivery)
     assert producer.flush(60) == 0
     return found
 

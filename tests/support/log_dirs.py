@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crabka.cli.session import with_admin
+from crabka.clients.errors import ClientNetworkError
 from crabka.ids import TopicPartition
 from tests.support.node_process import wait_until
 
@@ -60,7 +62,13 @@ def wait_moved(node: NodeProcess, target: Path, topic: str, partition: int = 0, 
     """Wait until the only copy of a partition is in the log dir."""
 
     def has_moved() -> bool:
-        return [(place.log_dir, place.is_future) for place in places(node, topic, partition)] == [(target, False)]
+        with suppress(ClientNetworkError):
+            # A broker whose disk stalls may be fenced for a while.
+            return _places() == [(target, False)]
+        return False
+
+    def _places() -> list[tuple[Path, bool]]:
+        return [(place.log_dir, place.is_future) for place in places(node, topic, partition)]
 
     wait_until(has_moved, f"{topic}-{partition} is in {target} alone", timeout_s=timeout_s, poll_s=POLL_SECONDS)
 

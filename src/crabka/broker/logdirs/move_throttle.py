@@ -1,7 +1,7 @@
 """Bounds the bytes per second of all moves of a node (`replica.alter.log.dirs.io.max.bytes.per.second`).
 
-Smooth, not in bursts: a step pays for itself before it runs, and whoever comes next waits until that is paid off. Time
-that was not used is not saved up.
+Smooth, not in bursts: a step pays for itself from when it begins, and whoever comes next waits until that is paid off.
+Of time that was not used no more is saved up than one step takes, so that waking up late costs nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class MoveThrottle:
         """Return how long to wait before a step."""
         return 0.0 if self.bytes_per_second is None else max(self._free_at_ms - now_ms, 0.0)
 
-    def pay(self, size: int, now_ms: float) -> None:
-        """Count bytes that are written from now on."""
+    def pay(self, size: int, begun_ms: float) -> None:
+        """Count bytes of a step that began at that time."""
         if self.bytes_per_second is not None:
-            self._free_at_ms = max(self._free_at_ms, now_ms) + size * 1000 / max(self.bytes_per_second, 1)
+            earliest_ms = begun_ms - STEP_MS
+            self._free_at_ms = max(self._free_at_ms, earliest_ms) + size * 1000 / max(self.bytes_per_second, 1)

@@ -138,15 +138,15 @@ class Mover:
 
     async def _run_step(self, step: CopyStep) -> bool:
         """Run a step and note what it did; return False if a disk failed, which is in the inbox then."""
+        begun_ms = self._now_ms()
         try:
             written = await self._try(step.run)
         except SourceChangedError:
             return True
         if written is None:
             return False
-        now_ms = self._now_ms()
-        self._host.throttle.pay(written, now_ms)
-        self._rate.add(written, now_ms)
+        self._host.throttle.pay(written, begun_ms)
+        self._rate.add(written, self._now_ms())
         self.copy.bytes_written += written
         self.copy.note(step)
         return True

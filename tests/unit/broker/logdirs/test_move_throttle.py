@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.broker.logdirs.move_throttle import MIN_STEP_BYTES, MoveThrottle
+from crabka.broker.logdirs.move_throttle import MIN_STEP_BYTES, STEP_MS, MoveThrottle
 
 MEGABYTE = 1024 * 1024
 
@@ -39,10 +39,24 @@ def test_the_rate_is_kept_however_many_move(movers: int) -> None:
     assert written / 10 == pytest.approx(MEGABYTE, rel=0.05)
 
 
-def test_time_that_was_not_used_is_not_saved_up() -> None:
+def test_waking_up_late_and_slow_steps_cost_nothing() -> None:
+    throttle = MoveThrottle()
+    throttle.bytes_per_second = MEGABYTE
+    now_ms, written = 1000.0, 0
+    while now_ms < 21_000:
+        now_ms += throttle.wait_ms(now_ms) + 7
+        size = throttle.step_bytes(4 * MEGABYTE)
+        begun_ms = now_ms
+        now_ms += 30
+        throttle.pay(size, begun_ms)
+        written += size
+    assert written / 20 == pytest.approx(MEGABYTE, rel=0.02)
+
+
+def test_of_time_that_was_not_used_only_one_step_is_saved_up() -> None:
     throttle = MoveThrottle()
     throttle.bytes_per_second = 1000
-    throttle.pay(1000, 0)
-    assert throttle.wait_ms(0) == 1000
     throttle.pay(1000, 60_000)
-    assert throttle.wait_ms(60_000) == 1000
+    assert throttle.wait_ms(60_000) == 1000 - STEP_MS
+    throttle.pay(1000, 60_000)
+    assert throttle.wait_ms(60_000) == 2000 - STEP_MS
