@@ -95,6 +95,10 @@ class File(Protocol):
         """
         ...
 
+    def begin_writeback(self, length: int, position: int) -> None:
+        """Let the disk begin to write bytes that are in memory only. A hint: nothing is durable by it."""
+        ...
+
     def copy_from(self, source: File, length: int, position: int) -> int:
         """Copy bytes of another file to the same position here, inside the kernel where that is possible.
 

@@ -54,6 +54,14 @@ def test_reads_back_what_was_written_at_positions(disk: Disk) -> None:
     file.close()
 
 
+def test_bytes_that_go_to_the_disk_early_stay_the_same(disk: Disk) -> None:
+    file = disk.fs.open(disk.write("file", b"0123456789"))
+    file.begin_writeback(5, 2)
+    file.begin_writeback(100, 50)
+    assert file.pread(10, 0) == b"0123456789"
+    file.close()
+
+
 @pytest.mark.parametrize("kind", ["same disk", "other disk"])
 def test_copies_of_another_file_go_to_the_same_position(disk: Disk, kind: str) -> None:
     content = bytes(range(256)) * 20_000

@@ -7,19 +7,12 @@ import random
 
 import pytest
 
-from crabka.broker.logdirs import future_log
 from tests.support.move_world import DIRS, MoveNode, MoveWorld
 from tests.support.scale import scaled
 from tests.support.seeds import base_seed
 
 LIVES = 4
 DEEDS = ["append"] * 5 + ["move"] * 4 + ["rest"] * 3 + ["flush", "cut", "trim", "retain", "fill", "fail", "replace"]
-
-
-@pytest.fixture(autouse=True)
-def _flush_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logs are small here."""
-    monkeypatch.setattr(future_log, "FLUSH_BYTES", 200)
 
 
 async def work(node: MoveNode, rng: random.Random, steps: int) -> None:

@@ -58,7 +58,15 @@ def begin_move(node: NodeProcess, target: Path, topic: str, partition: int = 0) 
     with_admin(node.bootstrap_servers, lambda admin: admin.alter_replica_log_dirs(NODE_ID, targets))
 
 
-def wait_moved(node: NodeProcess, target: Path, topic: str, partition: int = 0, *, timeout_s: float = 600) -> None:
+def wait_moved(
+    node: NodeProcess,
+    target: Path,
+    topic: str,
+    partition: int = 0,
+    *,
+    timeout_s: float = 600,
+    poll_s: float = POLL_SECONDS,
+) -> None:
     """Wait until the only copy of a partition is in the log dir."""
 
     def has_moved() -> bool:
@@ -70,12 +78,12 @@ def wait_moved(node: NodeProcess, target: Path, topic: str, partition: int = 0, 
     def _places() -> list[tuple[Path, bool]]:
         return [(place.log_dir, place.is_future) for place in places(node, topic, partition)]
 
-    wait_until(has_moved, f"{topic}-{partition} is in {target} alone", timeout_s=timeout_s, poll_s=POLL_SECONDS)
+    wait_until(has_moved, f"{topic}-{partition} is in {target} alone", timeout_s=timeout_s, poll_s=poll_s)
 
 
-def move(node: NodeProcess, topic: str, partition: int = 0) -> Path:
+def move(node: NodeProcess, topic: str, partition: int = 0, *, poll_s: float = POLL_SECONDS) -> Path:
     """Move a partition to another log dir, and wait until it is there."""
     target = other_dir(node, topic, partition)
     begin_move(node, target, topic, partition)
-    wait_moved(node, target, topic, partition)
+    wait_moved(node, target, topic, partition, poll_s=poll_s)
     return target

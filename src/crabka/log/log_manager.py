@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 from crabka.config.topic import TopicConfig
 from crabka.errors import ConfigError, CorruptDataError, CrabkaError, StorageError
 from crabka.ids import TopicPartition
+from crabka.log.checkpointing import Checkpointing, all_offsets
 from crabka.log.deletions import Deletions, is_disk_failure
 from crabka.log.dir_writer import DEFAULT_SLOW_APPEND_MS, DirWriter
-from crabka.log.log_dir import CheckpointOffsets, LogDir, LogDirContent
+from crabka.log.log_dir import LogDir, LogDirContent
 from crabka.log.log_dirs import LogDirs
+from crabka.log.log_flusher import LogFlusher
 from crabka.log.naming import DirectoryKind, marked_name
 from crabka.log.recovery import DAY_MS, OpenOptions, open_log
 from crabka.log.segment import SegmentContext
@@ -30,7 +31,6 @@ from crabka.log.tierable import is_tierable
 if TYPE_CHECKING:
     import uuid
 
-    from crabka.log.flushing import FlushPlan
     from crabka.log.partition_log import PartitionLog
     from crabka.ports import Runtime
 
@@ -68,14 +68,12 @@ class LogManager:
         }
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._listeners: list[FailureListener] = []
-        self._flushing: dict[PartitionLog, asyncio.Future[None]] = {}
-        # Logs about to lie in another dir -> from where, to where.
-        self._transits: dict[PartitionLog, tuple[str, str]] = {}
+        self._flusher = LogFlusher(runtime, self._writers, self.on_dir_failure)
+        self._checkpoints = Checkpointing(runtime.threads, self.dirs, self._logs, self.on_dir_failure)
         # Directories of logs that were being moved here, as `load` found them.
         self.futures: dict[TopicPartition, list[str]] = {}
         # Logs of which only an unfinished copy is at hand: a new one must not take their place.
         self.withheld: set[TopicPartition] = set()
-        self._saving = asyncio.Lock()
         # Broker epoch of the last clean stop (BrokerRegistration.previousBrokerEpoch), -1 if a dir has none.
         self.previous_broker_epoch = -1
 
@@ -229,24 +227,11 @@ class LogManager:
             return existing
         directory = log_dir if log_dir is not None else self._choose_dir()
         if self.dirs[directory].may_tell_of(topic_partition):
-            self._forget_gone_logs(directory)
+            self._checkpoints.forget_gone(directory)
         options = OpenOptions(clean=True, now_ms=self._runtime.clock.now_ms(), topic_id=topic_id)
         log = open_log(self._context, f"{directory}/{topic_partition}", topic_partition, config, options)
         self._logs[topic_partition] = log
         return log
-
-    def _forget_gone_logs(self, path: str) -> None:
-        """Write the checkpoints without logs that are gone: a new one of the same name must not get their offsets.
-
-        Waits for the disk, but only where a topic is created again before the next regular checkpoint.
-        """
-        log_dir = self.dirs[path]
-        turn = log_dir.next_turn()
-        try:
-            log_dir.write_checkpoints(_all_offsets(self._logs_in(path)), turn)
-        except OSError as error:
-            raise StorageError(path, f"cannot write the checkpoints: {error}") from error
-        log_dir.forget_gone(turn)
 
     def _choose_dir(self) -> str:
         return self.dirs.choose(Counter(log.log_dir for log in self._logs.values()))
@@ -259,7 +244,7 @@ class LogManager:
         if log is None:
             return
         self.dirs[log.log_dir].note_gone(topic_partition)
-        self._transits.pop(log, None)
+        self._checkpoints.forget_transit(log)
         try:
             log.delete(self._runtime.new_uuid(), self._runtime.clock.now_ms())
         except StorageError as error:
@@ -341,15 +326,7 @@ class LogManager:
 
     async def flush_log(self, log: PartitionLog) -> None:
         """Make durable what is in a log now, waiting for the disk in a thread. A failure takes the dir offline."""
-        end_offset = log.log_end_offset
-        if log in self._flushing:
-            await asyncio.gather(self._flushing[log], return_exceptions=True)
-        if log.recovery_point >= end_offset or self._logs.get(log.topic_partition) is not log:
-            return
-        plan = log.begin_flush() if log not in self._flushing else None
-        if plan is not None:
-            self._start_flush(log, plan, self._runtime.clock.now_ms())
-        await asyncio.gather(self._flushing[log], return_exceptions=True)
+        await self._flusher.flush(log, lambda: self._logs.get(log.topic_partition) is log)
 
     async def rebuild_from_remote(
         self,
@@ -373,7 +350,7 @@ class LogManager:
             producer_snapshot=producer_snapshot,
             now_ms=self._runtime.clock.now_ms(),
         )
-        await self._save([log.log_dir], _all_offsets)
+        await self._checkpoints.save_all([log.log_dir])
 
     def run_deletions(self, now_ms: int) -> asyncio.Future[list[Any]] | None:
         """Remove in threads what is due; returns a future that does not fail, None if nothing is due.
@@ -406,94 +383,29 @@ class LogManager:
 
         The returned future needs no waiting for; failures take the dir offline.
         """
-        for log in self:
-            due = log.has_unflushed_segments() or now_ms - log.last_flush_ms >= log.config.flush_ms
-            plan = log.begin_flush() if due and log not in self._flushing else None
-            if plan is not None:
-                self._start_flush(log, plan, now_ms)
-        return asyncio.gather(*self._flushing.values(), return_exceptions=True)
-
-    def _start_flush(self, log: PartitionLog, plan: FlushPlan, now_ms: int) -> None:
-        writer = self._writers[log.log_dir]
-        # A slow dir has one thread, so that it does not take all of the pool.
-        future = writer.run(plan.run) if writer.is_slow else self._runtime.threads.submit(plan.run)
-        self._flushing[log] = future
-        future.add_done_callback(partial(self._on_flushed, log, plan, now_ms))
-
-    def _on_flushed(self, log: PartitionLog, plan: FlushPlan, now_ms: int, future: asyncio.Future[None]) -> None:
-        del self._flushing[log]
-        if future.cancelled():
-            return
-        error = future.exception()
-        if error is None:
-            log.finish_flush(plan, now_ms)
-        elif isinstance(error, (OSError, StorageError)):
-            # By then the log may lie in another dir.
-            self.on_dir_failure(posixpath.dirname(plan.directory), error)
-        else:
-            raise error
+        return self._flusher.flush_dirty(self, now_ms)
 
     async def save_checkpoints(self) -> None:
         """Write recovery points, high watermarks and log starts of all dirs, waiting for the disks in threads."""
-        await self._save(self.online_dirs, _all_offsets)
+        await self._checkpoints.save_all(self.online_dirs)
 
     async def save_recovery_points(self, paths: Iterable[str]) -> None:
         """Write the recovery points of these dirs: after a truncation, before the log is appended to again."""
-        await self._save(paths, lambda logs: CheckpointOffsets(recovery_points=_recovery_points(logs)))
+        await self._checkpoints.save_recovery_points(paths)
 
     async def save_log_starts(self, paths: Iterable[str]) -> None:
         """Write the log starts of these dirs: after DeleteRecords, and before retention deletes."""
-        await self._save(paths, lambda logs: CheckpointOffsets(log_starts=_log_starts(logs)))
-
-    async def _save(self, paths: Iterable[str], choose: Callable[[list[PartitionLog]], CheckpointOffsets]) -> None:
-        # One after the other: older offsets must never replace newer ones.
-        async with self._saving:
-            online = [path for path in self._with_transits(paths) if self.dirs.is_online(path)]
-            chosen = [(self.dirs[path], choose(self._logs_in(path)), self.dirs[path].next_turn()) for path in online]
-            writes = [
-                self._runtime.threads.submit(log_dir.write_checkpoints, offsets, turn)
-                for log_dir, offsets, turn in chosen
-            ]
-            outcomes = await asyncio.gather(*writes, return_exceptions=True)
-            for (log_dir, offsets, turn), outcome in zip(chosen, outcomes, strict=True):
-                if isinstance(outcome, OSError):
-                    self.on_dir_failure(log_dir.path, outcome)
-                elif isinstance(outcome, BaseException):
-                    raise outcome
-                elif None not in offsets:
-                    log_dir.forget_gone(turn)
-
-    def _logs_in(self, path: str) -> list[PartitionLog]:
-        """Return the logs whose offsets the checkpoints of a dir hold: also those that are about to lie there."""
-        arriving = [log for log, (_, target) in self._transits.items() if target == path and log.log_dir != path]
-        return [*(log for log in self._logs.values() if log.log_dir == path), *arriving]
+        await self._checkpoints.save_log_starts(paths)
 
     # -- moving between dirs -------------------------------------------------------------------------------------
 
     async def begin_transit(self, log: PartitionLog, target: str) -> None:
         """Let the checkpoints of another dir tell of a log, too, durably: it is about to lie there."""
-        self._transits[log] = (log.log_dir, target)
-        await self._save([target], _all_offsets)
+        await self._checkpoints.begin_transit(log, target)
 
     async def end_transit(self, log: PartitionLog) -> None:
         """Let only the dir in which a log lies now tell of it."""
-        transit = self._transits.get(log)
-        if transit is None:
-            return
-        # What was saved for the dir that it left, while that was so, belongs to the one where it is.
-        await self._save(transit, _all_offsets)
-        self._transits.pop(log, None)
-        left = [path for path in transit if path != log.log_dir]
-        for path in left:
-            self.dirs[path].note_gone(log.topic_partition)
-        await self._save(left, _all_offsets)
-
-    def _with_transits(self, paths: Iterable[str]) -> list[str]:
-        chosen = dict.fromkeys(paths)
-        for transit in self._transits.values():
-            if not chosen.keys().isdisjoint(transit):
-                chosen.update(dict.fromkeys(transit))
-        return list(chosen)
+        await self._checkpoints.end_transit(log)
 
     def schedule_removal(self, path: str, due_ms: int) -> None:
         """Remove a directory at the first run of the deletions from `due_ms` on."""
@@ -503,11 +415,11 @@ class LogManager:
 
     async def shutdown(self, broker_epoch: int = -1) -> None:
         """Close all logs cleanly, write the checkpoints and the mark of a clean stop, give the dirs back."""
-        await asyncio.gather(*self._flushing.values(), return_exceptions=True)
+        await self._flusher.drain()
         for writer in self._writers.values():
             await writer.drain()
-        async with self._saving:
-            await self._close_dirs({path: self._logs_in(path) for path in self.online_dirs}, broker_epoch)
+        async with self._checkpoints.turn:
+            await self._close_dirs({path: self._checkpoints.logs_in(path) for path in self.online_dirs}, broker_epoch)
         self._logs.clear()
         self.unlock()
 
@@ -530,23 +442,10 @@ class LogManager:
 
     def _mark_clean(self, path: str, logs: list[PartitionLog], broker_epoch: int) -> None:
         """Write what an opening without a scan needs. All logs are closed; runs in a thread."""
-        offsets = _all_offsets(logs)
+        offsets = all_offsets(logs)
         # All is durable, indexes as well, so the recovery points are the log ends, as Kafka leaves them.
         ends = {log.topic_partition: log.recovery_point for log in logs}
         self.dirs[path].write_checkpoints(offsets._replace(recovery_points=ends))
         if not self.withheld:
             # Logs that were left alone may never have been checked: the next start does that.
             self.dirs[path].write_clean_shutdown(broker_epoch)
-
-
-def _all_offsets(logs: list[PartitionLog]) -> CheckpointOffsets:
-    high_watermarks = {log.topic_partition: log.high_watermark for log in logs}
-    return CheckpointOffsets(_recovery_points(logs), high_watermarks, _log_starts(logs))
-
-
-def _recovery_points(logs: list[PartitionLog]) -> dict[TopicPartition, int]:
-    return {log.topic_partition: log.checkpoint_recovery_point for log in logs}
-
-
-def _log_starts(logs: list[PartitionLog]) -> dict[TopicPartition, int]:
-    return {log.topic_partition: log.log_start_offset for log in logs if log.needs_start_checkpoint()}

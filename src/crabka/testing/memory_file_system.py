@@ -73,6 +73,9 @@ class MemoryFile:
         data = self.pread(length, position)
         return os.write(descriptor, data) if data else 0
 
+    def begin_writeback(self, length: int, position: int) -> None:
+        """Do nothing: only what was synced is durable."""
+
     def copy_from(self, source: File, length: int, position: int) -> int:
         """Copy bytes of another file to the same position here."""
         return copy_by_reading(source, self, length, position)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from crabka.ports import DiskUsage, FileStat
 from crabka.vfs.copying import copy_by_reading
-from crabka.vfs.page_cache import is_cached
+from crabka.vfs.page_cache import begin_writeback, is_cached
 from crabka.vfs.read_buffers import BUFFER_BYTES, ReadBuffers
 
 if TYPE_CHECKING:
@@ -128,6 +128,10 @@ class OsFile:
     def send_to(self, descriptor: int, length: int, position: int) -> int:
         """Hand bytes from the page cache to a non-blocking socket. Return how many it took, 0 at the file's end."""
         return os.sendfile(descriptor, self._fd, position, length)
+
+    def begin_writeback(self, length: int, position: int) -> None:
+        """Let the disk begin to write bytes that are in memory only. A hint: nothing is durable by it."""
+        begin_writeback(self._fd, length, position)
 
     def copy_from(self, source: File, length: int, position: int) -> int:
         """Copy bytes of another file to the same position here; return how many, fewer only at its end.

@@ -1,7 +1,8 @@
-"""Asks the kernel which bytes of a file are in its page cache: cachestat(2), Linux 6.5 and later.
+"""What Python has no call for: which bytes of a file are in the page cache, and that they shall go to the disk.
 
-There is no wrapper for it in Python or the C library, so it is called by number. Where it is missing or forbidden the
-answer is always that nothing is known to be in memory.
+cachestat(2) is there from Linux 6.5 on and has no wrapper in the C library either, so it is called by number. Where it
+is missing or forbidden the answer is always that nothing is known to be in memory. sync_file_range(2) starts to write,
+without the commit of a journal that fsync brings about, which others would have to wait for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ _SYS_CACHESTAT: Final = 451
 _Range = ctypes.c_uint64 * 2  # offset, length
 _Counts = ctypes.c_uint64 * 5  # pages: cached, dirty, under writeback, evicted, recently evicted
 
-_syscall = ctypes.CDLL(None).syscall if sys.platform == "linux" else None
+_SYNC_FILE_RANGE_WRITE: Final = 2
+
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+_syscall = getattr(_libc, "syscall", None)
+_sync_file_range = getattr(_libc, "sync_file_range", None)
+if _sync_file_range is not None:
+    _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 
 
 def is_cached(descriptor: int, length: int, position: int) -> bool:
@@ -29,3 +36,9 @@ def is_cached(descriptor: int, length: int, position: int) -> bool:
     first_page = position // mmap.PAGESIZE
     end_page = (position + length - 1) // mmap.PAGESIZE + 1
     return int(counts[0]) >= end_page - first_page
+
+
+def begin_writeback(descriptor: int, length: int, position: int) -> None:
+    """Start to write a range to the disk. What goes wrong is told by the fsync that follows."""
+    if _sync_file_range is not None and length > 0:
+        _sync_file_range(descriptor, position, length, _SYNC_FILE_RANGE_WRITE)

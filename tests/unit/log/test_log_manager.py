@@ -1,59 +1,24 @@
 from __future__ import annotations
 
 import errno
-import random
-import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
 
 import pytest
 
-from crabka.config.topic import TopicConfig
 from crabka.errors import ConfigError, StorageError
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import read_offset_checkpoint
 from crabka.log.log_dir import LogDirContent
 from crabka.log.log_manager import LogManager
 from crabka.log.partition_log import PartitionLog
-from crabka.ports import FileSystem, Runtime
-from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
+from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
+from tests.support.log_managers import CONFIG, DIRS, TOPIC_ID, filled, partition, simulate
 from tests.support.logs import NOW_MS, append, make_batch, read_headers
 from tests.support.tiered_logs import EMPTY_SNAPSHOT
 
-T = TypeVar("T")
-DIRS = ("/d1", "/d2")
-TOPIC_ID = uuid.UUID(int=77)
-CONFIG = TopicConfig(internal_segment_bytes=300, file_delete_delay_ms=1000)
 TIERED = replace(CONFIG, remote_storage_enable=True, local_retention_bytes=0, retention_ms=-1)
-
-
-def partition(index: int) -> TopicPartition:
-    return TopicPartition("orders", index)
-
-
-def simulate(fs: FileSystem, scenario: Callable[[LogManager], Coroutine[Any, Any, T]]) -> T:
-    """Run a scenario with a manager of two dirs on the given disk."""
-    loop = VirtualTimeLoop()
-    try:
-        return loop.run_until_complete(scenario(manager_on(loop, fs)))
-    finally:
-        loop.close()
-
-
-def manager_on(loop: VirtualTimeLoop, fs: FileSystem) -> LogManager:
-    # No log asks for the network.
-    runtime = Runtime(SimulatedClock(loop), random.Random(3), InlineThreads(loop), fs, network=None)  # type: ignore[arg-type]
-    return LogManager(runtime, DIRS)
-
-
-async def filled(manager: LogManager, count: int = 4) -> None:
-    await manager.load()
-    for index in range(count):
-        log = manager.create(partition(index), TOPIC_ID, CONFIG)
-        for _ in range(10):
-            append(log, make_batch(2, value_bytes=40))
 
 
 def test_logs_are_spread_over_the_dirs() -> None:
@@ -110,22 +75,6 @@ def test_flushed_logs_come_back_after_a_crash() -> None:
     simulate(fs, first)
     fs.crash()
     simulate(fs, second)
-
-
-def test_only_logs_with_sealed_segments_or_passed_time_are_flushed() -> None:
-    async def scenario(manager: LogManager) -> None:
-        await manager.load()
-        quiet = manager.create(partition(0), TOPIC_ID, TopicConfig())
-        timed = manager.create(partition(1), TOPIC_ID, TopicConfig(flush_ms=1000))
-        for log in (quiet, timed):
-            append(log, make_batch())
-        now_ms = timed.last_flush_ms
-        await manager.flush_dirty(now_ms + 999)
-        assert (quiet.recovery_point, timed.recovery_point) == (0, 0)
-        await manager.flush_dirty(now_ms + 1000)
-        assert (quiet.recovery_point, timed.recovery_point) == (0, 1)
-
-    simulate(MemoryFileSystem(), scenario)
 
 
 def test_a_deleted_log_goes_after_the_delay() -> None:
@@ -279,18 +228,6 @@ def test_without_any_dir_nothing_can_be_created() -> None:
     simulate(MemoryFileSystem(), scenario)
 
 
-def test_a_dir_that_cannot_be_flushed_goes_offline() -> None:
-    fs = FaultyFileSystem(MemoryFileSystem())
-
-    async def scenario(manager: LogManager) -> None:
-        await filled(manager)
-        fs.add(disk_failure("/d2/*"))
-        await manager.flush_dirty(NOW_MS)
-        assert manager.offline_dirs == ["/d2"]
-
-    simulate(fs, scenario)
-
-
 def test_two_nodes_cannot_share_a_dir() -> None:
     fs = MemoryFileSystem()
 
@@ -314,50 +251,6 @@ def test_a_partition_in_two_dirs_takes_the_second_dir_offline() -> None:
         assert manager.get(partition(0)) is not None
 
     simulate(fs, scenario)
-
-
-def test_a_log_of_the_same_name_inherits_no_offsets_from_a_deleted_one() -> None:
-    fs = MemoryFileSystem()
-
-    async def first(manager: LogManager) -> None:
-        await filled(manager)
-        for log in manager:
-            log.delete_records_before(15)
-        await manager.save_checkpoints()
-        for index in range(4):
-            manager.delete(partition(index))
-            log = manager.create(partition(index), TOPIC_ID, CONFIG)
-            append(log, make_batch(2))
-            log.flush()
-        fs.crash()
-
-    async def second(manager: LogManager) -> None:
-        await manager.load(lambda _topic: CONFIG)
-        assert [(log.log_start_offset, log.log_end_offset) for log in manager] == [(0, 2)] * 4
-        await manager.shutdown()
-
-    simulate(fs, first)
-    simulate(fs, second)
-
-
-def test_a_log_start_outlives_records_that_were_never_flushed() -> None:
-    fs = MemoryFileSystem()
-
-    async def first(manager: LogManager) -> None:
-        await filled(manager, 1)
-        (log,) = manager
-        log.delete_records_before(15)
-        await manager.save_log_starts([log.log_dir])
-        fs.crash()
-
-    async def second(manager: LogManager) -> None:
-        await manager.load(lambda _topic: CONFIG)
-        (log,) = manager
-        assert (log.log_start_offset, log.log_end_offset) == (15, 15)
-        await manager.shutdown()
-
-    simulate(fs, first)
-    simulate(fs, second)
 
 
 async def tiered_log(manager: LogManager) -> PartitionLog:
@@ -422,18 +315,6 @@ def test_a_dir_that_fails_while_tiered_segments_go_is_offline() -> None:
     simulate(fs, scenario)
 
 
-def test_a_flush_waits_for_the_one_that_is_under_way() -> None:
-    async def scenario(manager: LogManager) -> None:
-        log = await tiered_log(manager)
-        manager.flush_dirty(NOW_MS)
-        append(log, make_batch())
-        await manager.flush_log(log)
-        assert log.recovery_point == log.log_end_offset == 21
-        await manager.flush_log(log)
-
-    simulate(MemoryFileSystem(), scenario)
-
-
 def test_a_rebuild_from_the_tier_leaves_checkpoints_for_the_next_start() -> None:
     fs = MemoryFileSystem()
 
@@ -474,32 +355,6 @@ def test_a_node_that_lost_its_tier_does_not_open_tiered_logs() -> None:
         assert manager.get(partition(0)) is not None
 
     simulate(fs, without_tier)
-
-
-def test_checkpoints_of_both_dirs_tell_of_a_log_in_transit() -> None:
-    fs = MemoryFileSystem()
-
-    def starts(path: str) -> dict[TopicPartition, int]:
-        return read_offset_checkpoint(fs, f"{path}/log-start-offset-checkpoint")
-
-    async def scenario(manager: LogManager) -> None:
-        await filled(manager, 1)
-        log = manager.get(partition(0))
-        assert log is not None
-        source = log.log_dir
-        (target,) = set(DIRS) - {source}
-        log.delete_records_before(3)
-        await manager.begin_transit(log, target)
-        assert starts(target) == {partition(0): 3}
-        log.delete_records_before(5)
-        # Whoever saves for the dir that it is in saves for the other one, too.
-        await manager.save_log_starts([source])
-        assert starts(target) == starts(source) == {partition(0): 5}
-        await manager.end_transit(log)
-        await manager.end_transit(log)
-        assert (starts(source), starts(target)) == ({partition(0): 5}, {})
-
-    simulate(fs, scenario)
 
 
 def test_a_move_that_was_interrupted_is_settled_before_logs_are_opened() -> None:

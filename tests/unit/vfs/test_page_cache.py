@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crabka.vfs import page_cache
-from crabka.vfs.page_cache import is_cached
+from crabka.vfs.page_cache import begin_writeback, is_cached
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,3 +71,19 @@ def test_nothing_is_known_where_the_call_is_missing_or_forbidden(
     assert not is_cached(descriptor, PAGE, 0)
     monkeypatch.setattr(page_cache, "_syscall", None)
     assert not is_cached(descriptor, PAGE, 0)
+
+
+def test_writing_begins_for_the_range_that_is_named(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, ...]] = []
+    monkeypatch.setattr(page_cache, "_sync_file_range", lambda *arguments: asked.append(arguments))
+    begin_writeback(descriptor, 2 * PAGE, 5)
+    begin_writeback(descriptor, 0, 5)
+    assert asked == [(descriptor, 5, 2 * PAGE, 2)]
+    monkeypatch.setattr(page_cache, "_sync_file_range", None)
+    begin_writeback(descriptor, 2 * PAGE, 5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells of dirty pages")
+def test_the_kernel_takes_the_range(descriptor: int) -> None:
+    os.pwrite(descriptor, b"y" * PAGE, 0)
+    assert page_cache._sync_file_range is None or page_cache._sync_file_range(descriptor, 0, PAGE, 2) == 0

@@ -97,9 +97,13 @@ class CopyBytes:
         """Copy in one go. False if that fails: reading and writing apart will tell which of the two disks it is."""
         length = self._end - self._position
         try:
-            return target.copy_from(source, length, self._position) == length
+            if target.copy_from(source, length, self._position) < length:
+                return False
+            # The disk writes while more is copied, and little is left to wait for at the end.
+            target.begin_writeback(length, self._position)
         except OSError:
             return False
+        return True
 
     def _read(self, source: File) -> bytes:
         data = source.pread(self._end - self._position, self._position)
@@ -124,7 +128,6 @@ class CopyBytes:
         mirrored = copy.mirrored[self._source.base_offset]
         mirrored.copied = self._end
         mirrored.synced = min(mirrored.synced, self._position)
-        mirrored.flushed = min(mirrored.flushed, self._position)
         # Nothing else was written meanwhile.
         mirrored.written = max(self._foreign_end, self._end)
         copy.end_offset = self._end_offset

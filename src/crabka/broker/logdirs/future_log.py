@@ -12,9 +12,7 @@ start has passed begins anew. What an earlier run left is compared with the sour
 from __future__ import annotations
 
 import posixpath
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from crabka.broker.logdirs.copy_steps import CopyBytes, DropSegments, FinishSegment, SyncCopy
@@ -25,13 +23,11 @@ from crabka.log.naming import (
     DirectoryKind,
     file_offset,
     marked_name,
-    offset_name,
 )
 from crabka.log.partition_metadata import encode_partition_metadata
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Callable
 
     from crabka.log.log_moving import CopyableSegment
     from crabka.log.partition_log import PartitionLog
@@ -39,8 +35,6 @@ if TYPE_CHECKING:
 
 # At most so much is copied by one step of a thread.
 MAX_STEP_BYTES: Final = 16 * 1024 * 1024
-# So much is copied before the disk begins to write it.
-FLUSH_BYTES: Final = 32 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -50,8 +44,6 @@ class MirroredSegment:
     copied: int = 0
     # Below it the bytes are durable.
     synced: int = 0
-    # Below it the disk was told to write the bytes; whether it has, is not known.
-    flushed: int = 0
     # Below it the file may hold bytes that are not the source's.
     written: int = 0
     # Sealed, with its indexes, durably.
@@ -172,26 +164,6 @@ class FutureLog:
             generation=self._generation,
         )
 
-    def flush_ahead(self) -> Callable[[], None] | None:
-        """Return work for a thread that lets the disk write while more is copied; None while that is little.
-
-        Whether it fails must be looked at: an error of a file is told once. Raises StorageError.
-        """
-        for base_offset, each in self.mirrored.items():
-            if each.copied - max(each.flushed, each.synced) >= FLUSH_BYTES:
-                each.flushed = each.copied
-                return partial(self._flush, f"{self.path}/{offset_name(base_offset)}{LOG_SUFFIX}")
-        return None
-
-    def _flush(self, path: str) -> None:
-        # The segment, or the whole copy, may have been dropped by now.
-        with blaming(self.target_dir), suppress(FileNotFoundError):
-            file = self.fs.open(path)
-            try:
-                file.fsync()
-            finally:
-                file.close()
-
     def note(self, step: CopyStep) -> None:
         """Take over what a step did, unless the log was cut since it was chosen."""
         if step.generation == self._generation:
@@ -206,7 +178,6 @@ class FutureLog:
             if mirrored.copied > keep or base >= base_offset:
                 mirrored.copied = min(mirrored.copied, keep)
                 mirrored.synced = min(mirrored.synced, keep)
-                mirrored.flushed = min(mirrored.flushed, keep)
                 mirrored.is_finished = False
         self.end_offset = min(self.end_offset, self._log.log_end_offset)
 

@@ -58,7 +58,6 @@ class Mover:
         self._inbox: deque[MoveEvent] = deque()
         self._arrival = asyncio.Event()
         self._turn: contextlib.AsyncExitStack | None = None
-        self._flushing: asyncio.Future[None] | None = None
         self._rate = _Rate()
 
     # -- from outside --------------------------------------------------------------------------------------------
@@ -91,7 +90,6 @@ class Mover:
                 cleanup.callback(self._forget_copy)
                 cleanup.push_async_callback(self._host.logs.end_transit, self._log)
                 cleanup.push_async_callback(self._release)
-                cleanup.push_async_callback(self._end_flush)
             return await self._work_through(todo)
 
     def _forget_copy(self) -> None:
@@ -131,7 +129,7 @@ class Mover:
                 return None
             return plans.Copied(self.copy.remaining_bytes, is_caught_up=False)
         step = self.copy.next_step(throttle.step_bytes(MAX_STEP_BYTES))
-        if step is not None and not (await self._run_step(step) and self._flush_ahead()):
+        if step is not None and not await self._run_step(step):
             return None
         self._hit("move.after_copied")
         return plans.Copied(self.copy.remaining_bytes, is_caught_up=step is None)
@@ -151,34 +149,7 @@ class Mover:
         self.copy.note(step)
         return True
 
-    def _flush_ahead(self) -> bool:
-        """Have the disk write what was copied while more is; return False if it failed at that."""
-        if self._flushing is not None and not self._flushing.done():
-            return True
-        if not self._has_flushed():
-            return False
-        work = self.copy.flush_ahead()
-        if work is not None:
-            self._flushing = self._host.runtime.threads.submit(work)
-        return True
-
-    def _has_flushed(self) -> bool:
-        flushing, self._flushing = self._flushing, None
-        error = None if flushing is None else flushing.exception()
-        if isinstance(error, StorageError):
-            self._on_storage_error(error)
-            return False
-        # Without a thread for it nothing was tried, and the sync at the end does it all.
-        return True
-
-    async def _end_flush(self) -> None:
-        if self._flushing is not None:
-            await asyncio.wait([self._flushing])
-
     async def _sync(self) -> MoveEvent | None:
-        await self._end_flush()
-        if not self._has_flushed():
-            return None
         self._hit("move.before_synced")
         if not await self._run_step(self.copy.sync_step()):
             return None

@@ -7,7 +7,6 @@ import uuid
 
 import pytest
 
-from crabka.broker.logdirs import future_log
 from crabka.broker.logdirs.future_log import FutureLog
 from crabka.config.topic import TopicConfig
 from tests.support.logs import ProducerFields, append, make_batch
@@ -150,33 +149,6 @@ def test_bytes_that_were_just_copied_are_not_taken_for_foreign_ones() -> None:
     while mirror.step(300):
         # Else each step would read both files and compare them.
         assert all(each.written == each.copied for each in mirror.copy.mirrored.values())
-
-
-def test_a_lot_that_was_copied_goes_to_the_disk_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    mirror = Mirror(config=TopicConfig(segment_bytes=1 << 20, index_interval_bytes=200))
-    for _ in range(30):
-        append(mirror.log, make_batch(2))
-    monkeypatch.setattr(future_log, "FLUSH_BYTES", 1000)
-    flushed = 0
-    while mirror.step(300):
-        work = mirror.copy.flush_ahead()
-        if work is not None:
-            work()
-            flushed += 1
-            assert mirror.copy.flush_ahead() is None
-    assert 2 <= flushed <= mirror.log.size_bytes // 1000
-    # It is not taken for durable: the names are not.
-    assert mirror.copy.remaining_bytes == mirror.log.size_bytes
-
-
-def test_what_was_dropped_meanwhile_needs_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    mirror = filled()
-    mirror.step()
-    monkeypatch.setattr(future_log, "FLUSH_BYTES", 1)
-    work = mirror.copy.flush_ahead()
-    assert work is not None
-    mirror.copy.discard(uuid.UUID(int=7))
-    work()
 
 
 def test_a_copy_is_durable_when_it_is_synced() -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from crabka.broker.logdirs import future_log
 from crabka.broker.logdirs.move_plan import MoveState
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
@@ -38,11 +37,6 @@ PLACES = (
     "move.before_marker_removed",
     "move.after_marker_removed",
 )
-
-
-@pytest.fixture(autouse=True)
-def _flush_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(future_log, "FLUSH_BYTES", 1)
 
 
 @pytest.fixture(params=PLACES)
@@ -170,21 +164,6 @@ def test_a_copy_that_cannot_be_opened_is_given_up() -> None:
         fill(node, 1)
         read_back(node, 6)
         assert only_copy(node) == before
-
-
-def test_a_disk_that_fails_to_write_what_was_copied_ends_the_move() -> None:
-    with InterruptedNode("move.after_copied") as node:
-        alter(node, "/d1", "t", 0)
-        node.create_topic("t", segment_bytes="1048576")
-        fill(node, 10)
-        # The error is told once, to whoever syncs first; that is not the sync before the swap.
-        bad = FaultRule(operation="fsync", path="/d2/*-future/*.log", error=errno.EIO, times=1)
-        node.disk.add(bad)
-        alter(node, "/d2", "t", 0)
-        settle(node)
-        assert (bad.fired_count, node.context.logs.offline_dirs) == (1, ["/d2"])
-        assert place_of(node) == "/d1"
-        read_back(node, 10)
 
 
 def test_a_move_goes_on_after_a_clean_stop() -> None:
