@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
@@ -17,13 +18,17 @@ from tests.support.lake_command import LakeCommand, Victim
 from tests.support.lake_reader import table_places, table_rows
 from tests.support.node_process import wait_until
 from tests.support.scale import scaled
-from tests.support.spark_topics import Place, create_tiered_topic, tiered_broker
+from tests.support.spark_topics import Place, create_topic, tiered_broker
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
 
 pytestmark = pytest.mark.timeout(scaled(300, 3600))
 
 ROOT = Path(__file__).parents[2]
 POINTS = scaled(1, 30)
 PARTITIONS = 2
+TIERED = {"remote_storage_enable": "true", "segment_bytes": str(1 << 20), "local_retention_ms": "1"}
 # A commit takes about a mebibyte: a run after each of these has several to make.
 RECORDS = 1_500
 PADDING = "." * 2_000
@@ -48,19 +53,24 @@ class Scene:
         self._directory = directory
         self._runs = 0
         self._producer = Producer({"bootstrap.servers": place.bootstrap, "linger.ms": 5})
-        create_tiered_topic(place, self.topic, PARTITIONS)
+        create_topic(place, self.topic, PARTITIONS, **TIERED)
 
     def grow(self, generation: int) -> None:
         """Every fifth value is bad, and each generation has a field of its own."""
+        refused: list[KafkaError] = []
+
+        def on_delivery(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                refused.append(error)
+
         for number in range(RECORDS):
             partition = number % PARTITIONS
             value = {"id": number, "padding": PADDING, f"since{generation}": number}
             broken = self.numbers[partition] % 5 == 3
-            self._producer.produce(
-                self.topic, value=b"{broken" if broken else json.dumps(value).encode(), partition=partition
-            )
+            data = b"{broken" if broken else json.dumps(value).encode()
+            self._producer.produce(self.topic, value=data, partition=partition, on_delivery=on_delivery)
             self.numbers[partition] += 1
-        assert self._producer.flush(60) == 0
+        assert (self._producer.flush(60), refused) == (0, [])
 
     def start(self) -> LakeCommand:
         self._runs += 1
