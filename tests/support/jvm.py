@@ -18,6 +18,7 @@ import pytest
 from tests.support.maven import MavenUnavailableError, fetched_jars
 from tests.support.node_process import NodeProcess, accepts_connections
 from tests.support.ports import free_port
+from tests.support.tool_server import SHARED_TOOLS, run_shared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,18 +88,30 @@ def run_tool(
     main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = 90.0, check: bool = True
 ) -> ToolResult:
     """Run one of Kafka's tools to its end; a failure or a timeout fails the test with all that it printed."""
-    command = java_command(main_class, *arguments)
     said = f"{main_class.rpartition('.')[2]} {' '.join(arguments)}"
-    try:
-        done = subprocess.run(
-            command, input=stdin or "", capture_output=True, text=True, timeout=timeout_s, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        pytest.fail(f"{said} did not end in {timeout_s:g} s\nstdout: {error.stdout!r}\nstderr: {error.stderr!r}")
-    result = ToolResult(done.returncode, done.stdout, done.stderr)
+    if stdin is None and main_class in SHARED_TOOLS:
+        result = _run_shared(main_class, arguments, said, timeout_s)
+    else:
+        result = _run_alone(java_command(main_class, *arguments), said, stdin or "", timeout_s)
     if check and result.code != 0:
         pytest.fail(f"{said} ended with {result.code}\nstdout: {result.stdout}\nstderr: {result.stderr}")
     return result
+
+
+def _run_shared(main_class: str, arguments: Sequence[str], said: str, timeout_s: float) -> ToolResult:
+    command = ["java", *TOOL_OPTIONS, "-cp", f"{jvm_jars()}/*"]
+    try:
+        return ToolResult(*run_shared(main_class, arguments, command, timeout_s))
+    except TimeoutError:
+        pytest.fail(f"{said} did not end in {timeout_s:g} s")
+
+
+def _run_alone(command: Sequence[str], said: str, stdin: str, timeout_s: float) -> ToolResult:
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired as error:
+        pytest.fail(f"{said} did not end in {timeout_s:g} s\nstdout: {error.stdout!r}\nstderr: {error.stderr!r}")
+    return ToolResult(done.returncode, done.stdout, done.stderr)
 
 
 class JvmKafka(NodeProcess):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -24,6 +25,11 @@ _CONNECT_PORT = 15002
 _STANDALONE = "spark://"
 _STANDALONE_PORT = 7077
 _CONNECT_TIMEOUT_S = 10.0
+_ENDING_S = 0.5
+_JAVA_ENDED = (
+    "Spark's Java ended in the middle of the job: somebody killed it, or the machine had no memory left; what was "
+    "committed is safe, run the command again"
+)
 _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -58,9 +64,30 @@ def job_session(
                 ship(session)
             yield session
         finally:
-            session.stop()
-    except (PySparkException, Py4JError) as error:
+            # A Java that is gone needs no stop, and whatever it broke off has been raised already.
+            with suppress(Py4JError, ConnectionError):
+                session.stop()
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        if _has_java_ended():
+            raise SparkJobError(_JAVA_ENDED) from error
+        if isinstance(error, ConnectionError):
+            raise
         raise SparkJobError(failure_of(str(error))) from error
+
+
+def _has_java_ended() -> bool:
+    """Return whether the Java that this process started for Spark is gone."""
+    from pyspark import SparkContext
+
+    java = getattr(SparkContext._gateway, "proc", None)
+    if java is None:
+        return False
+    try:
+        # The connection may break a moment before.
+        java.wait(_ENDING_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _new_session(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:

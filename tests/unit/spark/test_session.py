@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -111,6 +114,22 @@ def test_what_spark_raises_becomes_one_sentence(builder: FakeBuilder) -> None:
     with pytest.raises(SparkJobError, match=r"^the last line$"), job_session("job"):
         raise PySparkException("Traceback (most recent call last):\nValueError: the last line")
     assert builder.session.stopped
+
+
+def test_a_java_that_is_killed_is_told(builder: FakeBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as java:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=java))
+        with pytest.raises(ConnectionRefusedError), job_session("job"):
+            raise ConnectionRefusedError("of something else")
+        monkeypatch.setattr(builder.session, "stop", lambda: _refuse(builder.session))
+        java.kill()
+        with pytest.raises(SparkJobError, match="Java ended in the middle of the job"), job_session("job"):
+            raise ConnectionRefusedError("of Java")
+
+
+def _refuse(session: FakeSession) -> None:
+    session.stopped = True
+    raise ConnectionRefusedError("of Java")
 
 
 @pytest.mark.parametrize("version", [None, 11])
