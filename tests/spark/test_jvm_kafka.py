@@ -9,37 +9,19 @@ import pytest
 
 from crabka.spark.plan import plan_read
 from crabka.spark.source.options import SourceOptions
-from tests.support.jvm import JvmKafka, require_jvm
 from tests.support.seeds import base_seed
 from tests.support.spark_rows import load, rows_of
-from tests.support.spark_topics import Place, create_tiered_topic, fill, wait_for_tier
+from tests.support.spark_topics import Place, create_tiered_topic, fill, tiered_kafka, wait_for_tier
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("stock")]
 
-SETTINGS = {
-    "remote.log.storage.system.enable": "true",
-    "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
-    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
-    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
-    "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
-    "remote.log.manager.task.interval.ms": "500",
-    "log.retention.check.interval.ms": "500",
-    "log.initial.task.delay.ms": "500",
-    "inter.broker.listener.name": "PLAINTEXT",
-}
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    require_jvm()
-    directory = tmp_path_factory.mktemp("kafka")
-    tier = directory / "tier"
-    tier.mkdir()
-    with JvmKafka(directory, SETTINGS | {"rsm.config.dir": str(tier)}) as node:
-        running = Place(node.bootstrap_servers, tier)
+    with tiered_kafka(tmp_path_factory.mktemp("kafka")) as running:
         create_tiered_topic(running, "tiered")
         fill(running, "tiered", base_seed(), batches=40)
         wait_for_tier(running, "tiered")
@@ -56,6 +38,6 @@ def test_rows_are_those_of_sparks_own_source(spark: SparkSession, place: Place, 
     # Kafka hides where its tier is: then its brokers serve all.
     assert plan_read(SourceOptions.parse(options, streaming=False)).report.segments == 0
     assert rows_of(load(spark, options)) == expected
-    told = options | {"tier.uri": f"file://{place.tier}"}
+    told = options | place.tier_options
     assert plan_read(SourceOptions.parse(told, streaming=False)).report.segments > 3
     assert rows_of(load(spark, told)) == expected

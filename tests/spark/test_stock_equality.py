@@ -21,6 +21,7 @@ from tests.support.spark_topics import (
     create_topic,
     fill,
     tiered_broker,
+    tiered_kafka,
     wait_for_tier,
 )
 
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 TOPICS = 200 if soaking() else 2
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with tiered_broker(tmp_path_factory.mktemp("stock")) as running:
+@pytest.fixture(scope="module", params=["crabka", pytest.param("kafka", marks=pytest.mark.soak)])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    directory = tmp_path_factory.mktemp("stock")
+    with (tiered_kafka if request.param == "kafka" else tiered_broker)(directory) as running:
         create_tiered_topic(running, "tiered")
         fill(running, "tiered", base_seed(), batches=40)
         wait_for_tier(running, "tiered")
@@ -46,7 +48,7 @@ def both(spark: SparkSession, place: Place, **options: str) -> tuple[list[object
     named = common | {key.replace("__", "."): value for key, value in options.items()}
     theirs = rows_of(load(spark, named, "kafka"))
     while True:
-        ours = rows_of(load(spark, named))
+        ours = rows_of(load(spark, named | place.tier_options))
         if ours == theirs:
             return list(ours), list(theirs)
         again = rows_of(load(spark, named, "kafka"))
@@ -62,6 +64,7 @@ def test_a_tiered_topic_has_the_same_rows(spark: SparkSession, place: Place, lev
     assert ours == theirs
     assert ours
     options = {"kafka.bootstrap.servers": place.bootstrap, "subscribe": "tiered", "isolation.level": level}
+    options |= place.tier_options
     report = plan_read(SourceOptions.parse(options, streaming=False)).report
     assert report.segments > 3, "the cluster told where its tier is, and that was read"
 

@@ -12,7 +12,14 @@ import pytest
 from crabka.clients import SyncAdmin, SyncProducer
 from crabka.ids import TopicPartition
 from tests.support.scale import soaking
-from tests.support.spark_topics import Place, create_tiered_topic, create_topic, tiered_broker, wait_for_tier
+from tests.support.spark_topics import (
+    Place,
+    create_tiered_topic,
+    create_topic,
+    tiered_broker,
+    tiered_kafka,
+    wait_for_tier,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,9 +27,10 @@ if TYPE_CHECKING:
 RESTARTS = 20 if soaking() else 3
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with tiered_broker(tmp_path_factory.mktemp("stream")) as running:
+@pytest.fixture(scope="module", params=["crabka", pytest.param("kafka", marks=pytest.mark.soak)])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    directory = tmp_path_factory.mktemp("stream")
+    with (tiered_kafka if request.param == "kafka" else tiered_broker)(directory) as running:
         yield running
 
 
@@ -36,6 +44,8 @@ def produce(place: Place, topic: str, count: int, partition: int = 0) -> None:
 def run_to_end(spark: SparkSession, place: Place, directory: Path, source: str = "crabka", **options: str) -> list[Any]:
     """Run a query with what there is now, into files, and return its progress."""
     named = {key.replace("__", "."): value for key, value in options.items()}
+    if source == "crabka":
+        named |= place.tier_options
     frame = (
         spark.readStream.format(source)
         .option("kafka.bootstrap.servers", place.bootstrap)

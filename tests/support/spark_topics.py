@@ -15,6 +15,7 @@ from crabka.clients import NewTopic, SyncAdmin
 from crabka.clients.offsets import EARLIEST_LOCAL
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
+from tests.support.jvm import JvmKafka, require_jvm
 
 SETTINGS = {
     "remote.log.manager.task.interval.ms": "200",
@@ -32,11 +33,30 @@ BASE_MS = 1_700_000_000_000
 _WAIT_S = 120.0
 
 
+KAFKA_SETTINGS = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
+    "remote.log.manager.task.interval.ms": "500",
+    "log.retention.check.interval.ms": "500",
+    "log.initial.task.delay.ms": "500",
+    "inter.broker.listener.name": "PLAINTEXT",
+}
+
+
 class Place(NamedTuple):
     """A broker with a tier."""
 
     bootstrap: str
     tier: Path
+    tells_tier: bool = True
+
+    @property
+    def tier_options(self) -> dict[str, str]:
+        """What our source must be told of the tier: nothing, unless the broker hides it."""
+        return {} if self.tells_tier else {"tier.uri": f"file://{self.tier}"}
 
 
 @contextmanager
@@ -46,6 +66,16 @@ def tiered_broker(directory: Path) -> Iterator[Place]:
     tier.mkdir(parents=True)
     with Broker(data_dir=str(directory / "data"), tier=tier, settings=SETTINGS, process=True) as broker:
         yield Place(broker.bootstrap_servers, tier)
+
+
+@contextmanager
+def tiered_kafka(directory: Path) -> Iterator[Place]:
+    """Run Apache Kafka with a tier, which it does not tell of."""
+    require_jvm()
+    tier = directory / "tier"
+    tier.mkdir(parents=True)
+    with JvmKafka(directory, KAFKA_SETTINGS | {"rsm.config.dir": str(tier)}) as node:
+        yield Place(node.bootstrap_servers, tier, tells_tier=False)
 
 
 def create_topic(place: Place, name: str, partitions: int = 2, **configs: str) -> None:
