@@ -15,7 +15,6 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from tests.support.node_process import accepts_connections, wait_until
 from tests.support.ports import free_port
@@ -41,23 +40,18 @@ _INT = struct.Struct(">i")
 _START_TIMEOUT_S = 120.0
 
 
-class Said(NamedTuple):
-    """How a tool ended and what it printed."""
+def run_shared(tool: str, arguments: Sequence[str], java: Sequence[str], timeout_s: float) -> tuple[int, str, str]:
+    """Run a tool to its end; return its exit code, output and errors. Raises TimeoutError; the server is gone then.
 
-    code: int
-    stdout: str
-    stderr: str
-
-
-def run_shared(tool: str, arguments: Sequence[str], options: Sequence[str], timeout_s: float) -> Said:
-    """Run a tool to its end. Raises TimeoutError; the server is gone then."""
-    port, process = _server(tuple(options))
+    `java` is the command that starts the server, without the class.
+    """
+    port, process = _server(tuple(java))
     words = [_string(tool), _INT.pack(len(arguments)), *map(_string, arguments)]
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
             connection.sendall(b"".join(words))
             code = _int(connection)
-            return Said(code, _text(connection), _text(connection))
+            return code, _text(connection), _text(connection)
     except OSError:
         _server.cache_clear()
         process.kill()
@@ -66,11 +60,11 @@ def run_shared(tool: str, arguments: Sequence[str], options: Sequence[str], time
 
 
 @functools.cache
-def _server(options: tuple[str, ...]) -> tuple[int, subprocess.Popen[bytes]]:
+def _server(java: tuple[str, ...]) -> tuple[int, subprocess.Popen[bytes]]:
     """Start the server; its output goes to a file that is told if it does not come up."""
     port = free_port()
     with tempfile.TemporaryFile() as output:
-        command = [*options, str(SOURCE), str(port), str(os.getpid())]
+        command = [*java, str(SOURCE), str(port), str(os.getpid())]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         atexit.register(_end, process)
         wait_until(
