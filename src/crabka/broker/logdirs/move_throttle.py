@@ -6,6 +6,7 @@ Of time that was not used no more is saved up than one step takes, so that wakin
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 # A step takes this long at the limit, so that the rate is kept over short times as well.
@@ -29,9 +30,9 @@ class MoveThrottle:
             return most
         return max(min(most, self.bytes_per_second * STEP_MS // 1000), MIN_STEP_BYTES)
 
-    def wait_ms(self, now_ms: float) -> float:
-        """Return how long to wait before a step."""
-        return 0.0 if self.bytes_per_second is None else max(self._free_at_ms - now_ms, 0.0)
+    def wait_ms(self, now_ms: float) -> int:
+        """Return how long to wait before a step, in whole milliseconds, since the clock tells no others."""
+        return 0 if self.bytes_per_second is None else max(math.ceil(self._free_at_ms - now_ms), 0)
 
     def pay(self, size: int, begun_ms: float) -> None:
         """Count bytes of a step that began at that time."""

@@ -53,6 +53,18 @@ def test_waking_up_late_and_slow_steps_cost_nothing() -> None:
     assert written / 20 == pytest.approx(MEGABYTE, rel=0.02)
 
 
+def test_a_clock_of_whole_milliseconds_gets_past_every_wait() -> None:
+    throttle = MoveThrottle()
+    throttle.bytes_per_second = 999_983
+    now_ms = 5_000
+    for _ in range(1000):
+        wait_ms = throttle.wait_ms(now_ms)
+        assert wait_ms == int(wait_ms)
+        now_ms += wait_ms
+        assert throttle.wait_ms(now_ms) == 0
+        throttle.pay(100_069, now_ms)
+
+
 def test_of_time_that_was_not_used_only_one_step_is_saved_up() -> None:
     throttle = MoveThrottle()
     throttle.bytes_per_second = 1000
