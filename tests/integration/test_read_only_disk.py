@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from os import sync
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,11 +37,12 @@ SLOWLY = {"replica.alter.log.dirs.io.max.bytes.per.second": "1000000", "file.del
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[LoopDisk]:
-    try:
-        with LoopDisk(tmp_path, SIZE) as mounted:
-            yield mounted
-    except LoopDiskError as error:
-        pytest.skip(f"no loop file system here: {error}")
+    with ExitStack() as stack:
+        try:
+            mounted = stack.enter_context(LoopDisk(tmp_path, SIZE))
+        except LoopDiskError as error:
+            pytest.skip(f"no loop file system here: {error}")
+        yield mounted
 
 
 @pytest.fixture
@@ -81,7 +83,11 @@ def future_of(node: CrabkaProcess) -> ReplicaPlace | None:
     return next((place for place in places(node, TOPIC) if place.is_future), None)
 
 
-def wait_for_middle_of_move(node: CrabkaProcess, target: Path) -> None:
+def in_middle_of_move(node: CrabkaProcess, source: Path, target: Path) -> dict[int, int]:
+    """Fill a partition and have a part of it copied; the records that were acknowledged."""
+    partition_on(node, source)
+    acknowledged = fill(node)
+    assert len(acknowledged) == RECORDS
     begin_move(node, target, TOPIC)
 
     def is_under_way() -> bool:
@@ -89,14 +95,12 @@ def wait_for_middle_of_move(node: CrabkaProcess, target: Path) -> None:
         return future is not None and future.size > 1 << 20
 
     wait_until(is_under_way, "a part has been copied")
+    return acknowledged
 
 
 def test_the_source_serves_when_the_target_turns_read_only(node: CrabkaProcess, disk: LoopDisk, tmp_path: Path) -> None:
     sound, failing = tmp_path / "sound", disk.point / "logs"
-    partition_on(node, sound)
-    expected = fill(node)
-    assert len(expected) == RECORDS
-    wait_for_middle_of_move(node, failing)
+    expected = in_middle_of_move(node, sound, failing)
     disk.turn_read_only()
     wait_until(lambda: future_of(node) is None, "the move was given up")
     expected |= fill(node, RECORDS)
@@ -114,10 +118,7 @@ def test_the_source_serves_when_the_target_turns_read_only(node: CrabkaProcess, 
 
 def test_nothing_is_lost_when_the_source_turns_read_only(node: CrabkaProcess, disk: LoopDisk, tmp_path: Path) -> None:
     sound, failing = tmp_path / "sound", disk.point / "logs"
-    partition_on(node, failing)
-    expected = fill(node)
-    assert len(expected) == RECORDS
-    wait_for_middle_of_move(node, sound)
+    expected = in_middle_of_move(node, failing, sound)
     # Acknowledged by one replica and not yet on its disk is what a replica loses with its disk.
     sync()
     disk.turn_read_only()

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from crabka.cli.main import execute
-from tests.support.jvm import JvmKafka
+from tests.support.jvm import LOCAL_TIER, JvmKafka
 from tests.support.node_process import wait_until
 
 if TYPE_CHECKING:
@@ -25,17 +25,6 @@ pytestmark = [
 
 TOPIC = "tiered"
 RECORDS = 3_000
-SETTINGS = {
-    "remote.log.storage.system.enable": "true",
-    "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
-    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
-    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
-    "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
-    "remote.log.manager.task.interval.ms": "500",
-    "log.retention.check.interval.ms": "500",
-    "log.initial.task.delay.ms": "500",
-    "inter.broker.listener.name": "PLAINTEXT",
-}
 TOPIC_SETTINGS = {
     "remote.storage.enable": "true",
     "local.retention.ms": "1",
@@ -50,7 +39,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JvmKafka]:
     """A broker with a topic of which everything is in the tier: plain, compressed and aborted records."""
     directory = tmp_path_factory.mktemp("kafka")
     (directory / "tier").mkdir()
-    with JvmKafka(directory, SETTINGS | {"rsm.config.dir": str(directory / "tier")}) as node:
+    with JvmKafka(directory, LOCAL_TIER | {"rsm.config.dir": str(directory / "tier")}) as node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, "log_level": 0})
         admin.create_topics([NewTopic(TOPIC, 2, 1, config=TOPIC_SETTINGS)])[TOPIC].result(30)
         _produce(node.bootstrap_servers)

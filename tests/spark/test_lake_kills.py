@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from tests.support.lake_command import LakeCommand, Victim
 from tests.support.lake_reader import table_places, table_rows
 from tests.support.node_process import wait_until
 from tests.support.scale import scaled
+from tests.support.spark_cluster import driver_environment
 from tests.support.spark_topics import Place, create_topic, tiered_broker
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(scaled(300, 3600))
 
-ROOT = Path(__file__).parents[2]
 POINTS = scaled(1, 30)
 PARTITIONS = 2
 TIERED = {"remote_storage_enable": "true", "segment_bytes": str(1 << 20), "local_retention_ms": "1"}
@@ -75,9 +74,7 @@ class Scene:
     def start(self) -> LakeCommand:
         self._runs += 1
         arguments = [self.topic, "--to", str(self.lake), "--format", self.table_format, "--value", "json"]
-        path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-        own = {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-        environment = os.environ | own | {"CRABKA_CACHE_DIR": str(self._directory / "plans")}
+        environment = driver_environment(self._directory / "driver", Path(sys.executable))
         arguments += ["--bootstrap", self._place.bootstrap, "--round-size", "1"]
         return LakeCommand(arguments, environment, self._directory / f"errors-{self._runs}")
 

@@ -32,6 +32,18 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 # Quick start matters more than peak speed for tools that live a second.
 TOOL_OPTIONS = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Xlog:disable")
 BROKER_OPTIONS = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+# A broker with a tier of its own test classes; `rsm.config.dir` says where.
+LOCAL_TIER = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
+    "remote.log.manager.task.interval.ms": "500",
+    "log.retention.check.interval.ms": "500",
+    "log.initial.task.delay.ms": "500",
+    "inter.broker.listener.name": "PLAINTEXT",
+}
 
 
 @dataclass(frozen=True, slots=True)

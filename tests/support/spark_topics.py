@@ -15,7 +15,7 @@ from crabka.clients import NewTopic, SyncAdmin
 from crabka.clients.offsets import EARLIEST_LOCAL
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
-from tests.support.jvm import JvmKafka, require_jvm
+from tests.support.jvm import LOCAL_TIER, JvmKafka, require_jvm
 
 SETTINGS = {
     "remote.log.manager.task.interval.ms": "200",
@@ -31,19 +31,6 @@ TIERED = KEPT | {"remote.storage.enable": "true", "internal.segment.bytes": "300
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BASE_MS = 1_700_000_000_000
 _WAIT_S = 120.0
-
-
-KAFKA_SETTINGS = {
-    "remote.log.storage.system.enable": "true",
-    "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
-    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
-    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
-    "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
-    "remote.log.manager.task.interval.ms": "500",
-    "log.retention.check.interval.ms": "500",
-    "log.initial.task.delay.ms": "500",
-    "inter.broker.listener.name": "PLAINTEXT",
-}
 
 
 class Place(NamedTuple):
@@ -74,7 +61,7 @@ def tiered_kafka(directory: Path) -> Iterator[Place]:
     require_jvm()
     tier = directory / "tier"
     tier.mkdir(parents=True)
-    with JvmKafka(directory, KAFKA_SETTINGS | {"rsm.config.dir": str(tier)}) as node:
+    with JvmKafka(directory, LOCAL_TIER | {"rsm.config.dir": str(tier)}) as node:
         yield Place(node.bootstrap_servers, tier, tells_tier=False)
 
 

@@ -18,7 +18,7 @@ from crabka.cli.session import with_admin
 from crabka.clients.offsets import EARLIEST_LOCAL, LATEST, LATEST_TIERED, OffsetAndTimestamp
 from crabka.ids import TopicPartition
 from tests.support.crabka_process import READY, crabka_command
-from tests.support.jvm import JvmKafka
+from tests.support.jvm import LOCAL_TIER, JvmKafka
 from tests.support.node_process import wait_until
 
 if TYPE_CHECKING:
@@ -40,17 +40,6 @@ TOPICS = {
     PARTLY_LOCAL: {**_COMMON, "local.retention.bytes": str(LOCAL_BYTES)},
 }
 PLACES = [TopicPartition(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
-_SETTINGS = {
-    "remote.log.storage.system.enable": "true",
-    "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
-    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
-    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
-    "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
-    "remote.log.manager.task.interval.ms": "500",
-    "log.retention.check.interval.ms": "500",
-    "log.initial.task.delay.ms": "500",
-    "inter.broker.listener.name": "PLAINTEXT",
-}
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _TIMEOUT_S = 60
 FIRST_MS = 1_700_000_000_000
@@ -64,7 +53,7 @@ class KafkaTurn(JvmKafka):
         """Prepare the node; its tier is in the directory, too."""
         self.tier = directory / "tier"
         self.tier.mkdir(parents=True, exist_ok=True)
-        super().__init__(directory, _SETTINGS | {"rsm.config.dir": str(self.tier)})
+        super().__init__(directory, LOCAL_TIER | {"rsm.config.dir": str(self.tier)})
 
     def format(self) -> None:
         """Write the properties, and format a new directory."""
@@ -86,7 +75,7 @@ class CrabkaTurn(KafkaTurn):
     def _command(self) -> Sequence[str]:
         if self.data_dir.exists():
             return [str(crabka_command()), "serve", "--config", str(self.properties_path)]
-        taken = {key: value for key, value in _SETTINGS.items() if not key.startswith("remote.log.storage")}
+        taken = {key: value for key, value in LOCAL_TIER.items() if not key.startswith("remote.log.storage")}
         settings = [f"--set={key}={value}" for key, value in taken.items()]
         where = ["--data-dir", str(self.data_dir), "--listen", f"127.0.0.1:{self.port}"]
         return [str(crabka_command()), "up", *where, "--tier", f"file://{self.tier}", *settings]

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from tests.support.node_process import accepts_connections, wait_until
 from tests.support.ports import free_port
@@ -48,10 +49,12 @@ def run_shared(tool: str, arguments: Sequence[str], java: Sequence[str], timeout
     port, process = _server(tuple(java))
     words = [_string(tool), _INT.pack(len(arguments)), *map(_string, arguments)]
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection,
+            connection.makefile("rb") as answer,
+        ):
             connection.sendall(b"".join(words))
-            code = _int(connection)
-            return code, _text(connection), _text(connection)
+            return _int(answer), _text(answer), _text(answer)
     except OSError:
         _server.cache_clear()
         process.kill()
@@ -88,20 +91,17 @@ def _string(text: str) -> bytes:
     return _INT.pack(len(data)) + data
 
 
-def _int(connection: socket.socket) -> int:
-    number: int = _INT.unpack(_read(connection, _INT.size))[0]
+def _int(answer: BinaryIO) -> int:
+    number: int = _INT.unpack(_read(answer, _INT.size))[0]
     return number
 
 
-def _text(connection: socket.socket) -> str:
-    return _read(connection, _int(connection)).decode()
+def _text(answer: BinaryIO) -> str:
+    return _read(answer, _int(answer)).decode()
 
 
-def _read(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise ConnectionResetError("the server of tools is gone")
-        data += part
+def _read(answer: BinaryIO, size: int) -> bytes:
+    data = answer.read(size)
+    if len(data) < size:
+        raise ConnectionResetError("the server of tools is gone")
     return data

@@ -49,7 +49,7 @@ def job_session(
     """
     # Tasks must run in the Python that has Crabka.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -68,7 +68,7 @@ def job_session(
             with suppress(Py4JError, ConnectionError):
                 session.stop()
     except (PySparkException, Py4JError, ConnectionError) as error:
-        if _has_java_ended():
+        if isinstance(error, (Py4JNetworkError, ConnectionError)) and _has_java_ended():
             raise SparkJobError(_JAVA_ENDED) from error
         if isinstance(error, ConnectionError):
             raise
