@@ -162,6 +162,8 @@ class BrokerService:
 
     async def retire(self) -> None:
         """Hand over what this broker leads while it still serves."""
+        if self.context.tiering is not None:
+            self.context.tiering.manager.retire()
         if self._serving and self._config.controlled_shutdown_enable:
             await self._lifecycle.retire()
 

@@ -86,6 +86,7 @@ class TieringManager:
         self._sweep = OrphanSweep(tools, self._removers, hooks.cluster, is_busy=self._is_busy)
         self._scope = TaskScope(on_failure=self._on_failure)
         self._starting: asyncio.Task[Any] | None = None
+        self._is_retiring = False
 
     @property
     def is_ready(self) -> bool:
@@ -117,6 +118,8 @@ class TieringManager:
         if tasks is not None:
             tasks.stop()
             self.tools.stats.forget(name.topic_partition)
+        if self._is_retiring:
+            return
         self._tell_role(name, is_leader=partition.is_leader)
         self._hosted[name] = self._run(name, partition)
 
@@ -239,6 +242,14 @@ class TieringManager:
     async def _start_metadata(self) -> None:
         self._rlmm.swap(await self._hooks.start_metadata())
         log.info("The metadata of the remote tier is at hand")
+
+    def retire(self) -> None:
+        """Take no new role from now on: the broker hands over what it leads, and stops.
+
+        Whoever follows asks the leaders of the metadata topic how far it goes, and the last broker to stop has led all
+        of it: the stop would wait for answers that nobody gives.
+        """
+        self._is_retiring = True
 
     async def close(self) -> None:
         """Stop: no new uploads, a moment for those on their way, then let go of the tier."""

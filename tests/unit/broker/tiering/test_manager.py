@@ -303,6 +303,30 @@ def test_a_stop_before_the_metadata_was_ever_known_is_quick() -> None:
     scene.run(main())
 
 
+def test_a_broker_that_hands_over_to_nobody_asks_nobody_and_stops_at_once() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(2)
+        broker.lead()
+        await passes(2)
+        silence = asyncio.Event()
+        metadata: Any = broker.manager.tools.metadata
+        # Nobody leads the metadata topic any more.
+        metadata.catch_up = lambda _partition: silence.wait()
+        broker.manager.retire()
+        broker.follow()
+        await passes(1)
+        began = scene.loop.time()
+        await broker.manager.close()
+        assert scene.loop.time() - began < 0.1
+        scene.check_tidy()
+        broker.is_dead = True
+
+    scene.run(main())
+
+
 @pytest.mark.parametrize("error", [StorageError("/b1", "dead"), InvariantError("impossible")])
 def test_failures_that_concern_the_node_are_told_to_it(error: Exception) -> None:
     scene = TierScene()
