@@ -12,9 +12,15 @@ from pyspark.sql import SparkSession
 
 from crabka.spark.source.registration import register
 from tests.support.maven import MavenUnavailableError
-from tests.support.stock_connector import stock_jars
+from tests.support.stock_connector import delta_jars, stock_jars
 
 ROOT = Path(__file__).parents[2]
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Fifty are for tables that are not small.
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,12 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def stock_reason() -> str | None:
-    """Why Spark's own Kafka source is not there; None if it is."""
+    """Why Spark's own Kafka source and Delta are not there; None if they are."""
     try:
         stock_jars()
+        delta_jars()
     except MavenUnavailableError as error:
         if os.environ.get("CI") == "true":
-            pytest.fail(f"CI needs Spark's Kafka source: {error}")
+            pytest.fail(f"CI needs Spark's Kafka source and Delta: {error}")
         return str(error)
     return None
 
@@ -46,13 +53,12 @@ def stock(stock_reason: str | None) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, stock_reason: str | None) -> Iterator[SparkSession]:
-    """The shared session: two cores, little memory, our format and, where it can be had, Spark's own for Kafka."""
+    """The shared session: two cores, little memory, our format, and Spark's Kafka source and Delta if there are any."""
     directory = tmp_path_factory.mktemp("spark")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["CRABKA_CACHE_DIR"] = str(directory / "cache")
     # Workers are processes of their own, which find the code as this one does.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
-    jars = "" if stock_reason is not None else ",".join(map(str, stock_jars()))
     builder = SparkSession.Builder().master("local[2]").appName("crabka-tests")
     settings = {
         "spark.ui.enabled": "false",
@@ -62,9 +68,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory, stock_reason: str | None) ->
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
-        "spark.jars": jars,
         "spark.log.level": "ERROR",
     }
+    if stock_reason is None:
+        settings |= {"spark.jars": ",".join(map(str, stock_jars() + delta_jars()))} | DELTA
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

@@ -13,7 +13,8 @@ from confluent_kafka import TopicPartition as Position
 
 from crabka.cli.app import main
 from crabka.clients import SyncAdmin
-from crabka.spark.lake import Lake, LakeError, LakeSync, SyncRequest, SyncSettings, files
+from crabka.spark.lake import Lake, LakeError, LakeSync, SyncRequest, SyncSettings, files, value_decoder
+from crabka.spark.lake.commits import compact_once
 from crabka.spark.lake.planner_source import PlannerSource
 from crabka.spark.lake.spark_runner import SparkRunner
 from tests.support.lake_reader import table_places, table_rows
@@ -129,6 +130,41 @@ def test_the_command_brings_json_into_columns_and_keeps_tables(
     assert len(table_places(tmp_path, "events_dlq", "parquet")) == 10
     frame = spark.read.parquet(*files(str(tmp_path / "events")))
     assert sorted(row.id for row in frame.collect()) == [number for number in range(100) if number % 10 != 9]
+
+
+@pytest.mark.usefixtures("stock")
+def test_sparks_own_delta_reads_the_table_through_its_whole_life(
+    spark: SparkSession, place: Place, tmp_path: Path
+) -> None:
+    create_topic(place, "clicks")
+    producer = Producer({"bootstrap.servers": place.bootstrap})
+    lake = lake_of(tmp_path, "delta")
+    json_by_date = SyncSettings(partition_by="date", decoder=value_decoder("json", None))
+    expected: list[dict[str, int | None]] = []
+
+    def grow(**more: int | None) -> None:
+        for partition in range(2):
+            producer.produce("clicks", value=json.dumps({"id": len(expected), **more}).encode(), partition=partition)
+            expected.append({"id": len(expected), "since": None, **more})
+        producer.flush(30)
+        job(spark, place, lake, "clicks", json_by_date).run_once()
+
+    def check() -> None:
+        frame = spark.read.format("delta").load(str(Path(lake.root) / "clicks"))
+        rows = [{"since": None} | row.asDict() for row in frame.sort("id").collect()]
+        assert [{name: row[name] for name in ("id", "since")} for row in rows] == expected
+
+    grow()
+    check()
+    grow(since=7)
+    check()
+    table = lake.open("clicks")
+    assert table is not None
+    assert compact_once(table, 1 << 30).files_removed == 4
+    table.vacuum(0, lake.now_ms())
+    check()
+    grow(since=8)
+    check()
 
 
 def test_a_topic_that_was_created_anew_stops_the_sync(spark: SparkSession, place: Place, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ KEPT = {"retention.ms": "-1"}
 TIERED = KEPT | {"remote.storage.enable": "true", "internal.segment.bytes": "3000", "index.interval.bytes": "500"}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BASE_MS = 1_700_000_000_000
+TIME_SPAN_MS = 100_000
 _WAIT_S = 120.0
 
 
@@ -111,7 +112,7 @@ def _send(producer: Producer, topic: str, rng: random.Random, partition: int, ke
         key=key,
         partition=partition,
         headers=headers,
-        timestamp=BASE_MS + rng.randrange(100_000),
+        timestamp=BASE_MS + rng.randrange(TIME_SPAN_MS),
     )
 
 
