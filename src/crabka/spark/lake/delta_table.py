@@ -80,6 +80,7 @@ class DeltaLakeTable:
             if existing is None:
                 raise
             return existing
+        store.sync(_log_entry(0))
         return cls(store, now_ms)
 
     @property
@@ -136,6 +137,7 @@ class DeltaLakeTable:
                     list(Schema.from_arrow(pa.schema(added)).fields),
                     commit_properties=CommitProperties(max_commit_retries=0),
                 )
+            self._store.sync(_log_entry(self._table.version()))
 
     def compact(self, target_bytes: int) -> Compaction:
         """Merge files that are smaller than they should be. Raises CommitConflictError."""
@@ -186,6 +188,8 @@ class DeltaLakeTable:
                 partition_by=[column] if column else None,
                 commit_properties=properties,
             )
+        # The table is still the one that was committed to.
+        self._store.sync(_log_entry(self._table.version() + 1))
 
     def _tombstones(self, hours: int) -> list[str]:
         return self._table.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False)
@@ -193,6 +197,10 @@ class DeltaLakeTable:
 
 def _uri(store: LakeStore) -> str:
     return store.local_directory or store.url
+
+
+def _log_entry(version: int) -> str:
+    return f"_delta_log/{version:020d}.json"
 
 
 @contextmanager

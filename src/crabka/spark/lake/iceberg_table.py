@@ -78,7 +78,9 @@ class IcebergLakeTable:
             except Exception:
                 if not catalog.table_exists(_identifier(store)):
                     raise
-        return cls(store, catalog)
+        table = cls(store, catalog)
+        table._sync()
+        return table
 
     @property
     def spec(self) -> TableSpec:
@@ -114,6 +116,7 @@ class IcebergLakeTable:
             except OverflowError:
                 # pyiceberg cannot count in the years that some producers think they live in.
                 self._append(files, properties | _WITHOUT_BOUNDS_OF_TIME)
+        self._sync()
 
     def evolve(self, schema: pa.Schema) -> None:
         """Add what the schema has beyond the table's. Raises CommitConflictError and SchemaConflictError."""
@@ -123,6 +126,7 @@ class IcebergLakeTable:
             return
         with _iceberg(self._store), self._table.update_schema() as update:
             update.union_by_name(merged)
+        self._sync()
 
     def compact(self, target_bytes: int) -> Compaction:
         """Merge files that are smaller than they should be. Raises CommitConflictError."""
@@ -143,6 +147,7 @@ class IcebergLakeTable:
                 update.delete_data_file(old)
             for new in parquet_files_to_data_files(self._table.io, transaction.table_metadata, iter(paths)):
                 update.append_data_file(new)
+        self._sync()
         return Compaction(len(replaced), len(merged))
 
     def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
@@ -182,6 +187,20 @@ class IcebergLakeTable:
                 # Properties alone would be written over whatever is there: only a snapshot asks for the one before.
                 with transaction.update_snapshot(snapshot_properties=reached).fast_append():
                     pass
+
+    def _sync(self) -> None:
+        """Make what pyiceberg wrote for the last change durable."""
+        if self._store.local_directory is None:
+            return
+        written = [self._table.metadata_location]
+        snapshot = self._table.current_snapshot()
+        if snapshot is not None:
+            with _iceberg(self._store):
+                manifests = snapshot.manifests(self._table.io)
+            written.append(snapshot.manifest_list)
+            written += [each.manifest_path for each in manifests if each.added_snapshot_id == snapshot.snapshot_id]
+        for location in written:
+            self._store.sync(self._store.relative(location))
 
     def _schema(self) -> pa.Schema:
         return plain_schema(self._table.schema().as_arrow())

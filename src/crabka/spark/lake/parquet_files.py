@@ -1,6 +1,6 @@
 """Parquet files of tables: written in place on a disk, by way of a temporary file elsewhere, and read back.
 
-A file that was closed is complete in its store; one that was not is at most an orphan.
+A file that was closed is complete in its store, and durable; one that was not is at most an orphan.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class ParquetFileWriter:
         if self._store.local_directory is None:
             self._store.upload(self._local_path, self._path)
             os.unlink(self._local_path)
+        else:
+            self._store.sync(self._path)
         return DataFile(self._path, self._rows, size_bytes, self._partition_value, self._offsets, self._timestamps)
 
     def give_up(self) -> None:

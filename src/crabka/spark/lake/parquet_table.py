@@ -64,7 +64,7 @@ class ParquetTable:
             offsets={},
             full=True,
         )
-        store.bucket.put_new(manifest_path(0), encode_manifest(first))
+        store.put_new(manifest_path(0), encode_manifest(first))
         return cls(store, now_ms)
 
     @property
@@ -146,7 +146,7 @@ class ParquetTable:
         is_full = version - self._state.base_version >= FULL_EVERY
         manifest = next_manifest(self._state, added, removed, is_full=is_full, timestamp_ms=self._now_ms(), **changes)
         # Old manifests are removed, so that their numbers would be free for somebody who slept for the whole grace.
-        if _versions(self._store)[-1] != version - 1 or not self._store.bucket.put_new(
+        if _versions(self._store)[-1] != version - 1 or not self._store.put_new(
             manifest_path(version), encode_manifest(manifest)
         ):
             raise CommitConflictError(f"Somebody else committed version {version} of {self._store.url}")

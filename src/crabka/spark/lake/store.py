@@ -14,6 +14,8 @@ from functools import cached_property
 
 from crabka.remote.backends.bucket import Bucket, StoredObject
 from crabka.remote.backends.buckets import bucket_settings, open_bucket
+from crabka.spark.lake.errors import LakeError
+from crabka.spark.lake.local_disk import create_file, sync_file
 from crabka.vfs import OsFileSystem
 
 
@@ -101,6 +103,24 @@ class LakeStore:
     def delete(self, paths: Sequence[str]) -> None:
         """Remove files; those that are gone already are fine."""
         self.bucket.delete(paths)
+
+    def put_new(self, path: str, data: bytes) -> bool:
+        """Store a small file unless there is one, durably; return whether it was stored. Raises LakeError."""
+        if self.local_directory is None:
+            return self.bucket.put_new(path, data)
+        try:
+            return create_file(self.local_directory, path, data)
+        except OSError as error:
+            raise LakeError(f"{self.absolute(path)} cannot be written: {error}") from error
+
+    def sync(self, path: str) -> None:
+        """Make a file durable that was written in place. Raises LakeError."""
+        if self.local_directory is None:
+            return
+        try:
+            sync_file(self.local_directory, path)
+        except OSError as error:
+            raise LakeError(f"{self.absolute(path)} cannot be brought to the disk: {error}") from error
 
     def upload(self, local_path: str, path: str) -> None:
         """Store a local file."""

@@ -17,6 +17,7 @@ from crabka.spark.lake.table import TableFormat
 from crabka.spark.lake.tables import Lake
 from tests.support.lake_reader import table_files, table_places, table_rows
 from tests.support.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of, new_table, now_ms, written
+from tests.support.synced_files import SyncedFiles
 
 pytestmark = pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections")
 
@@ -66,6 +67,24 @@ def together(count: int, act: Callable[[int], None]) -> None:
         thread.join()
     if errors:
         raise errors[0]
+
+
+def test_what_was_committed_is_on_the_disk(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = SyncedFiles(monkeypatch)
+    directory = Path(lake.root) / "orders"
+    table = new_table(lake, with_date=True)
+    assert synced.missing(directory) == []
+    files = written(lake, table, 0, range(30))
+    assert len(files) == 2
+    assert synced.missing(directory) == []  # rows before the commit that names them
+    table.commit(files, {}, {0: 30})
+    assert synced.missing(directory) == []
+    table.refresh()
+    evolve_to(table, pa.schema([("more", pa.string())]))
+    assert synced.missing(directory) == []
+    sync(lake, table, {0: 30}, {0: 40})
+    assert compact_once(table, 1 << 30).files_removed > 0
+    assert synced.missing(directory) == []
 
 
 def test_a_table_that_is_not_there_is_none(lake: Lake) -> None:
