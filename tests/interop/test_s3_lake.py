@@ -7,7 +7,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyiceberg.catalog
 import pytest
+from pyiceberg.utils.config import Config
 
 from crabka.spark.lake.commits import compact_once
 from crabka.spark.lake.errors import CommitConflictError
@@ -15,8 +17,8 @@ from crabka.spark.lake.json_values import JsonValues
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.tables import Lake, files
 from crabka.spark.lake.topic_sync import TopicSync
-from tests.support.lake_reader import table_places
-from tests.support.lake_tables import new_table, now_ms, written
+from tests.support.lake_reader import ICEBERG_CATALOG, table_places
+from tests.support.lake_tables import ALL_FORMATS, new_table, now_ms, written
 from tests.support.lake_topic import InlineRunner, ListTopic
 from tests.support.versitygw import ACCESS_KEY, BUCKET, SECRET_KEY, VersityGateway
 
@@ -30,15 +32,29 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VersityGateway
         yield running
 
 
-@pytest.fixture(params=["delta", "parquet"])
+@pytest.fixture(params=ALL_FORMATS)
 def lake(
     gateway: VersityGateway, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Lake:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-    place = f"s3://{BUCKET}/{request.param}-{tmp_path.name}"
-    root = f"{place}?endpoint={gateway.endpoint}&region=us-east-1&allow.http=true"
-    return Lake(root, request.param, now_ms)
+    directory = f"{request.param}-{tmp_path.name}"
+    root = f"s3://{BUCKET}/{directory}?endpoint={gateway.endpoint}&region=us-east-1&allow.http=true"
+    if request.param != "iceberg":
+        return Lake(root, request.param, now_ms)
+    (gateway.bucket_dir / directory).mkdir()
+    configure_catalog(monkeypatch, gateway, gateway.bucket_dir / directory / ICEBERG_CATALOG)
+    return Lake(root, request.param, now_ms, catalog="lakehouse")
+
+
+def configure_catalog(monkeypatch: pytest.MonkeyPatch, gateway: VersityGateway, path: Path) -> None:
+    """Configure pyiceberg as a user does, by its variables in the environment."""
+    properties = {"TYPE": "sql", "URI": f"sqlite:///{path}?timeout=60"}
+    properties |= {"S3__ENDPOINT": gateway.endpoint, "S3__REGION": "us-east-1"}
+    for name, value in properties.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKEHOUSE__{name}", value)
+    # It is read once, with the first import.
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
 
 
 def places(gateway: VersityGateway, lake: Lake, name: str) -> list[tuple[int, int]]:
@@ -80,7 +96,8 @@ def test_compaction_and_vacuum_leave_the_rows(gateway: VersityGateway, lake: Lak
     assert compact_once(table, 1 << 20).files_removed == 2
     with pytest.raises(CommitConflictError):
         stale.compact(1 << 20)
-    assert len(table.vacuum(0, now_ms() + HOUR_MS).removed) == 3
+    removed = table.vacuum(0, now_ms() + HOUR_MS).removed
+    assert len([path for path in removed if path.endswith(".parquet")]) == 3
     assert places(gateway, lake, "orders") == [(0, offset) for offset in range(10)]
 
 

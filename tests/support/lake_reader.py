@@ -10,11 +10,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import duckdb
 import fastavro
 import pyarrow as pa
+
+ICEBERG_CATALOG = "iceberg-catalog.db"
 
 
 def table_files(root: Path, name: str, table_format: str) -> list[Path]:
@@ -65,18 +67,22 @@ def _delta_files(root: Path, name: str) -> list[Path]:
 
 
 def _iceberg_files(root: Path, name: str) -> list[Path]:
-    with closing(sqlite3.connect(root / "iceberg-catalog.db")) as catalog:
+    with closing(sqlite3.connect(root / ICEBERG_CATALOG)) as catalog:
         query = "select metadata_location from iceberg_tables where table_name = ?"
         [(location,)] = catalog.execute(query, (name,)).fetchall()
-    metadata = json.loads(_local(location).read_text())
-    current = metadata.get("current-snapshot-id")
+    metadata = json.loads((root / name / "metadata" / location.rpartition("/")[2]).read_text())
+
+    def local(address: str) -> Path:
+        assert address.startswith(metadata["location"])
+        return root / name / unquote(address.removeprefix(metadata["location"]).lstrip("/"))
+
     files: list[Path] = []
     for snapshot in metadata["snapshots"]:
-        if snapshot["snapshot-id"] != current:
+        if snapshot["snapshot-id"] != metadata.get("current-snapshot-id"):
             continue
-        for manifest in _avro(_local(snapshot["manifest-list"])):
-            entries = _avro(_local(manifest["manifest_path"]))
-            files += [_local(entry["data_file"]["file_path"]) for entry in entries if entry["status"] != 2]
+        for manifest in _avro(local(snapshot["manifest-list"])):
+            entries = _avro(local(manifest["manifest_path"]))
+            files += [local(entry["data_file"]["file_path"]) for entry in entries if entry["status"] != 2]
     return files
 
 
@@ -95,7 +101,3 @@ def _parquet_files(root: Path, name: str) -> list[Path]:
 def _avro(path: Path) -> list[Any]:
     with path.open("rb") as file:
         return list(fastavro.reader(file))
-
-
-def _local(location: str) -> Path:
-    return Path(unquote(urlsplit(location).path)) if "://" in location else Path(location)

@@ -25,36 +25,28 @@ def open_catalog(store: LakeStore, name: str | None) -> Catalog:
 
     Raises LakeError.
     """
-    from pyiceberg.catalog import load_catalog
-
     if name is not None:
-        try:
-            return load_catalog(name)
-        except Exception as error:
-            raise LakeError(f"The Iceberg catalog {name} cannot be opened: {' '.join(str(error).split())}") from error
+        return _load(name, name, {})
     directory = store.local_directory
     if directory is None:
         raise LakeError("Iceberg tables in an object store need --catalog with the name of a catalog of pyiceberg")
     root = os.path.dirname(directory)
     os.makedirs(root, exist_ok=True)
-    return _open_sqlite(os.path.join(root, CATALOG_FILE), root, store.iceberg_properties)
+    path = os.path.join(root, CATALOG_FILE)
+    place = {"type": "sql", "uri": f"sqlite:///{path}?timeout={_BUSY_SECONDS}", "warehouse": f"file://{root}"}
+    return _load("crabka", path, place | store.iceberg_properties)
 
 
-def _open_sqlite(path: str, root: str, properties: dict[str, str]) -> Catalog:
+def _load(name: str, told_as: str, properties: dict[str, str]) -> Catalog:
     from pyiceberg.catalog import load_catalog
     from sqlalchemy.exc import SQLAlchemyError
 
     for attempt in range(1, _TRIES + 1):
         try:
-            return load_catalog(
-                "crabka",
-                type="sql",
-                uri=f"sqlite:///{path}?timeout={_BUSY_SECONDS}",
-                warehouse=f"file://{root}",
-                **properties,
-            )
-        except SQLAlchemyError as error:
-            # Two that open a new file at once both try to make its tables; the next attempt finds them.
-            if attempt == _TRIES:
-                raise LakeError(f"The catalog {path} cannot be opened: {' '.join(str(error).split())}") from error
-    raise LakeError(f"The catalog {path} cannot be opened")
+            return load_catalog(name, **properties)
+        except Exception as error:
+            # Two that open a new database at once both try to make its tables; the next attempt finds them.
+            if attempt == _TRIES or not isinstance(error, SQLAlchemyError):
+                reason = " ".join(str(error).split())
+                raise LakeError(f"The Iceberg catalog {told_as} cannot be opened: {reason}") from error
+    raise LakeError(f"The Iceberg catalog {told_as} cannot be opened")
