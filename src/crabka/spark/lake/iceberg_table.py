@@ -14,13 +14,11 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    NoSuchTableError,
-    ValidationException,
-)
+from pyiceberg import exceptions
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile as IcebergFile
+from sqlalchemy.exc import SQLAlchemyError
 
 from crabka.spark.lake.compaction import compaction_groups, merge_files
 from crabka.spark.lake.data_files import ColumnRange, DataFile
@@ -43,6 +41,13 @@ _WITHOUT_BOUNDS_OF_TIME = {f"write.metadata.metrics.column.{TIMESTAMP}": "counts
 # How Iceberg keeps bounds of long columns.
 _LONG = Struct("<q")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What goes wrong in stores, files and catalogs; pyiceberg's own errors have no class in common.
+_TROUBLE: tuple[type[Exception], ...] = (
+    ValueError,
+    OSError,
+    SQLAlchemyError,
+    *(each for each in vars(exceptions).values() if isinstance(each, type) and issubclass(each, Exception)),
+)
 
 
 class IcebergLakeTable:
@@ -268,5 +273,5 @@ def _iceberg(store: LakeStore) -> Iterator[None]:
         raise CommitConflictError(f"Somebody else changed the files of {store.url}: {error}") from error
     except NoSuchTableError as error:
         raise LakeError(f"There is no table at {store.url}") from error
-    except (ValueError, OSError) as error:
+    except _TROUBLE as error:
         raise LakeError(f"The Iceberg table {store.url}: {' '.join(str(error).split())}") from error

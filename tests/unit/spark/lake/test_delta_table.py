@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from crabka.spark.lake.delta_table import DeltaLakeTable
 from crabka.spark.lake.errors import LakeError
+from tests.support.lake_reader import table_places
 from tests.support.lake_tables import TOPIC_ID, lake_of, new_table, now_ms, written
 
 pytestmark = pytest.mark.allow_leaks(reason="deltalake keeps threads")
@@ -68,3 +69,17 @@ def test_a_table_of_somebody_else_is_refused(tmp_path: Path) -> None:
     assert table is not None
     with pytest.raises(LakeError, match="not made by"):
         table.committed_offsets()
+
+
+def test_an_entry_of_the_log_that_a_power_cut_emptied_counts_for_nothing(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "delta")
+    table = new_table(lake)
+    for start in (0, 5):
+        table.commit(written(lake, table, 0, range(start, start + 5)), {0: start} if start else {}, {0: start + 5})
+        table.refresh()
+    (Path(lake.root) / "orders" / "_delta_log" / f"{2:020d}.json").write_bytes(b"")
+    found = lake.open("orders")
+    assert found is not None
+    assert found.committed_offsets() == {0: 5}
+    found.commit(written(lake, found, 0, range(5, 10)), {0: 5}, {0: 10})
+    assert table_places(Path(lake.root), "orders", "delta") == [(0, offset) for offset in range(10)]

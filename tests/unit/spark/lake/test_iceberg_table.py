@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.iceberg_catalog import NAMESPACE, open_catalog
 from tests.support.lake_tables import lake_of, new_table, now_ms, written
 
@@ -57,3 +58,13 @@ def test_a_vacuum_expires_snapshots_and_removes_their_metadata(tmp_path: Path) -
     found = open_catalog(lake.store("orders"), None).load_table((NAMESPACE, "orders"))
     assert len(found.snapshots()) == 1
     assert found.scan().to_arrow().num_rows == 3
+
+
+def test_metadata_that_a_power_cut_emptied_are_told(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "iceberg")
+    table = new_table(lake)
+    table.commit(written(lake, table, 0, range(5)), {}, {0: 5})
+    newest = max((Path(lake.root) / "orders" / "metadata").glob("*.metadata.json"))
+    newest.write_bytes(b"")
+    with pytest.raises(LakeError, match=r"The Iceberg table file://.*/orders: .*Invalid JSON"):
+        lake.open("orders")
