@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.broker.logdirs.disk_errors import blaming, has_no_room
-from crabka.broker.logdirs.move_plan import (
+from crabka.broker.logdirs.move_events import (
     Cancelled,
     MoveOutcome,
     MoveState,
@@ -32,8 +32,8 @@ from crabka.log.naming import DirectoryKind, marked_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
+    from crabka.broker.logdirs.move_events import Finish
     from crabka.broker.logdirs.move_host import MoveHost
-    from crabka.broker.logdirs.move_plan import Finish
     from crabka.broker.partition import Partition
     from crabka.broker.partitions import PartitionRegistry
     from crabka.errors import CrabkaError

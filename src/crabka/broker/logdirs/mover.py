@@ -15,11 +15,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from crabka.broker.logdirs import move_plan as plans
+from crabka.broker.logdirs import move_events as events
 from crabka.broker.logdirs.disk_errors import SourceChangedError, has_no_room
 from crabka.broker.logdirs.future_log import MAX_STEP_BYTES, FutureLog
+from crabka.broker.logdirs.move_events import Finish, MoveAction, MoveEvent
 from crabka.broker.logdirs.move_journal import MoveMarker
-from crabka.broker.logdirs.move_plan import Finish, MoveAction, MoveEvent, MovePlan
+from crabka.broker.logdirs.move_plan import MovePlan
 from crabka.broker.logdirs.swap import SwapFiles
 from crabka.errors import CorruptDataError, StorageError
 
@@ -78,7 +79,7 @@ class Mover:
         """Move; return how it ended. `slot` bounds how many moves copy at a time."""
         topic_partition = self._log.topic_partition
         async with contextlib.AsyncExitStack() as cleanup:
-            todo: deque[plans.Todo] = deque(self.plan.begin(self._now_ms()))
+            todo: deque[events.Todo] = deque(self.plan.begin(self._now_ms()))
             # Before it waits: a start that follows goes on with it.
             await self._do(self.copy.open)
             self._hit("move.after_future_created")
@@ -96,9 +97,9 @@ class Mover:
         if self._log.mirror is self.copy:
             self._log.mirror = None
 
-    async def _work_through(self, todo: deque[plans.Todo]) -> Finish:
+    async def _work_through(self, todo: deque[events.Todo]) -> Finish:
         while True:
-            if self._inbox and todo[0] in plans.WORK:
+            if self._inbox and todo[0] in events.WORK:
                 event = self._inbox.popleft()
                 following = self.plan.step(event, self._now_ms())
                 if following:
@@ -115,7 +116,7 @@ class Mover:
                 result = None
             if result is not None:
                 todo.extend(self.plan.step(result, self._now_ms()))
-            elif action in plans.WORK:
+            elif action in events.WORK:
                 # Again, unless what came in changes that.
                 todo.appendleft(action)
 
@@ -127,12 +128,12 @@ class Mover:
         if wait_ms > 0:
             if await self._or_news(asyncio.sleep(wait_ms / 1000, result=True)) is None:
                 return None
-            return plans.Copied(self.copy.remaining_bytes, is_caught_up=False)
+            return events.Copied(self.copy.remaining_bytes, is_caught_up=False)
         step = self.copy.next_step(throttle.step_bytes(MAX_STEP_BYTES))
         if step is not None and not await self._run_step(step):
             return None
         self._hit("move.after_copied")
-        return plans.Copied(self.copy.remaining_bytes, is_caught_up=step is None)
+        return events.Copied(self.copy.remaining_bytes, is_caught_up=step is None)
 
     async def _run_step(self, step: CopyStep) -> bool:
         """Run a step and note what it did; return False if a disk failed, which is in the inbox then."""
@@ -154,7 +155,7 @@ class Mover:
         if not await self._run_step(self.copy.sync_step()):
             return None
         self._hit("move.after_synced")
-        return plans.Synced(self.copy.remaining_bytes)
+        return events.Synced(self.copy.remaining_bytes)
 
     # -- the controller ------------------------------------------------------------------------------------------
 
@@ -163,12 +164,12 @@ class Mover:
         if await self._or_news(self._assign_to(self.target_dir)) is None:
             return None
         self._hit("move.after_assigned")
-        return plans.Assigned()
+        return events.Assigned()
 
     async def _assign_back(self) -> MoveEvent | None:
         if await self._or_news(self._assign_to(self.source_dir)) is None:
             return None
-        return plans.AssignedBack()
+        return events.AssignedBack()
 
     async def _assign_to(self, log_dir: str) -> bool:
         await self._host.assignments.assign(self.partition, log_dir)
@@ -190,7 +191,7 @@ class Mover:
         await self._host.logs.begin_transit(self._log, self.target_dir)
         if not await self._do(partial(self._swap.mark, marker, unique)):
             return None
-        return plans.Marked()
+        return events.Marked()
 
     async def _hold(self) -> MoveEvent | None:
         turn = contextlib.AsyncExitStack()
@@ -201,7 +202,7 @@ class Mover:
         self._log.is_held = True
         turn.callback(self._let_go)
         self._hit("move.after_held")
-        return plans.Held(self.copy.remaining_bytes)
+        return events.Held(self.copy.remaining_bytes)
 
     async def _enter(self, turn: contextlib.AsyncExitStack) -> bool:
         partition = self.partition
@@ -228,28 +229,28 @@ class Mover:
             return None
         self._hit("move.after_tail_copied")
         # Until the copy has its final name, whatever came in is heard first.
-        return None if self._inbox else plans.TailCopied()
+        return None if self._inbox else events.TailCopied()
 
     async def _rename_future(self) -> MoveEvent | None:
         if not await self._do(self._swap.rename_future):
             return None
-        return plans.FutureRenamed()
+        return events.FutureRenamed()
 
     async def _reopen(self) -> MoveEvent | None:
         log, logs = self._log, self._host.logs
         try:
             handle = await self._host.runtime.threads.submit(log.open_copy, self._swap.final_path)
         except (OSError, CorruptDataError) as error:
-            return plans.ReopenFailed(str(error))
+            return events.ReopenFailed(str(error))
         if logs.get(log.topic_partition) is not log:
-            self.post(plans.Stopped())
+            self.post(events.Stopped())
         if self._inbox:
             # It is deleted, or a disk failed: that comes first.
             return None
         log.rehome(self._swap.final_path, handle)
         self.partition.writer = logs.writer(self.target_dir)
         self._hit("move.after_reopened")
-        return plans.Reopened()
+        return events.Reopened()
 
     async def _retire_source(self) -> MoveEvent | None:
         runtime = self._host.runtime
@@ -259,7 +260,7 @@ class Mover:
             return None
         due_ms = runtime.clock.now_ms() + self._log.config.file_delete_delay_ms
         self._host.logs.schedule_removal(doomed, due_ms)
-        return plans.SourceRetired()
+        return events.SourceRetired()
 
     async def _clear_marker(self) -> MoveEvent | None:
         host = self._host
@@ -268,7 +269,7 @@ class Mover:
             # A log whose clean end is not known is cleaned from its start once more.
             await host.cleaner.save_checkpoints([self.target_dir, self.source_dir])
         await self._unmark()
-        return plans.MarkerRemoved()
+        return events.MarkerRemoved()
 
     async def _unmark(self) -> None:
         await self._do(self._swap.unmark)
@@ -313,10 +314,10 @@ class Mover:
 
     def _on_storage_error(self, error: StorageError) -> None:
         if error.log_dir == self.target_dir and has_no_room(error) and self.plan.can_turn_back:
-            self.post(plans.TargetFull(str(error)))
+            self.post(events.TargetFull(str(error)))
             return
         self._host.logs.on_dir_failure(error.log_dir, error)
-        failed = plans.TargetFailed if error.log_dir == self.target_dir else plans.SourceFailed
+        failed = events.TargetFailed if error.log_dir == self.target_dir else events.SourceFailed
         if not any(isinstance(each, failed) for each in self._inbox):
             self.post(failed(str(error)))
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from crabka.broker.logdirs import mover
-from crabka.broker.logdirs.move_plan import MoveAction, MoveState
+from crabka.broker.logdirs.move_events import MoveAction, MoveState
 from crabka.broker.logdirs.mover import Mover
 from crabka.errors import InvariantError
 from crabka.ids import TopicPartition

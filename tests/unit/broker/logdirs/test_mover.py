@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from crabka.broker.logdirs.move_plan import MoveState
+from crabka.broker.logdirs.move_events import MoveState
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, disk_failure, no_space
