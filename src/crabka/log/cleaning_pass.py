@@ -14,7 +14,8 @@ from crabka.errors import CorruptDataError
 from crabka.log.cleaned_transactions import CleanedTransactions
 from crabka.log.naming import offset_name
 from crabka.log.replay import end_marker
-from crabka.log.segment import IndexBuilder, Segment, SegmentContext
+from crabka.log.segment import Segment, SegmentContext
+from crabka.log.segment_indexes import IndexBuilder
 from crabka.log.segment_recovery import checked_batches_in
 from crabka.log.swap import CleanedFiles
 from crabka.log.txn_index import AbortedTransaction

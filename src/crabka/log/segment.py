@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from crabka.errors import CorruptDataError
 from crabka.log.caches import Handle, LruCache
@@ -21,11 +21,16 @@ from crabka.log.naming import (
     TXN_INDEX_SUFFIX,
     offset_name,
 )
-from crabka.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
-from crabka.log.offset_index import OffsetIndex
 from crabka.log.scan import scan_headers
-from crabka.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
-from crabka.log.time_index import TimeIndex, TimeIndexEntry
+from crabka.log.segment_indexes import (
+    IndexBuilder,
+    SegmentIndexes,
+    are_index_files_whole,
+    read_index_files,
+    write_end,
+    write_index_files,
+)
+from crabka.log.time_index import TimeIndexEntry
 from crabka.log.txn_index import AbortedTransaction, decode_aborted, encode_aborted
 from crabka.records.header import NO_TIMESTAMP, BatchHeader
 from crabka.vfs import read_file
@@ -37,13 +42,6 @@ if TYPE_CHECKING:
     from crabka.ports import Buffer, FileSystem
 
 NEVER: Final = 1 << 63
-
-
-class SegmentIndexes(NamedTuple):
-    """The two sparse indexes of a segment."""
-
-    offsets: OffsetIndex
-    times: TimeIndex
 
 
 # Files of sealed segments that stay open, over all logs of a node.
@@ -195,7 +193,7 @@ class Segment:
         """Take over the settings that appending needs."""
         self.index_interval_bytes = config.index_interval_bytes
         self.max_index_bytes = config.effective_segment_index_bytes
-        self.full = self._index_full(self.indexes())
+        self.full = self.indexes().is_full(self.max_index_bytes)
         jitter_ms, rng = min(config.segment_jitter_ms, config.effective_segment_ms), self._context.rng
         self._roll_wait_ms = config.effective_segment_ms - (rng.randrange(jitter_ms) if jitter_ms > 0 and rng else 0)
         for _, header in self.headers():
@@ -247,21 +245,15 @@ class Segment:
         if self._bytes_since_entry > self.index_interval_bytes:
             indexes.offsets.append(last_offset, position)
             indexes.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-            self.full = self._index_full(indexes)
+            self.full = indexes.is_full(self.max_index_bytes)
             self._bytes_since_entry = 0
         self._bytes_since_entry += size
-
-    def _index_full(self, indexes: SegmentIndexes) -> bool:
-        # The time index keeps one entry free for the largest timestamp at the roll.
-        return (
-            len(indexes.offsets) >= self.max_index_bytes // OFFSET_ENTRY_SIZE
-            or len(indexes.times) >= self.max_index_bytes // TIME_ENTRY_SIZE - 1
-        )
 
     def append_aborted(self, entry: AbortedTransaction) -> None:
         """Add an aborted transaction whose marker lies in this segment, in the file at once."""
         entries = self.aborted()
-        self._write_file(TXN_INDEX_SUFFIX, encode_aborted([entry]), len(encode_aborted(entries)))
+        size_bytes = len(encode_aborted(entries))
+        write_end(self._context.fs, self.stem + TXN_INDEX_SUFFIX, encode_aborted([entry]), size_bytes)
         entries.append(entry)
 
     # -- indexes ---------------------------------------------------------------------------------------------
@@ -278,16 +270,8 @@ class Segment:
         """Read both index files, or rebuild them from the batches if they are missing or cannot be right."""
         if not self.size:
             return self.empty_indexes()
-        fs, stem, base = self._context.fs, self.stem, self.base_offset
-        try:
-            offsets = OffsetIndex.decode(base, read_file(fs, stem + INDEX_SUFFIX), stem + INDEX_SUFFIX)
-            times = TimeIndex.decode(base, read_file(fs, stem + TIME_INDEX_SUFFIX), stem + TIME_INDEX_SUFFIX)
-        except (FileNotFoundError, CorruptDataError):
-            return self.rebuild_indexes()
-        # A segment that was sealed or closed has a time entry, unless no batch has a timestamp.
-        if offsets.last_position >= self.size or not len(times):
-            return self.rebuild_indexes()
-        return SegmentIndexes(offsets, times)
+        found = read_index_files(self._context.fs, self.stem, self.base_offset, self.size)
+        return self.rebuild_indexes() if found is None else found
 
     def rebuild_indexes(self) -> SegmentIndexes:
         """Build both indexes from the batch headers and write their files."""
@@ -300,8 +284,7 @@ class Segment:
 
     def write_indexes(self, indexes: SegmentIndexes) -> None:
         """Replace both index files."""
-        self._write_file(INDEX_SUFFIX, indexes.offsets.encode(), 0)
-        self._write_file(TIME_INDEX_SUFFIX, indexes.times.encode(), 0)
+        write_index_files(self._context.fs, self.stem, indexes)
 
     def persist_indexes(self, *, final: bool = False) -> None:
         """Write the entries that the files lack; `final` first adds the largest timestamp, as at a roll or close."""
@@ -310,10 +293,7 @@ class Segment:
             return
         if final:
             indexes.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-        offsets_done, times_done = self._persisted
-        self._write_file(INDEX_SUFFIX, indexes.offsets.encode(offsets_done), offsets_done * OFFSET_ENTRY_SIZE)
-        self._write_file(TIME_INDEX_SUFFIX, indexes.times.encode(times_done), times_done * TIME_ENTRY_SIZE)
-        self._persisted = (len(indexes.offsets), len(indexes.times))
+        self._persisted = write_index_files(self._context.fs, self.stem, indexes, self._persisted)
 
     def aborted(self) -> list[AbortedTransaction]:
         """Return the aborted transactions whose markers lie in this segment."""
@@ -329,20 +309,9 @@ class Segment:
         """Rewrite the transaction index; without entries there is no file."""
         self._aborted = entries
         if entries:
-            self._write_file(TXN_INDEX_SUFFIX, encode_aborted(entries), 0)
+            write_end(self._context.fs, self.stem + TXN_INDEX_SUFFIX, encode_aborted(entries), 0)
         elif self._context.fs.exists(self.stem + TXN_INDEX_SUFFIX):
             self._context.fs.unlink(self.stem + TXN_INDEX_SUFFIX)
-
-    def _write_file(self, suffix: str, data: bytes, position: int) -> None:
-        """Write `data` at `position` and end the file behind it."""
-        file = self._context.fs.open(self.stem + suffix, create=True)
-        try:
-            if data:
-                file.pwritev([data], position)
-            if file.size() != position + len(data):
-                file.truncate(position + len(data))
-        finally:
-            file.close()
 
     # -- looking inside --------------------------------------------------------------------------------------
 
@@ -364,13 +333,8 @@ class Segment:
 
     def ensure_index_files(self) -> None:
         """Make the index files of a sealed segment hold all its entries and nothing else. May wait for the disk."""
-        indexes, stem = self.indexes(), self.stem
-        sizes = {
-            stem + INDEX_SUFFIX: len(indexes.offsets) * OFFSET_ENTRY_SIZE,
-            stem + TIME_INDEX_SUFFIX: len(indexes.times) * TIME_ENTRY_SIZE,
-        }
-        fs = self._context.fs
-        if not all(fs.exists(path) and fs.stat(path).size_bytes == size for path, size in sizes.items()):
+        indexes = self.indexes()
+        if not are_index_files_whole(self._context.fs, self.stem, indexes):
             self.write_indexes(indexes)
 
     def read_max_timestamp(self) -> TimeIndexEntry:
@@ -437,7 +401,7 @@ class Segment:
 
     def empty_indexes(self) -> SegmentIndexes:
         """Return indexes without entries."""
-        return SegmentIndexes(OffsetIndex(self.base_offset), TimeIndex(self.base_offset))
+        return SegmentIndexes.empty(self.base_offset)
 
     def delete_now(self) -> None:
         """Remove the files of a segment that nobody reads."""
@@ -452,31 +416,3 @@ class Segment:
             self._context.schedule_deletion(path + DELETED_SUFFIX, due_ms)
         self.forget_cached()
         self._indexes = self._handle = None
-
-
-class IndexBuilder:
-    """Builds the indexes of a segment from its batches, with the entries that appending would have made."""
-
-    __slots__ = ("_bytes_since_entry", "_indexes", "_interval_bytes", "_largest")
-
-    def __init__(self, base_offset: int, interval_bytes: int) -> None:
-        self._indexes = SegmentIndexes(OffsetIndex(base_offset), TimeIndex(base_offset))
-        self._interval_bytes = interval_bytes
-        self._bytes_since_entry = 0
-        self._largest = TimeIndexEntry(NO_TIMESTAMP, base_offset)
-
-    def add(self, position: int, header: BatchHeader) -> None:
-        """Take in the next batch."""
-        last_offset = header.last_offset
-        if header.max_timestamp > self._largest.timestamp:
-            self._largest = TimeIndexEntry(header.max_timestamp, last_offset)
-        if self._bytes_since_entry > self._interval_bytes:
-            self._indexes.offsets.append(last_offset, position)
-            self._indexes.times.maybe_append(*self._largest)
-            self._bytes_since_entry = 0
-        self._bytes_since_entry += header.size_in_bytes
-
-    def finish(self) -> SegmentIndexes:
-        """Return the indexes, with the largest timestamp as last time entry."""
-        self._indexes.times.maybe_append(*self._largest)
-        return self._indexes

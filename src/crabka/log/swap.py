@@ -29,7 +29,7 @@ from crabka.log.scan import scan_headers
 from crabka.log.txn_index import AbortedTransaction, encode_aborted
 
 if TYPE_CHECKING:
-    from crabka.log.segment import SegmentIndexes
+    from crabka.log.segment_indexes import SegmentIndexes
     from crabka.ports import Buffer, File, FileSystem
 
 INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)

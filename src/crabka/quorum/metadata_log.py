@@ -27,12 +27,11 @@ from crabka.log.naming import (
     file_offset,
     offset_name,
 )
-from crabka.log.offset_index import OffsetIndex
 from crabka.log.partition_metadata import encode_partition_metadata
 from crabka.log.producer_snapshots import encode_snapshot as encode_producer_snapshot
 from crabka.log.scan import scan_headers
-from crabka.log.segment import IndexBuilder, Segment, SegmentContext, SegmentIndexes
-from crabka.log.time_index import TimeIndex
+from crabka.log.segment import Segment, SegmentContext
+from crabka.log.segment_indexes import IndexBuilder, SegmentIndexes
 from crabka.records.header import BatchHeader, crc_valid, parse_header
 from crabka.vfs import read_file, write_atomic
 
@@ -296,7 +295,7 @@ class MetadataLog:
 
     def _add_segment(self, base_offset: int, now_ms: int) -> None:
         segment = Segment(self._context, self._directory, base_offset, 0)
-        indexes = SegmentIndexes(OffsetIndex(base_offset), TimeIndex(base_offset))
+        indexes = SegmentIndexes.empty(base_offset)
         segment.activate(indexes, self._config, now_ms)
         self._segments.append(segment)
         self._names_changed = True

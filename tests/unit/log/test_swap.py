@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.log.offset_index import OffsetIndex
-from crabka.log.segment import SegmentIndexes
+from crabka.log.segment_indexes import SegmentIndexes
 from crabka.log.swap import SEGMENT_SUFFIXES, CleanedFiles, complete_swaps
-from crabka.log.time_index import TimeIndex
 from crabka.log.txn_index import AbortedTransaction
 from crabka.testing import MemoryFileSystem
 from crabka.vfs import read_file
@@ -35,7 +33,7 @@ def written(fs: MemoryFileSystem, aborted: list[AbortedTransaction] | None = Non
     files = CleanedFiles(fs, STEM)
     files.create()
     files.append([CLEANED], 0)
-    files.finish(SegmentIndexes(OffsetIndex(5), TimeIndex(5)), aborted or [])
+    files.finish(SegmentIndexes.empty(5), aborted or [])
     files.close()
     return files
 
