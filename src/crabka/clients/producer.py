@@ -2,7 +2,7 @@
 
 `send` puts a record into its partition's batch and returns a future for its offset. One loop sends what is ready, a
 batch of each partition per request and a few requests per broker at a time. What happens to a batch that fails is
-decided in `delivery`, the order of retries in `accumulator`.
+decided in `delivery`, the order of retries in `accumulator`, what is held meanwhile in `record_buffer`.
 With `idempotent=False` retries can change the order unless `max_in_flight` is 1, and can write records twice.
 With a `transactional_id` records are sent in transactions, which `transactions` keeps: a batch that is lost spoils its
 transaction, and nothing more of it is sent.
@@ -42,10 +42,9 @@ from crabka.clients.errors import (
     RequestTimeoutError,
     TransactionError,
 )
-from crabka.clients.metadata import TopicMetadata
-from crabka.clients.partitioner import StickyPartitioner, partition_for_key
 from crabka.clients.producer_settings import MAX_IDEMPOTENT_IN_FLIGHT, ProducerSettings
 from crabka.clients.producer_transactions import ProducerTransactions
+from crabka.clients.record_buffer import RecordBuffer
 from crabka.clients.transaction_fates import transaction_error
 from crabka.clients.transactions import TransactionLimits, TransactionManager, TransactionPhase
 from crabka.errors import CrabkaError, OperationError
@@ -65,11 +64,10 @@ class Producer(ProducerTransactions):
         self._cluster = cluster
         self._clock = cluster.runtime.clock
         self._settings = settings or ProducerSettings()
-        self._queues: dict[TopicPartition, PartitionQueue] = {}
-        self._sticky: dict[str, StickyPartitioner] = {}
+        self._buffer = RecordBuffer(self._settings, cluster.runtime.rng)
+        self._queues = self._buffer.queues
         self._identity: ProducerIdentity | None = None if self._settings.idempotent else ANONYMOUS
         self._in_flight: defaultdict[int, int] = defaultdict(int)
-        self._buffered_bytes = 0
         self._flushing = 0
         self._scope = TaskScope()
         self._wake = asyncio.Event()
@@ -92,7 +90,7 @@ class Producer(ProducerTransactions):
     @property
     def buffered_bytes(self) -> int:
         """How many bytes of records wait or are in flight."""
-        return self._buffered_bytes
+        return self._buffer.size_bytes
 
     async def send(
         self,
@@ -118,15 +116,14 @@ class Producer(ProducerTransactions):
         metadata = await self._cluster.topic(topic)
         await self._wait_for_room(size)
         if partition is None:
-            partition = self._choose_partition(metadata, key, size)
+            partition = self._buffer.choose_partition(metadata, key, size)
         elif partition not in metadata.partitions:
             raise OperationError(ErrorCode.unknown_topic_or_partition, f"partition {topic}-{partition} does not exist")
         if self._transactions is not None:
             # Waiting for room or metadata took time: the transaction may have ended or be spoilt.
             self._transactions.require_open()
             self._transactions.add(TopicPartition(topic, partition))
-        now_ms = self._clock.now_ms()
-        record = Record(0, now_ms if timestamp is None else timestamp, key, value, headers)
+        record = Record(0, self._clock.now_ms() if timestamp is None else timestamp, key, value, headers)
         return self._append(TopicPartition(topic, partition), record, size)
 
     async def send_and_wait(self, topic: str, value: bytes | None, key: bytes | None = None) -> RecordMetadata:
@@ -135,7 +132,7 @@ class Producer(ProducerTransactions):
 
     async def flush(self) -> None:
         """Wait until every record sent so far is delivered or has failed."""
-        batches = self._unsettled()
+        batches = self._buffer.unsettled()
         self._flushing += 1
         self._wake.set()
         try:
@@ -155,7 +152,7 @@ class Producer(ProducerTransactions):
                     await self.abort_transaction()
             await self.flush()
         self._is_closed = True
-        self._fail_everything(ClientClosedError("the producer is closed"))
+        self._buffer.fail_all(ClientClosedError("the producer is closed"))
         await self._announce_progress()
         await self._scope.close()
 
@@ -166,47 +163,18 @@ class Producer(ProducerTransactions):
             self._identity = identity
             self._queues.clear()
 
-    def _choose_partition(self, topic: TopicMetadata, key: bytes | None, size: int) -> int:
-        partitions = topic.partitions
-        if key is not None:
-            return partition_for_key(key, len(partitions))
-        sticky = self._sticky.get(topic.name)
-        if sticky is None:
-            sticky = StickyPartitioner(self._cluster.runtime.rng, self._settings.batch_bytes)
-            self._sticky[topic.name] = sticky
-        return sticky.choose([p.partition for p in partitions.values() if p.leader >= 0] or list(partitions), size)
-
     def _append(self, partition: TopicPartition, record: Record, size: int) -> asyncio.Future[RecordMetadata]:
-        queue = self._queues.get(partition)
-        if queue is None:
-            queue = self._queues[partition] = PartitionQueue(partition, is_transactional=self._transactions is not None)
-        batch = queue.waiting[-1] if queue.waiting else None
-        if batch is None or batch.is_full or batch.encoded or batch.size_bytes + size > self._settings.batch_bytes:
-            if batch is not None:
-                batch.is_full = True
-            now_ms = self._clock.monotonic_ms()
-            batch = ProducerBatch(partition, now_ms, now_ms + self._settings.delivery_timeout_ms)
-            queue.waiting.append(batch)
+        delivery, is_news = self._buffer.append(partition, record, size, self._clock.monotonic_ms())
+        if is_news:
             self._wake.set()
-        delivery: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-        # Nobody has to look at a delivery: a failure that is not fetched must not be reported by the loop.
-        delivery.add_done_callback(_retrieve)
-        batch.append(record, size, delivery)
-        if batch.size_bytes >= self._settings.batch_bytes:
-            batch.is_full = True
-            self._wake.set()
-        self._buffered_bytes += size
         if self._loop_task is None:
             self._loop_task = self._scope.start(self._run())
         return delivery
 
     async def _wait_for_room(self, size: int) -> None:
-        limit = self._settings.buffer_bytes
-        if self._buffered_bytes and self._buffered_bytes + size > limit:
+        if not self._buffer.has_room(size):
             async with self._progress:
-                await self._progress.wait_for(
-                    lambda: self._is_closed or not self._buffered_bytes or self._buffered_bytes + size <= limit
-                )
+                await self._progress.wait_for(lambda: self._is_closed or self._buffer.has_room(size))
         if self._failure is not None:
             raise self._failure
         if self._is_closed:
@@ -320,7 +288,7 @@ class Producer(ProducerTransactions):
             self._cluster.invalidate(batch.partition.topic)
         if verdict is Verdict.DELIVERED:
             queue.settle(batch)
-            self._release(batch)
+            self._buffer.release(batch)
             batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
         elif verdict is Verdict.RETRY and now_ms < batch.deadline_ms:
             queue.settle(batch, retry=True)
@@ -328,7 +296,7 @@ class Producer(ProducerTransactions):
             queue.settle(batch, retry=True, lost=True)
         else:
             queue.settle(batch, lost=True)
-            self._release(batch)
+            self._buffer.release(batch)
             batch.fail(outcome.error or RequestTimeoutError(f"delivery to {batch.partition} timed out"))
             self._spoil(batch, outcome.error_code)
         self._resume(queue, now_ms)
@@ -362,7 +330,7 @@ class Producer(ProducerTransactions):
             for batch in queue.drop_unsent():
                 if self._transactions is not None and batch.base_sequence != NO_SEQUENCE:
                     self._transactions.lose_sequences()
-                self._release(batch)
+                self._buffer.release(batch)
                 batch.fail(error)
         self._wake.set()
 
@@ -374,7 +342,7 @@ class Producer(ProducerTransactions):
             if late:
                 self._resume(queue, now_ms)
         for batch in expired:
-            self._release(batch)
+            self._buffer.release(batch)
             batch.fail(RequestTimeoutError(f"a record for {batch.partition} was not delivered in time"))
             self._spoil(batch, ErrorCode.request_timed_out)
         if expired:
@@ -450,27 +418,10 @@ class Producer(ProducerTransactions):
     async def _give_up(self, failure: Exception) -> None:
         """Fail all that waits, and whatever is sent from now on."""
         self._failure = failure
-        self._fail_everything(failure)
+        self._buffer.fail_all(failure)
         await self._announce_progress()
-
-    def _release(self, batch: ProducerBatch) -> None:
-        self._buffered_bytes -= batch.size_bytes - HEADER_SIZE
 
     async def _announce_progress(self) -> None:
         self._wake.set()
         async with self._progress:
             self._progress.notify_all()
-
-    def _unsettled(self) -> list[ProducerBatch]:
-        return [batch for queue in self._queues.values() for batch in queue.unsettled()]
-
-    def _fail_everything(self, error: Exception) -> None:
-        for batch in self._unsettled():
-            batch.fail(error)
-        self._queues.clear()
-        self._buffered_bytes = 0
-
-
-def _retrieve(delivery: asyncio.Future[RecordMetadata]) -> None:
-    if not delivery.cancelled():
-        delivery.exception()
