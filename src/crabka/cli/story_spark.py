@@ -6,8 +6,6 @@ Needs Java, which the rest of the tour does not.
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,9 +67,7 @@ def give_lake_tour(topic: str, tier: str, lake_dir: str, say: Say) -> LakeFacts 
     options = {"tier.uri": f"file://{Path(tier).resolve()}", "tier.metadata": "listing"}
     with contextlib.ExitStack() as stack:
         with say("starting Spark"):
-            log = stack.enter_context((Path(lake_dir) / LOG_NAME).open("ab"))
-            with _errors_to(log.fileno()):
-                spark = stack.enter_context(job_session("crabka tour"))
+            spark = stack.enter_context(job_session("crabka tour", log=str(Path(lake_dir) / LOG_NAME)))
             register(spark)
         with say("Spark reads the tier"):
             started = time.perf_counter()
@@ -90,19 +86,6 @@ def give_lake_tour(topic: str, tier: str, lake_dir: str, say: Say) -> LakeFacts 
             _draw(answer, plot)
     table = f"{lake_dir}/{summary.table}"
     return LakeFacts(row_count, read_seconds, table, summary.rows, len(files), sync_seconds, answer, plot)
-
-
-@contextlib.contextmanager
-def _errors_to(descriptor: int) -> Iterator[None]:
-    """Let processes that are started meanwhile write their errors to a file: Spark has a lot to say."""
-    sys.stderr.flush()
-    ours = os.dup(2)
-    os.dup2(descriptor, 2)
-    try:
-        yield
-    finally:
-        os.dup2(ours, 2)
-        os.close(ours)
 
 
 def _sync(lake: Lake, topic: str, options: dict[str, str]) -> TopicSummary:

@@ -7,13 +7,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from crabka.errors import ConfigError
 from crabka.spark.failures import SparkJobError, failure_of
 from crabka.spark.java import java_problem
+from crabka.spark.java_log import JavaLog
 from crabka.spark.shipping import is_elsewhere, ship
 
 if TYPE_CHECKING:
@@ -39,40 +40,90 @@ _QUIET = {
 
 @contextmanager
 def job_session(
-    name: str, master: str | None = None, settings: Mapping[str, str] | None = None
+    name: str, master: str | None = None, settings: Mapping[str, str] | None = None, *, log: str | None = None
 ) -> Iterator[SparkSession]:
     """Yield a session for a job; one that was made for it is stopped afterwards, one that was there is left alone.
 
     Without a master spark-submit decides, and local[*] where there is none. Workers of a cluster and of a Connect
-    server are sent Crabka's code. Raises ConfigError if Spark's Java is missing or too old or the master is not there,
-    SparkJobError with one sentence for whatever Spark raises inside.
+    server are sent Crabka's code. What a Java of its own has to say goes to `log`; without one it is thrown away if all
+    went well. Raises ConfigError if Spark's Java is missing or too old or the master is not there, SparkJobError with
+    one sentence for whatever Spark raises inside.
     """
     # Tasks must run in the Python that has Crabka.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from py4j.protocol import Py4JError, Py4JNetworkError
-    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
-    try:
-        if active is not None:
+    if active is not None:
+        with _in_one_sentence(None):
             yield active
-            return
-        session = _new_session(name, master, settings or {})
-        try:
-            if is_elsewhere(session):
-                ship(session)
+        return
+    require_master(master)
+    java_log = JavaLog(log) if _starts_java(master) else None
+    keep_log = False
+    try:
+        with _in_one_sentence(java_log), _new_session(name, master, settings or {}, java_log) as session:
             yield session
-        finally:
-            # A Java that is gone needs no stop, and whatever it broke off has been raised already.
-            with suppress(Py4JError, ConnectionError):
-                session.stop()
+    except SparkJobError:
+        keep_log = True
+        raise
+    finally:
+        if java_log is not None:
+            java_log.close(keep=keep_log)
+
+
+def _starts_java(master: str | None) -> bool:
+    """Return whether a session brings a Java of its own. Raises ConfigError if it would and cannot."""
+    from pyspark import SparkContext
+
+    if master is not None and master.startswith(_CONNECT):
+        return False
+    if (problem := java_problem()) is not None:
+        raise ConfigError(problem)
+    # Below spark-submit Java has started this process.
+    return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ
+
+
+@contextmanager
+def _new_session(
+    name: str, master: str | None, settings: Mapping[str, str], java_log: JavaLog | None
+) -> Iterator[SparkSession]:
+    from py4j.protocol import Py4JError
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name)
+    for key, value in (_QUIET | dict(settings)).items():
+        builder = builder.config(key, value)
+    if master is not None and master.startswith(_CONNECT):
+        builder = builder.remote(master)
+    elif master is not None or ("spark.master" not in settings and "SPARK_ENV_LOADED" not in os.environ):
+        builder = builder.master(master or DEFAULT_MASTER)
+    with nullcontext() if java_log is None else java_log.taking_errors():
+        session = builder.getOrCreate()
+    try:
+        if is_elsewhere(session):
+            ship(session)
+        yield session
+    finally:
+        # A Java that is gone needs no stop, and whatever it broke off has been raised already.
+        with suppress(Py4JError, ConnectionError):
+            session.stop()
+
+
+@contextmanager
+def _in_one_sentence(java_log: JavaLog | None) -> Iterator[None]:
+    from py4j.protocol import Py4JError, Py4JNetworkError
+    from pyspark.errors import PySparkException
+
+    more = "" if java_log is None else f" (Spark's log is {java_log.path})"
+    try:
+        yield
     except (PySparkException, Py4JError, ConnectionError) as error:
         if isinstance(error, (Py4JNetworkError, ConnectionError)) and _has_java_ended():
-            raise SparkJobError(_JAVA_ENDED) from error
+            raise SparkJobError(_JAVA_ENDED + more) from error
         if isinstance(error, ConnectionError):
             raise
-        raise SparkJobError(failure_of(str(error))) from error
+        raise SparkJobError(failure_of(str(error)) + more) from error
 
 
 def _has_java_ended() -> bool:
@@ -88,22 +139,6 @@ def _has_java_ended() -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
-
-
-def _new_session(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    require_master(master)
-    builder = SparkSession.builder.appName(name)
-    for key, value in (_QUIET | dict(settings)).items():
-        builder = builder.config(key, value)
-    if master is not None and master.startswith(_CONNECT):
-        return builder.remote(master).getOrCreate()
-    if (problem := java_problem()) is not None:
-        raise ConfigError(problem)
-    if master is not None or ("spark.master" not in settings and "SPARK_ENV_LOADED" not in os.environ):
-        builder = builder.master(master or DEFAULT_MASTER)
-    return builder.getOrCreate()
 
 
 def require_master(master: str | None) -> None:

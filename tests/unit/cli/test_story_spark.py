@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 import pytest
@@ -25,13 +24,3 @@ def test_without_java_the_tour_says_why(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_answer_is_a_chart() -> None:
     lines = list(answer_lines([Sold("tea", 10, 30, 400.0), Sold("rice", 1, 1, 1.0)], width=4))
     assert lines == [("tea", "████          400       10 orders"), ("rice", "█               1        1 orders")]
-
-
-def test_errors_of_processes_go_to_the_file_only_meanwhile(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "log"
-    with path.open("wb") as log:
-        with story_spark._errors_to(log.fileno()):
-            os.write(2, b"inside")
-        os.write(2, b"outside")
-    assert path.read_bytes() == b"inside"
-    assert capfd.readouterr().err == "outside"

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,12 +70,14 @@ class FakeBuilder:
         return self
 
     def getOrCreate(self) -> FakeSession:  # noqa: N802 - as Spark calls it
+        os.write(2, b"a long story\n")
         return self.session
 
 
 @pytest.fixture
-def builder(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBuilder]:
+def builder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeBuilder]:
     fake = FakeBuilder()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(SparkSession, "builder", fake)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.delenv("SPARK_ENV_LOADED", raising=False)
@@ -110,10 +113,32 @@ def test_a_master_that_is_not_there_is_told_at_once(scheme: str) -> None:
         require_master(f"{scheme}://127.0.0.1:{port}")
 
 
-def test_what_spark_raises_becomes_one_sentence(builder: FakeBuilder) -> None:
-    with pytest.raises(SparkJobError, match=r"^the last line$"), job_session("job"):
+def test_what_spark_raises_becomes_one_sentence(builder: FakeBuilder, tmp_path: Path) -> None:
+    with pytest.raises(SparkJobError) as raised, job_session("job"):
         raise PySparkException("Traceback (most recent call last):\nValueError: the last line")
     assert builder.session.stopped
+    [log] = tmp_path.glob("crabka-spark-*.log")
+    assert str(raised.value) == f"the last line (Spark's log is {log})"
+    assert log.read_text() == "a long story\n"
+
+
+@pytest.mark.usefixtures("builder")
+@pytest.mark.parametrize("error", [None, ConfigError("of somebody else")])
+def test_nobody_hears_of_java_if_it_is_not_to_blame(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], error: Exception | None
+) -> None:
+    with suppress(ConfigError), job_session("job"):
+        if error is not None:
+            raise error
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("builder")
+def test_a_log_that_was_asked_for_stays(tmp_path: Path) -> None:
+    with job_session("job", log=str(tmp_path / "spark.log")):
+        pass
+    assert (tmp_path / "spark.log").read_text() == "a long story\n"
 
 
 def test_a_java_that_is_killed_is_told(builder: FakeBuilder, monkeypatch: pytest.MonkeyPatch) -> None:

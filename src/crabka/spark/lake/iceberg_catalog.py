@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from crabka.spark.lake.errors import LakeError
+from crabka.spark.lake.local_disk import telling_of_disk
 from crabka.spark.lake.store import LakeStore
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def open_catalog(store: LakeStore, name: str | None) -> Catalog:
     if directory is None:
         raise LakeError("Iceberg tables in an object store need --catalog with the name of a catalog of pyiceberg")
     root = os.path.dirname(directory)
-    os.makedirs(root, exist_ok=True)
+    with telling_of_disk(f"The directory {root} cannot be made"):
+        os.makedirs(root, exist_ok=True)
     path = os.path.join(root, CATALOG_FILE)
     place = {"type": "sql", "uri": f"sqlite:///{path}?timeout={_BUSY_SECONDS}", "warehouse": f"file://{root}"}
     return _load("crabka", path, place | store.iceberg_properties)

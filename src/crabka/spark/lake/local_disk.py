@@ -7,9 +7,22 @@ rows that it names would have lost them for good: nobody would read their offset
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import uuid4
 
+from crabka.spark.lake.errors import LakeError
 from crabka.vfs import OsFileSystem
+
+
+@contextmanager
+def telling_of_disk(what: str) -> Iterator[None]:
+    """Raise LakeError with what could not be done and the system's own words, instead of OSError."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise LakeError(f"{what}: {reason}") from error
 
 
 def sync_file(directory: str, path: str) -> None:

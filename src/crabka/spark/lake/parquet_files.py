@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crabka.spark.lake.data_files import ColumnRange, DataFile
+from crabka.spark.lake.local_disk import telling_of_disk
 from crabka.spark.lake.schemas import LOG_COLUMNS, OFFSET, TIMESTAMP
 from crabka.spark.lake.store import LakeStore
 
@@ -31,15 +32,18 @@ class ParquetFileWriter:
         self._rows = 0
         self._offsets: ColumnRange | None = None
         self._timestamps: ColumnRange | None = None
-        self._local_path = self._place()
-        self._sink = pa.OSFile(self._local_path, "wb")
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            schema,
-            compression=COMPRESSION,
-            use_dictionary=_dictionary_columns(schema),
-            column_encoding=_delta_columns(schema),
-        )
+        # Of a store elsewhere it is the temporary file that fills a disk here.
+        self._trouble = f"{store.absolute(path)} cannot be written"
+        with telling_of_disk(self._trouble):
+            self._local_path = self._place()
+            self._sink = pa.OSFile(self._local_path, "wb")
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                schema,
+                compression=COMPRESSION,
+                use_dictionary=_dictionary_columns(schema),
+                column_encoding=_delta_columns(schema),
+            )
 
     @property
     def size_bytes(self) -> int:
@@ -52,16 +56,18 @@ class ParquetFileWriter:
         return self._rows
 
     def write(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Add rows as a group of their own."""
-        self._writer.write(batch)
+        """Add rows as a group of their own. Raises LakeError."""
+        with telling_of_disk(self._trouble):
+            self._writer.write(batch)
         self._rows += batch.num_rows
         self._offsets = _widened(self._offsets, batch.column(OFFSET))
         self._timestamps = _widened(self._timestamps, batch.column(TIMESTAMP).cast(pa.int64()))
 
     def close(self) -> DataFile:
-        """Finish the file and return its description."""
-        self._writer.close()
-        self._sink.close()
+        """Finish the file and return its description. Raises LakeError."""
+        with telling_of_disk(self._trouble):
+            self._writer.close()
+            self._sink.close()
         size_bytes = os.path.getsize(self._local_path)
         if self._store.local_directory is None:
             self._store.upload(self._local_path, self._path)

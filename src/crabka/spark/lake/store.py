@@ -14,8 +14,7 @@ from functools import cached_property
 
 from crabka.remote.backends.bucket import Bucket, StoredObject
 from crabka.remote.backends.buckets import bucket_settings, open_bucket
-from crabka.spark.lake.errors import LakeError
-from crabka.spark.lake.local_disk import create_file, sync_file
+from crabka.spark.lake.local_disk import create_file, sync_file, telling_of_disk
 from crabka.vfs import OsFileSystem
 
 
@@ -108,19 +107,15 @@ class LakeStore:
         """Store a small file unless there is one, durably; return whether it was stored. Raises LakeError."""
         if self.local_directory is None:
             return self.bucket.put_new(path, data)
-        try:
+        with telling_of_disk(f"{self.absolute(path)} cannot be written"):
             return create_file(self.local_directory, path, data)
-        except OSError as error:
-            raise LakeError(f"{self.absolute(path)} cannot be written: {error}") from error
 
     def sync(self, path: str) -> None:
         """Make a file durable that was written in place. Raises LakeError."""
         if self.local_directory is None:
             return
-        try:
+        with telling_of_disk(f"{self.absolute(path)} cannot be brought to the disk"):
             sync_file(self.local_directory, path)
-        except OSError as error:
-            raise LakeError(f"{self.absolute(path)} cannot be brought to the disk: {error}") from error
 
     def upload(self, local_path: str, path: str) -> None:
         """Store a local file."""

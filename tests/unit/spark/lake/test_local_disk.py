@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crabka.spark.lake.local_disk import create_file, sync_file
+from crabka.spark.lake.errors import LakeError
+from crabka.spark.lake.local_disk import create_file, sync_file, telling_of_disk
 from tests.support.synced_files import SyncedFiles
 
 
@@ -34,6 +35,18 @@ def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(OSError, match="No space left"):
         create_file(str(tmp_path), "a", b"data")
     assert os.listdir(tmp_path) == []
+
+
+def test_trouble_is_told_in_the_words_of_the_system() -> None:
+    # Arrow has words of its own, which name no file.
+    with pytest.raises(LakeError, match=r"^The file f cannot be written: No space left on device$"):  # noqa: SIM117
+        with telling_of_disk("The file f cannot be written"):
+            raise OSError(28, "Error writing bytes to file")
+    with (
+        pytest.raises(LakeError, match=r"^The file f cannot be written: odd$"),
+        telling_of_disk("The file f cannot be written"),
+    ):
+        raise OSError("odd")
 
 
 def test_content_comes_before_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

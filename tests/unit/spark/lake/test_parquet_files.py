@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crabka.spark.lake.data_files import ColumnRange
+from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.parquet_files import ParquetFileWriter, conform, conform_array, read_batches
 from crabka.spark.lake.store import LakeStore
 from tests.support.lake_tables import raw_spec, rows_of
@@ -46,6 +47,12 @@ def test_a_file_that_is_given_up_is_gone(tmp_path: Path) -> None:
     writer.write(conform(rows_of(0, [1]), schema))
     writer.give_up()
     assert list((tmp_path / "t").iterdir()) == []
+
+
+def test_a_disk_that_does_not_take_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "t").write_bytes(b"no directory")
+    with pytest.raises(LakeError, match=rf"^file://{tmp_path}/t/d/f\.parquet cannot be written: Not a directory$"):
+        ParquetFileWriter(LakeStore(str(tmp_path), "t"), "d/f.parquet", raw_spec().schema)
 
 
 def test_some_columns_are_read_alone(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""What Spark's Java and its workers write to standard error: kept in a file, for whoever looks for a cause.
+
+Of a job that went well nobody wants to read it, and where it did not, a command says one sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+# Names a file that Spark's log is added to, and that stays.
+LOG_VARIABLE: Final = "CRABKA_SPARK_LOG"
+
+
+class JavaLog:
+    """The file of one session."""
+
+    def __init__(self, path: str | None = None) -> None:
+        """Without a path, and without one in the environment, the file is a temporary one. Raises OSError."""
+        wanted = path or os.environ.get(LOG_VARIABLE)
+        self._is_temporary = not wanted
+        if wanted:
+            self.path = wanted
+            self._descriptor = os.open(wanted, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        else:
+            self._descriptor, self.path = tempfile.mkstemp(prefix="crabka-spark-", suffix=".log")
+
+    @contextmanager
+    def taking_errors(self) -> Iterator[None]:
+        """Let processes that are started meanwhile write their errors to the file."""
+        sys.stderr.flush()
+        ours = os.dup(2)
+        os.dup2(self._descriptor, 2)
+        try:
+            yield
+        finally:
+            os.dup2(ours, 2)
+            os.close(ours)
+
+    def close(self, *, keep: bool) -> None:
+        """Let go of the file. A temporary one is removed unless it is to be kept."""
+        os.close(self._descriptor)
+        if self._is_temporary and not keep:
+            with suppress(OSError):
+                os.unlink(self.path)
