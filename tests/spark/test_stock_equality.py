@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from crabka.clients import SyncAdmin
-from crabka.ids import TopicPartition
 from crabka.spark.plan import plan_read
 from crabka.spark.source.options import SourceOptions
-from tests.support.scale import soaking
+from tests.support.scale import scaled, soaking
 from tests.support.seeds import base_seed
 from tests.support.spark_rows import load, rows_of
 from tests.support.spark_topics import (
     BASE_MS,
     Place,
     create_tiered_topic,
-    create_topic,
     fill,
     tiered_broker,
     tiered_kafka,
     wait_for_tier,
 )
+from tests.support.topic_plans import TopicPlan, make_topic, topic_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TOPICS = 200 if soaking() else 2
+TOPICS = scaled(6, 200)
 
 
 @pytest.fixture(scope="module", params=["crabka", pytest.param("kafka", marks=pytest.mark.soak)])
@@ -88,19 +89,16 @@ def test_offsets_and_times_choose_the_same_rows(spark: SparkSession, place: Plac
 
 
 @pytest.mark.usefixtures("stock")
-@pytest.mark.parametrize("number", range(TOPICS))
-def test_random_topics_have_the_same_rows(spark: SparkSession, place: Place, number: int) -> None:
-    topic = f"random-{number}"
-    if number % 3 == 0:
-        create_topic(place, topic, message_timestamp_type="LogAppendTime" if number % 2 else "CreateTime")
-    elif number % 3 == 1:
-        create_topic(place, topic, cleanup_policy="compact", segment_ms="200", min_cleanable_dirty_ratio="0.01")
-    else:
-        create_tiered_topic(place, topic)
-    fill(place, topic, base_seed() + number, null_keys=number % 3 != 1)
-    if number % 3 != 1 and number % 4 == 0:
-        with SyncAdmin(place.bootstrap) as admin:
-            admin.delete_records({TopicPartition(topic, 0): 3})
-    level = "read_committed" if number % 2 else "read_uncommitted"
-    ours, theirs = both(spark, place, subscribe=topic, kafka__isolation__level=level)
-    assert ours == theirs
+@pytest.mark.timeout(scaled(300, 7200))
+def test_random_topics_have_the_same_rows(spark: SparkSession, place: Place) -> None:
+    numbers = itertools.count()
+
+    @settings(max_examples=TOPICS)
+    @given(plan=topic_plans(), level=st.sampled_from(["read_uncommitted", "read_committed"]))
+    def check(plan: TopicPlan, level: str) -> None:
+        topic = f"random-{next(numbers)}"
+        make_topic(place, topic, plan)
+        ours, theirs = both(spark, place, subscribe=topic, kafka__isolation__level=level)
+        assert ours == theirs
+
+    check()
