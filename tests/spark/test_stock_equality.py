@@ -17,11 +17,11 @@ from tests.support.seeds import base_seed
 from tests.support.spark_rows import load, rows_of
 from tests.support.spark_topics import (
     BASE_MS,
+    CLUSTERS,
     Place,
     create_tiered_topic,
     fill,
-    tiered_broker,
-    tiered_kafka,
+    tiered_cluster,
     wait_for_tier,
 )
 from tests.support.topic_plans import TopicPlan, make_topic, topic_plans
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 TOPICS = scaled(6, 200)
 
 
-@pytest.fixture(scope="module", params=["crabka", pytest.param("kafka", marks=pytest.mark.soak)])
+@pytest.fixture(scope="module", params=CLUSTERS)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     directory = tmp_path_factory.mktemp("stock")
-    with (tiered_kafka if request.param == "kafka" else tiered_broker)(directory) as running:
+    with tiered_cluster(request.param, directory) as running:
         create_tiered_topic(running, "tiered")
         fill(running, "tiered", base_seed(), batches=40)
         wait_for_tier(running, "tiered")

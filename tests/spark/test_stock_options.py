@@ -18,12 +18,12 @@ from tests.support.seeds import base_seed
 from tests.support.spark_rows import Rows, load, rows_of
 from tests.support.spark_topics import (
     BASE_MS,
+    CLUSTERS,
     TIME_SPAN_MS,
     Place,
     create_tiered_topic,
     fill,
-    tiered_broker,
-    tiered_kafka,
+    tiered_cluster,
     wait_for_tier,
 )
 
@@ -45,10 +45,10 @@ class Scene(NamedTuple):
     ends: dict[TopicPartition, int]
 
 
-@pytest.fixture(scope="module", params=["crabka", pytest.param("kafka", marks=pytest.mark.soak)])
+@pytest.fixture(scope="module", params=CLUSTERS)
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     directory = tmp_path_factory.mktemp("options")
-    with (tiered_kafka if request.param == "kafka" else tiered_broker)(directory) as place:
+    with tiered_cluster(request.param, directory) as place:
         for number, topic in enumerate(TOPICS):
             create_tiered_topic(place, topic)
             fill(place, topic, base_seed() + number, batches=20)

@@ -13,11 +13,11 @@ from crabka.clients import SyncAdmin, SyncProducer
 from crabka.ids import TopicPartition
 from tests.support.scale import soaking
 from tests.support.spark_topics import (
+    CLUSTERS,
     Place,
     create_tiered_topic,
     create_topic,
-    tiered_broker,
-    tiered_kafka,
+    tiered_cluster,
     wait_for_tier,
 )
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 RESTARTS = 20 if soaking() else 3
 
 
-@pytest.fixture(scope="module", params=["crabka", pytest.param("kafka", marks=pytest.mark.soak)])
+@pytest.fixture(scope="module", params=CLUSTERS)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     directory = tmp_path_factory.mktemp("stream")
-    with (tiered_kafka if request.param == "kafka" else tiered_broker)(directory) as running:
+    with tiered_cluster(request.param, directory) as running:
         yield running
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from confluent_kafka import Producer
 
 from crabka.clients import NewTopic, SyncAdmin
@@ -64,6 +65,17 @@ def tiered_kafka(directory: Path) -> Iterator[Place]:
     tier.mkdir(parents=True)
     with JvmKafka(directory, LOCAL_TIER | {"rsm.config.dir": str(tier)}) as node:
         yield Place(node.bootstrap_servers, tier, tells_tier=False)
+
+
+# What Spark reads from must not matter; Apache Kafka takes its time.
+CLUSTERS = ["crabka", pytest.param("kafka", marks=pytest.mark.soak)]
+
+
+@contextmanager
+def tiered_cluster(kind: str, directory: Path) -> Iterator[Place]:
+    """Run one of CLUSTERS."""
+    with (tiered_kafka if kind == "kafka" else tiered_broker)(directory) as running:
+        yield running
 
 
 def create_topic(place: Place, name: str, partitions: int = 2, **configs: str) -> None:
