@@ -1,13 +1,17 @@
 """Requests of clients that only the active controller can answer, sent on to it as they came (Envelope, KIP-590).
 
-The answer travels back as bytes: neither is decoded here. Without an authorizer every client is the anonymous user.
+The answer travels back as bytes: neither is decoded here, unless there is no answer and the client must be told in the
+form of its request. Without an authorizer every client is the anonymous user.
 """
 
 from __future__ import annotations
 
+import logging
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
+from crabka.clients.errors import VersionMismatchError
+from crabka.control.refusals import refuse_frame
 from crabka.errors import OperationError, WireError
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from crabka.protocol.apis import MessageTypes
 
     Frame = Sequence[Payload]
+
+log = logging.getLogger(__name__)
 
 # DefaultPrincipalData, version 0: type "User", name "ANONYMOUS", no token, no tagged fields.
 ANONYMOUS: Final = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
@@ -53,12 +59,22 @@ class Forwarder:
         try:
             answer = await self._channel.request(ApiKey.ENVELOPE, build)
         except OperationError as error:
-            # Whatever the client asked for may have happened: a lost connection says just that.
-            raise WireError(f"a request could not be forwarded: {error}") from error
+            return (refuse_frame(memoryview(request), connection, error),)
+        except VersionMismatchError as error:
+            return self._answer_for_controller(connection, request, str(error))
+        if answer.error_code is ErrorCode.unsupported_version:
+            # The client knows versions of a controller that led before: it asks anew after it has connected anew.
+            raise WireError("the active controller does not know the version of a forwarded request")
         if answer.error_code is not ErrorCode.none or answer.response_data is None:
-            raise WireError(f"the controller refused a forwarded request: {answer.error_code.name}")
+            return self._answer_for_controller(connection, request, answer.error_code.name)
         response = bytes(answer.response_data)
         return (len(response).to_bytes(4, "big"), response)
+
+    def _answer_for_controller(self, connection: ConnectionInfo, request: bytes, reason: str) -> Frame:
+        """Tell of a fault between the nodes, which a client would not expect by its own name."""
+        log.warning("The controller cannot take forwarded requests: %s", reason)
+        error = OperationError(ErrorCode.unknown_server_error)
+        return (refuse_frame(memoryview(request), connection, error),)
 
 
 def _packed_address(host: str) -> bytes:

@@ -8,16 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.ids import ZERO_UUID
-from crabka.protocol.apis import ApiKey, response_types
+from crabka.protocol.apis import ApiKey, encode_response, read_request, response_types
 from crabka.protocol.error_codes import error_message
+from crabka.protocol.headers import pack_response, parse_request_header
 from crabka.serving.authorized_operations import UNASKED_OPERATIONS
+from crabka.serving.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crabka.errors import OperationError
+    from crabka.net.connection import ConnectionInfo
     from crabka.protocol.apis import MessageTypes
-    from crabka.serving.request import Request
 
     Refusal = Callable[[MessageTypes, Any, dict[str, Any]], Any]
 
@@ -33,6 +35,16 @@ def refuse(request: Request, error: OperationError) -> Any:
         return build(types, request.body, fault)
     fields = {"throttle_time": 0, **fault, **_EMPTY.get(request.api_key, {})}
     return types.message(**{name: value for name, value in fields.items() if types.has_field(types.message_name, name)})
+
+
+def refuse_frame(frame: memoryview, connection: ConnectionInfo, error: OperationError) -> bytes:
+    """Return the frame that answers a request, itself still a frame, with an error. Raises WireError."""
+    header = parse_request_header(frame)
+    body = read_request(header.api_key, header.api_version, frame, header.body_offset)
+    request = Request(header.api_key, header.api_version, header.correlation_id, header.client_id, body, connection)
+    return pack_response(
+        header.api_key, header.api_version, header.correlation_id, encode_response(refuse(request, error))
+    )
 
 
 def _create_topics(types: MessageTypes, body: Any, fault: dict[str, Any]) -> Any:
@@ -120,6 +132,15 @@ def _alter_quotas(types: MessageTypes, body: Any, fault: dict[str, Any]) -> Any:
     return types.message(throttle_time=0, entries=rows)
 
 
+def _create_acls(types: MessageTypes, body: Any, fault: dict[str, Any]) -> Any:
+    return types.message(throttle_time=0, results=[types.new("AclCreationResult", **fault) for _ in body.creations])
+
+
+def _delete_acls(types: MessageTypes, body: Any, fault: dict[str, Any]) -> Any:
+    rows = [types.new("DeleteAclsFilterResult", matching_acls=(), **fault) for _ in body.filters]
+    return types.message(throttle_time=0, filter_results=rows)
+
+
 def _update_features(types: MessageTypes, _body: Any, fault: dict[str, Any]) -> Any:
     return types.message(throttle_time=0, results=(), **fault)
 
@@ -138,11 +159,14 @@ _EMPTY: dict[int, dict[str, Any]] = {
         "brokers": (),
         "cluster_authorized_operations": UNASKED_OPERATIONS,
     },
+    ApiKey.DESCRIBE_QUORUM: {"topics": (), "nodes": ()},
     ApiKey.LIST_PARTITION_REASSIGNMENTS: {"topics": ()},
 }
 _BY_ITEM: dict[int, Refusal] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,

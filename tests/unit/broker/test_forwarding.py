@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from crabka.broker.forwarding import ANONYMOUS, Forwarder
-from crabka.errors import WireError
+from crabka.clients.errors import VersionMismatchError
+from crabka.errors import OperationError, WireError
 from crabka.net.connection import ConnectionInfo
-from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.apis import ApiKey, MessageTypes, encode_request, read_response
 from crabka.protocol.error_codes import ErrorCode
+from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header
 from tests.support.controllers import ControllerInProcess
+from tests.support.sim_node import build
 
 CLIENT = ConnectionInfo(1, "PLAINTEXT", "10.1.2.3", 4711)
 
@@ -57,17 +60,58 @@ def test_the_active_controller_of_the_own_node_gets_the_frame_itself() -> None:
     asyncio.run(main())
 
 
-def test_an_envelope_that_is_refused_costs_the_connection() -> None:
+def unregister_frame() -> memoryview:
+    body = encode_request(build(ApiKey.UNREGISTER_BROKER, 0, broker_id=1))
+    return memoryview(pack_request(RequestHeader(ApiKey.UNREGISTER_BROKER, 0, 77, "me", 0), body))[4:]
+
+
+def told(answer: Any) -> tuple[int, ErrorCode]:
+    """Return the correlation id and the code of an answer to `unregister_frame`."""
+    frame = memoryview(b"".join(answer))
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    correlation_id, offset = parse_response_header(frame[4:], ApiKey.UNREGISTER_BROKER, 0)
+    return correlation_id, read_response(ApiKey.UNREGISTER_BROKER, 0, frame[4:], offset).error_code
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (OperationError(ErrorCode.request_timed_out, "no active controller"), ErrorCode.request_timed_out),
+        (VersionMismatchError("no Envelope"), ErrorCode.unknown_server_error),
+    ],
+)
+def test_a_controller_that_does_not_answer_is_told_in_the_form_of_the_request(
+    failure: Exception, code: ErrorCode
+) -> None:
+    def fail(_types: MessageTypes, _body: Any) -> Any:
+        raise failure
+
+    async def main() -> None:
+        controller = ControllerInProcess()
+        controller.answers[ApiKey.ENVELOPE] = fail
+        forward, _ = forwarder(controller)
+        answer: Any = forward(CLIENT, unregister_frame())
+        assert told(await answer) == (77, code)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("code", [ErrorCode.cluster_authorization_failed, ErrorCode.unsupported_version])
+def test_an_envelope_that_is_refused_is_no_fault_of_the_client(code: ErrorCode) -> None:
     def refuse(types: MessageTypes, _: Any) -> Any:
-        return types.message(response_data=None, error_code=ErrorCode.cluster_authorization_failed)
+        return types.message(response_data=None, error_code=code)
 
     async def main() -> None:
         controller = ControllerInProcess()
         controller.answers[ApiKey.ENVELOPE] = refuse
         forward, _ = forwarder(controller)
-        answer: Any = forward(CLIENT, memoryview(b"question"))
-        with pytest.raises(WireError, match="cluster_authorization_failed"):
-            await answer
+        answer: Any = forward(CLIENT, unregister_frame())
+        if code is ErrorCode.unsupported_version:
+            # The client is to connect anew and to learn which versions the controller of today has.
+            with pytest.raises(WireError, match="version"):
+                await answer
+        else:
+            assert told(await answer) == (77, ErrorCode.unknown_server_error)
 
     asyncio.run(main())
 

@@ -7,11 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from crabka.control.refusals import refuse
-from crabka.errors import OperationError
+from crabka.control.handlers.envelope import FORWARDABLE
+from crabka.control.refusals import refuse, refuse_frame
+from crabka.errors import OperationError, WireError
 from crabka.net.connection import ConnectionInfo
-from crabka.protocol.apis import SPECS, ApiKey, encode_response
+from crabka.protocol.apis import SPECS, ApiKey, encode_request, encode_response, read_response
 from crabka.protocol.error_codes import ErrorCode
+from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header
 from crabka.serving.request import Request
 from tests.support.sim_node import build, row
 
@@ -51,6 +53,45 @@ BODIES: dict[ApiKey, dict[str, Any]] = {
         "validate_only": False,
     },
     ApiKey.UPDATE_FEATURES: {"timeout": 1000, "feature_updates": [], "validate_only": False},
+    ApiKey.CREATE_ACLS: {
+        "creations": [
+            row(
+                "AclCreation",
+                resource_type=2,
+                resource_name="t",
+                resource_pattern_type=3,
+                principal="User:u",
+                host="*",
+                operation=3,
+                permission_type=3,
+            )
+        ]
+    },
+    ApiKey.DELETE_ACLS: {
+        "filters": [
+            row(
+                "DeleteAclsFilter",
+                resource_type_filter=2,
+                resource_name_filter="t",
+                pattern_type_filter=3,
+                principal_filter=None,
+                host_filter=None,
+                operation=1,
+                permission_type=1,
+            )
+        ]
+    },
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: {"timeout": 1000, "topics": None},
+    ApiKey.DESCRIBE_QUORUM: {"topics": []},
+    ApiKey.UNREGISTER_BROKER: {"broker_id": 1},
+    ApiKey.ADD_RAFT_VOTER: {
+        "cluster_id": None,
+        "timeout": 1000,
+        "voter_id": 2,
+        "voter_directory_id": UUID(int=3),
+        "listeners": [],
+    },
+    ApiKey.REMOVE_RAFT_VOTER: {"cluster_id": None, "voter_id": 2, "voter_directory_id": UUID(int=3)},
 }
 
 
@@ -81,6 +122,21 @@ def test_every_version_tells_the_code(key: ApiKey, version: int) -> None:
     found = codes(refusal(key, version, **BODIES[key]))
     assert found
     assert set(found) == {ErrorCode.not_controller}
+
+
+def test_whatever_brokers_forward_can_be_refused() -> None:
+    assert FORWARDABLE - {ApiKey.DELETE_TOPICS} <= set(BODIES)  # which have a test of their own
+
+
+def test_a_frame_is_answered_in_the_form_of_its_request() -> None:
+    body = encode_request(build(ApiKey.UNREGISTER_BROKER, 0, broker_id=1))
+    frame = pack_request(RequestHeader(ApiKey.UNREGISTER_BROKER, 0, 77, "me", 0), body)
+    answer = memoryview(refuse_frame(memoryview(frame)[4:], CONNECTION, ERROR))
+    correlation_id, offset = parse_response_header(answer[4:], ApiKey.UNREGISTER_BROKER, 0)
+    response = read_response(ApiKey.UNREGISTER_BROKER, 0, answer[4:], offset)
+    assert (correlation_id, response.error_code, response.error_message) == (77, ErrorCode.not_controller, "elsewhere")
+    with pytest.raises(WireError):
+        refuse_frame(memoryview(frame)[4:-1], CONNECTION, ERROR)
 
 
 def test_deletions_by_name_and_by_id() -> None:
