@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crabka.control.api_table import FORWARDABLE
 from crabka.protocol.apis import ApiKey
 from crabka.serving.api_table import ApiTable
 
@@ -62,25 +63,8 @@ SERVED_KEYS = (
     ApiKey.REMOVE_RAFT_VOTER,
 )
 
-# Answered by the active controller, wherever that is.
-FORWARDED_KEYS = frozenset(
-    {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-    }
-)
+# Answered by the active controller, wherever that is; of changes of configs a broker answers a part itself.
+FORWARDED_KEYS = FORWARDABLE - {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS}
 
 TABLE = ApiTable(
     SERVED_KEYS,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from crabka.control.handlers.envelope import FORWARDABLE
+from crabka.control.api_table import FORWARDABLE
 from crabka.control.refusals import refuse, refuse_frame
 from crabka.errors import OperationError, WireError
 from crabka.net.connection import ConnectionInfo

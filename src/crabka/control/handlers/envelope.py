@@ -9,10 +9,10 @@ from __future__ import annotations
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from crabka.control.api_table import TABLE
+from crabka.control.api_table import FORWARDABLE, TABLE
 from crabka.control.refusals import refuse
 from crabka.errors import OperationError, WireError
-from crabka.protocol.apis import ApiKey, encode_response, read_request, response_types
+from crabka.protocol.apis import encode_response, read_request, response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import pack_response, parse_request_header
 from crabka.serving.request import Request
@@ -20,27 +20,6 @@ from crabka.serving.request import Request
 if TYPE_CHECKING:
     from crabka.control.context import ControlContext
 
-
-FORWARDABLE = frozenset(
-    {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-    }
-)
 _ADDRESS_LENGTHS = (4, 16)
 _LENGTH_BYTES = 4
 
