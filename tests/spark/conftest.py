@@ -62,6 +62,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, stock_reason: str | None) ->
     builder = SparkSession.Builder().master("local[2]").appName("crabka-tests")
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -30,7 +30,7 @@ from tests.support.spark_topics import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXAMPLES = scaled(12, 300)
+EXAMPLES = scaled(10, 150)
 TOPICS = ("whole", "beheaded")
 PARTITIONS = 2
 DELETED = 7
@@ -71,7 +71,7 @@ def asked(draw: st.DrawFn, ends: dict[TopicPartition, int]) -> Options:
         "failOnDataLoss": st.sampled_from(["true", "false"]),
         "includeHeaders": st.sampled_from(["true", "false"]),
         "minPartitions": st.integers(1, 9).map(str),
-        "maxRecordsPerPartition": st.integers(1, 100).map(str),
+        "maxRecordsPerPartition": st.integers(30, 300).map(str),
         "startingOffsetsByTimestampStrategy": st.sampled_from(["error", "latest"]),
         "kafka.isolation.level": st.sampled_from(["read_committed", "read_uncommitted"]),
     }
