@@ -24,7 +24,7 @@ from tests.support.spark_topics import (
     tiered_cluster,
     wait_for_tier,
 )
-from tests.support.topic_plans import TopicPlan, make_topic, topic_plans
+from tests.support.topic_plans import PlannedTopic, make_topic, topic_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +95,7 @@ def test_random_topics_have_the_same_rows(spark: SparkSession, place: Place) -> 
 
     @settings(max_examples=TOPICS)
     @given(plan=topic_plans(), level=st.sampled_from(["read_uncommitted", "read_committed"]))
-    def check(plan: TopicPlan, level: str) -> None:
+    def check(plan: PlannedTopic, level: str) -> None:
         topic = f"random-{next(numbers)}"
         make_topic(place, topic, plan)
         ours, theirs = both(spark, place, subscribe=topic, kafka__isolation__level=level)

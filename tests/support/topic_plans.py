@@ -23,7 +23,7 @@ PARTITIONS = 2
 _WAIT_S = 30
 
 
-class Kind(StrEnum):
+class TopicKind(StrEnum):
     """What becomes of the records of a topic."""
 
     PLAIN = "plain"
@@ -53,20 +53,20 @@ class PlannedBatch:
 
 
 @dataclass(frozen=True)
-class TopicPlan:
+class PlannedTopic:
     """A topic. The first records of a partition are deleted, unless that is 0."""
 
-    kind: Kind
+    kind: TopicKind
     batches: list[PlannedBatch]
     deleted: int
 
 
 @st.composite
-def topic_plans(draw: st.DrawFn) -> TopicPlan:
+def topic_plans(draw: st.DrawFn) -> PlannedTopic:
     """Draw a topic; compaction refuses records without keys, and nobody deletes the start of what it keeps."""
-    kind = draw(st.sampled_from(list(Kind)))
+    kind = draw(st.sampled_from(list(TopicKind)))
     keys: st.SearchStrategy[bytes | None] = st.sampled_from([b"k%d" % number for number in range(4)])
-    if kind is not Kind.COMPACTED:
+    if kind is not TopicKind.COMPACTED:
         keys = st.one_of(keys, st.none(), st.just(b""))
     records = st.builds(
         PlannedRecord,
@@ -82,20 +82,20 @@ def topic_plans(draw: st.DrawFn) -> TopicPlan:
         st.sampled_from([None, None, True, False]),
         st.lists(records, min_size=1, max_size=20),
     )
-    deleted = 0 if kind is Kind.COMPACTED else draw(st.sampled_from([0, 0, 0, 3]))
-    return TopicPlan(kind, draw(st.lists(batches, min_size=2, max_size=12)), deleted)
+    deleted = 0 if kind is TopicKind.COMPACTED else draw(st.sampled_from([0, 0, 0, 3]))
+    return PlannedTopic(kind, draw(st.lists(batches, min_size=2, max_size=12)), deleted)
 
 
-def make_topic(place: Place, topic: str, plan: TopicPlan) -> None:
+def make_topic(place: Place, topic: str, plan: PlannedTopic) -> None:
     """Create the topic and write what is planned, each batch after the one before."""
-    if plan.kind is Kind.TIERED:
+    if plan.kind is TopicKind.TIERED:
         create_tiered_topic(place, topic, PARTITIONS)
-    elif plan.kind is Kind.COMPACTED:
+    elif plan.kind is TopicKind.COMPACTED:
         create_topic(
             place, topic, PARTITIONS, cleanup_policy="compact", segment_ms="200", min_cleanable_dirty_ratio="0.01"
         )
     else:
-        of_brokers = plan.kind is Kind.APPEND_TIME
+        of_brokers = plan.kind is TopicKind.APPEND_TIME
         create_topic(place, topic, PARTITIONS, message_timestamp_type="LogAppendTime" if of_brokers else "CreateTime")
     producers: dict[str | None, Producer] = {}
     for batch in plan.batches:
