@@ -24,7 +24,7 @@ $(STAMP):
 	@echo "[1/3] virtual environment in $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "[2/3] locked dependencies, every file checked against its hash"
-	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	@echo "[3/3] Crabka itself"
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m compileall -q src

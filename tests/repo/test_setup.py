@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -36,6 +37,13 @@ def test_every_entry_of_the_lock_is_pinned_with_hashes_and_nothing_names_an_inde
     assert [entry for entry in entries if not re.match(r"\S+==\S+.*\\\n    --hash=sha256:[0-9a-f]{64}", entry)] == []
     assert "://" not in LOCK
     assert "--index" not in LOCK
+
+
+def test_the_lock_is_installed_as_it_is_and_leaves_nothing_to_resolve() -> None:
+    # A resolver would meet releases that are newer than the lock, and refuse to install anything.
+    assert "--require-hashes --no-deps -r requirements.lock" in run_make("--dry-run", "--always-make", "setup")
+    check = subprocess.run([sys.executable, "-m", "pip", "check"], check=False, capture_output=True, text=True)
+    assert (check.stdout.strip(), check.returncode) == ("No broken requirements found.", 0)
 
 
 def test_make_alone_explains_every_target() -> None:
