@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,32 @@ def test_a_sync_goes_through_connect(
 ) -> None:
     [summary] = run(server, "lake", "sync", "mixed", "--to", str(tmp_path), "--bootstrap", place.bootstrap)
     assert summary["rows"] == len(set(table_places(tmp_path, "mixed", "delta"))) > 0
+
+
+EXPLAIN = """
+import sys
+
+from pyspark.sql import SparkSession
+
+from crabka.spark import explain
+
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+frame = spark.read.format("crabka").option("tier.uri", sys.argv[2]).option("tier.metadata", "listing")
+explain(frame.option("subscribe", "mixed").load().where("offset > 5").select("offset"))
+spark.stop()
+"""
+
+
+def test_a_frame_of_connect_is_explained_from_its_options(
+    server: tuple[ConnectServer, dict[str, str]], place: Place
+) -> None:
+    connect, environment = server
+    command = [sys.executable, "-c", EXPLAIN, connect.url, f"file://{place.tier}"]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert told.returncode == 0, told.stderr[-4000:]
+    lines = dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
+    assert int(lines["tier"].split()[0]) > 0
+    assert lines["filters"] == "what they spare is known to the server of Spark Connect only"
 
 
 @pytest.mark.soak

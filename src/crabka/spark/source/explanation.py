@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from crabka.spark.plan.filters import NO_FILTERS
+from crabka.errors import ConfigError
+from crabka.spark.plan.filters import NO_FILTERS, PushedFilters
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import ReadPlan
+from crabka.spark.source.option_names import STRATEGIES
 from crabka.spark.source.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -21,11 +23,30 @@ def explain(what: DataFrame | Mapping[str, str]) -> None:
     Takes a DataFrame, or the options of a read. Raises what planning raises.
     """
     if isinstance(what, Mapping):
-        plan = plan_read(SourceOptions.parse(what, streaming=False), NO_FILTERS)
-    else:
-        from crabka.spark.source.frame_plan import filters_of_frame, options_of_frame
+        _print_plan(what, NO_FILTERS)
+    elif hasattr(what, "_jdf"):
+        from crabka.spark.source.frame_plan import filters_of_frame, reads_of_frame
 
-        plan = plan_read(SourceOptions.parse(options_of_frame(what), streaming=False), filters_of_frame(what))
+        _print_plan(only_read(reads_of_frame(what)), filters_of_frame(what))
+    else:
+        from crabka.spark.source.connect_plan import has_filters, plan_of_connect_frame, reads_in_plan
+
+        plan = plan_of_connect_frame(what)
+        _print_plan(only_read(reads_in_plan(plan)), NO_FILTERS)
+        if has_filters(plan):
+            sys.stdout.write("filters     what they spare is known to the server of Spark Connect only\n")
+
+
+def only_read(reads: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+    """Return the options of the only read of ours. Raises ConfigError if there is not just one."""
+    found = [options for options in reads if any(name.lower() in options for name in STRATEGIES)]
+    if len(found) != 1:
+        raise ConfigError(f"the DataFrame reads the source {len(found)} times; only one read can be explained")
+    return found[0]
+
+
+def _print_plan(options: Mapping[str, str], filters: PushedFilters) -> None:
+    plan = plan_read(SourceOptions.parse(options, streaming=False), filters)
     sys.stdout.write(f"{describe_plan(plan)}\n")
 
 

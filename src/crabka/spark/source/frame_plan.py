@@ -1,7 +1,4 @@
-"""What a DataFrame asks of the source: options and filters, out of Spark's own plan of it.
-
-Reaches into the classic session; a frame of Spark Connect has no plan on this side.
-"""
+"""What a DataFrame of a classic session asks of the source: options and filters, out of Spark's own plan of it."""
 
 from __future__ import annotations
 
@@ -9,9 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from crabka.errors import ConfigError
 from crabka.spark.plan.filters import PushedFilters, pushed_filters
-from crabka.spark.source.option_names import STRATEGIES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,16 +16,9 @@ _RELATION: Final = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Re
 _FILTER: Final = "org.apache.spark.sql.catalyst.plans.logical.Filter"
 
 
-def options_of_frame(frame: DataFrame) -> dict[str, str]:
-    """Return the options of the only source of ours in a frame. Raises ConfigError if there is not just one."""
-    found: list[dict[str, str]] = []
-    for leaf in _each(_plan(frame).analyzed().collectLeaves()):
-        options = _options(leaf)
-        if any(name.lower() in options for name in STRATEGIES):
-            found.append(options)
-    if len(found) != 1:
-        raise ConfigError(f"the DataFrame reads the source {len(found)} times; only one read can be explained")
-    return found[0]
+def reads_of_frame(frame: DataFrame) -> list[dict[str, str]]:
+    """Return the options of every read in a frame, their names in lower case."""
+    return [_options(leaf) for leaf in _each(_plan(frame).analyzed().collectLeaves())]
 
 
 def filters_of_frame(frame: DataFrame) -> PushedFilters:
@@ -48,10 +36,7 @@ def filters_of_frame(frame: DataFrame) -> PushedFilters:
 
 
 def _plan(frame: DataFrame) -> Any:
-    jdf = getattr(frame, "_jdf", None)
-    if jdf is None:
-        raise ConfigError("a DataFrame of Spark Connect cannot be explained; give its options instead")
-    return jdf.queryExecution()
+    return frame._jdf.queryExecution()
 
 
 def _options(leaf: Any) -> dict[str, str]:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from crabka.errors import ConfigError
 from crabka.spark.plan.ranges import PlanReport, ReadPlan
-from crabka.spark.source.explanation import describe_plan, explain
+from crabka.spark.source.explanation import describe_plan, explain, only_read
 from tests.support.planted_tier import two_segments
 from tests.support.tier_stores import write_tier
 
@@ -30,3 +31,12 @@ def test_options_are_planned_and_told(
     uri = write_tier(two_segments(), tmp_path)
     explain({"subscribe": "orders", "tier.uri": uri, "tier.metadata": "listing"})
     assert "tier        2 segments" in capsys.readouterr().out
+
+
+def test_only_one_read_of_ours_can_be_explained() -> None:
+    ours = {"subscribe": "t", "tier.uri": "x"}
+    assert only_read([{}, ours, {"path": "y"}]) == ours
+    with pytest.raises(ConfigError, match="reads the source 2 times"):
+        only_read([ours, ours])
+    with pytest.raises(ConfigError, match="reads the source 0 times"):
+        only_read([{"path": "y"}])

@@ -2,19 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.errors import ConfigError
-from crabka.spark.source.frame_plan import filters_of_frame, options_of_frame
+from crabka.spark.source.frame_plan import filters_of_frame, reads_of_frame
 
 RELATION = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
-
-
-class ConnectFrame:
-    """A frame whose plan is on a server."""
-
-
-def test_a_frame_without_a_plan_here_is_refused() -> None:
-    with pytest.raises(ConfigError, match="give its options instead"):
-        options_of_frame(ConnectFrame())  # type: ignore[arg-type]
 
 
 class Sequence:
@@ -70,12 +60,9 @@ class Frame:
         return Sequence(*self._leaves)
 
 
-def test_options_of_the_only_read_are_found() -> None:
-    ours = Leaf({"subscribe": "t", "Tier.Uri": "x"})
-    frame = Frame(Leaf(None), ours, Leaf({"path": "y"}))
-    assert options_of_frame(frame) == {"subscribe": "t", "tier.uri": "x"}  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="reads the source 2 times"):
-        options_of_frame(Frame(ours, ours))  # type: ignore[arg-type]
+def test_the_options_of_every_read_are_found() -> None:
+    frame = Frame(Leaf(None), Leaf({"subscribe": "t", "Tier.Uri": "x"}))
+    assert reads_of_frame(frame) == [{}, {"subscribe": "t", "tier.uri": "x"}]  # type: ignore[arg-type]
 
 
 def test_filters_need_a_session() -> None:
