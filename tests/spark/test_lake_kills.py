@@ -132,8 +132,8 @@ def test_no_death_loses_or_doubles_a_row(place: Place, tmp_path: Path, table_for
             # A task whose worker died is done again; the driver neither outlives itself nor its Java.
             assert (code == 0) or victim is not Victim.WORKER, sync.errors()
             if code == 1:
-                # Spark's libraries have their say before.
-                assert sync.errors().rstrip().splitlines()[-1].startswith("crabka: ")
+                [sentence] = sync.errors().splitlines()
+                assert sentence.startswith("crabka: ")
         scene.check_nothing_is_doubled()
     with scene.start() as last:
         assert last.wait() == 0, last.errors()

@@ -85,4 +85,4 @@ class InlineRunner:
         for number, split in enumerate(splits):
             self.runs += 1
             rows += encode_result(run_task(job, number, split)).to_pylist()
-        return decode_results(rows)
+        return decode_results(rows, len(splits))

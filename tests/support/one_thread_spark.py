@@ -20,11 +20,11 @@ class OneThreadFrame:
 
     def mapInArrow(self, function: Callable[[Iterable[Any]], Iterator[Any]], _schema: str) -> OneThreadFrame:  # noqa: N802
         columns = dict(zip(self._names, map(list, zip(*self._rows, strict=True)), strict=True))
-        self._out = [row for batch in function([pa.RecordBatch.from_pydict(columns)]) for row in batch.to_pylist()]
+        self._out = list(function([pa.RecordBatch.from_pydict(columns)]))
         return self
 
-    def collect(self) -> list[dict[str, Any]]:
-        return self._out
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        return pa.Table.from_batches(self._out)
 
 
 class OneThreadSpark:

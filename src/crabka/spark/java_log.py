@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -22,6 +23,8 @@ class JavaLog:
     def __init__(self, path: str | None = None) -> None:
         """Without a path, and without one in the environment, the file is a temporary one. Raises OSError."""
         wanted = path or os.environ.get(LOG_VARIABLE)
+        self._lock = threading.Lock()
+        self._is_open = True
         self._is_temporary = not wanted
         if wanted:
             self.path = wanted
@@ -41,9 +44,17 @@ class JavaLog:
             os.dup2(ours, 2)
             os.close(ours)
 
+    def write(self, text: str) -> None:
+        """Add a text, from any thread; what comes after the end, or finds the disk full, is lost."""
+        with self._lock, suppress(OSError):
+            if self._is_open:
+                os.write(self._descriptor, text.encode(errors="replace"))
+
     def close(self, *, keep: bool) -> None:
         """Let go of the file. A temporary one is removed unless it is to be kept."""
-        os.close(self._descriptor)
+        with self._lock:
+            self._is_open = False
+            os.close(self._descriptor)
         if self._is_temporary and not keep:
             with suppress(OSError):
                 os.unlink(self.path)

@@ -15,6 +15,7 @@ from crabka.errors import ConfigError
 from crabka.spark.failures import SparkJobError, failure_of
 from crabka.spark.java import java_problem
 from crabka.spark.java_log import JavaLog
+from crabka.spark.last_words import keeping_last_words
 from crabka.spark.shipping import is_elsewhere, ship
 
 if TYPE_CHECKING:
@@ -100,26 +101,28 @@ def _new_session(
         builder = builder.master(master or DEFAULT_MASTER)
     with nullcontext() if java_log is None else java_log.taking_errors():
         session = builder.getOrCreate()
-    try:
-        if is_elsewhere(session):
-            ship(session)
-        yield session
-    finally:
-        # A Java that is gone needs no stop, and whatever it broke off has been raised already.
-        with suppress(Py4JError, ConnectionError):
-            session.stop()
+    with nullcontext() if java_log is None else keeping_last_words(session, java_log):
+        try:
+            if is_elsewhere(session):
+                ship(session)
+            yield session
+        finally:
+            # A Java that is gone needs no stop, and whatever it broke off has been raised already.
+            with suppress(Py4JError, ConnectionError):
+                session.stop()
 
 
 @contextmanager
 def _in_one_sentence(java_log: JavaLog | None) -> Iterator[None]:
-    from py4j.protocol import Py4JError, Py4JNetworkError
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
     more = "" if java_log is None else f" (Spark's log is {java_log.path})"
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
-        if isinstance(error, (Py4JNetworkError, ConnectionError)) and _has_java_ended():
+        # Whoever has an exception of Java's own in hand was told of it by a Java that lives.
+        if not isinstance(error, (PySparkException, Py4JJavaError)) and _has_java_ended():
             raise SparkJobError(_JAVA_ENDED + more) from error
         if isinstance(error, ConnectionError):
             raise

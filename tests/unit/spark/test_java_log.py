@@ -36,3 +36,12 @@ def test_a_temporary_file_stays_if_somebody_may_want_it(
     assert Path(log.path).parent == tmp_path
     log.close(keep=keep)
     assert Path(log.path).exists() is keep
+
+
+def test_what_comes_after_the_end_goes_nowhere(tmp_path: Path) -> None:
+    log = JavaLog(str(tmp_path / "log"))
+    log.write("last \ud800 words")
+    log.close(keep=True)
+    # The descriptor may belong to somebody else by now.
+    log.write("too late")
+    assert (tmp_path / "log").read_text() == "last ? words"

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -29,6 +30,7 @@ class FakeSession:
     stopped: bool = False
     settings: dict[str, str] = field(default_factory=dict)
     sent: list[str] = field(default_factory=list)
+    sparkContext: object = None  # noqa: N815 - Spark's name
 
     @property
     def conf(self) -> FakeSession:
@@ -148,8 +150,9 @@ def test_a_java_that_is_killed_is_told(builder: FakeBuilder, monkeypatch: pytest
             raise ConnectionRefusedError("of something else")
         monkeypatch.setattr(builder.session, "stop", lambda: _refuse(builder.session))
         java.kill()
-        with pytest.raises(SparkJobError, match="Java ended in the middle of the job"), job_session("job"):
-            raise ConnectionRefusedError("of Java")
+        for error in (ConnectionRefusedError("of Java"), Py4JNetworkError("of Java"), Py4JError("calling o114")):
+            with pytest.raises(SparkJobError, match="Java ended in the middle of the job"), job_session("job"):
+                raise error
 
 
 def _refuse(session: FakeSession) -> None:

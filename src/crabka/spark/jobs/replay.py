@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from crabka.errors import ConfigError
 from crabka.spark.broker_session import BrokerSession
+from crabka.spark.collecting import collect_rows
 from crabka.spark.jobs.replay_writer import (
     ReplayTarget,
     ReplayWriter,
@@ -28,7 +29,7 @@ from crabka.spark.source.options import SourceOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp", "headers")
 _RESULT_SCHEMA: Final = "partition int, records long, next_offset long"
@@ -65,7 +66,7 @@ def replay_topic(spark: SparkSession, source: Mapping[str, str], target: ReplayT
     rows = [(index, json.dumps(split.as_json()), end) for index, (split, end) in parts.items()]
     target = shared_rate(target, len(rows))
     frame = spark.createDataFrame(rows, "partition int, split string, end_offset long").repartition(max(len(rows), 1))
-    return _collect(frame.mapInArrow(_range_task(settings, target, identity), _RESULT_SCHEMA).collect())
+    return _replayed(frame.mapInArrow(_range_task(settings, target, identity), _RESULT_SCHEMA))
 
 
 def replay_table(table: DataFrame, target: ReplayTarget, identity: SourceIdentity) -> list[ReplayedPartition]:
@@ -76,7 +77,7 @@ def replay_table(table: DataFrame, target: ReplayTarget, identity: SourceIdentit
     missing = [name for name in COLUMNS if name not in table.columns]
     if missing:
         raise ConfigError(f"the table has no column {missing[0]}: only raw values can be replayed")
-    partitions = [row["partition"] for row in table.select("partition").distinct().collect()]
+    partitions = [row["partition"] for row in collect_rows(table.select("partition").distinct())]
     _check_target(target, max(partitions, default=0) + 1)
     target = shared_rate(target, len(partitions))
     ordered = (
@@ -84,7 +85,7 @@ def replay_table(table: DataFrame, target: ReplayTarget, identity: SourceIdentit
         .repartition(max(len(partitions), 1), "partition")
         .sortWithinPartitions("partition", "offset")
     )
-    return _collect(ordered.mapInArrow(_row_task(target, identity), _RESULT_SCHEMA).collect())
+    return _replayed(ordered.mapInArrow(_row_task(target, identity), _RESULT_SCHEMA))
 
 
 def replay_lake_table(
@@ -102,7 +103,7 @@ def replay_lake_table(
     if missing:
         raise ConfigError(f"the table has no column {missing[0]}: only tables of raw values can be replayed")
     renamed = frame.selectExpr(*(f"`{old}` AS `{new}`" for old, new in names.items()))
-    ids = [(row["topic"], row["topic_id"]) for row in renamed.select("topic", "topic_id").distinct().collect()]
+    ids = [(row["topic"], row["topic_id"]) for row in collect_rows(renamed.select("topic", "topic_id").distinct())]
     if len(ids) != 1:
         raise ConfigError(f"the table has records of {len(ids)} topics: a replay has one source")
     return replay_table(renamed, target, SourceIdentity(*ids[0]))
@@ -217,8 +218,8 @@ def _result(partition: int, records: int, next_offset: int) -> pa.RecordBatch:
     )
 
 
-def _collect(rows: list[Row]) -> list[ReplayedPartition]:
+def _replayed(frame: DataFrame) -> list[ReplayedPartition]:
     return sorted(
-        (ReplayedPartition(row["partition"], row["records"], row["next_offset"]) for row in rows),
+        (ReplayedPartition(row["partition"], row["records"], row["next_offset"]) for row in collect_rows(frame)),
         key=lambda found: found.partition,
     )

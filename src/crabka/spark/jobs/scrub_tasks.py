@@ -17,6 +17,8 @@ from crabka.remote.scrub.lineage import overlaps
 from crabka.remote.scrub.segment_check import Fingerprints
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
 from crabka.remote_topic.serde import decode_event, encode_event
+from crabka.spark.collecting import collect_rows
+from crabka.spark.failures import SparkJobError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +78,9 @@ class ScrubTasks:
         total = sum(segment.segment_size_bytes for segment in segments)
         tasks = min(len(segments), max(_MIN_TASKS, -(-total // TASK_BYTES)), _MAX_TASKS)
         frame = self.spark.createDataFrame(rows, INPUT_SCHEMA).repartition(tasks)
-        checked = frame.mapInArrow(_task(dict(self.settings)), OUTPUT_SCHEMA).collect()
+        checked = collect_rows(frame.mapInArrow(_task(dict(self.settings)), OUTPUT_SCHEMA))
+        if sorted(row["segment"] for row in checked) != list(range(len(segments))):
+            raise SparkJobError(f"Spark gave {len(checked)} answers for {len(segments)} segments; run the audit again")
         return [checked_segment(segments[row["segment"]], row["faults"], row["fingerprints"]) for row in checked]
 
 

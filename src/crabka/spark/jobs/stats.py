@@ -10,9 +10,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from crabka.errors import ConfigError
+from crabka.spark.collecting import collect_rows
 from crabka.spark.jobs.batch_facts import DAY_MS, FACT_SCHEMA, fact_task
 from crabka.spark.plan.context import open_context, tier_address
 from crabka.spark.plan.planner import plan_read
@@ -22,7 +23,7 @@ from crabka.spark.source.registration import register
 from crabka.spark.tier_store import TierStore, open_tier_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
 _ROW_SCHEMA: Final = "topic string, key binary, value binary, timestamp timestamp"
 _DAY: Final = f"CAST(FLOOR(UNIX_MICROS(timestamp) / {DAY_MS * 1000}) AS BIGINT)"
@@ -77,13 +78,13 @@ def _count_rows(spark: SparkSession, source: Mapping[str, str]) -> Days:
     ).groupBy("topic", "day")
     from pyspark.sql import functions
 
-    rows = grouped.agg(
+    counted = grouped.agg(
         functions.count("*").alias("records"),
         functions.sum("bytes").alias("bytes"),
         functions.approx_count_distinct("key").alias("keys"),
-    ).collect()
+    )
     days: Days = {}
-    for row in rows:
+    for row in collect_rows(counted):
         found = _day_of(days, row)
         found.records, found.record_bytes, found.keys = row["records"], row["bytes"], row["keys"]
     return days
@@ -97,7 +98,7 @@ def count_batches(spark: SparkSession, plan: ReadPlan, uri: str, storage: Mappin
     tiered = _tiered_times(open_tier_store(uri, storage), plan)
     rows = [(json.dumps(split.as_json()),) for split in splits]
     frame = spark.createDataFrame(rows, "split string").repartition(len(rows))
-    facts = frame.mapInArrow(fact_task(uri, dict(storage), tiered), FACT_SCHEMA).collect()
+    facts = collect_rows(frame.mapInArrow(fact_task(uri, dict(storage), tiered), FACT_SCHEMA))
     totals: dict[tuple[str, int], int] = {}
     for row in facts:
         found = _day_of(days, row)
@@ -121,7 +122,7 @@ def _tiered_times(store: TierStore, plan: ReadPlan) -> dict[str, int]:
     return {name: found.get(name, 0) for name in names}
 
 
-def _day_of(days: Days, row: Row) -> TopicDay:
+def _day_of(days: Days, row: Mapping[str, Any]) -> TopicDay:
     key = (row["topic"], row["day"])
     if key not in days:
         days[key] = TopicDay(row["topic"], datetime.fromtimestamp(row["day"] * DAY_MS / 1000, UTC).date())

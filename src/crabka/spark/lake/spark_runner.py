@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from crabka.spark.collecting import collect_rows
 from crabka.spark.failures import failure_of
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.tasks import RESULT_DDL, TaskResult, WriteJob, arrow_task, decode_results
@@ -42,10 +43,10 @@ class SparkRunner:
         # Collected once: asking a second time would write everything again.
         with self._watching(len(splits)):
             try:
-                rows = numbers.mapInArrow(arrow_task(job, splits), RESULT_DDL).collect()
+                rows = collect_rows(numbers.mapInArrow(arrow_task(job, splits), RESULT_DDL))
             except PySparkException as error:
                 raise LakeError(failure_of(str(error))) from error
-        return decode_results(row.asDict() for row in rows)
+        return decode_results(rows, len(splits))
 
     @contextmanager
     def _watching(self, count: int) -> Iterator[None]:
@@ -67,7 +68,13 @@ class SparkRunner:
         self._on_tasks(count, count)
 
     def _watch(self, context: Any, group: str, count: int, done: threading.Event) -> None:
-        tracker = context.statusTracker()
+        from py4j.protocol import Py4JError
+
+        # A Java that is gone makes no progress; whoever waits for its rows tells of it.
+        with suppress(Py4JError, ConnectionError):
+            self._tell_progress(context.statusTracker(), group, count, done)
+
+    def _tell_progress(self, tracker: Any, group: str, count: int, done: threading.Event) -> None:
         while not done.wait(_POLL_SECONDS):
             stages = [
                 tracker.getStageInfo(stage)

@@ -7,15 +7,15 @@ meets fields that have no column yet writes nothing: it tells them, and is run a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 
 from crabka.spark.lake.data_files import DataFile
-from crabka.spark.lake.errors import SchemaConflictError
+from crabka.spark.lake.errors import LakeError, SchemaConflictError
 from crabka.spark.lake.rolling_writer import RollingWriter
 from crabka.spark.lake.rows import table_rows, without_offsets
 from crabka.spark.lake.schemas import DATE, dead_letter_schema, merge_fields
@@ -24,25 +24,8 @@ from crabka.spark.lake.value_modes import ValueDecoder
 from crabka.spark.plan.ranges import Split
 
 SplitReader = Callable[[Split], Iterable[pa.RecordBatch]]
-RESULT_SCHEMA = pa.schema(
-    [
-        pa.field("task", pa.int64()),
-        pa.field("kind", pa.string()),
-        pa.field("path", pa.string()),
-        pa.field("rows", pa.int64()),
-        pa.field("size_bytes", pa.int64()),
-        pa.field("stats", pa.string()),
-    ]
-)
-RESULT_DDL = "task bigint, kind string, path string, rows bigint, size_bytes bigint, stats string"
-
-
-class ResultKind(StrEnum):
-    """What a row of a task's answer is."""
-
-    FILE = "file"
-    DEAD_LETTERS = "dead letters"
-    NEW_FIELDS = "new fields"
+RESULT_SCHEMA = pa.schema([pa.field("task", pa.int64()), pa.field("answer", pa.string())])
+RESULT_DDL = "task bigint, answer string"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,31 +79,24 @@ def run_task(job: WriteJob, number: int, split: Split) -> TaskResult:
 
 
 def encode_result(result: TaskResult) -> pa.RecordBatch:
-    """Return the answer of a task as rows."""
-    rows = [_file_row(result.task, ResultKind.FILE, file) for file in result.files]
-    rows += [_file_row(result.task, ResultKind.DEAD_LETTERS, file) for file in result.dead_letters]
-    if result.new_fields:
-        encoded = pa.schema(result.new_fields).serialize().to_pybytes().hex()
-        row = {"kind": ResultKind.NEW_FIELDS.value, "path": "", "rows": 0, "size_bytes": 0, "stats": encoded}
-        rows.append({"task": result.task} | row)
-    return pa.RecordBatch.from_pylist(rows, schema=RESULT_SCHEMA)
+    """Return the answer of a task as its only row, also if it has nothing to tell."""
+    answer = {
+        "files": [file.to_json() for file in result.files],
+        "dead_letters": [file.to_json() for file in result.dead_letters],
+        "new_fields": pa.schema(result.new_fields).serialize().to_pybytes().hex(),
+    }
+    return pa.RecordBatch.from_pylist([{"task": result.task, "answer": json.dumps(answer)}], schema=RESULT_SCHEMA)
 
 
-def decode_results(rows: Iterable[dict[str, object]]) -> list[TaskResult]:
-    """Return the answers of tasks that had something to tell."""
-    files: dict[int, dict[str, list[DataFile]]] = {}
-    fields: dict[int, tuple[pa.Field, ...]] = {}
-    for row in rows:
-        task, kind, stats = int(str(row["task"])), str(row["kind"]), str(row["stats"])
-        found = files.setdefault(task, {ResultKind.FILE: [], ResultKind.DEAD_LETTERS: []})
-        if kind == ResultKind.NEW_FIELDS:
-            fields[task] = tuple(pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(stats))))
-        else:
-            found[kind].append(DataFile.from_json(json.loads(stats)))
-    return [
-        TaskResult(task, tuple(found[ResultKind.FILE]), tuple(found[ResultKind.DEAD_LETTERS]), fields.get(task, ()))
-        for task, found in sorted(files.items())
-    ]
+def decode_results(rows: Iterable[Mapping[str, Any]], count: int) -> list[TaskResult]:
+    """Return the answers of so many tasks, in their order.
+
+    Raises LakeError unless each task answered once: offsets are committed for the splits of all of them.
+    """
+    results = sorted((_decode_row(row) for row in rows), key=lambda result: result.task)
+    if [result.task for result in results] != list(range(count)):
+        raise LakeError(f"Spark gave {len(results)} answers of {count} tasks; nothing was committed of what they wrote")
+    return results
 
 
 def arrow_task(
@@ -166,12 +142,11 @@ def _with_new(known: list[pa.Field], found: Sequence[pa.Field]) -> list[pa.Field
     return known
 
 
-def _file_row(task: int, kind: ResultKind, file: DataFile) -> dict[str, object]:
-    return {
-        "task": task,
-        "kind": kind.value,
-        "path": file.path,
-        "rows": file.rows,
-        "size_bytes": file.size_bytes,
-        "stats": json.dumps(file.to_json()),
-    }
+def _decode_row(row: Mapping[str, Any]) -> TaskResult:
+    answer = json.loads(row["answer"])
+    return TaskResult(
+        row["task"],
+        tuple(map(DataFile.from_json, answer["files"])),
+        tuple(map(DataFile.from_json, answer["dead_letters"])),
+        tuple(pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(answer["new_fields"])))),
+    )

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.json_values import JsonValues
 from crabka.spark.lake.schemas import table_schema
 from crabka.spark.lake.tasks import (
@@ -53,10 +54,10 @@ def written(tmp_path: Path) -> list[Path]:
 
 def test_a_task_tells_its_files_and_its_dead_letters(tmp_path: Path) -> None:
     topic = ListTopic([[b'{"id": 1}', b"{", b'{"id": 2}', b"["]])
-    result = run_task(job(tmp_path, topic), 3, split_of(topic))
+    result = run_task(job(tmp_path, topic), 0, split_of(topic))
     assert [file.rows for file in result.files] == [2]
     assert [file.rows for file in result.dead_letters] == [2]
-    assert decode_results(encode_result(result).to_pylist()) == [result]
+    assert decode_results(encode_result(result).to_pylist(), 1) == [result]
 
 
 def test_dead_letters_that_are_there_already_are_not_written_again(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_new_fields_are_told_and_nothing_is_written(tmp_path: Path) -> None:
         "c": "list<item: double>",
     }
     assert (result.files, written(tmp_path)) == ((), [])
-    assert decode_results(encode_result(result).to_pylist()) == [result]
+    assert decode_results(encode_result(result).to_pylist(), 1) == [result]
 
 
 def test_two_attempts_write_different_files(tmp_path: Path) -> None:
@@ -101,15 +102,19 @@ def test_the_function_for_spark_runs_the_splits_that_its_rows_name(tmp_path: Pat
     topic = ListTopic([[b'{"id": 1}'] * 7])
     splits = [Split((each,)) for each in split_of(topic).ranges]
     sent = pickle.loads(pickle.dumps(job(tmp_path, topic)))  # noqa: S301 - as it goes to tasks
-    batches = list(arrow_task(sent, splits)(iter([pa.RecordBatch.from_pydict({"id": [1]})])))
-    assert [batch.schema for batch in batches] == [RESULT_SCHEMA]
-    [result] = decode_results(batches[0].to_pylist())
-    assert (result.task, [file.rows for file in result.files]) == (1, [2])
+    batches = list(arrow_task(sent, splits)(iter([pa.RecordBatch.from_pydict({"id": [1, 0]})])))
+    assert [batch.schema for batch in batches] == [RESULT_SCHEMA] * 2
+    results = decode_results([row for batch in batches for row in batch.to_pylist()], 2)
+    assert [(result.task, [file.rows for file in result.files]) for result in results] == [(0, [5]), (1, [2])]
 
 
-def test_a_task_without_rows_tells_nothing() -> None:
-    assert encode_result(TaskResult(0)).num_rows == 0
-    assert decode_results([]) == []
+def test_every_task_has_to_answer_once() -> None:
+    rows = [encode_result(TaskResult(task)).to_pylist()[0] for task in (1, 0)]
+    assert decode_results(rows, 2) == [TaskResult(0), TaskResult(1)]
+    assert decode_results([], 0) == []
+    for told in (rows[:1], [*rows, rows[0]], []):
+        with pytest.raises(LakeError, match=f"Spark gave {len(told)} answers of 2 tasks"):
+            decode_results(told, 2)
 
 
 def test_spark_and_arrow_know_the_same_columns() -> None:
