@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from crabka.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from crabka.spark.plan.filters import NO_FILTERS, PushedFilters
+    from crabka.spark.plan.filters import NO_FILTERS, RowBounds
     from crabka.spark.plan.planner import plan_offsets, plan_read
     from crabka.spark.plan.ranges import BrokerRange, PlanReport, ReadPlan, Split, TierRange
 
@@ -15,8 +15,8 @@ __all__ = [
     "NO_FILTERS",
     "BrokerRange",
     "PlanReport",
-    "PushedFilters",
     "ReadPlan",
+    "RowBounds",
     "Split",
     "TierRange",
     "plan_offsets",
@@ -26,7 +26,7 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
-        "filters": ["NO_FILTERS", "PushedFilters"],
+        "filters": ["NO_FILTERS", "RowBounds"],
         "planner": ["plan_offsets", "plan_read"],
         "ranges": ["BrokerRange", "PlanReport", "ReadPlan", "Split", "TierRange"],
     },

@@ -1,7 +1,6 @@
-"""Predicates that Spark pushes down, as bounds that segments and ranges can be checked against.
+"""The conditions of the option `where` as bounds that segments and ranges can be checked against.
 
-They only prune: Spark applies all of them again to the rows. Whatever is not understood is passed over. Timestamps are
-in microseconds, as Spark has them.
+They only prune: all conditions are applied to the rows as well. Timestamps are in microseconds, as Spark has them.
 """
 
 from __future__ import annotations
@@ -11,18 +10,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from crabka.spark.source.where_option import Comparison, Constant, Operator
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MAX: Final = (1 << 63) - 1
-_EQUALITIES: Final = ("EqualTo", "EqualNullSafe")
 
 
 @dataclass(frozen=True, slots=True)
-class PushedFilters:
+class RowBounds:
     """Bounds, both ends included. None for topics and partitions is any."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
+    min_partition: int = 0
+    max_partition: int = _MAX
     min_offset: int = 0
     max_offset: int = _MAX
     min_timestamp_us: int = -_MAX
@@ -30,8 +32,10 @@ class PushedFilters:
 
     def allows(self, topic: str, partition: int) -> bool:
         """Return whether rows of a partition can pass."""
-        return (self.topics is None or topic in self.topics) and (
-            self.partitions is None or partition in self.partitions
+        return (
+            (self.topics is None or topic in self.topics)
+            and (self.partitions is None or partition in self.partitions)
+            and self.min_partition <= partition <= self.max_partition
         )
 
     def may_hold(self, max_timestamp_ms: int) -> bool:
@@ -49,94 +53,59 @@ class PushedFilters:
         return self.max_timestamp_us < _MAX
 
 
-NO_FILTERS: Final = PushedFilters()
+NO_FILTERS: Final = RowBounds()
 
 
-def pushed_filters(filters: Iterable[Any]) -> PushedFilters:
-    """Return the bounds that all of Spark's filters, joined by and, set."""
+def row_bounds(where: Iterable[Comparison]) -> RowBounds:
+    """Return the bounds that conditions set, all of which have to hold."""
     bounds = NO_FILTERS
-    for each in filters:
-        column = _column(each)
-        if column is not None:
-            bounds = _narrow(bounds, type(each).__name__, column, each.value)
+    for each in where:
+        match each.column:
+            case "topic":
+                bounds = replace(bounds, topics=_narrowed(bounds.topics, each))
+            case "partition":
+                low, high = _range(each)
+                low, high = max(low, bounds.min_partition), min(high, bounds.max_partition)
+                chosen = _narrowed(bounds.partitions, each)
+                bounds = replace(bounds, partitions=chosen, min_partition=low, max_partition=high)
+            case "offset":
+                low, high = _range(each)
+                low, high = max(low, bounds.min_offset), min(high, bounds.max_offset)
+                bounds = replace(bounds, min_offset=low, max_offset=high)
+            case "timestamp":
+                low, high = _range(each)
+                low, high = max(low, bounds.min_timestamp_us), min(high, bounds.max_timestamp_us)
+                bounds = replace(bounds, min_timestamp_us=low, max_timestamp_us=high)
     return bounds
 
 
-def _column(each: Any) -> str | None:
-    """Return the column that a filter with a value is about; None for all other filters."""
-    attribute = getattr(each, "attribute", None)
-    if not isinstance(attribute, tuple) or len(attribute) != 1 or not hasattr(each, "value"):
-        return None
-    return str(attribute[0]).lower()
-
-
-def _narrow(bounds: PushedFilters, kind: str, column: str, value: Any) -> PushedFilters:
-    match column:
-        case "topic":
-            chosen = _chosen(kind, value, str)
-            return bounds if chosen is None else replace(bounds, topics=_common(bounds.topics, chosen))
-        case "partition":
-            return _narrow_partition(bounds, kind, value)
-        case "offset":
-            low, high = _range(kind, value, _whole)
-            low, high = max(low, bounds.min_offset), min(high, bounds.max_offset)
-            return replace(bounds, min_offset=low, max_offset=high)
-        case "timestamp":
-            low, high = _range(kind, value, _microseconds)
-            low, high = max(low, bounds.min_timestamp_us), min(high, bounds.max_timestamp_us)
-            return replace(bounds, min_timestamp_us=low, max_timestamp_us=high)
-    return bounds
-
-
-def _narrow_partition(bounds: PushedFilters, kind: str, value: Any) -> PushedFilters:
-    chosen = _chosen(kind, value, int)
-    if chosen is None:
-        return bounds
-    return replace(bounds, partitions=_common(bounds.partitions, chosen))
-
-
-def _chosen(kind: str, value: Any, wanted: type) -> frozenset[Any] | None:
-    """Return the values that an equality or a list allows; None if the filter is of another kind."""
-    if kind in _EQUALITIES and isinstance(value, wanted):
-        return frozenset((value,))
-    if kind == "In" and all(isinstance(each, wanted) for each in value if each is not None):
-        return frozenset(each for each in value if each is not None)
-    return None
-
-
-def _common(known: frozenset[Any] | None, chosen: frozenset[Any]) -> frozenset[Any]:
+def _narrowed(known: frozenset[Any] | None, comparison: Comparison) -> frozenset[Any] | None:
+    """Return the values that are still allowed."""
+    if comparison.operator not in (Operator.EQUAL, Operator.IN):
+        return known
+    chosen = frozenset(comparison.constants)
     return chosen if known is None else known & chosen
 
 
-def _range(kind: str, value: Any, convert: Any) -> tuple[int, int]:
+def _range(comparison: Comparison) -> tuple[int, int]:
     """Return the smallest and the largest number that a comparison allows."""
-    everything = (-_MAX, _MAX)
-    if kind == "In":
-        numbers = [convert(each) for each in value if each is not None]
-        return everything if not numbers or None in numbers else (min(numbers), max(numbers))
-    number = convert(value)
-    if number is None:
-        return everything
-    match kind:
-        case "EqualTo" | "EqualNullSafe":
-            return number, number
-        case "GreaterThan":
-            return number + 1, _MAX
-        case "GreaterThanOrEqual":
-            return number, _MAX
-        case "LessThan":
-            return -_MAX, number - 1
-        case "LessThanOrEqual":
-            return -_MAX, number
-    return everything
+    numbers = [_number(constant) for constant in comparison.constants]
+    match comparison.operator:
+        case Operator.EQUAL | Operator.IN:
+            return min(numbers), max(numbers)
+        case Operator.GREATER:
+            return numbers[0] + 1, _MAX
+        case Operator.GREATER_OR_EQUAL:
+            return numbers[0], _MAX
+        case Operator.LESS:
+            return -_MAX, numbers[0] - 1
+        case Operator.LESS_OR_EQUAL:
+            return -_MAX, numbers[0]
+        case Operator.NOT_EQUAL:
+            return -_MAX, _MAX
 
 
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _microseconds(value: Any) -> int | None:
-    # A time without a zone would mean that of somebody's machine.
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        return None
-    return (value - _EPOCH) // _MICROSECOND
+def _number(constant: Constant) -> int:
+    if isinstance(constant, datetime):
+        return (constant - _EPOCH) // _MICROSECOND
+    return int(constant)

@@ -18,7 +18,7 @@ from crabka.spark.errors import DataLossError, SegmentVanishedError
 from crabka.spark.plan.append_time import without_later
 from crabka.spark.plan.byte_ranges import tier_ranges
 from crabka.spark.plan.context import PlanContext, open_context
-from crabka.spark.plan.filters import NO_FILTERS, PushedFilters
+from crabka.spark.plan.filters import NO_FILTERS, RowBounds, row_bounds
 from crabka.spark.plan.index_files import AbortedEntry
 from crabka.spark.plan.lineage import NO_END, TierPart
 from crabka.spark.plan.ranges import AbortedSpans, BrokerRange, PlannedRange, PlanReport, ReadPlan, TierRange
@@ -34,8 +34,9 @@ _PLAN_TRIES: Final = 3
 _PLAN_PAUSE_S: Final = 0.2
 
 
-def plan_read(options: SourceOptions, filters: PushedFilters = NO_FILTERS) -> ReadPlan:
+def plan_read(options: SourceOptions) -> ReadPlan:
     """Return the plan of a batch query. Raises ConfigError, DataLossError and what stores and brokers raise."""
+    filters = row_bounds(options.where)
 
     def plan(context: PlanContext) -> ReadPlan:
         survey = make_survey(context)
@@ -134,9 +135,7 @@ class _Draft:
     pruned_bytes: int = 0
 
 
-def _plan(
-    context: PlanContext, survey: Survey, wanted: Mapping[TopicPartition, range], filters: PushedFilters
-) -> ReadPlan:
+def _plan(context: PlanContext, survey: Survey, wanted: Mapping[TopicPartition, range], filters: RowBounds) -> ReadPlan:
     options = context.options
     draft = _Draft()
     for partition, offsets in wanted.items():
@@ -169,7 +168,7 @@ def _draft_partition(
     draft: _Draft,
     partition: TopicPartition,
     known: tuple[PartitionSurvey, range],
-    filters: PushedFilters,
+    filters: RowBounds,
 ) -> None:
     survey, offsets = known
     clipped = [
@@ -216,7 +215,7 @@ def _gaps(parts: list[TierPart], offsets: range) -> list[range]:
     return gaps
 
 
-def _prune_parts(context: PlanContext, parts: list[TierPart], filters: PushedFilters) -> list[TierPart]:
+def _prune_parts(context: PlanContext, parts: list[TierPart], filters: RowBounds) -> list[TierPart]:
     """Return what can have rows that pass."""
     if filters is NO_FILTERS:
         return parts
@@ -238,7 +237,7 @@ def _prune_parts(context: PlanContext, parts: list[TierPart], filters: PushedFil
     return kept
 
 
-def _narrow_by_time(context: PlanContext, ranges: list[BrokerRange], filters: PushedFilters) -> list[BrokerRange]:
+def _narrow_by_time(context: PlanContext, ranges: list[BrokerRange], filters: RowBounds) -> list[BrokerRange]:
     """Return ranges of brokers without what is older than filters allow, as far as brokers know that."""
     if context.session is None or not ranges or not filters.has_earliest_time:
         return ranges

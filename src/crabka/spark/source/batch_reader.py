@@ -1,13 +1,15 @@
-"""The reader of batch queries."""
+"""The reader of batch queries.
+
+It takes no filters from Spark, which keeps a source's answer to them for all queries on the same frame: `where_option`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from crabka.spark.plan.filters import NO_FILTERS, pushed_filters
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.read.settings import ReadSettings
 from crabka.spark.source.partitions import partitions_of, read_partition
@@ -18,36 +20,19 @@ if TYPE_CHECKING:
     from crabka.spark.source.options import SourceOptions
 
 
-class PushFilters:
-    """What `pushFilters` of a reader is.
-
-    Spark refuses a reader that overrides the method while `spark.sql.python.filterPushdown.enabled` is off, which it is
-    by default. This looks like the method of the base class, so that such a read works, only without pruning.
-    """
-
-    def __init__(self, reader: CrabkaBatchReader) -> None:
-        self._reader = reader
-        self.__func__ = DataSourceReader.pushFilters
-
-    def __call__(self, filters: list[Any]) -> list[Any]:
-        """Take note of the bounds that filters set; Spark applies all of them again."""
-        self._reader.filters = pushed_filters(filters)
-        return filters
-
-
 class CrabkaBatchReader(DataSourceReader):
     """Plans on the driver, reads on executors."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...], names: tuple[str, ...]) -> None:
         """`names` are what the schema calls the columns."""
-        self._settings = ReadSettings.of(options, columns)
+        from crabka.spark.read.row_filter import columns_to_decode
+
+        self._settings = ReadSettings.of(options, columns_to_decode(columns, options.where))
         self._names = names
-        self.filters = NO_FILTERS
-        self.pushFilters = PushFilters(self)  # type: ignore[method-assign]
 
     def partitions(self) -> list[InputPartition]:
         """Return the splits of the read."""
-        return partitions_of(plan_read(self._settings.options, self.filters))
+        return partitions_of(plan_read(self._settings.options))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split."""

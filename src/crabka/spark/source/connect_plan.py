@@ -1,7 +1,4 @@
-"""What a DataFrame of Spark Connect asks of the source, out of the plan that its client holds.
-
-The options are in it as they were given. What a filter means is found out by the server alone: here it is still text.
-"""
+"""What a DataFrame of Spark Connect asks of the source, out of the plan that its client holds."""
 
 from __future__ import annotations
 
@@ -13,28 +10,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def plan_of_connect_frame(frame: DataFrame) -> Message:
-    """Return the plan that the client would send."""
+def reads_of_connect_frame(frame: DataFrame) -> list[dict[str, str]]:
+    """Return the options of every read in a frame, their names in lower case."""
     connect: Any = frame
     plan: Message = connect._plan.to_proto(connect.sparkSession.client)
-    return plan
-
-
-def reads_in_plan(plan: Message) -> list[dict[str, str]]:
-    """Return the options of every read in a plan, their names in lower case."""
-    sources = [
-        message for message in _messages(plan) if message.DESCRIPTOR.full_name == "spark.connect.Read.DataSource"
+    sources: list[Any] = [
+        each for each in _messages(plan) if each.DESCRIPTOR.full_name == "spark.connect.Read.DataSource"
     ]
-    return [{name.lower(): value for name, value in _options(source).items()} for source in sources]
-
-
-def has_filters(plan: Message) -> bool:
-    """Whether the server will filter rows."""
-    return any(message.DESCRIPTOR.full_name == "spark.connect.Filter" for message in _messages(plan))
-
-
-def _options(source: Any) -> dict[str, str]:
-    return dict(source.options)
+    return [{name.lower(): value for name, value in source.options.items()} for source in sources]
 
 
 def _messages(message: Message) -> Iterator[Message]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from crabka.errors import ConfigError
-from crabka.spark.plan.filters import NO_FILTERS, PushedFilters
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import ReadPlan
 from crabka.spark.source.option_names import STRATEGIES
@@ -18,23 +17,12 @@ if TYPE_CHECKING:
 
 
 def explain(what: DataFrame | Mapping[str, str]) -> None:
-    """Plan a batch read and print its segments, bytes and splits, and what filters made superfluous.
+    """Plan a batch read and print its segments, bytes and splits, and what the option `where` made superfluous.
 
     Takes a DataFrame, or the options of a read. Raises what planning raises.
     """
-    if isinstance(what, Mapping):
-        _print_plan(what, NO_FILTERS)
-    elif hasattr(what, "_jdf"):
-        from crabka.spark.source.frame_plan import filters_of_frame, reads_of_frame
-
-        _print_plan(only_read(reads_of_frame(what)), filters_of_frame(what))
-    else:
-        from crabka.spark.source.connect_plan import has_filters, plan_of_connect_frame, reads_in_plan
-
-        plan = plan_of_connect_frame(what)
-        _print_plan(only_read(reads_in_plan(plan)), NO_FILTERS)
-        if has_filters(plan):
-            sys.stdout.write("filters     what they spare is known to the server of Spark Connect only\n")
+    plan = plan_read(SourceOptions.parse(_options_of(what), streaming=False))
+    sys.stdout.write(f"{describe_plan(plan)}\n")
 
 
 def only_read(reads: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
@@ -43,11 +31,6 @@ def only_read(reads: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
     if len(found) != 1:
         raise ConfigError(f"the DataFrame reads the source {len(found)} times; only one read can be explained")
     return found[0]
-
-
-def _print_plan(options: Mapping[str, str], filters: PushedFilters) -> None:
-    plan = plan_read(SourceOptions.parse(options, streaming=False), filters)
-    sys.stdout.write(f"{describe_plan(plan)}\n")
 
 
 def describe_plan(plan: ReadPlan) -> str:
@@ -63,6 +46,18 @@ def describe_plan(plan: ReadPlan) -> str:
     ]
     lines += [f"ignored     {reason}" for reason in report.ignored]
     return "\n".join(lines)
+
+
+def _options_of(what: DataFrame | Mapping[str, str]) -> Mapping[str, str]:
+    if isinstance(what, Mapping):
+        return what
+    if hasattr(what, "_jdf"):
+        from crabka.spark.source.frame_plan import reads_of_frame
+
+        return only_read(reads_of_frame(what))
+    from crabka.spark.source.connect_plan import reads_of_connect_frame
+
+    return only_read(reads_of_connect_frame(what))
 
 
 def _size(count: float) -> str:

@@ -43,6 +43,7 @@ TIER_METADATA: Final = "tier.metadata"
 TIER_SNAPSHOT: Final = "tier.snapshot"
 TIER_TOPIC_ID: Final = "tier.topicId"
 READ_MODE: Final = "read.mode"
+WHERE: Final = "where"
 MAX_TASKS: Final = "maxTasks"
 ON_CORRUPT: Final = "onCorrupt"
 COMMIT_GROUP: Final = "commitGroup"
@@ -59,7 +60,7 @@ STOCK_NAMES: Final = (
 
 OWN_NAMES: Final = (
     *(ISOLATION_LEVEL, TIER_URI, TIER_METADATA, TIER_SNAPSHOT, TIER_TOPIC_ID),
-    *(READ_MODE, MAX_TASKS, ON_CORRUPT, COMMIT_GROUP),
+    *(READ_MODE, WHERE, MAX_TASKS, ON_CORRUPT, COMMIT_GROUP),
 )
 """Those that only this source has."""
 

@@ -19,6 +19,7 @@ from crabka.spark.source.limit_options import parse_limits
 from crabka.spark.source.offset_limits import OffsetLimit
 from crabka.spark.source.option_values import OptionValues
 from crabka.spark.source.strategies import Strategy, parse_strategy
+from crabka.spark.source.where_option import Comparison, parse_where
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class SourceOptions:
     tier_snapshot: str | None = None
     tier_topic_id: uuid.UUID | None = None
     read_mode: str = "auto"
+    where: tuple[Comparison, ...] = ()
     max_tasks: int = DEFAULT_MAX_TASKS
     on_corrupt: str = "fail"
     commit_group: str | None = None
@@ -101,6 +103,7 @@ class SourceOptions:
             tier_snapshot=values.text(names.TIER_SNAPSHOT),
             tier_topic_id=_topic_id(values.text(names.TIER_TOPIC_ID)),
             read_mode=values.choice(names.READ_MODE, READ_MODES) or "auto",
+            where=parse_where(given[names.WHERE]) if names.WHERE in given else (),
             max_tasks=values.positive(names.MAX_TASKS) or DEFAULT_MAX_TASKS,
             on_corrupt=values.choice(names.ON_CORRUPT, CORRUPT_MODES) or "fail",
             commit_group=values.text(names.COMMIT_GROUP),
@@ -121,6 +124,8 @@ class SourceOptions:
             raise ConfigError(message)
         if self.commit_group is not None and not self.streaming:
             raise ConfigError(f"{names.COMMIT_GROUP} is for streaming queries only")
+        if self.where and self.streaming:
+            raise ConfigError(f"{names.WHERE} is for batch queries only; filter the rows of a stream in Spark")
 
     def _check_places(self) -> None:
         """Refuse combinations that leave no place to read from."""

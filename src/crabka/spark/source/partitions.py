@@ -32,10 +32,17 @@ def partitions_of(plan: ReadPlan) -> list[InputPartition]:
 def read_partition(
     partition: InputPartition, settings: ReadSettings, names: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a partition, with the columns named as Spark wants them; runs on executors."""
+    """Yield the rows of a partition that are wanted, with the columns named as Spark wants them; runs on executors.
+
+    The settings may have more columns than there are names: those behind are for conditions alone.
+    """
+    from crabka.spark.read.row_filter import wanted_rows
     from crabka.spark.read.split_reader import read_split
 
     if not isinstance(partition, SplitPartition):
         return  # Spark's partition for a read that has none
     for batch in read_split(partition.split, replace(settings, tier_uri=partition.tier_uri)):
-        yield batch if batch.schema.names == list(names) else batch.rename_columns(list(names))
+        rows = wanted_rows(batch, settings.options.where)
+        if rows.num_columns > len(names):
+            rows = rows.select(range(len(names)))
+        yield rows if rows.schema.names == list(names) else rows.rename_columns(list(names))

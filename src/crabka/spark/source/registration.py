@@ -1,11 +1,11 @@
-"""Makes a session know the format, and what goes with it."""
+"""Makes a session know the format."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from crabka.errors import ConfigError
 from crabka.spark.shipping import is_shipped
@@ -13,11 +13,9 @@ from crabka.spark.shipping import is_shipped
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
-
 
 def register(spark: SparkSession) -> None:
-    """Register the format `crabka` and switch on filter pushdown, which Spark leaves off for Python sources.
+    """Register the format `crabka`.
 
     Raises ConfigError if the workers would run a Python that does not have Crabka.
     """
@@ -25,7 +23,6 @@ def register(spark: SparkSession) -> None:
 
     _check_python("pyarrow, numba" if is_shipped(spark) else "crabka.spark, pyarrow, numba")
     spark.dataSource.register(CrabkaDataSource)
-    spark.conf.set(PUSHDOWN, "true")
 
 
 def _check_python(modules: str) -> None:

@@ -1,77 +1,67 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 
 import pytest
-from pyspark.sql import datasource
 
-from crabka.spark.plan.filters import NO_FILTERS, PushedFilters, pushed_filters
+from crabka.spark.plan.filters import NO_FILTERS, RowBounds, row_bounds
+from crabka.spark.source.where_option import parse_where
 
-NOON = datetime(2026, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
+NOON = "timestamp'2026-01-01 12:00:00.000001'"
 NOON_US = 1_767_268_800_000_001
 
 
-def pushed(kind: str, column: str, value: object) -> PushedFilters:
-    return pushed_filters([getattr(datasource, kind)((column,), value)])
+def bounds_of(text: str) -> RowBounds:
+    return row_bounds(parse_where(text))
 
 
 def test_topics_and_partitions_are_chosen() -> None:
-    both = pushed_filters(
-        [
-            datasource.In(("topic",), ("a", "b", None)),
-            datasource.EqualTo(("topic",), "b"),
-            datasource.EqualNullSafe(("PARTITION",), 3),
-        ]
-    )
+    both = bounds_of("topic in ('a', 'b') and topic = 'b' and partition = 3")
     assert both.allows("b", 3)
     assert not both.allows("a", 3)
     assert not both.allows("b", 4)
     assert NO_FILTERS.allows("x", 9)
 
 
+def test_partitions_are_bounded() -> None:
+    bounds = bounds_of("partition > 1 and partition <= 3")
+    assert [partition for partition in range(6) if bounds.allows("t", partition)] == [2, 3]
+
+
 @pytest.mark.parametrize(
-    ("kind", "value", "low", "high"),
+    ("text", "low", "high"),
     [
-        ("EqualTo", 5, 5, 5),
-        ("GreaterThan", 5, 6, None),
-        ("GreaterThanOrEqual", 5, 5, None),
-        ("LessThan", 5, None, 4),
-        ("LessThanOrEqual", 5, None, 5),
-        ("In", (9, 4, 7), 4, 9),
+        ("offset = 5", 5, 5),
+        ("offset > 5", 6, None),
+        ("offset >= 5", 5, None),
+        ("offset < 5", None, 4),
+        ("offset <= 5", None, 5),
+        ("offset in (9, 4, 7)", 4, 9),
+        ("offset != 5", None, None),
+        ("offset between 3 and 8 and offset > 4", 5, 8),
     ],
 )
-def test_offsets_are_bounded(kind: str, value: object, low: int | None, high: int | None) -> None:
-    bounds = pushed(kind, "offset", value)
+def test_offsets_are_bounded(text: str, low: int | None, high: int | None) -> None:
+    bounds = bounds_of(text)
     assert bounds.min_offset == (0 if low is None else low)
     assert bounds.max_offset == (NO_FILTERS.max_offset if high is None else high)
 
 
 def test_times_are_exact_to_the_microsecond() -> None:
-    assert pushed("GreaterThanOrEqual", "timestamp", NOON).min_timestamp_us == NOON_US
-    assert pushed("GreaterThan", "timestamp", NOON).min_timestamp_us == NOON_US + 1
-    assert pushed("LessThan", "timestamp", NOON).max_timestamp_us == NOON_US - 1
-    elsewhere = NOON.astimezone(timezone(timedelta(hours=5)))
-    assert pushed("EqualTo", "timestamp", elsewhere).min_timestamp_us == NOON_US
+    assert datetime.fromtimestamp(NOON_US / 1e6, UTC).hour == 12
+    assert bounds_of(f"timestamp >= {NOON}").min_timestamp_us == NOON_US
+    assert bounds_of(f"timestamp > {NOON}").min_timestamp_us == NOON_US + 1
+    assert bounds_of(f"timestamp < {NOON}").max_timestamp_us == NOON_US - 1
 
 
 def test_segments_are_judged_by_their_latest_record() -> None:
-    bounds = pushed("GreaterThanOrEqual", "timestamp", NOON)
+    bounds = bounds_of(f"timestamp >= {NOON}")
     assert (bounds.has_earliest_time, bounds.has_latest_time) == (True, False)
-    assert pushed("LessThan", "timestamp", NOON).has_latest_time
+    assert bounds_of(f"timestamp < {NOON}").has_latest_time
     assert not bounds.may_hold(NOON_US // 1000)  # one microsecond too early
     assert bounds.may_hold(NOON_US // 1000 + 1)
     assert bounds.may_hold(-1)  # not known
 
 
-def test_what_is_not_understood_prunes_nothing() -> None:
-    filters = [
-        datasource.Not(datasource.EqualTo(("offset",), 5)),
-        datasource.IsNotNull(("offset",)),
-        datasource.StringStartsWith(("topic",), "a"),
-        datasource.EqualTo(("headers", "key"), "x"),
-        datasource.EqualTo(("value",), b"x"),
-        datasource.GreaterThan(("timestamp",), datetime(2026, 1, 1)),  # noqa: DTZ001 - that is the point
-        datasource.GreaterThan(("offset",), None),
-        datasource.In(("partition",), (1, "2")),
-    ]
-    assert pushed_filters(filters) == NO_FILTERS
+def test_what_excludes_single_values_prunes_nothing() -> None:
+    assert bounds_of("topic != 'a' and partition != 1 and offset != 5") == NO_FILTERS

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,6 @@ from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.errors import DataLossError, SegmentVanishedError
 from crabka.spark.plan.catalog import TierCatalog
-from crabka.spark.plan.filters import PushedFilters
 from crabka.spark.plan.index_files import SegmentOffsets
 from crabka.spark.plan.planner import plan_offsets, plan_read
 from crabka.spark.plan.ranges import ReadPlan, TierRange
@@ -46,6 +46,10 @@ def options(uri: str, **more: str) -> SourceOptions:
     return SourceOptions.parse(named, streaming=False)
 
 
+def at(timestamp_ms: int) -> str:
+    return f"'{datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat()}'"
+
+
 def spans(plan: ReadPlan) -> list[tuple[int, int]]:
     return [(each.start_offset, each.end_offset) for split in plan.splits for each in split.ranges]
 
@@ -68,16 +72,15 @@ def test_offsets_and_times_cut_the_plan(tmp_path: Path) -> None:
 
 
 def test_filters_prune_segments_and_parts_of_them(tmp_path: Path) -> None:
-    chosen = options(write_tier(two_segments(), tmp_path))
-    by_offset = plan_read(chosen, PushedFilters(min_offset=35))
+    uri = write_tier(two_segments(), tmp_path)
+    by_offset = plan_read(options(uri, where="offset >= 35"))
     assert (spans(by_offset), by_offset.report.pruned) == ([(35, 60)], 1)
-    late = PushedFilters(min_timestamp_us=(FIRST_TIMESTAMP_MS + 55) * 1000)
-    by_time = plan_read(chosen, late)
+    by_time = plan_read(options(uri, where=f"timestamp >= {at(FIRST_TIMESTAMP_MS + 55)}"))
     assert by_time.report.pruned == 1
     ((start, end),) = spans(by_time)
     assert 30 < start <= 55 < end == 60
-    assert plan_read(chosen, PushedFilters(topics=frozenset({"x"}))).splits == ()
-    assert plan_read(chosen, PushedFilters(partitions=frozenset({5}))).report.pruned == 2
+    assert plan_read(options(uri, where="topic = 'x'")).splits == ()
+    assert plan_read(options(uri, where="partition = 5")).report.pruned == 2
 
 
 def test_times_that_go_down_again_are_not_pruned_away(tmp_path: Path) -> None:
@@ -85,16 +88,16 @@ def test_times_that_go_down_again_are_not_pruned_away(tmp_path: Path) -> None:
     tier.add(batches(0, 2), [(0, 0)])
     last = tier.add(batches(10, 2), [(0, 0)])
     # CreateTime may be out of order: the upper bound says nothing about segments that begin later.
-    early = PushedFilters(max_timestamp_us=(FIRST_TIMESTAMP_MS + 1) * 1000)
-    assert spans(plan_read(options(write_tier(tier, tmp_path)), early)) == [(0, 10), (10, last.end_offset + 1)]
+    early = f"timestamp <= {at(FIRST_TIMESTAMP_MS + 1)}"
+    assert spans(plan_read(options(write_tier(tier, tmp_path), where=early))) == [(0, 10), (10, last.end_offset + 1)]
 
 
 def test_what_brokers_stamped_later_is_pruned(tmp_path: Path) -> None:
     tier = PlantedTier()
     for start in (0, 5, 10, 15):
         tier.add(with_log_append_time(batches(start, 1), FIRST_TIMESTAMP_MS + start), [(0, 0)])
-    early = PushedFilters(max_timestamp_us=(FIRST_TIMESTAMP_MS + 6) * 1000)
-    plan = plan_read(options(write_tier(tier, tmp_path)), early)
+    early = f"timestamp <= {at(FIRST_TIMESTAMP_MS + 6)}"
+    plan = plan_read(options(write_tier(tier, tmp_path), where=early))
     # The last one stays: other batches may follow its first one.
     assert (spans(plan), plan.report.pruned) == ([(0, 5), (5, 10), (15, 20)], 1)
 
@@ -198,10 +201,11 @@ def test_brokers_tell_where_a_time_begins() -> None:
         chosen = SourceOptions.parse(given, streaming=False)
         assert spans(plan_read(chosen)) == [(0, 7)]
         for first_ms, start in ((1_003, 2), (1_008, 3), (1_010, 6)):
-            late = PushedFilters(min_timestamp_us=first_ms * 1000)
-            assert spans(plan_read(chosen, late)) == [(start, 7)]
+            late = SourceOptions.parse(given | {"where": f"timestamp >= {at(first_ms)}"}, streaming=False)
+            assert spans(plan_read(late)) == [(start, 7)]
         # Nobody has reached that time, which not every broker knows for sure.
-        assert spans(plan_read(chosen, PushedFilters(min_timestamp_us=9_999_000))) == [(0, 7)]
+        never = SourceOptions.parse(given | {"where": f"timestamp >= {at(9_999)}"}, streaming=False)
+        assert spans(plan_read(never)) == [(0, 7)]
 
 
 def test_a_segment_that_vanishes_while_it_is_planned_is_planned_again(

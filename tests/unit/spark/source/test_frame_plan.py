@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
-from crabka.spark.source.frame_plan import filters_of_frame, reads_of_frame
+from crabka.spark.source.frame_plan import reads_of_frame
 
 RELATION = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
 
@@ -63,8 +61,3 @@ class Frame:
 def test_the_options_of_every_read_are_found() -> None:
     frame = Frame(Leaf(None), Leaf({"subscribe": "t", "Tier.Uri": "x"}))
     assert reads_of_frame(frame) == [{}, {"subscribe": "t", "tier.uri": "x"}]  # type: ignore[arg-type]
-
-
-def test_filters_need_a_session() -> None:
-    with pytest.raises(AttributeError):
-        filters_of_frame(Frame())  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from crabka.ids import TopicPartition, uuid_from_text
 from crabka.spark.source.offset_limits import EarliestLimit, LatestLimit, OffsetsLimit
 from crabka.spark.source.options import SourceOptions
 from crabka.spark.source.strategies import Subscribe
+from crabka.spark.source.where_option import parse_where
 from tests.support.pickling import sent
 
 BASE = {"kafka.bootstrap.servers": "a:1,b:2", "subscribe": "t"}
@@ -137,3 +138,11 @@ def test_options_without_effect_are_told_once(caplog: pytest.LogCaptureFixture) 
         parse(kafka__only__told__once="1")
         parse(kafka__only__told__once="1")
     assert [record.getMessage() for record in caplog.records] == ["accepted without effect: kafka.only.told.once"]
+
+
+def test_conditions_are_for_batch_queries() -> None:
+    assert parse(Where="offset > 5").where == parse_where("offset > 5")
+    with pytest.raises(ConfigError, match="where is for batch queries only"):
+        parse(streaming=True, where="offset > 5")
+    with pytest.raises(ConfigError, match=r"where \(\): it ends"):
+        parse(where="")

@@ -8,7 +8,7 @@ import pytest
 from crabka.errors import ConfigError
 from crabka.spark.shipping import SHIPPED
 from crabka.spark.source.data_source import CrabkaDataSource
-from crabka.spark.source.registration import PUSHDOWN, register
+from crabka.spark.source.registration import register
 
 
 class FakeSession:
@@ -36,12 +36,12 @@ class FakeSession:
         return self.settings.get(name, default)
 
 
-def test_the_format_and_pushdown_are_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_format_is_known_and_no_setting_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     session = FakeSession()
     register(session)  # type: ignore[arg-type]
     assert session.registered == [CrabkaDataSource]
-    assert session.settings == {PUSHDOWN: "true"}
+    assert session.settings == {}
 
 
 def test_a_python_without_crabka_is_refused_with_the_right_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

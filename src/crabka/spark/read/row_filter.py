@@ -1,0 +1,41 @@
+"""Leaves out rows that the option `where` does not want: what a plan prunes is whole segments and ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crabka.spark.source.where_option import Comparison, Operator
+
+_FUNCTIONS: Final = {
+    Operator.EQUAL: pc.equal,
+    Operator.NOT_EQUAL: pc.not_equal,
+    Operator.LESS: pc.less,
+    Operator.LESS_OR_EQUAL: pc.less_equal,
+    Operator.GREATER: pc.greater,
+    Operator.GREATER_OR_EQUAL: pc.greater_equal,
+}
+
+
+def columns_to_decode(columns: Sequence[str], where: Sequence[Comparison]) -> tuple[str, ...]:
+    """Return the columns that are asked for and, behind them, those that only conditions are about."""
+    return tuple(dict.fromkeys([*columns, *(each.column for each in where)]))
+
+
+def wanted_rows(batch: pa.RecordBatch, where: Sequence[Comparison]) -> pa.RecordBatch:
+    """Return the rows for which all conditions hold."""
+    for each in where:
+        batch = batch.filter(_mask(batch.column(each.column), each))
+    return batch
+
+
+def _mask(column: pa.Array, comparison: Comparison) -> pa.Array:
+    # Wider than some columns, so that a constant may be larger than anything in them.
+    kind = pa.int64() if pa.types.is_integer(column.type) else column.type
+    constants = pa.array(comparison.constants, kind)
+    if comparison.operator is Operator.IN:
+        return pc.is_in(column.cast(kind), constants)
+    return _FUNCTIONS[comparison.operator](column.cast(kind), constants[0])
