@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from crabka.spark.source.where_option import Comparison, Constant, Operator
+from crabka.spark.source.where_option import Condition, Constant, Operator
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -56,7 +56,7 @@ class RowBounds:
 NO_FILTERS: Final = RowBounds()
 
 
-def row_bounds(where: Iterable[Comparison]) -> RowBounds:
+def row_bounds(where: Iterable[Condition]) -> RowBounds:
     """Return the bounds that conditions set, all of which have to hold."""
     bounds = NO_FILTERS
     for each in where:
@@ -79,18 +79,18 @@ def row_bounds(where: Iterable[Comparison]) -> RowBounds:
     return bounds
 
 
-def _narrowed(known: frozenset[Any] | None, comparison: Comparison) -> frozenset[Any] | None:
+def _narrowed(known: frozenset[Any] | None, condition: Condition) -> frozenset[Any] | None:
     """Return the values that are still allowed."""
-    if comparison.operator not in (Operator.EQUAL, Operator.IN):
+    if condition.operator not in (Operator.EQUAL, Operator.IN):
         return known
-    chosen = frozenset(comparison.constants)
+    chosen = frozenset(condition.constants)
     return chosen if known is None else known & chosen
 
 
-def _range(comparison: Comparison) -> tuple[int, int]:
+def _range(condition: Condition) -> tuple[int, int]:
     """Return the smallest and the largest number that a comparison allows."""
-    numbers = [_number(constant) for constant in comparison.constants]
-    match comparison.operator:
+    numbers = [_number(constant) for constant in condition.constants]
+    match condition.operator:
         case Operator.EQUAL | Operator.IN:
             return min(numbers), max(numbers)
         case Operator.GREATER:

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crabka.spark.source.where_option import Comparison, Operator
+from crabka.spark.source.where_option import Condition, Operator
 
 _FUNCTIONS: Final = {
     Operator.EQUAL: pc.equal,
@@ -20,22 +20,22 @@ _FUNCTIONS: Final = {
 }
 
 
-def columns_to_decode(columns: Sequence[str], where: Sequence[Comparison]) -> tuple[str, ...]:
+def columns_to_decode(columns: Sequence[str], where: Sequence[Condition]) -> tuple[str, ...]:
     """Return the columns that are asked for and, behind them, those that only conditions are about."""
     return tuple(dict.fromkeys([*columns, *(each.column for each in where)]))
 
 
-def wanted_rows(batch: pa.RecordBatch, where: Sequence[Comparison]) -> pa.RecordBatch:
+def wanted_rows(batch: pa.RecordBatch, where: Sequence[Condition]) -> pa.RecordBatch:
     """Return the rows for which all conditions hold."""
     for each in where:
         batch = batch.filter(_mask(batch.column(each.column), each))
     return batch
 
 
-def _mask(column: pa.Array, comparison: Comparison) -> pa.Array:
+def _mask(column: pa.Array, condition: Condition) -> pa.Array:
     # Wider than some columns, so that a constant may be larger than anything in them.
     kind = pa.int64() if pa.types.is_integer(column.type) else column.type
-    constants = pa.array(comparison.constants, kind)
-    if comparison.operator is Operator.IN:
+    constants = pa.array(condition.constants, kind)
+    if condition.operator is Operator.IN:
         return pc.is_in(column.cast(kind), constants)
-    return _FUNCTIONS[comparison.operator](column.cast(kind), constants[0])
+    return _FUNCTIONS[condition.operator](column.cast(kind), constants[0])

@@ -19,7 +19,7 @@ from crabka.spark.source.limit_options import parse_limits
 from crabka.spark.source.offset_limits import OffsetLimit
 from crabka.spark.source.option_values import OptionValues
 from crabka.spark.source.strategies import Strategy, parse_strategy
-from crabka.spark.source.where_option import Comparison, parse_where
+from crabka.spark.source.where_option import Condition, parse_where
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class SourceOptions:
     tier_snapshot: str | None = None
     tier_topic_id: uuid.UUID | None = None
     read_mode: str = "auto"
-    where: tuple[Comparison, ...] = ()
+    where: tuple[Condition, ...] = ()
     max_tasks: int = DEFAULT_MAX_TASKS
     on_corrupt: str = "fail"
     commit_group: str | None = None

@@ -47,7 +47,7 @@ _KINDS: Final = {"topic": "text", "partition": "whole numbers", "offset": "whole
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Condition:
     """A column and the constants that it is compared with: several for IN, one for all others."""
 
     column: str
@@ -55,7 +55,7 @@ class Comparison:
     constants: tuple[Constant, ...]
 
 
-def parse_where(text: str) -> tuple[Comparison, ...]:
+def parse_where(text: str) -> tuple[Condition, ...]:
     """Return the comparisons that all have to hold. Raises ConfigError."""
     return tuple(_Parser(text).conditions())
 
@@ -68,23 +68,23 @@ class _Parser:
         self._tokens = list(self._split())
         self._next = 0
 
-    def conditions(self) -> Iterator[Comparison]:
+    def conditions(self) -> Iterator[Condition]:
         yield from self._condition()
         while not self._is_at_end():
             self._expect("and", "AND: only conditions that are joined by it are understood")
             yield from self._condition()
 
-    def _condition(self) -> Iterator[Comparison]:
+    def _condition(self) -> Iterator[Condition]:
         column = self._column()
         word = self._take("an operator").lower()
         if word == "between":
-            yield Comparison(column, Operator.GREATER_OR_EQUAL, (self._constant(column),))
+            yield Condition(column, Operator.GREATER_OR_EQUAL, (self._constant(column),))
             self._expect("and", "AND")
-            yield Comparison(column, Operator.LESS_OR_EQUAL, (self._constant(column),))
+            yield Condition(column, Operator.LESS_OR_EQUAL, (self._constant(column),))
         elif word == "in":
-            yield Comparison(column, Operator.IN, tuple(self._constants(column)))
+            yield Condition(column, Operator.IN, tuple(self._constants(column)))
         elif word in _OPERATORS:
-            yield Comparison(column, _OPERATORS[word], (self._constant(column),))
+            yield Condition(column, _OPERATORS[word], (self._constant(column),))
         else:
             raise self._error(f"{word} is no operator; there are = != < <= > >= IN BETWEEN")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crabka.errors import ConfigError
-from crabka.spark.source.where_option import Comparison, Operator, parse_where
+from crabka.spark.source.where_option import Condition, Operator, parse_where
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -15,28 +15,28 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("offset >= 5", Comparison("offset", Operator.GREATER_OR_EQUAL, (5,))),
-        (" `Offset`<-5 ", Comparison("offset", Operator.LESS, (-5,))),
-        ("partition == 3", Comparison("partition", Operator.EQUAL, (3,))),
-        ("partition <> 3", Comparison("partition", Operator.NOT_EQUAL, (3,))),
-        ("partition IN (1,2 , 3)", Comparison("partition", Operator.IN, (1, 2, 3))),
-        ("topic = 'it''s'", Comparison("topic", Operator.EQUAL, ("it's",))),
-        ("topic in ('and')", Comparison("topic", Operator.IN, ("and",))),
-        ("timestamp > '2026-01-01 12:00'", Comparison("timestamp", Operator.GREATER, (NOON,))),
-        ("timestamp <= timestamp'2026-01-01T12:00:00Z'", Comparison("timestamp", Operator.LESS_OR_EQUAL, (NOON,))),
-        ("TIMESTAMP = TIMESTAMP '2026-01-01 14:00:00+02:00'", Comparison("timestamp", Operator.EQUAL, (NOON,))),
+        ("offset >= 5", Condition("offset", Operator.GREATER_OR_EQUAL, (5,))),
+        (" `Offset`<-5 ", Condition("offset", Operator.LESS, (-5,))),
+        ("partition == 3", Condition("partition", Operator.EQUAL, (3,))),
+        ("partition <> 3", Condition("partition", Operator.NOT_EQUAL, (3,))),
+        ("partition IN (1,2 , 3)", Condition("partition", Operator.IN, (1, 2, 3))),
+        ("topic = 'it''s'", Condition("topic", Operator.EQUAL, ("it's",))),
+        ("topic in ('and')", Condition("topic", Operator.IN, ("and",))),
+        ("timestamp > '2026-01-01 12:00'", Condition("timestamp", Operator.GREATER, (NOON,))),
+        ("timestamp <= timestamp'2026-01-01T12:00:00Z'", Condition("timestamp", Operator.LESS_OR_EQUAL, (NOON,))),
+        ("TIMESTAMP = TIMESTAMP '2026-01-01 14:00:00+02:00'", Condition("timestamp", Operator.EQUAL, (NOON,))),
     ],
 )
-def test_a_comparison_is_read(text: str, expected: Comparison) -> None:
+def test_a_comparison_is_read(text: str, expected: Condition) -> None:
     assert parse_where(text) == (expected,)
 
 
 def test_conditions_are_joined_by_and() -> None:
     found = parse_where("partition between 1 and 3 AND timestamp >= '2026-01-01 12:00'")
     assert found == (
-        Comparison("partition", Operator.GREATER_OR_EQUAL, (1,)),
-        Comparison("partition", Operator.LESS_OR_EQUAL, (3,)),
-        Comparison("timestamp", Operator.GREATER_OR_EQUAL, (NOON,)),
+        Condition("partition", Operator.GREATER_OR_EQUAL, (1,)),
+        Condition("partition", Operator.LESS_OR_EQUAL, (3,)),
+        Condition("timestamp", Operator.GREATER_OR_EQUAL, (NOON,)),
     )
 
 
