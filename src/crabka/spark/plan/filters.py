@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from crabka.spark.source.where_option import Condition, Constant, Operator
+from crabka.spark.source.where_option import Condition, Constant, ComparisonOperator
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -81,7 +81,7 @@ def row_bounds(where: Iterable[Condition]) -> RowBounds:
 
 def _narrowed(known: frozenset[Any] | None, condition: Condition) -> frozenset[Any] | None:
     """Return the values that are still allowed."""
-    if condition.operator not in (Operator.EQUAL, Operator.IN):
+    if condition.operator not in (ComparisonOperator.EQUAL, ComparisonOperator.IN):
         return known
     chosen = frozenset(condition.constants)
     return chosen if known is None else known & chosen
@@ -91,17 +91,17 @@ def _range(condition: Condition) -> tuple[int, int]:
     """Return the smallest and the largest number that a comparison allows."""
     numbers = [_number(constant) for constant in condition.constants]
     match condition.operator:
-        case Operator.EQUAL | Operator.IN:
+        case ComparisonOperator.EQUAL | ComparisonOperator.IN:
             return min(numbers), max(numbers)
-        case Operator.GREATER:
+        case ComparisonOperator.GREATER:
             return numbers[0] + 1, _MAX
-        case Operator.GREATER_OR_EQUAL:
+        case ComparisonOperator.GREATER_OR_EQUAL:
             return numbers[0], _MAX
-        case Operator.LESS:
+        case ComparisonOperator.LESS:
             return -_MAX, numbers[0] - 1
-        case Operator.LESS_OR_EQUAL:
+        case ComparisonOperator.LESS_OR_EQUAL:
             return -_MAX, numbers[0]
-        case Operator.NOT_EQUAL:
+        case ComparisonOperator.NOT_EQUAL:
             return -_MAX, _MAX
 
 

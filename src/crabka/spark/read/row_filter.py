@@ -8,15 +8,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crabka.spark.source.where_option import Condition, Operator
+from crabka.spark.source.where_option import Condition, ComparisonOperator
 
 _FUNCTIONS: Final = {
-    Operator.EQUAL: pc.equal,
-    Operator.NOT_EQUAL: pc.not_equal,
-    Operator.LESS: pc.less,
-    Operator.LESS_OR_EQUAL: pc.less_equal,
-    Operator.GREATER: pc.greater,
-    Operator.GREATER_OR_EQUAL: pc.greater_equal,
+    ComparisonOperator.EQUAL: pc.equal,
+    ComparisonOperator.NOT_EQUAL: pc.not_equal,
+    ComparisonOperator.LESS: pc.less,
+    ComparisonOperator.LESS_OR_EQUAL: pc.less_equal,
+    ComparisonOperator.GREATER: pc.greater,
+    ComparisonOperator.GREATER_OR_EQUAL: pc.greater_equal,
 }
 
 
@@ -36,6 +36,6 @@ def _mask(column: pa.Array, condition: Condition) -> pa.Array:
     # Wider than some columns, so that a constant may be larger than anything in them.
     kind = pa.int64() if pa.types.is_integer(column.type) else column.type
     constants = pa.array(condition.constants, kind)
-    if condition.operator is Operator.IN:
+    if condition.operator is ComparisonOperator.IN:
         return pc.is_in(column.cast(kind), constants)
     return _FUNCTIONS[condition.operator](column.cast(kind), constants[0])

@@ -27,7 +27,7 @@ _TOKEN: Final = re.compile(
 _MAX_LONG: Final = (1 << 63) - 1
 
 
-class Operator(StrEnum):
+class ComparisonOperator(StrEnum):
     """How a column is compared."""
 
     EQUAL = "="
@@ -39,9 +39,9 @@ class Operator(StrEnum):
     IN = "in"
 
 
-_OPERATORS: Final = {operator.value: operator for operator in Operator} | {
-    "==": Operator.EQUAL,
-    "<>": Operator.NOT_EQUAL,
+_OPERATORS: Final = {operator.value: operator for operator in ComparisonOperator} | {
+    "==": ComparisonOperator.EQUAL,
+    "<>": ComparisonOperator.NOT_EQUAL,
 }
 _KINDS: Final = {"topic": "text", "partition": "whole numbers", "offset": "whole numbers", "timestamp": "times"}
 
@@ -51,7 +51,7 @@ class Condition:
     """A column and the constants that it is compared with: several for IN, one for all others."""
 
     column: str
-    operator: Operator
+    operator: ComparisonOperator
     constants: tuple[Constant, ...]
 
 
@@ -78,11 +78,11 @@ class _Parser:
         column = self._column()
         word = self._take("an operator").lower()
         if word == "between":
-            yield Condition(column, Operator.GREATER_OR_EQUAL, (self._constant(column),))
+            yield Condition(column, ComparisonOperator.GREATER_OR_EQUAL, (self._constant(column),))
             self._expect("and", "AND")
-            yield Condition(column, Operator.LESS_OR_EQUAL, (self._constant(column),))
+            yield Condition(column, ComparisonOperator.LESS_OR_EQUAL, (self._constant(column),))
         elif word == "in":
-            yield Condition(column, Operator.IN, tuple(self._constants(column)))
+            yield Condition(column, ComparisonOperator.IN, tuple(self._constants(column)))
         elif word in _OPERATORS:
             yield Condition(column, _OPERATORS[word], (self._constant(column),))
         else:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crabka.errors import ConfigError
-from crabka.spark.source.where_option import Condition, Operator, parse_where
+from crabka.spark.source.where_option import Condition, ComparisonOperator, parse_where
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -15,16 +15,22 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("offset >= 5", Condition("offset", Operator.GREATER_OR_EQUAL, (5,))),
-        (" `Offset`<-5 ", Condition("offset", Operator.LESS, (-5,))),
-        ("partition == 3", Condition("partition", Operator.EQUAL, (3,))),
-        ("partition <> 3", Condition("partition", Operator.NOT_EQUAL, (3,))),
-        ("partition IN (1,2 , 3)", Condition("partition", Operator.IN, (1, 2, 3))),
-        ("topic = 'it''s'", Condition("topic", Operator.EQUAL, ("it's",))),
-        ("topic in ('and')", Condition("topic", Operator.IN, ("and",))),
-        ("timestamp > '2026-01-01 12:00'", Condition("timestamp", Operator.GREATER, (NOON,))),
-        ("timestamp <= timestamp'2026-01-01T12:00:00Z'", Condition("timestamp", Operator.LESS_OR_EQUAL, (NOON,))),
-        ("TIMESTAMP = TIMESTAMP '2026-01-01 14:00:00+02:00'", Condition("timestamp", Operator.EQUAL, (NOON,))),
+        ("offset >= 5", Condition("offset", ComparisonOperator.GREATER_OR_EQUAL, (5,))),
+        (" `Offset`<-5 ", Condition("offset", ComparisonOperator.LESS, (-5,))),
+        ("partition == 3", Condition("partition", ComparisonOperator.EQUAL, (3,))),
+        ("partition <> 3", Condition("partition", ComparisonOperator.NOT_EQUAL, (3,))),
+        ("partition IN (1,2 , 3)", Condition("partition", ComparisonOperator.IN, (1, 2, 3))),
+        ("topic = 'it''s'", Condition("topic", ComparisonOperator.EQUAL, ("it's",))),
+        ("topic in ('and')", Condition("topic", ComparisonOperator.IN, ("and",))),
+        ("timestamp > '2026-01-01 12:00'", Condition("timestamp", ComparisonOperator.GREATER, (NOON,))),
+        (
+            "timestamp <= timestamp'2026-01-01T12:00:00Z'",
+            Condition("timestamp", ComparisonOperator.LESS_OR_EQUAL, (NOON,)),
+        ),
+        (
+            "TIMESTAMP = TIMESTAMP '2026-01-01 14:00:00+02:00'",
+            Condition("timestamp", ComparisonOperator.EQUAL, (NOON,)),
+        ),
     ],
 )
 def test_a_comparison_is_read(text: str, expected: Condition) -> None:
@@ -34,9 +40,9 @@ def test_a_comparison_is_read(text: str, expected: Condition) -> None:
 def test_conditions_are_joined_by_and() -> None:
     found = parse_where("partition between 1 and 3 AND timestamp >= '2026-01-01 12:00'")
     assert found == (
-        Condition("partition", Operator.GREATER_OR_EQUAL, (1,)),
-        Condition("partition", Operator.LESS_OR_EQUAL, (3,)),
-        Condition("timestamp", Operator.GREATER_OR_EQUAL, (NOON,)),
+        Condition("partition", ComparisonOperator.GREATER_OR_EQUAL, (1,)),
+        Condition("partition", ComparisonOperator.LESS_OR_EQUAL, (3,)),
+        Condition("timestamp", ComparisonOperator.GREATER_OR_EQUAL, (NOON,)),
     )
 
 
