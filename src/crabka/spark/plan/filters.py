@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from crabka.spark.source.where_option import Condition, Constant, ComparisonOperator
+from crabka.spark.source.where_option import ComparisonOperator, Condition, Constant
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)

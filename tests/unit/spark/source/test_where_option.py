@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crabka.errors import ConfigError
-from crabka.spark.source.where_option import Condition, ComparisonOperator, parse_where
+from crabka.spark.source.where_option import ComparisonOperator, Condition, parse_where
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
