@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
+from crabka.spark.source.java_patterns import compile_java_pattern
 from crabka.spark.source.offset_json import parse_partitions
 from crabka.spark.source.option_names import ASSIGN, STRATEGIES, SUBSCRIBE, SUBSCRIBE_PATTERN
 
@@ -28,13 +28,13 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All partitions of the topics in whose names the pattern is found."""
+    """All partitions of the topics in whose names the pattern, one of Java's, is found."""
 
     pattern: str
 
     def matches(self, topic: str) -> bool:
         """Return whether the pattern is found anywhere in the name, as Spark's source looks for it."""
-        return re.search(self.pattern, topic) is not None
+        return compile_java_pattern(self.pattern).search(topic) is not None
 
 
 Strategy = Assign | Subscribe | SubscribePattern
@@ -62,7 +62,7 @@ def _pattern(value: str) -> SubscribePattern:
     if not value:
         raise ConfigError(f"{SUBSCRIBE_PATTERN}: the pattern is empty")
     try:
-        re.compile(value)
-    except re.error as error:
-        raise ConfigError(f"{SUBSCRIBE_PATTERN}: {value!r} is no regular expression: {error}") from None
+        compile_java_pattern(value)
+    except ValueError as error:
+        raise ConfigError(f"{SUBSCRIBE_PATTERN}: {value} is no regular expression that can be used: {error}") from None
     return SubscribePattern(value)

@@ -19,6 +19,13 @@ def test_a_pattern_is_found_anywhere_in_a_name() -> None:
     assert not pattern.matches("acca")
 
 
+def test_a_pattern_is_one_of_java() -> None:
+    pattern = parse_strategy({"subscribePattern": r"^(?<env>\p{Alpha}+)\Q.\Eorders\z"})
+    assert isinstance(pattern, SubscribePattern)
+    assert pattern.matches("prod.orders")
+    assert not pattern.matches("prod-orders")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -28,7 +35,8 @@ def test_a_pattern_is_found_anywhere_in_a_name() -> None:
         ({"assign": "{"}, "assign: expected"),
         ({"subscribe": " , "}, "no topics to read"),
         ({"subscribePattern": "  "}, "the pattern is empty"),
-        ({"subscribePattern": "("}, "is no regular expression"),
+        ({"subscribePattern": "("}, "is no regular expression that can be used: a group is not closed"),
+        ({"subscribePattern": "[a-z&&[^b]]+"}, "&& in brackets is not supported"),
     ],
 )
 def test_other_strategies_are_refused(options: dict[str, str], message: str) -> None:
