@@ -2,7 +2,8 @@
 
 Names are those of Kafka's own clients, and of librdkafka where Kafka has none for PEM files and plain credentials.
 Properties of the families `ssl.` and `sasl.` that have no meaning here are refused, so that nobody believes in a
-protection that is not there; all others are left to who reads them.
+protection that is not there; only those without which nothing is less protected are accepted without effect. All other
+families are left to who reads them.
 """
 
 from __future__ import annotations
@@ -23,24 +24,44 @@ _PROTOCOL_KEY: Final = "security.protocol"
 _IDENTIFICATION_KEY: Final = "ssl.endpoint.identification.algorithm"
 _VERSIONS_KEY: Final = "ssl.enabled.protocols"
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+# Versions that are no longer safe; they are not offered, whoever lists them.
+_OLD_VERSIONS: Final = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
+CHAIN_KEY: Final = "ssl.keystore.certificate.chain"
+KEY_KEY: Final = "ssl.keystore.key"
 _MECHANISM_KEYS: Final = ("sasl.mechanism", "sasl.mechanisms")
 _TLS_KEYS: Final = frozenset(
     {
         *("ssl.ca.location", "ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.certificates"),
         *("ssl.certificate.location", "ssl.key.location", "ssl.keystore.location", "ssl.keystore.type"),
-        *("ssl.key.password", _IDENTIFICATION_KEY, _VERSIONS_KEY),
+        *("ssl.key.password", _IDENTIFICATION_KEY, _VERSIONS_KEY, CHAIN_KEY, KEY_KEY),
     }
 )
 _SASL_KEYS: Final = frozenset({*_MECHANISM_KEYS, "sasl.username", "sasl.password", JAAS_KEY})
+# What chooses among equal parts of Java, what only brokers look at, and what belongs to mechanisms that are refused.
+_IDLE_KEYS: Final = frozenset(
+    {
+        *("ssl.protocol", "ssl.keymanager.algorithm", "ssl.secure.random.implementation", "ssl.client.auth"),
+        *("sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms"),
+    }
+)
+_IDLE_FAMILIES: Final = ("sasl.login.refresh.", "sasl.login.retry.", "sasl.kerberos.", "sasl.oauthbearer.")
+# Others of these may be stricter than what is checked here.
+_IDLE_VALUES: Final = {"ssl.provider": ("SunJSSE",), "ssl.trustmanager.algorithm": ("PKIX", "SunX509")}
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 class PemFile(NamedTuple):
-    """A file and the property that names it."""
+    """A file and the property that names it, or that holds its content."""
 
     key: str
     path: str
+    in_property: bool = False
+
+    @property
+    def place(self) -> str:
+        """Where the user finds the content."""
+        return self.key if self.in_property else self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +72,8 @@ class TlsSettings:
     trusted_text: str | None = None
     certificate_file: PemFile | None = None
     key_file: PemFile | None = None
+    certificate_text: str | None = None
+    key_text: Secret | None = None
     key_password: Secret | None = None
     checks_host_name: bool = True
     min_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
@@ -81,6 +104,11 @@ class SecuritySettings:
         return cls(_tls(properties) if uses_tls else None, _sasl(properties) if uses_sasl else None)
 
 
+def is_idle(key: str) -> bool:
+    """Return whether a property of TLS or SASL, if it is accepted, has no effect."""
+    return key in _IDLE_KEYS or key in _IDLE_VALUES or key.startswith(_IDLE_FAMILIES)
+
+
 def _text(properties: Mapping[str, str], key: str) -> str | None:
     """Return a value without blanks around it, None for one that is absent or empty."""
     return properties.get(key, "").strip() or None
@@ -92,7 +120,10 @@ def _secret(properties: Mapping[str, str], key: str) -> Secret | None:
 
 
 def _refuse_unknown(properties: Mapping[str, str], family: str, known: frozenset[str]) -> None:
-    unknown = sorted(key for key in properties if key.startswith(family) and key not in known)
+    for key, values in _IDLE_VALUES.items():
+        if key.startswith(family) and (_text(properties, key) or values[0]) not in values:
+            raise ConfigError(f"{key}: {properties[key].strip()} is not supported, only {' or '.join(values)}")
+    unknown = sorted(key for key in properties if key.startswith(family) and key not in known and not is_idle(key))
     if unknown:
         raise ConfigError(
             f"{unknown[0]}: this client does not support it; of {family}* it knows {', '.join(sorted(known))}"
@@ -115,7 +146,10 @@ def _tls(properties: Mapping[str, str]) -> TlsSettings:
     trust = _only_one(properties, ("ssl.ca.location", "ssl.truststore.location", "ssl.truststore.certificates"))
     _check_type(properties, "truststore", "ssl.ca.location")
     _check_type(properties, "keystore", "ssl.certificate.location and ssl.key.location")
-    certificate_file, key_file = _identity(properties)
+    certificate_file, key_file = _identity_files(properties)
+    certificate_text, key_text = _identity_texts(properties)
+    if certificate_text is not None and certificate_file is not None:
+        raise ConfigError(f"{CHAIN_KEY} and {certificate_file.key} exclude each other")
     minimum, maximum = _versions(properties)
     in_text = trust == "ssl.truststore.certificates"
     return TlsSettings(
@@ -123,6 +157,8 @@ def _tls(properties: Mapping[str, str]) -> TlsSettings:
         trusted_text=properties[trust] if trust and in_text else None,
         certificate_file=certificate_file,
         key_file=key_file,
+        certificate_text=certificate_text,
+        key_text=key_text,
         key_password=_secret(properties, "ssl.key.password"),
         checks_host_name=_checks_host_name(properties),
         min_version=minimum,
@@ -137,7 +173,17 @@ def _check_type(properties: Mapping[str, str], store: str, instead: str) -> None
         raise ConfigError(f"ssl.{store}.type: {kind} (Kafka's default is JKS) is not supported; {hint}")
 
 
-def _identity(properties: Mapping[str, str]) -> tuple[PemFile | None, PemFile | None]:
+def _identity_texts(properties: Mapping[str, str]) -> tuple[str | None, Secret | None]:
+    """Return the client's certificates and their key if they stand in the properties."""
+    chain, key = _text(properties, CHAIN_KEY), _text(properties, KEY_KEY)
+    if chain is not None and key is None:
+        raise ConfigError(f"{CHAIN_KEY}: needs {KEY_KEY}")
+    if key is not None and chain is None:
+        raise ConfigError(f"{KEY_KEY}: needs {CHAIN_KEY}")
+    return chain, None if key is None else Secret(key)
+
+
+def _identity_files(properties: Mapping[str, str]) -> tuple[PemFile | None, PemFile | None]:
     """Return where the client's certificates and their key are."""
     given = _only_one(properties, ("ssl.keystore.location", "ssl.certificate.location"))
     key = _text(properties, "ssl.key.location")
@@ -164,10 +210,11 @@ def _checks_host_name(properties: Mapping[str, str]) -> bool:
 
 def _versions(properties: Mapping[str, str]) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
     names = [name.strip() for name in properties.get(_VERSIONS_KEY, "TLSv1.2,TLSv1.3").split(",")]
-    unknown = [name for name in names if name not in _VERSIONS]
-    if unknown:
-        raise ConfigError(f"{_VERSIONS_KEY}: {unknown[0]!r} is not one of {', '.join(_VERSIONS)}")
-    versions = [_VERSIONS[name] for name in names]
+    versions = [_VERSIONS[name] for name in names if name in _VERSIONS]
+    # A list of old versions alone is a wish that cannot be met.
+    refused = [name for name in names if name not in _VERSIONS and not (versions and name in _OLD_VERSIONS)]
+    if refused:
+        raise ConfigError(f"{_VERSIONS_KEY}: {refused[0]!r} is not one of {', '.join(_VERSIONS)}")
     return min(versions), max(versions)
 
 

@@ -9,7 +9,8 @@ import ssl
 from typing import Final
 
 from crabka.clients.errors import ClientNetworkError, TlsAuthenticationError
-from crabka.clients.security_settings import PemFile, TlsSettings
+from crabka.clients.pem_text import pem_text_file
+from crabka.clients.security_settings import CHAIN_KEY, KEY_KEY, PemFile, TlsSettings
 from crabka.errors import ConfigError, CrabkaError
 
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
@@ -40,6 +41,10 @@ def tls_context(settings: TlsSettings) -> ssl.SSLContext:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     if settings.certificate_file is not None and settings.key_file is not None:
         _load_identity(context, settings.certificate_file, settings.key_file, settings)
+    elif settings.certificate_text is not None and settings.key_text is not None:
+        chain, key = settings.certificate_text, settings.key_text.reveal()
+        with pem_text_file(CHAIN_KEY, chain) as certificate_file, pem_text_file(KEY_KEY, key) as key_file:
+            _load_identity(context, certificate_file, key_file, settings)
     return context
 
 
@@ -70,17 +75,17 @@ def _load_identity(context: ssl.SSLContext, certificate: PemFile, key: PemFile, 
         # Asked only for an encrypted key; without a function OpenSSL would ask the terminal.
         asked.append(True)
         if settings.key_password is None:
-            raise ConfigError(f"ssl.key.password: not set, and the key in {key.path} is encrypted")
+            raise ConfigError(f"ssl.key.password: not set, and the key in {key.place} is encrypted")
         return settings.key_password.reveal()
 
     try:
         context.load_cert_chain(certificate.path, key.path, password)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise ConfigError(f"{key.key}: the key in {key.path} is not that of the certificate") from error
+            raise ConfigError(f"{key.key}: the key in {key.place} is not that of the certificate") from error
         if asked:
-            raise ConfigError(f"ssl.key.password: does not open the key in {key.path}") from error
-        where = certificate.path if certificate == key else f"{certificate.path} and {key.path}"
+            raise ConfigError(f"ssl.key.password: does not open the key in {key.place}") from error
+        where = certificate.place if certificate == key else f"{certificate.place} and {key.place}"
         raise ConfigError(f"{certificate.key}: no certificate with its key in PEM in {where}") from error
     except OSError as error:
         which = _unreadable(certificate, key)

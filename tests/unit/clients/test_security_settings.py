@@ -8,7 +8,7 @@ import pytest
 
 from crabka.clients.sasl import SaslCredentials
 from crabka.clients.secret import Secret
-from crabka.clients.security_settings import PemFile, SecuritySettings, TlsSettings
+from crabka.clients.security_settings import PemFile, SecuritySettings, TlsSettings, is_idle
 from crabka.errors import ConfigError
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -77,6 +77,55 @@ def test_certificates_may_stand_in_the_property() -> None:
     assert settings.tls == TlsSettings(trusted_text="-----BEGIN")
 
 
+def test_certificates_and_key_of_the_client_may_stand_in_properties() -> None:
+    settings = read(
+        security_protocol="SSL",
+        ssl_keystore_type="PEM",
+        ssl_keystore_certificate_chain="-----BEGIN C",
+        ssl_keystore_key="-----BEGIN K",
+        ssl_key_password="s3cret",
+    )
+    assert settings.tls == TlsSettings(
+        certificate_text="-----BEGIN C", key_text=Secret("-----BEGIN K"), key_password=Secret("s3cret")
+    )
+    assert "BEGIN K" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ssl.protocol", "TLSv1.3"),
+        ("ssl.provider", "SunJSSE"),
+        ("ssl.keymanager.algorithm", "SunX509"),
+        ("ssl.trustmanager.algorithm", "PKIX"),
+        ("ssl.secure.random.implementation", "SHA1PRNG"),
+        ("ssl.client.auth", "required"),
+        ("sasl.login.refresh.window.factor", "0.8"),
+        ("sasl.login.retry.backoff.ms", "100"),
+        ("sasl.login.connect.timeout.ms", "1"),
+        ("sasl.login.read.timeout.ms", "1"),
+        ("sasl.kerberos.service.name", "kafka"),
+        ("sasl.oauthbearer.scope.claim.name", "scope"),
+    ],
+)
+def test_what_protects_nothing_is_accepted_without_effect(key: str, value: str) -> None:
+    plain = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", **USER}
+    assert SecuritySettings.from_properties({**plain, key: value}) == SecuritySettings.from_properties(plain)
+    assert is_idle(key)
+
+
+def test_what_protects_is_not_idle() -> None:
+    assert not any(
+        is_idle(key) for key in ("ssl.cipher.suites", "ssl.ca.location", "sasl.mechanism", "sasl.login.class")
+    )
+
+
+def test_old_versions_of_tls_are_left_out_of_a_list() -> None:
+    tls = read(security_protocol="SSL", ssl_enabled_protocols="TLSv1.2,TLSv1.1,TLSv1,SSLv3").tls
+    assert tls is not None
+    assert (tls.min_version, tls.max_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2)
+
+
 def test_host_names_are_checked_unless_the_algorithm_is_empty() -> None:
     key = "ssl.endpoint.identification.algorithm"
     for value, checks in [("https", True), ("HTTPS", True), ("", False), (" ", False)]:
@@ -122,7 +171,25 @@ def test_user_and_password_in_a_jaas_entry(mechanism: str, module: str) -> None:
     [
         ({"security.protocol": "TLS"}, "security.protocol: TLS is not one of"),
         ({"ssl.cipher.suites": "x"}, "ssl.cipher.suites: this client does not support"),
-        ({"ssl.keystore.key": "s3cret"}, "ssl.keystore.key: this client does not support"),
+        ({"ssl.keystore.key": "s3cret"}, "ssl.keystore.key: needs ssl.keystore.certificate.chain"),
+        ({"ssl.keystore.certificate.chain": "c"}, "ssl.keystore.certificate.chain: needs ssl.keystore.key"),
+        (
+            {"ssl.keystore.certificate.chain": "c", "ssl.keystore.key": "s3cret", "ssl.keystore.type": "PKCS12"},
+            "ssl.keystore.type: PKCS12",
+        ),
+        (
+            {
+                "ssl.keystore.certificate.chain": "c",
+                "ssl.keystore.key": "s3cret",
+                "ssl.keystore.location": "/k",
+                "ssl.keystore.type": "PEM",
+            },
+            "ssl.keystore.certificate.chain and ssl.keystore.location exclude each other",
+        ),
+        ({"ssl.engine.factory.class": "x"}, "ssl.engine.factory.class: this client does not support"),
+        ({"ssl.provider": "BCFIPS"}, "ssl.provider: BCFIPS is not supported, only SunJSSE"),
+        ({"ssl.trustmanager.algorithm": "Own"}, "ssl.trustmanager.algorithm: Own is not supported"),
+        ({"ssl.enabled.protocols": "TLSv1.2,TLSv9"}, "ssl.enabled.protocols: 'TLSv9'"),
         ({"ssl.keystore.password": "s3cret"}, "ssl.keystore.password: PEM files have no password"),
         ({"ssl.truststore.password": "s3cret"}, "ssl.truststore.password: PEM files have no password"),
         ({"ssl.truststore.location": "/t.jks"}, r"ssl.truststore.type: JKS .* use ssl.ca.location"),
@@ -159,7 +226,11 @@ def test_mistakes_about_tls_name_the_property(properties: dict[str, str], compla
         ({"sasl.mechanism": "PLAIN", "sasl.username": "alice"}, "sasl.password: not set"),
         ({"sasl.mechanism": "PLAIN", "sasl.username": "a\0b", "sasl.password": "s3cret"}, "sasl.username .* NUL"),
         ({"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "s3cret\0"}, "sasl.password .* NUL"),
-        ({"sasl.mechanism": "PLAIN", "sasl.kerberos.service.name": "k"}, "sasl.kerberos.service.name: this client"),
+        ({"sasl.mechanism": "PLAIN", "sasl.login.class": "k"}, "sasl.login.class: this client"),
+        (
+            {"sasl.mechanism": "PLAIN", "sasl.client.callback.handler.class": "k"},
+            "sasl.client.callback.handler.class: this client",
+        ),
         (
             {"sasl.mechanism": "PLAIN", **USER, "sasl.jaas.config": "M required;"},
             "sasl.jaas.config and sasl.username exclude",

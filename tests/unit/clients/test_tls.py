@@ -171,6 +171,49 @@ def test_encrypted_key_needs_its_password(world: World) -> None:
     assert "wr0ng" not in str(caught.value)
 
 
+@pytest.mark.parametrize("line_end", ["\n", " "])
+@pytest.mark.parametrize("password", [None, "s3cret"])
+def test_client_shows_a_certificate_that_stands_in_a_property(
+    world: World, line_end: str, password: str | None
+) -> None:
+    pair = world.client if password is None else world.authority.encrypted(world.client, password)
+    settings = TlsSettings(
+        trusting(world.authority).trusted_file,
+        certificate_text=pair.certificate.read_text().replace("\n", line_end),
+        key_text=Secret(pair.key.read_text().replace("\n", line_end)),
+        key_password=None if password is None else Secret(password),
+    )
+    server = serving(world.server, clients_of=world.authority)
+    assert shake_hands(tls_context(settings), server).version()
+
+
+def test_mistakes_in_texts_name_the_property_and_show_no_key(world: World) -> None:
+    chain, key = world.client.certificate.read_text(), Secret(world.client.key.read_text())
+    locked = Secret(world.authority.encrypted(world.client, "s3cret").key.read_text())
+    stranger = Secret(world.server.key.read_text())
+    both = r"no certificate with its key in PEM in ssl.keystore.certificate.chain and ssl.keystore.key$"
+    for settings, complaint in [
+        (TlsSettings(certificate_text="x", key_text=key), both),
+        (TlsSettings(certificate_text=chain, key_text=Secret("hush")), both),
+        (
+            TlsSettings(certificate_text=chain, key_text=stranger),
+            r"^ssl.keystore.key: .* is not that of the certificate",
+        ),
+        (
+            TlsSettings(certificate_text=chain, key_text=locked),
+            r"^ssl.key.password: not set, .* ssl.keystore.key is enc",
+        ),
+        (
+            TlsSettings(certificate_text=chain, key_text=locked, key_password=Secret("wr0ng")),
+            r"^ssl.key.password: does not open the key in ssl.keystore.key$",
+        ),
+    ]:
+        with pytest.raises(ConfigError, match=complaint) as caught:
+            tls_context(settings)
+        assert "hush" not in str(caught.value)
+        assert "/proc" not in str(caught.value)
+
+
 def test_files_that_are_missing_or_hold_something_else_are_told(world: World, tmp_path: Path) -> None:
     nonsense = tmp_path / "nonsense.pem"
     nonsense.write_text("no certificate")

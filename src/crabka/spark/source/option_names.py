@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
+from crabka.clients.security_settings import is_idle
 from crabka.errors import ConfigError
 
 KAFKA_PREFIX: Final = "kafka."
@@ -102,7 +103,7 @@ def without_effect(options: Iterable[str], client: Iterable[str]) -> list[str]:
     idle += [
         KAFKA_PREFIX + name
         for name in client
-        if name not in EFFECTIVE_CLIENT_NAMES and not name.startswith(EFFECTIVE_CLIENT_FAMILIES)
+        if name not in EFFECTIVE_CLIENT_NAMES and (not name.startswith(EFFECTIVE_CLIENT_FAMILIES) or is_idle(name))
     ]
     return sorted(idle)
 

@@ -53,3 +53,13 @@ def test_pem_stores_are_fine() -> None:
     check_client_properties(
         {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/x.pem"}
     )
+
+
+def test_pem_may_stand_in_the_properties() -> None:
+    texts = {"ssl.keystore.certificate.chain": "c", "ssl.keystore.key": "k", "ssl.truststore.certificates": "t"}
+    check_client_properties({"security.protocol": "SSL", "ssl.keystore.type": "PEM", **texts})
+
+
+def test_what_would_protect_less_if_it_were_ignored_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^kafka\.ssl\.cipher\.suites: this client does not support it"):
+        check_client_properties({"security.protocol": "SSL", "ssl.cipher.suites": "x"})

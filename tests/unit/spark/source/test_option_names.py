@@ -39,3 +39,8 @@ def test_an_option_that_resembles_none_is_just_refused() -> None:
 def test_what_has_no_effect_is_known() -> None:
     client = ["bootstrap.servers", "ssl.ca.location", "fetch.min.bytes", "group.id"]
     assert without_effect(["topic", "subscribe"], client) == ["kafka.fetch.min.bytes", "kafka.group.id", "topic"]
+
+
+def test_properties_of_security_that_protect_nothing_are_without_effect() -> None:
+    client = {"ssl.protocol": "TLS", "ssl.ca.location": "/ca", "sasl.login.refresh.window.factor": "1"}
+    assert without_effect([], client) == ["kafka.sasl.login.refresh.window.factor", "kafka.ssl.protocol"]
