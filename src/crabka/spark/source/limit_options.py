@@ -48,10 +48,8 @@ def parse_limits(options: Mapping[str, str], *, streaming: bool) -> tuple[Offset
 def _limit(options: Mapping[str, str], names: tuple[str, str, str], default: OffsetLimit) -> OffsetLimit:
     """Return what is said by the first of the three options that is given."""
     by_time, by_partition_time, by_offset = names
-    if by_time in options:
-        timestamp = OptionValues(options).number(by_time)
-        if timestamp is None:
-            raise ConfigError(f"{by_time} is a time in milliseconds, it is empty")
+    timestamp = OptionValues(options).number(by_time)
+    if timestamp is not None:
         return GlobalTimestampLimit(timestamp)
     if by_partition_time in options:
         return TimestampsLimit(parse_timestamps(options[by_partition_time].strip(), by_partition_time))

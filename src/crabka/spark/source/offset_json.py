@@ -71,7 +71,7 @@ def _numbers(content: Mapping[str, Any], expected: str) -> PartitionNumbers:
         if not isinstance(numbers, dict):
             raise ConfigError(expected)
         for index, number in numbers.items():
-            if not (index.isascii() and index.isdecimal() and _is_partition(int(index)) and _is_long(number)):
+            if not (_is_index(index) and _is_long(number)):
                 raise ConfigError(expected)
             found[TopicPartition(topic, int(index))] = number
     return found
@@ -85,6 +85,11 @@ def _object(text: str, expected: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ConfigError(expected)
     return content
+
+
+def _is_index(text: str) -> bool:
+    # More digits than a partition can have would be refused by int() itself.
+    return text.isascii() and text.isdecimal() and len(text) < 100 and _is_partition(int(text))
 
 
 def _is_partition(value: object) -> bool:

@@ -70,6 +70,9 @@ CANONICAL: Final[Mapping[str, str]] = {name.lower(): name for name in (*STOCK_NA
 WITHOUT_EFFECT: Final = frozenset({SINK_TOPIC, GROUP_ID_PREFIX, METADATA_CACHE_TTL_MS})
 """Options of Spark's source that are accepted and change nothing here."""
 
+TRIGGER_NAMES: Final = (MAX_OFFSETS_PER_TRIGGER, MIN_OFFSETS_PER_TRIGGER, MAX_TRIGGER_DELAY)
+"""Options that change nothing in batch queries."""
+
 EFFECTIVE_CLIENT_NAMES: Final = frozenset(
     {"bootstrap.servers", "isolation.level", "client.id", "request.timeout.ms", "security.protocol"}
 )

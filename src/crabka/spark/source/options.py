@@ -76,7 +76,9 @@ class SourceOptions:
         check_client_properties(client)
         values = OptionValues(given)
         starting, ending = parse_limits(given, streaming=streaming)
-        _tell_idle(names.without_effect(given, client))
+        idle_in_batch = [] if streaming else [f"{name} (in batch)" for name in names.TRIGGER_NAMES if name in given]
+        _tell_idle(names.without_effect(given, client) + idle_in_batch)
+        min_per_trigger, max_per_trigger, trigger_delay_ms = _trigger_limits(values, streaming=streaming)
         _check_cache_time(values)
         options = cls(
             strategy=parse_strategy(given),
@@ -90,13 +92,13 @@ class SourceOptions:
             fail_on_data_loss=values.flag(names.FAIL_ON_DATA_LOSS, default=True),
             include_headers=values.flag(names.INCLUDE_HEADERS, default=False),
             read_committed=parse_isolation(given, client),
-            min_partitions=values.positive(names.MIN_PARTITIONS),
+            min_partitions=values.positive(names.MIN_PARTITIONS, bits=32),
             max_records_per_partition=values.positive(names.MAX_RECORDS_PER_PARTITION),
-            max_offsets_per_trigger=values.positive(names.MAX_OFFSETS_PER_TRIGGER),
-            min_offsets_per_trigger=values.positive(names.MIN_OFFSETS_PER_TRIGGER),
-            max_trigger_delay_ms=values.duration_ms(names.MAX_TRIGGER_DELAY, _DEFAULT_DELAY_MS),
+            max_offsets_per_trigger=max_per_trigger,
+            min_offsets_per_trigger=min_per_trigger,
+            max_trigger_delay_ms=trigger_delay_ms,
             poll_timeout_ms=values.not_negative(names.POLL_TIMEOUT_MS, _DEFAULT_POLL_TIMEOUT_MS),
-            offset_tries=max(values.not_negative(names.NUM_RETRIES, 3), 1),
+            offset_tries=max(values.not_negative(names.NUM_RETRIES, 3, bits=32), 1),
             offset_retry_interval_ms=values.not_negative(names.RETRY_INTERVAL_MS, 1_000),
             tier_uri=values.text(names.TIER_URI),
             tier_metadata=values.choice(names.TIER_METADATA, METADATA_MODES) or "topic",
@@ -111,17 +113,8 @@ class SourceOptions:
         options._check()
         return options
 
-    @property
-    def asks_brokers(self) -> bool:
-        """Whether there is a cluster to ask; without one the tier alone decides what there is."""
-        return self.bootstrap is not None
-
     def _check(self) -> None:
         self._check_places()
-        low, high = self.min_offsets_per_trigger, self.max_offsets_per_trigger
-        if low is not None and high is not None and low > high:
-            message = f"{names.MIN_OFFSETS_PER_TRIGGER} ({low}) is higher than {names.MAX_OFFSETS_PER_TRIGGER} ({high})"
-            raise ConfigError(message)
         if self.commit_group is not None and not self.streaming:
             raise ConfigError(f"{names.COMMIT_GROUP} is for streaming queries only")
         if self.where and self.streaming:
@@ -139,6 +132,24 @@ class SourceOptions:
             raise ConfigError(f"{names.TIER_METADATA}={self.tier_metadata} needs {names.TIER_URI}")
         if self.commit_group is not None and self.bootstrap is None:
             raise ConfigError(f"{names.COMMIT_GROUP} needs {names.KAFKA_PREFIX}{_BOOTSTRAP}")
+
+
+def _trigger_limits(values: OptionValues, *, streaming: bool) -> tuple[int | None, int | None, int]:
+    """Return the fewest and the most offsets of a trigger and how long it may wait.
+
+    In a batch query they have no effect. As in Spark's source they are not even looked at there, unless there are both
+    a lower and an upper limit.
+    """
+    lowest, highest = names.MIN_OFFSETS_PER_TRIGGER, names.MAX_OFFSETS_PER_TRIGGER
+    if not streaming and not (lowest in values and highest in values):
+        return None, None, _DEFAULT_DELAY_MS
+    read = values.positive if streaming else values.number
+    low, high = read(lowest), read(highest)
+    if low is not None and high is not None and low > high:
+        raise ConfigError(f"{lowest} ({low}) is higher than {highest} ({high})")
+    if not streaming:
+        return None, None, _DEFAULT_DELAY_MS
+    return low, high, values.duration_ms(names.MAX_TRIGGER_DELAY, _DEFAULT_DELAY_MS)
 
 
 def _topic_id(text: str | None) -> uuid.UUID | None:

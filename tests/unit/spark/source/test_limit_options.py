@@ -45,7 +45,8 @@ def test_words_are_understood_in_any_case() -> None:
         ({"startingOffsets": '{"t":{"0":-1}}'}, "startingOffsets of t-0 can't be latest"),
         ({"endingOffsets": '{"t":{"0":-2}}'}, "endingOffsets of t-0 can't be earliest"),
         ({"startingTimestamp": "soon"}, "startingTimestamp is a whole number"),
-        ({"startingTimestamp": ""}, "startingTimestamp is a time"),
+        ({"startingTimestamp": ""}, "startingTimestamp is a whole number, not an empty text"),
+        ({"startingTimestamp": str(2**70)}, "startingTimestamp is a whole number of 64 bits"),
         ({"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":4}}'}, "5 of t-0 is behind the ending 4"),
         ({"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"1":8}}'}, "different partitions"),
         (

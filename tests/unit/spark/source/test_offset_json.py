@@ -35,6 +35,9 @@ def test_offsets_are_read() -> None:
         '{"t":{"0":true}}',
         '{"t":{"0":null}}',
         '{"t":{"-1":0}}',
+        '{"t":{"2147483648":0}}',
+        f'{{"t":{{"{"1" * 5_000}":0}}}}',
+        '{"t":{"0":9223372036854775808}}',
     ],
 )
 def test_other_texts_are_refused_with_an_example(text: str) -> None:

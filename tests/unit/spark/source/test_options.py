@@ -95,6 +95,10 @@ def test_options_of_the_tier_are_read() -> None:
         ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers must be given"),
         ({"minPartitions": "0"}, "minPartitions must be positive"),
         ({"minPartitions": "many"}, "minPartitions is a whole number"),
+        ({"minPartitions": "4294967296"}, "minPartitions is a whole number of 32 bits"),
+        ({"minPartitions": ""}, "minPartitions is a whole number, not an empty text"),
+        ({"maxRecordsPerPartition": "1_000"}, "maxRecordsPerPartition is a whole number"),
+        ({"includeHeaders": ""}, "includeHeaders is true or false"),
         ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition must be positive"),
         ({"partition.metadata.cache.ttl.ms": "0"}, "partition.metadata.cache.ttl.ms"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss is true or false"),
@@ -119,9 +123,45 @@ def test_a_lower_limit_above_the_upper_one_is_refused() -> None:
         parse(streaming=True, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="4")
 
 
+def test_limits_of_triggers_are_checked_in_streams() -> None:
+    for name, value in (("maxOffsetsPerTrigger", "0"), ("minOffsetsPerTrigger", "x"), ("maxTriggerDelay", "soon")):
+        with pytest.raises(ConfigError, match=f"^{name} "):
+            parse(streaming=True, **{name: value})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"maxOffsetsPerTrigger": "0"},
+        {"maxOffsetsPerTrigger": "x"},
+        {"minOffsetsPerTrigger": ""},
+        {"maxTriggerDelay": "soon"},
+        {"minOffsetsPerTrigger": "0", "maxOffsetsPerTrigger": "0"},
+    ],
+)
+def test_limits_of_triggers_are_without_effect_in_batch(given: dict[str, str]) -> None:
+    assert parse(False, **given) == parse()
+
+
+@pytest.mark.parametrize(("low", "message"), [("5", "is higher than"), ("x", "is a whole number")])
+def test_both_limits_of_a_trigger_are_compared_even_in_batch(low: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse(minOffsetsPerTrigger=low, maxOffsetsPerTrigger="4")
+
+
+def test_limits_of_triggers_are_told_in_batch(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crabka.spark.source.options._told", set())
+    with caplog.at_level(logging.INFO, "crabka.spark.source.options"):
+        parse(streaming=True, maxTriggerDelay="1s")
+        parse(maxTriggerDelay="1s")
+    assert [record.getMessage() for record in caplog.records] == ["accepted without effect: maxTriggerDelay (in batch)"]
+
+
 def test_a_tier_can_be_read_without_brokers() -> None:
     options = SourceOptions.parse(TIER_ONLY, streaming=False)
-    assert not options.asks_brokers
+    assert options.bootstrap is None
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers"):
         SourceOptions.parse(TIER_ONLY | {"read.mode": "broker"}, streaming=False)
     with pytest.raises(ConfigError, match="commitGroup needs"):
