@@ -147,13 +147,20 @@ def _has_java_ended() -> bool:
 def require_master(master: str | None) -> None:
     """Raise ConfigError unless one of the named masters, or the Connect server, takes connections.
 
-    Spark itself tries for minutes, and says something else in the end.
+    Spark itself tries for minutes, and says something else in the end. What follows the hosts is not shown: it may hold
+    a token.
     """
     if master is None or not master.startswith((_CONNECT, _STANDALONE)):
         return
+    scheme, _, rest = master.partition("://")
+    hosts = rest.partition("/")[0]
+    if set(";?#") & set(hosts):
+        raise ConfigError(f"in an address of Spark a slash ends the hosts: {scheme}://host:port/;parameters")
     default = _CONNECT_PORT if master.startswith(_CONNECT) else _STANDALONE_PORT
+    # There may be a name and a password in front of a host, too.
+    places = [place.rpartition("@")[2] for place in hosts.split(",")]
     problems = []
-    for place in master.partition("://")[2].partition("/")[0].split(","):
+    for place in places:
         try:
             address = urlsplit(f"//{place}")
             socket.create_connection((address.hostname or "", address.port or default), _CONNECT_TIMEOUT_S).close()
@@ -161,4 +168,4 @@ def require_master(master: str | None) -> None:
             problems.append(str(error))
         else:
             return
-    raise ConfigError(f"there is no Spark at {master}: {problems[0]}")
+    raise ConfigError(f"there is no Spark at {scheme}://{','.join(places)}: {problems[0]}")

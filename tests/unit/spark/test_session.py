@@ -115,6 +115,28 @@ def test_a_master_that_is_not_there_is_told_at_once(scheme: str) -> None:
         require_master(f"{scheme}://127.0.0.1:{port}")
 
 
+def test_a_token_behind_the_host_is_not_shown() -> None:
+    port = free_port()
+    with pytest.raises(ConfigError) as caught:
+        require_master(f"sc://me:hush@127.0.0.1:{port}/;use_ssl=true;token=hush")
+    assert str(caught.value).startswith(f"there is no Spark at sc://127.0.0.1:{port}: ")
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("separator", [";", "?", "#"])
+def test_a_token_without_a_slash_is_not_taken_for_a_port(separator: str) -> None:
+    with pytest.raises(ConfigError, match="a slash ends the hosts: sc://host:port/;parameters") as caught:
+        require_master(f"sc://127.0.0.1:15002{separator}token=hush")
+    assert "hush" not in str(caught.value)
+
+
+def test_all_masters_that_are_not_there_are_named() -> None:
+    ports = free_port(), free_port()
+    master = f"spark://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
+    with pytest.raises(ConfigError, match=f"there is no Spark at {master}: "):
+        require_master(master)
+
+
 def test_what_spark_raises_becomes_one_sentence(builder: FakeBuilder, tmp_path: Path) -> None:
     with pytest.raises(SparkJobError) as raised, job_session("job"):
         raise PySparkException("Traceback (most recent call last):\nValueError: the last line")
