@@ -6,10 +6,14 @@ the broker's snapshots of the metadata topic.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import logging
 import os
+import shutil
+import stat
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -30,13 +34,37 @@ def cache_directory() -> Path:
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if os.path.isabs(home) and os.access(home if os.path.isdir(home) else os.path.dirname(home), os.W_OK):
         return Path(home) / "crabka" / "spark"
-    return Path(tempfile.gettempdir()) / f"crabka-spark-{os.getuid()}"
+    shared = Path(tempfile.gettempdir()) / f"crabka-spark-{os.getuid()}"
+    return shared if _is_private(shared) else _own_directory()
 
 
 def cache_path(kind: str, *parts: object) -> Path:
     """Return the file for something that `parts` identify."""
     digest = hashlib.sha256("\0".join(str(part) for part in parts).encode()).hexdigest()[:32]
     return cache_directory() / f"{kind}-{digest}.snapshot"
+
+
+def _is_private(directory: Path) -> bool:
+    """Return whether a directory that is made if it is missing belongs to this user alone.
+
+    Among temporary files anybody can have made one of that name, and would decide what is read from it.
+    """
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        found = directory.lstat()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    except OSError as error:
+        _log.info("what is known of the tier cannot be kept: %s", error)
+    return True
+
+
+@cache
+def _own_directory() -> Path:
+    """Return a new directory that lasts as long as this process."""
+    directory = tempfile.mkdtemp(prefix="crabka-spark-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory)
 
 
 def load_cache(path: Path) -> Snapshot | None:

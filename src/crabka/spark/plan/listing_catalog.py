@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -52,7 +52,8 @@ class _Verdict(NamedTuple):
 
 def load_listing_catalog(objects: SegmentObjects, wants: Callable[[str], bool]) -> TierCatalog:
     """Return the segments of the topics that are wanted, as they lie in the store now."""
-    directories = _directories(objects, wants)
+    stored = _directories(objects)
+    directories = {name: partition for name, partition in stored.items() if wants(partition.topic)}
     path = cache_path("listing", objects.store.location)
     known = _known_segments(load_cache(path))
     segments: dict[TopicIdPartition, list[RemoteLogSegmentMetadata]] = {}
@@ -64,19 +65,18 @@ def load_listing_catalog(objects: SegmentObjects, wants: Callable[[str], bool]) 
             ignored.append(f"{each.name}: {verdict.reason}")
         else:
             segments.setdefault(each.partition, []).append(verdict.segment)
-    _store(path, known, segments)
+    _store(path, known, segments, others=set(stored.values()) - set(directories.values()))
     return TierCatalog(segments, tuple(ignored))
 
 
-def _directories(objects: SegmentObjects, wants: Callable[[str], bool]) -> dict[str, TopicIdPartition]:
+def _directories(objects: SegmentObjects) -> dict[str, TopicIdPartition]:
+    """Return all partitions of the tier by their directories."""
     found: dict[str, TopicIdPartition] = {}
     for name in objects.store.directories():
         try:
-            partition = parse_partition_directory(name)
+            found[name] = parse_partition_directory(name)
         except ValueError:
             continue  # not everything in a bucket is ours
-        if wants(partition.topic):
-            found[name] = partition
     return found
 
 
@@ -114,16 +114,16 @@ def _store(
     path: Path,
     known: Mapping[int, RemoteLogSegmentMetadata],
     segments: Mapping[TopicIdPartition, Iterable[RemoteLogSegmentMetadata]],
+    *,
+    others: Collection[TopicIdPartition],
 ) -> None:
-    """Keep what is known of the listed partitions, and of others what was known."""
-    listed = {segment.segment_id.id.int: segment for found in segments.values() for segment in found}
-    if listed.keys() <= known.keys() and all(known[key] == segment for key, segment in listed.items()):
+    """Keep what was found in the listed partitions, and what was known of others that the tier still has."""
+    kept = {key: segment for key, segment in known.items() if segment.topic_id_partition in others}
+    kept |= {segment.segment_id.id.int: segment for found in segments.values() for segment in found}
+    if kept == known:
         return
-    kept: dict[TopicIdPartition, list[RemoteLogSegmentMetadata]] = defaultdict(list)
-    for segment in known.values():
-        if segment.topic_id_partition not in segments:
-            kept[segment.topic_id_partition].append(segment)
-    for partition, found in segments.items():
-        kept[partition] = list(found)
-    dumps = [PartitionDump(topic_id_partition=partition, segments=tuple(found)) for partition, found in kept.items()]
+    by_partition: dict[TopicIdPartition, list[RemoteLogSegmentMetadata]] = defaultdict(list)
+    for segment in kept.values():
+        by_partition[segment.topic_id_partition].append(segment)
+    dumps = [PartitionDump(topic_id_partition=each, segments=tuple(found)) for each, found in by_partition.items()]
     store_cache(path, Snapshot(topic_id=ZERO_UUID, partition_count=1, partition=0, next_offset=0, dump=dump_of(*dumps)))

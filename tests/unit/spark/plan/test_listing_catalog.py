@@ -7,6 +7,7 @@ import pytest
 
 from crabka.errors import ConfigError
 from crabka.remote.segments import IndexType, TopicIdPartition
+from crabka.spark.plan.cache_files import cache_path, load_cache
 from crabka.spark.plan.listing_catalog import load_listing_catalog
 from crabka.spark.plan.segment_objects import SegmentObjects
 from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
@@ -70,6 +71,31 @@ def test_a_second_look_reads_only_what_is_new() -> None:
     assert {key.rpartition("-")[2].partition(".")[0] for key in store.asked} == {
         key.rpartition("-")[2].partition(".")[0] for key in tier.storage.objects if f"{added.start_offset:020d}" in key
     }
+
+
+def cached() -> set[tuple[TopicIdPartition, int]]:
+    snapshot = load_cache(cache_path("listing", store_of(PlantedTier()).location))
+    dumps = () if snapshot is None else snapshot.dump.partitions
+    return {(dump.topic_id_partition, segment.start_offset) for dump in dumps for segment in dump.segments}
+
+
+def test_what_is_gone_is_not_kept() -> None:
+    users = TopicIdPartition(uuid.UUID(int=7), "users", 0)
+    orders_objects, users_objects = two_segments().storage.objects, two_segments(users, first_id=50).storage.objects
+    tier = PlantedTier()
+    tier.storage.objects = orders_objects | users_objects
+    store = store_of(tier)
+    load_listing_catalog(SegmentObjects(store), lambda _: True)
+    assert cached() == {(ORDERS, 0), (ORDERS, 30), (users, 0), (users, 30)}
+    # Of topics that are not asked for all is kept as long as the tier has them.
+    load_listing_catalog(SegmentObjects(store), lambda topic: topic == "users")
+    assert cached() == {(ORDERS, 0), (ORDERS, 30), (users, 0), (users, 30)}
+    for key in [key for key in store.objects if key.startswith("users") or f"{30:020d}" in key]:
+        del store.objects[key]
+    load_listing_catalog(SegmentObjects(store), lambda topic: topic == "users")
+    assert cached() == {(ORDERS, 0), (ORDERS, 30)}
+    load_listing_catalog(SegmentObjects(store), lambda topic: topic == "orders")
+    assert cached() == {(ORDERS, 0)}
 
 
 def test_two_topics_of_one_name_are_an_error_that_names_both() -> None:
