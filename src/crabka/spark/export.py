@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from crabka.errors import ConfigError
 from crabka.spark.plan.context import open_context
 from crabka.spark.plan.snapshot_catalog import write_snapshot_file
 from crabka.spark.plan.survey import chosen_catalog
@@ -13,10 +14,18 @@ from crabka.spark.source.options import SourceOptions
 def export_snapshot(options: Mapping[str, str], place: str) -> int:
     """Write what is known of the tier of the topics that the options choose; return the number of segments.
 
-    The options are those of a batch read; the metadata comes from where they say. Raises ConfigError, OSError and what
-    brokers and stores raise.
+    The options are those of a batch read; the metadata comes from where they say. Raises ConfigError, also if nobody
+    tells where the tier is, OSError and what brokers and stores raise.
     """
     with open_context(SourceOptions.parse(options, streaming=False)) as context:
+        if context.objects is None:
+            raise ConfigError(_without_tier(context.options))
         catalog = chosen_catalog(context)
     write_snapshot_file(place, catalog)
     return sum(len(segments) for segments in catalog.segments.values())
+
+
+def _without_tier(options: SourceOptions) -> str:
+    if options.read_mode == "broker":
+        return "with read.mode=broker there is no tier to export"
+    return "there is nothing to export: this cluster does not tell where its tier is; name the place by tier.uri"
