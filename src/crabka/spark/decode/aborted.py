@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-_OPEN = (1 << 63) - 1
+_FARTHEST = (1 << 63) - 1
 
 
 class AbortedTransactions:
@@ -20,29 +20,47 @@ class AbortedTransactions:
     """
 
     def __init__(self, transactions: Iterable[tuple[int, int, int | None]]) -> None:
-        self._spans: dict[int, list[tuple[int, int]]] = {}
+        ended: dict[int, list[tuple[int, int]]] = {}
+        self._open: dict[int, list[int]] = {}
         for producer_id, first_offset, last_offset in transactions:
-            last = _OPEN if last_offset is None else last_offset
-            self._spans.setdefault(producer_id, []).append((first_offset, last))
-        for spans in self._spans.values():
-            spans.sort()
+            if last_offset is None:
+                self._open.setdefault(producer_id, []).append(first_offset)
+            else:
+                ended.setdefault(producer_id, []).append((first_offset, last_offset))
+        self._ended = {producer_id: _merged(spans) for producer_id, spans in ended.items()}
 
     @property
     def producer_ids(self) -> frozenset[int]:
         """The producers that aborted something; batches of others need no look."""
-        return frozenset(self._spans)
+        return frozenset(self._ended) | frozenset(self._open)
 
     def covers(self, producer_id: int, base_offset: int) -> bool:
         """Return whether the producer's transactional batch at this offset was aborted."""
-        spans = self._spans.get(producer_id, [])
-        index = bisect_right(spans, (base_offset, _OPEN)) - 1
+        if any(first <= base_offset for first in self._open.get(producer_id, ())):
+            return True
+        spans = self._ended.get(producer_id, [])
+        index = bisect_right(spans, (base_offset, _FARTHEST)) - 1
         return index >= 0 and base_offset <= spans[index][1]
 
     def awaits_marker(self, producer_id: int) -> bool:
         """Return whether the end of an aborted transaction of the producer is still unknown."""
-        return any(last == _OPEN for _, last in self._spans.get(producer_id, []))
+        return bool(self._open.get(producer_id))
 
     def end_at_marker(self, producer_id: int, offset: int) -> None:
         """Take note of an abort marker: it ends the producer's transactions that began before it."""
-        spans = self._spans.get(producer_id, [])
-        spans[:] = [(first, offset if last == _OPEN and first <= offset else last) for first, last in spans]
+        begun = self._open.get(producer_id, [])
+        ended = [(first, offset) for first in begun if first <= offset]
+        if ended:
+            self._open[producer_id] = [first for first in begun if first > offset]
+            self._ended[producer_id] = _merged([*self._ended.get(producer_id, ()), *ended])
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans in order, those that overlap as one: then only the last one that begins before an offset counts."""
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return merged

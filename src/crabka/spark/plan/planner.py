@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from crabka.clients.fetcher import FetcherSettings
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.errors import DataLossError, SegmentVanishedError
@@ -20,16 +19,16 @@ from crabka.spark.plan.byte_ranges import tier_ranges
 from crabka.spark.plan.context import PlanContext, open_context
 from crabka.spark.plan.filters import NO_FILTERS, RowBounds, row_bounds
 from crabka.spark.plan.index_files import AbortedEntry
-from crabka.spark.plan.lineage import NO_END, TierPart
+from crabka.spark.plan.leader_aborts import LeaderAborts
+from crabka.spark.plan.lineage import TierPart
 from crabka.spark.plan.ranges import AbortedSpans, BrokerRange, PlannedRange, PlanReport, ReadPlan, TierRange
 from crabka.spark.plan.resolve import Offsets, resolve_end, resolve_start
 from crabka.spark.plan.splits import SplitLimits, make_splits, target_bytes
 from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
-from crabka.spark.plan.transactions import find_aborted, spans_within
+from crabka.spark.plan.transactions import AbortedTable, find_aborted
 from crabka.spark.source.options import SourceOptions
 
 _log = logging.getLogger(__name__)
-_BOUNDARY_TIMEOUT_MS: Final = 30_000
 _PLAN_TRIES: Final = 3
 _PLAN_PAUSE_S: Final = 0.2
 
@@ -130,7 +129,7 @@ class _Draft:
 
     parts: list[TierPart] = field(default_factory=list)
     broker: list[BrokerRange] = field(default_factory=list)
-    aborted: dict[TopicPartition, list[AbortedEntry]] = field(default_factory=dict)
+    aborted: dict[TopicPartition, AbortedTable] = field(default_factory=dict)
     pruned: int = 0
     pruned_bytes: int = 0
 
@@ -256,21 +255,19 @@ def _narrow_by_time(context: PlanContext, ranges: list[BrokerRange], filters: Ro
 
 def _aborted(
     context: PlanContext, partition: TopicPartition, survey: PartitionSurvey, parts: list[TierPart]
-) -> list[AbortedEntry]:
+) -> AbortedTable:
     """Return the aborted transactions that may concern parts, also those whose markers are not in the tier."""
     assert context.objects is not None  # noqa: S101 - parts come from a tier
-    entries = find_aborted(parts, survey.parts, context.objects)
-    tier_end = survey.parts[-1].end
-    is_complete = any(entry.last_stable_offset >= parts[-1].end for entry in entries)
-    if context.session is None or is_complete or tier_end >= survey.latest:
-        return entries
-    limits = FetcherSettings(max_wait_ms=0, partition_max_bytes=1, read_committed=True)
-    answer = context.session.fetch(partition, tier_end, limits, _BOUNDARY_TIMEOUT_MS)
-    return entries + [
-        AbortedEntry(span.producer_id, span.first_offset, NO_END, tier_end)
-        for span in answer.aborted
-        if span.first_offset < tier_end
-    ]
+    if context.session is None:
+        # Nobody knows of markers that are not in the tier: the survey ends before the first open transaction.
+        return AbortedTable(find_aborted(parts, survey.parts, context.objects))
+    leader = LeaderAborts(context.session, partition, survey.id_text, context.options.poll_timeout_ms)
+
+    def ask(border: int) -> list[AbortedEntry]:
+        # What is read ends with the last stable offset, and leaders tell nothing from there on.
+        return leader.across(min(border, survey.latest))
+
+    return AbortedTable(find_aborted(parts, survey.parts, context.objects, ask))
 
 
 def _tier_ranges(context: PlanContext, draft: _Draft, limits: SplitLimits) -> list[TierRange]:
@@ -282,7 +279,7 @@ def _tier_ranges(context: PlanContext, draft: _Draft, limits: SplitLimits) -> li
         if not committed:
             return None
         place = part.segment.topic_id_partition.topic_partition
-        return spans_within(draft.aborted[place], start, end)
+        return draft.aborted[place].within(start, end)
 
     total = sum(part.segment.segment_size_bytes for part in draft.parts)
     return tier_ranges(

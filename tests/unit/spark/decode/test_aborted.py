@@ -17,6 +17,12 @@ def test_spans_of_an_index_are_closed(producer_id: int, offset: int, aborted: bo
     assert not transactions.awaits_marker(7)
 
 
+def test_a_span_within_another_does_not_end_it() -> None:
+    transactions = AbortedTransactions([(7, 10, 20), (7, 15, 17), (7, 30, 35), (7, 33, 40)])
+    covered = [offset for offset in range(50) if transactions.covers(7, offset)]
+    assert covered == [*range(10, 21), *range(30, 41)]
+
+
 def test_an_open_span_ends_at_the_marker_that_is_met() -> None:
     transactions = AbortedTransactions([(7, 10, None), (8, 5, None)])
     assert transactions.covers(7, 1_000)

@@ -6,24 +6,38 @@ from pathlib import Path
 
 import pytest
 
+from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
+from crabka.clients.fetch_messages import FetchAnswer
+from crabka.clients.isolation import AbortedSpan
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import encode_epochs
 from crabka.log.txn_index import AbortedTransaction
+from crabka.records.header import iter_headers
 from crabka.records.rewrite import with_log_append_time
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
-from crabka.spark.errors import DataLossError, SegmentVanishedError
+from crabka.spark.errors import DataLossError, SegmentVanishedError, TierReadError
+from crabka.spark.plan import leader_aborts
 from crabka.spark.plan.catalog import TierCatalog
 from crabka.spark.plan.index_files import SegmentOffsets
 from crabka.spark.plan.planner import plan_offsets, plan_read
-from crabka.spark.plan.ranges import ReadPlan, TierRange
+from crabka.spark.plan.ranges import AbortedSpans, ReadPlan, TierRange
 from crabka.spark.plan.segment_objects import SegmentObjects
 from crabka.spark.plan.snapshot_catalog import write_snapshot_file
 from crabka.spark.source.options import SourceOptions
-from tests.support.planted_tier import FIRST_TIMESTAMP_MS, ORDERS, PlantedTier, batches, two_segments
+from tests.support.planned_cluster import LeaderSession, committed_options, plan_with
+from tests.support.planted_tier import (
+    FIRST_TIMESTAMP_MS,
+    ORDERS,
+    PRODUCER_ID,
+    PlantedTier,
+    batches,
+    transaction,
+    two_segments,
+)
 from tests.support.remote_segments import remote_segment
 from tests.support.scale import soaking
 from tests.support.tier_stores import write_tier
@@ -52,6 +66,12 @@ def at(timestamp_ms: int) -> str:
 
 def spans(plan: ReadPlan) -> list[tuple[int, int]]:
     return [(each.start_offset, each.end_offset) for split in plan.splits for each in split.ranges]
+
+
+def aborted_by_start(plan: ReadPlan) -> dict[int, AbortedSpans | None]:
+    """Return the aborted transactions of what is read from the tier, by the offsets where ranges begin."""
+    ranges = [each for split in plan.splits for each in split.ranges if isinstance(each, TierRange)]
+    return {each.start_offset: each.aborted for each in ranges}
 
 
 def test_a_whole_tier_is_planned(tmp_path: Path) -> None:
@@ -181,6 +201,76 @@ def test_committed_reads_know_aborted_transactions(tmp_path: Path) -> None:
     assert [each.aborted for each in split.ranges if isinstance(each, TierRange)] == [((7, 3, 12),), ((7, 3, 12),)]
     (split,) = plan_read(options(uri)).splits
     assert [each.aborted for each in split.ranges if isinstance(each, TierRange)] == [None, None]
+
+
+def test_a_marker_in_a_segment_that_is_pruned_aborts(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    tier.add(with_log_append_time(batches(0, 1), FIRST_TIMESTAMP_MS), [(0, 0)])
+    aborted = [AbortedTransaction(7, 3, 6, 7)]
+    tier.add(with_log_append_time(batches(5, 1), FIRST_TIMESTAMP_MS + 5), [(0, 0)], aborted=aborted)
+    tier.add(with_log_append_time(batches(10, 1), FIRST_TIMESTAMP_MS + 10), [(0, 0)])
+    early = PushedFilters(max_timestamp_us=(FIRST_TIMESTAMP_MS + 4) * 1000)
+    plan = plan_read(options(write_tier(tier, tmp_path), isolation__level="read_committed"), early)
+    assert aborted_by_start(plan) == {0: ((7, 3, 6),), 10: ()}
+
+
+def test_a_tail_that_does_not_count_aborts_nothing(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    tier.add(batches(0, 4), [(0, 0)], aborted=[AbortedTransaction(7, 15, 17, 18)])
+    tier.add(batches(15, 1, epoch=1), [(0, 0), (1, 15)])
+    plan = plan_read(options(write_tier(tier, tmp_path), isolation__level="read_committed"))
+    assert aborted_by_start(plan) == {0: (), 15: ()}
+
+
+def open_at_the_end_of_the_tier() -> tuple[PlantedTier, LeaderSession]:
+    """The tier ends with the data of a transaction, 10..11; the leader alone has its abort marker, 12."""
+    aborted = transaction(10, committed=False)
+    (_, (marker_at, _)) = iter_headers(aborted)
+    tier = PlantedTier()
+    tier.add(batches(0, 2) + aborted[:marker_at], [(0, 0)])
+    log = batches(0, 2) + aborted + batches(13, 2)
+    return tier, LeaderSession(log, aborted={AbortedSpan(PRODUCER_ID, 10): 12}, last_stable_offset=23)
+
+
+@pytest.mark.parametrize("last_stable_offset", [12, 13, 23])
+@pytest.mark.parametrize("mode", ["auto", "tier"])
+def test_the_leader_tells_of_markers_behind_the_tier(
+    mode: str, last_stable_offset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tier, session = open_at_the_end_of_the_tier()
+    session.last_stable_offset = last_stable_offset
+    plan_with(monkeypatch, session, tier)
+    plan = plan_read(committed_options(read__mode=mode))
+    assert aborted_by_start(plan) == {0: ((PRODUCER_ID, 10, 11),)}
+
+
+def test_a_leader_that_does_not_tell_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tier, session = open_at_the_end_of_the_tier()
+    silent = [
+        FetchAnswer(ErrorCode.not_leader_or_follower, -1, -1, (), b""),
+        FetchAnswer(ErrorCode.none, 9, 0, (), b""),
+    ]
+    plan_with(monkeypatch, session, tier)
+    monkeypatch.setattr(leader_aborts, "_PAUSE_S", 0)
+    session.faults = list(silent)
+    assert aborted_by_start(plan_read(committed_options())) == {0: ((PRODUCER_ID, 10, 11),)}
+    session.faults = list(silent)
+    with pytest.raises(TierReadError, match="did not tell in 0 ms which transactions"):
+        plan_read(committed_options(kafkaConsumer__pollTimeoutMs="0"))
+
+
+def test_the_leader_tells_of_markers_in_gaps_of_the_tier(monkeypatch: pytest.MonkeyPatch) -> None:
+    tier, session = open_at_the_end_of_the_tier()
+    # The same producer commits behind the gap.
+    later = transaction(23, committed=True)
+    tier.add(later, [(0, 0)])
+    log = b"".join(data for _, data in session.batches) + later
+    session = LeaderSession(log, aborted=session.aborted, last_stable_offset=26)
+    plan_with(monkeypatch, session, tier)
+    plan = plan_read(committed_options())
+    assert spans(plan) == [(0, 12), (23, 26), (12, 23)]
+    assert aborted_by_start(plan) == {0: ((PRODUCER_ID, 10, 11),), 23: ()}
+    assert session.fetched == [11, 25]
 
 
 def test_an_exported_snapshot_is_as_good_as_a_listing(tmp_path: Path) -> None:
