@@ -1,4 +1,8 @@
-"""From offsets to bytes: which bytes of segments hold the parts that are read, cut to the size of a task."""
+"""From offsets to bytes: which bytes of segments hold the parts that are read, cut to the size of a task.
+
+An index that sends a reader past its rows must not go unnoticed: the batches at the positions that it names are asked
+for their offsets.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from crabka.errors import CorruptDataError
 from crabka.ids import uuid_to_text
-from crabka.remote.layout import ObjectName, partition_directory
-from crabka.remote.segments import TopicIdPartition
+from crabka.remote.layout import ObjectName, object_path, partition_directory
+from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.spark.plan.index_files import SegmentOffsets
 from crabka.spark.plan.lineage import TierPart
 from crabka.spark.plan.ranges import AbortedSpans, TierRange
@@ -28,15 +33,22 @@ def tier_ranges(
     max_records: int | None,
     aborted_in: AbortedIn,
 ) -> list[TierRange]:
-    """Return the bytes of parts; indexes are fetched only where a part is not a whole segment of the right size."""
+    """Return the bytes of parts; indexes are fetched only where a part is not a whole segment of the right size.
+
+    Raises CorruptDataError for an index that does not fit its segment, and what `objects` raises.
+    """
     large = [number for number, part in enumerate(parts) if not _fits(part, target_bytes, max_records)]
 
     def cut(number: int) -> list[_Piece]:
         part = parts[number]
         index = objects.offset_index(part.segment)
         if max_records is not None and part.end - part.start > max_records:
-            return _cut_by_records(part, index, max_records)
-        return _cut_by_bytes(part, index, objects, target_bytes)
+            pieces = _cut_by_records(part, index, objects, max_records)
+        else:
+            pieces = _cut_by_bytes(part, index, objects, target_bytes)
+        if any(piece.start_byte >= piece.end_byte for piece in pieces):
+            raise _contradiction(part)
+        return pieces
 
     cut_parts = dict(zip(large, objects.for_all(large, cut), strict=True))
     found: list[TierRange] = []
@@ -88,22 +100,45 @@ def _fits(part: TierPart, target_bytes: int, max_records: int | None) -> bool:
     return is_whole and not too_many and not needs_cutting(segment.segment_size_bytes, target_bytes)
 
 
-def _cut_by_records(part: TierPart, index: SegmentOffsets, max_records: int) -> list[_Piece]:
+def _contradiction(part: TierPart) -> CorruptDataError:
+    return CorruptDataError(
+        object_path(part.segment, IndexType.OFFSET), "it contradicts the batches at the positions that it names"
+    )
+
+
+def _start_byte(part: TierPart, index: SegmentOffsets, objects: SegmentObjects, offset: int) -> int:
+    """Return where to begin for an offset. Raises CorruptDataError if the batch there is a later one."""
+    position = index.start_byte(offset)
+    if position > 0 and objects.base_offset_at(part.segment, position) > offset:
+        raise _contradiction(part)
+    return position
+
+
+def _end_byte(part: TierPart, index: SegmentOffsets, objects: SegmentObjects, offset: int) -> int:
+    """Return where to stop before an offset. Raises CorruptDataError if the batch there is an earlier one."""
+    size_bytes = part.segment.segment_size_bytes
+    position = index.end_byte(offset, size_bytes)
+    if position < size_bytes and objects.base_offset_at(part.segment, position) < offset:
+        raise _contradiction(part)
+    return position
+
+
+def _cut_by_records(part: TierPart, index: SegmentOffsets, objects: SegmentObjects, max_records: int) -> list[_Piece]:
     size = part.end - part.start
     pieces = -(-size // max_records)
     borders = [part.start + size * number // pieces for number in range(pieces + 1)]
-    size_bytes = part.segment.segment_size_bytes
     return [
-        _Piece(start, end, index.start_byte(start), index.end_byte(end, size_bytes)) for start, end in pairwise(borders)
+        _Piece(start, end, _start_byte(part, index, objects, start), _end_byte(part, index, objects, end))
+        for start, end in pairwise(borders)
     ]
 
 
 def _cut_by_bytes(part: TierPart, index: SegmentOffsets, objects: SegmentObjects, target_bytes: int) -> list[_Piece]:
     segment = part.segment
-    start_byte = index.start_byte(part.start) if part.start > segment.start_offset else 0
+    start_byte = _start_byte(part, index, objects, part.start) if part.start > segment.start_offset else 0
     end_byte = segment.segment_size_bytes
     if part.end <= segment.end_offset:
-        end_byte = index.end_byte(part.end, segment.segment_size_bytes)
+        end_byte = _end_byte(part, index, objects, part.end)
     cuts: list[int] = []
     if needs_cutting(end_byte - start_byte, target_bytes):
         cuts = cut_positions(index.positions, start_byte, end_byte, target_bytes)

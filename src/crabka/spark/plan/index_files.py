@@ -1,10 +1,17 @@
-"""Index objects of remote segments, as far as planning needs them: positions of offsets, times and aborts."""
+"""Index objects of remote segments, as far as planning needs them: positions of offsets, times and aborts.
+
+Indexes have no checksum, so that a flipped bit shows only where it breaks an order; the snapshot has one.
+"""
 
 from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
+from itertools import islice
+from operator import le, lt
 from typing import Final, NamedTuple
+
+from crc32c import crc32c
 
 from crabka.errors import CorruptDataError
 
@@ -12,6 +19,8 @@ _OFFSET_ENTRY: Final = struct.Struct(">II")
 _TIME_ENTRY: Final = struct.Struct(">qI")
 _ABORTED_ENTRY: Final = struct.Struct(">hqqqq")
 _SNAPSHOT_HEADER: Final = struct.Struct(">hIi")
+_SNAPSHOT_VERSION: Final = 1
+_CHECKED_FROM: Final = struct.calcsize(">hI")
 _SNAPSHOT_ENTRY: Final = struct.Struct(">qhiqiqiq")
 _NO_TRANSACTION: Final = -1
 
@@ -37,6 +46,8 @@ class SegmentOffsets:
         entries = _without_padding(list(_unpack(_OFFSET_ENTRY, data, where)))
         self.offsets = [base_offset + relative for relative, _ in entries]
         self.positions = [position for _, position in entries]
+        if not (_rises(self.offsets) and _rises(self.positions)):
+            raise CorruptDataError(where, "its entries do not rise")
 
     def start_byte(self, offset: int) -> int:
         """Return a position at or before the batch with an offset, where a batch begins."""
@@ -56,6 +67,8 @@ def offset_after(data: bytes, base_offset: int, min_timestamp_us: int, where: st
     Raises CorruptDataError.
     """
     entries = _without_padding(list(_unpack(_TIME_ENTRY, data, where)))
+    if not (_rises([time for time, _ in entries]) and _rises([relative for _, relative in entries], strictly=False)):
+        raise CorruptDataError(where, "its entries do not rise")
     older = [relative for timestamp_ms, relative in entries if timestamp_ms * 1000 < min_timestamp_us]
     return base_offset + max(older) + 1 if older else base_offset
 
@@ -78,7 +91,15 @@ def first_open_transaction(data: bytes, where: str) -> int | None:
     """
     if len(data) < _SNAPSHOT_HEADER.size:
         raise CorruptDataError(where, "this is no producer snapshot")
-    starts = [fields[7] for fields in _unpack(_SNAPSHOT_ENTRY, data[_SNAPSHOT_HEADER.size :], where)]
+    version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
+    if version != _SNAPSHOT_VERSION:
+        raise CorruptDataError(where, f"its version is {version}, not {_SNAPSHOT_VERSION}")
+    if crc != crc32c(memoryview(data)[_CHECKED_FROM:]):
+        raise CorruptDataError(where, "its checksum is wrong")
+    entries = _unpack(_SNAPSHOT_ENTRY, data[_SNAPSHOT_HEADER.size :], where)
+    if len(entries) != count:
+        raise CorruptDataError(where, f"it has {len(entries)} producers instead of {count}")
+    starts = [fields[7] for fields in entries]
     return min((start for start in starts if start != _NO_TRANSACTION), default=None)
 
 
@@ -86,6 +107,10 @@ def _unpack(entry: struct.Struct, data: bytes, where: str) -> list[tuple[int, ..
     if len(data) % entry.size:
         raise CorruptDataError(where, f"its {len(data)} bytes are no multiple of {entry.size}")
     return list(entry.iter_unpack(data))
+
+
+def _rises(column: list[int], *, strictly: bool = True) -> bool:
+    return all(map(lt if strictly else le, column, islice(column, 1, None)))
 
 
 def _without_padding(entries: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from crabka.errors import CorruptDataError
 from crabka.records.header import HEADER_SIZE, BatchHeader, parse_header
 from crabka.remote.layout import object_path
 from crabka.remote.scrub.side_files import parse_epoch_checkpoint
@@ -43,12 +44,20 @@ class SegmentObjects:
     def offset_index(self, segment: RemoteLogSegmentMetadata) -> SegmentOffsets:
         """Return the offset index."""
         path = object_path(segment, IndexType.OFFSET)
-        return SegmentOffsets(self._get(path), segment.start_offset, path)
+        index = SegmentOffsets(self._get(path), segment.start_offset, path)
+        if index.offsets and (
+            index.offsets[-1] > segment.end_offset or index.positions[-1] >= segment.segment_size_bytes
+        ):
+            raise CorruptDataError(path, "its last entry lies behind the end of the segment")
+        return index
 
     def offset_after(self, segment: RemoteLogSegmentMetadata, min_timestamp_us: int) -> int:
         """Return the first offset that can be of a time or later, by the time index."""
         path = object_path(segment, IndexType.TIMESTAMP)
-        return offset_after(self._get(path), segment.start_offset, min_timestamp_us, path)
+        found = offset_after(self._get(path), segment.start_offset, min_timestamp_us, path)
+        if found > segment.end_offset + 1:
+            raise CorruptDataError(path, "it has an offset behind the end of the segment")
+        return found
 
     def aborted(self, segment: RemoteLogSegmentMetadata) -> list[AbortedEntry]:
         """Return the transactions whose abort markers a segment has."""
@@ -76,7 +85,11 @@ class SegmentObjects:
 
     def base_offset_at(self, segment: RemoteLogSegmentMetadata, position: int) -> int:
         """Return the base offset of the batch that begins at a position."""
-        return int.from_bytes(self._get_range(object_path(segment), range(position, position + 8)))
+        return int.from_bytes(self.batch_bytes(segment, range(position, position + 8)))
+
+    def batch_bytes(self, segment: RemoteLogSegmentMetadata, span: range) -> memoryview:
+        """Return a part of the batches."""
+        return self._get_range(object_path(segment), span)
 
     def first_batch(self, segment: RemoteLogSegmentMetadata) -> BatchHeader:
         """Return the header of the first batch."""

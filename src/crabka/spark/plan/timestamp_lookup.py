@@ -7,7 +7,6 @@ from typing import Final
 
 from crabka.records.header import BatchHeader, iter_headers
 from crabka.records.record import decode_records
-from crabka.remote.layout import object_path
 from crabka.spark.plan.lineage import TierPart
 from crabka.spark.plan.segment_objects import SegmentObjects
 
@@ -44,10 +43,10 @@ def _first_in_part(objects: SegmentObjects, part: TierPart, timestamp_ms: int) -
 
 
 def _batches(objects: SegmentObjects, part: TierPart, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    key, size_bytes = object_path(part.segment), part.segment.segment_size_bytes
+    size_bytes = part.segment.segment_size_bytes
     wanted = _PIECE_BYTES
     while position < size_bytes:
-        data = objects.store.get_range(key, range(position, min(position + wanted, size_bytes)))
+        data = objects.batch_bytes(part.segment, range(position, min(position + wanted, size_bytes)))
         consumed = 0
         for start, header in iter_headers(data):
             consumed = start + header.size_in_bytes

@@ -1,7 +1,13 @@
 from __future__ import annotations
 
+import struct
+
+import pytest
+
+from crabka.errors import CorruptDataError
 from crabka.records.header import iter_headers
 from crabka.remote.layout import object_path
+from crabka.remote.segments import IndexType
 from crabka.spark.plan.byte_ranges import tier_ranges
 from crabka.spark.plan.lineage import TierPart
 from crabka.spark.plan.ranges import TierRange
@@ -65,3 +71,37 @@ def test_records_per_range_are_limited() -> None:
     ranges = cut(part, store, records=30)
     assert [offset for each in ranges for offset in offsets_in(each)] == list(range(200))
     assert all(each.end_offset - each.start_offset <= 30 for each in ranges)
+
+
+@pytest.mark.parametrize("records", [None, 20])
+def test_no_flipped_bit_of_an_index_hides_offsets(records: int | None) -> None:
+    """Wherever a bit of the offset index is wrong, it is told, or no whole batch of what is wanted is left out."""
+    part, store = planted()
+    part = part._replace(start=33, end=171)
+    key = object_path(part.segment, IndexType.OFFSET)
+    whole = store.objects[key]
+    told = 0
+    for bit in range(len(whole) * 8):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << (bit % 8)
+        store.objects[key] = bytes(data)
+        try:
+            ranges = cut(part, store, records=records)
+        except CorruptDataError as error:
+            told += error.where == key
+            continue
+        begun = {position for position, _ in iter_headers(LOG)}
+        # A range that does not begin with a batch fails when it is read.
+        if all(each.start_byte in begun for each in ranges):
+            assert [offset for each in ranges for offset in offsets_in(each)] == list(range(33, 171))
+    assert told > len(whole) * 4
+
+
+def test_a_position_behind_the_end_is_told() -> None:
+    part, store = planted()
+    key = object_path(part.segment, IndexType.OFFSET)
+    store.objects[key] = store.objects[key][:8]  # one entry: everything behind it is one piece
+    assert len(cut(part, store, records=30)) == 7
+    store.objects[key] = struct.pack(">II", 9, len(LOG))
+    with pytest.raises(CorruptDataError, match="behind the end of the segment"):
+        cut(part, store, records=30)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+from crc32c import crc32c
 
 from crabka.errors import CorruptDataError
 from crabka.log.producer_snapshots import encode_snapshot
@@ -66,6 +67,45 @@ def test_the_oldest_open_transaction_is_found() -> None:
     assert first_open_transaction(encode_snapshot(entries), "x") is None
     entries[1].txn_first_offset, entries[2].txn_first_offset = 50, 40
     assert first_open_transaction(encode_snapshot(entries), "x") == 40
+
+
+@pytest.mark.parametrize(("entry", "byte"), [(1, 0), (1, 3), (2, 4), (0, 5)])
+def test_an_offset_index_that_does_not_rise_is_refused(entry: int, byte: int) -> None:
+    data = bytearray(offset_index(LOG))
+    data[8 * entry + byte] ^= 0xF0
+    with pytest.raises(CorruptDataError, match=r"^x: its entries do not rise"):
+        SegmentOffsets(bytes(data), 100, "x")
+
+
+@pytest.mark.parametrize("byte", [7, 10])
+def test_a_time_index_that_does_not_rise_is_refused(byte: int) -> None:
+    data = bytearray(time_index(LOG))
+    data[12 + byte] ^= 0x80
+    with pytest.raises(CorruptDataError, match=r"^x: its entries do not rise"):
+        offset_after(bytes(data), 100, 0, "x")
+
+
+def test_an_entry_of_a_time_index_may_repeat_an_offset() -> None:
+    data = struct.pack(">qIqI", 1_000, 4, 2_000, 4)
+    assert offset_after(data, 100, 1_500_000, "x") == 105
+
+
+def test_any_flipped_bit_of_a_snapshot_is_refused() -> None:
+    writer = ProducerEntry(5, 0)
+    writer.txn_first_offset = 40
+    whole = encode_snapshot([writer, ProducerEntry(6, 0)])
+    for bit in range(len(whole) * 8):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << (bit % 8)
+        with pytest.raises(CorruptDataError, match=r"^x: its (version is|checksum is wrong)"):
+            first_open_transaction(bytes(data), "x")
+
+
+def test_a_snapshot_has_as_many_producers_as_it_says() -> None:
+    body = struct.pack(">i", 2) + encode_snapshot([ProducerEntry(5, 0)])[10:]
+    data = struct.pack(">hI", 1, crc32c(body)) + body
+    with pytest.raises(CorruptDataError, match=r"^x: it has 1 producers instead of 2"):
+        first_open_transaction(data, "x")
 
 
 def test_torn_files_are_refused() -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import struct
+
 import pytest
 
+from crabka.errors import CorruptDataError
 from crabka.records.header import iter_headers
 from crabka.remote.segments import IndexType
 from crabka.spark.errors import TierReadError
@@ -48,6 +51,21 @@ def test_damaged_epochs_are_told() -> None:
     tier.put(tier.segments[0], IndexType.LEADER_EPOCH, b"nonsense")
     with pytest.raises(TierReadError, match="is damaged"):
         SegmentObjects(store_of(tier)).epochs(tier.segments[0])
+
+
+def test_indexes_end_where_their_segment_does() -> None:
+    tier = two_segments()
+    segment = tier.segments[0]
+    objects = SegmentObjects(store_of(tier))
+    tier.put(segment, IndexType.OFFSET, struct.pack(">II", 9, segment.segment_size_bytes))
+    with pytest.raises(CorruptDataError, match=r"\.index: its last entry lies behind the end of the segment"):
+        objects.offset_index(segment)
+    tier.put(segment, IndexType.OFFSET, struct.pack(">II", 30, 500))
+    with pytest.raises(CorruptDataError, match=r"\.index: its last entry lies behind the end of the segment"):
+        objects.offset_index(segment)
+    tier.put(segment, IndexType.TIMESTAMP, struct.pack(">qI", 5, 1 << 20))
+    with pytest.raises(CorruptDataError, match=r"\.timeindex: it has an offset behind the end of the segment"):
+        objects.offset_after(segment, 1 << 50)
 
 
 def test_many_are_asked_at_once_and_answered_in_order() -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
+from crabka.spark.errors import SegmentVanishedError
 from crabka.spark.plan.lineage import NO_END, TierPart, choose_parts
 from crabka.spark.plan.segment_objects import SegmentObjects
 from crabka.spark.plan.timestamp_lookup import NO_MATCH, first_offset_at
@@ -35,3 +38,11 @@ def test_times_that_go_down_again_do_no_harm() -> None:
     objects = SegmentObjects(store_of(tier))
     assert first_offset_at(objects, parts, 400) == 1
     assert first_offset_at(objects, parts, 901) == NO_MATCH
+
+
+def test_a_segment_that_vanishes_is_told_as_such() -> None:
+    tier = two_segments()
+    parts = choose_parts(tier.segments, {0: 45, 2: NO_END})
+    tier.remove(tier.segments[0], None)
+    with pytest.raises(SegmentVanishedError, match=r"\.log is not in memory"):
+        first_offset_at(SegmentObjects(store_of(tier)), parts, FIRST_TIMESTAMP_MS)
