@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from crabka._kio import ErrorCode
+from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetch_messages import FetchAnswer
 from crabka.clients.fetcher import FetcherSettings
 from crabka.clients.isolation import AbortedSpan
@@ -28,7 +29,8 @@ from tests.support.tier_stores import store_of
 class LeaderSession:
     """Answers as the leader of the planted partition, from all batches of its log.
 
-    `aborted` are its transactions with the offsets of their markers. `faults` are what it answers first.
+    `aborted` are its transactions with the offsets of their markers. `faults` are what it answers to the first fetches;
+    while it is `failing`, every other question but a fetch has to be asked twice.
     """
 
     def __init__(self, log: bytes, *, aborted: Mapping[AbortedSpan, int], last_stable_offset: int) -> None:
@@ -37,16 +39,20 @@ class LeaderSession:
         self.last_stable_offset = last_stable_offset
         self.faults: list[FetchAnswer] = []
         self.fetched: list[int] = []
+        self.failing = False
+        self.has_failed = False
 
     def topics(self) -> Mapping[str, Any]:
         return {ORDERS.topic: SimpleNamespace(topic_id=ORDERS.topic_id, is_internal=False, partitions=(0,))}
 
     def offsets(self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool) -> dict[TopicPartition, int]:
         assert read_committed
+        self._fail()
         known = {EARLIEST: self.batches[0][0].base_offset, LATEST: self.last_stable_offset}
-        return {partition: known[position] for partition, position in timestamps.items()}
+        return {partition: known.get(position, -1) for partition, position in timestamps.items()}
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, LeaderEpochEnd]:
+        self._fail()
         return {partition: LeaderEpochEnd(epoch, self._end) for partition, epoch in epochs.items()}
 
     def fetch(
@@ -64,6 +70,13 @@ class LeaderSession:
             if marker >= offset and span.first_offset <= header.last_offset
         )
         return FetchAnswer(ErrorCode.none, self._end, 0, tuple(concerned), data)
+
+    def _fail(self) -> None:
+        """Fail every second time if `failing`."""
+        if self.failing:
+            self.has_failed = not self.has_failed
+            if self.has_failed:
+                raise ClientNetworkError("nobody there")
 
     @property
     def _end(self) -> int:

@@ -4,7 +4,10 @@ Records keep the time that their producer gave them, in any order, so an upper b
 follow, unless brokers stamp records as they append them (LogAppendTime): then a segment whose first batch is later than
 the bound has nothing earlier. A topic can be changed from one kind to the other, so batches are believed, not the
 topic's setting: from the end of the partition backwards, as long as segments begin with such a batch. The last segment
-is never left out: nothing shows that no other kind of batch follows its first one.
+is never left out, nor is one before a gap: nothing shows that no other kind of batch follows its first one.
+
+What is taken on trust: that brokers' clocks do not run back by more than a segment, and that nobody changes a topic to
+times of producers and back again within one segment. Only reading the whole segment would show such batches.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from crabka.spark.plan.segment_objects import SegmentObjects
 def without_later(objects: SegmentObjects, parts: list[TierPart], max_timestamp_us: int) -> list[TierPart]:
     """Return parts of a partition, in order, up to the last one that can have records of the time or earlier.
 
-    Raises TierReadError, RemoteBackendError.
+    `parts` is all that there is between two offsets: a part is judged by the one that follows it in the log. Raises
+    TierReadError, RemoteBackendError.
     """
 
     def is_later(part: TierPart) -> bool:
@@ -25,12 +29,13 @@ def without_later(objects: SegmentObjects, parts: list[TierPart], max_timestamp_
         return first.timestamp_type == LOG_APPEND_TIME and first.max_timestamp * 1000 > max_timestamp_us
 
     witness = len(parts) - 1
+    floor = max((at for at in range(1, len(parts)) if parts[at - 1].end != parts[at].start), default=0)
     if witness < 1 or not is_later(parts[witness]):
         return parts
     kept, asked_at_once = witness, 1
-    while kept > 0:
+    while kept > floor:
         # Few segments are asked where few are later; many are asked at a time where many are.
-        asked = range(max(kept - asked_at_once, 0), kept)
+        asked = range(max(kept - asked_at_once, floor), kept)
         answers = objects.for_all((parts[index] for index in asked), is_later)
         later = 0
         while later < len(answers) and answers[-1 - later]:

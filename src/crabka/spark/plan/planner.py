@@ -23,6 +23,7 @@ from crabka.spark.plan.leader_aborts import LeaderAborts
 from crabka.spark.plan.lineage import TierPart
 from crabka.spark.plan.ranges import AbortedSpans, BrokerRange, PlannedRange, PlanReport, ReadPlan, TierRange
 from crabka.spark.plan.resolve import Offsets, resolve_end, resolve_start
+from crabka.spark.plan.retries import with_retries
 from crabka.spark.plan.splits import SplitLimits, make_splits, target_bytes
 from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
 from crabka.spark.plan.transactions import AbortedTable, find_aborted
@@ -218,32 +219,36 @@ def _prune_parts(context: PlanContext, parts: list[TierPart], filters: RowBounds
     """Return what can have rows that pass."""
     if filters is NO_FILTERS:
         return parts
+    first, end = filters.min_offset, filters.max_offset + 1
+    parts = [_clip(part, first, end) for part in parts if part.start < end and part.end > first]
+    if filters.has_latest_time and context.objects is not None:
+        # Before others are left out: it goes by what follows a segment.
+        parts = without_later(context.objects, parts, filters.max_timestamp_us)
     kept: list[TierPart] = []
     was_pruned = True
     for part in parts:
-        start, end = max(part.start, filters.min_offset), min(part.end, filters.max_offset + 1)
-        if start >= end or not filters.may_hold(part.segment.max_timestamp_ms):
+        if not filters.may_hold(part.segment.max_timestamp_ms):
             was_pruned = True
             continue
+        start = part.start
         if filters.has_earliest_time and was_pruned and context.objects is not None:
             # Where the time begins, the time index says how much of the segment is older.
             start = max(start, context.objects.offset_after(part.segment, filters.min_timestamp_us))
         was_pruned = False
-        if start < end:
-            kept.append(TierPart(part.segment, start, end))
-    if filters.has_latest_time and context.objects is not None:
-        return without_later(context.objects, kept, filters.max_timestamp_us)
+        if start < part.end:
+            kept.append(part._replace(start=start))
     return kept
 
 
 def _narrow_by_time(context: PlanContext, ranges: list[BrokerRange], filters: RowBounds) -> list[BrokerRange]:
     """Return ranges of brokers without what is older than filters allow, as far as brokers know that."""
-    if context.session is None or not ranges or not filters.has_earliest_time:
+    session, options = context.session, context.options
+    if session is None or not ranges or not filters.has_earliest_time:
         return ranges
     # One millisecond earlier: the search may begin behind other records of just the time that is asked for.
     wanted_ms = max(filters.min_timestamp_us // 1000 - 1, 0)
     asked = {TopicPartition(each.topic, each.partition): wanted_ms for each in ranges}
-    found = context.session.offsets(asked, read_committed=context.options.read_committed)
+    found = with_retries(options, lambda: session.offsets(asked, read_committed=options.read_committed))
     narrowed: list[BrokerRange] = []
     for each in ranges:
         # Kafka says that there is none also where compaction left an empty segment.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError
@@ -97,7 +98,7 @@ def _survey_of_cluster(context: PlanContext, session: BrokerSession, only: Colle
     ids = _chosen_partitions(context, session, only)
     earliest, latest = _bounds(context, session, list(ids))
     catalog = _catalog(context, ids) if context.objects is not None else TierCatalog()
-    parts = _parts_by_leaders(session, catalog, ids)
+    parts = _parts_by_leaders(context, session, catalog, ids)
     partitions = {
         partition: PartitionSurvey(topic_id, earliest[partition], latest[partition], tuple(parts.get(partition, ())))
         for partition, topic_id in ids.items()
@@ -183,7 +184,10 @@ def _catalog_without_brokers(context: PlanContext, topics: Collection[str] | Non
 
 
 def _parts_by_leaders(
-    session: BrokerSession, catalog: TierCatalog, ids: Mapping[TopicPartition, uuid.UUID | None]
+    context: PlanContext,
+    session: BrokerSession,
+    catalog: TierCatalog,
+    ids: Mapping[TopicPartition, uuid.UUID | None],
 ) -> dict[TopicPartition, list[TierPart]]:
     """Return what counts of the segments by the history of the leaders, which know every epoch of their log."""
     segments = {
@@ -195,7 +199,7 @@ def _parts_by_leaders(
     ends: dict[TopicPartition, dict[int, int]] = {partition: {} for partition in segments}
     for turn in range(max(map(len, epochs.values()), default=0)):
         asked = {partition: known[turn] for partition, known in epochs.items() if turn < len(known)}
-        for partition, answer in session.epoch_ends(asked).items():
+        for partition, answer in with_retries(context.options, partial(session.epoch_ends, asked)).items():
             # A leader that does not know an epoch answers with an older one.
             if answer.leader_epoch == asked[partition]:
                 ends[partition][answer.leader_epoch] = answer.end_offset

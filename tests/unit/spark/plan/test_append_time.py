@@ -59,6 +59,14 @@ def test_what_comes_before_the_topic_was_changed_stays() -> None:
     assert kept([False, True, False, True, True, True], 0) == [0, 1, 2, 5]
 
 
+def test_what_comes_before_a_gap_stays() -> None:
+    store, parts = planted([True] * 6)
+    # Whatever was in the fourth segment may have begun in the third.
+    with_gap = [*parts[:3], *parts[4:]]
+    remaining = without_later(SegmentObjects(store), with_gap, FIRST_TIMESTAMP_MS * 1000 - 1)
+    assert [part.start // RECORDS for part in remaining] == [0, 1, 2, 5]
+
+
 def test_a_topic_that_went_back_to_times_of_producers_stays_whole() -> None:
     assert kept([True, True, True, False], 0) == [0, 1, 2, 3]
 

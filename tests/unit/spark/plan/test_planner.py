@@ -122,6 +122,21 @@ def test_what_brokers_stamped_later_is_pruned(tmp_path: Path) -> None:
     assert (spans(plan), plan.report.pruned) == ([(0, 5), (5, 10), (15, 20)], 1)
 
 
+def test_a_segment_is_judged_by_the_one_that_follows_in_the_log(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    late = FIRST_TIMESTAMP_MS + 1_000
+    # The topic went to times of producers within the first segment, and back with the third.
+    stamped = b"".join(with_log_append_time(batches(start, 1), late) for start in (0, 5))
+    tier.add(stamped + batches(10, 1), [(0, 0)])
+    tier.add(batches(15, 1), [(0, 0)])
+    tier.add(with_log_append_time(batches(20, 1), late + 1), [(0, 0)])
+    chosen = PushedFilters(
+        min_timestamp_us=(FIRST_TIMESTAMP_MS + 100) * 1000, max_timestamp_us=(FIRST_TIMESTAMP_MS + 500) * 1000
+    )
+    plan = plan_read(options(write_tier(tier, tmp_path)), chosen)
+    assert spans(plan) == [(0, 15), (20, 25)]
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -271,6 +286,15 @@ def test_the_leader_tells_of_markers_in_gaps_of_the_tier(monkeypatch: pytest.Mon
     assert spans(plan) == [(0, 12), (23, 26), (12, 23)]
     assert aborted_by_start(plan) == {0: ((PRODUCER_ID, 10, 11),), 23: ()}
     assert session.fetched == [11, 25]
+
+
+def test_leaders_are_asked_again_while_they_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    tier, session = open_at_the_end_of_the_tier()
+    session.failing = True
+    plan_with(monkeypatch, session, tier)
+    late = PushedFilters(min_timestamp_us=(FIRST_TIMESTAMP_MS + 3) * 1000)
+    plan = plan_read(committed_options(fetchOffset__retryIntervalMs="0"), late)
+    assert [end for _, end in spans(plan)] == [12, 23]
 
 
 def test_an_exported_snapshot_is_as_good_as_a_listing(tmp_path: Path) -> None:
