@@ -5,12 +5,16 @@ from collections.abc import Sequence
 import pytest
 
 from crabka._kio import ErrorCode
+from crabka.clients import NewTopic, ProducerSettings, SyncAdmin, SyncProducer
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetch_messages import FetchAnswer
 from crabka.clients.fetcher import FetcherSettings
 from crabka.clients.isolation import AbortedSpan
+from crabka.clients.offsets import LATEST
+from crabka.embedded import Broker
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
+from crabka.spark.broker_session import BrokerSession
 from crabka.spark.errors import SegmentVanishedError, TierReadError
 from crabka.spark.plan import leader_aborts
 from crabka.spark.plan.index_files import AbortedEntry
@@ -92,3 +96,27 @@ def test_what_waiting_does_not_help_is_raised() -> None:
 def test_an_offset_that_the_log_has_lost_makes_the_plan_old() -> None:
     with pytest.raises(SegmentVanishedError, match="offset 59 of t-0 is in the tier and not in the log"):
         aborts(Leader([failed(ErrorCode.offset_out_of_range)])).across(60)
+
+
+def test_a_leader_tells_of_a_marker_behind_its_last_stable_offset() -> None:
+    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("t", 1)])
+        servers = broker.bootstrap_servers
+        with (
+            SyncProducer(servers, ProducerSettings(transactional_id="first")) as aborting,
+            SyncProducer(servers, ProducerSettings(transactional_id="second")) as open_one,
+        ):
+            for producer in (aborting, open_one):
+                producer.init_transactions()
+                producer.begin_transaction()
+            for _ in range(3):
+                aborting.send("t", b"x", partition=0).result()
+            open_one.send("t", b"y", partition=0).result()
+            aborting.abort_transaction()
+            with BrokerSession(servers, {}) as session:
+                # Offsets 0..2 are aborted by the marker at 4, and from 3 on a transaction is open.
+                assert session.offsets({T0: LATEST}, read_committed=True) == {T0: 3}
+                leader = LeaderAborts(session, T0, None, 60_000)
+                assert [(each.first_offset, each.last_offset) for each in leader.across(3)] == [(0, 2)]
+                assert [(each.first_offset, each.last_offset) for each in leader.across(2)] == [(0, 1)]
+            open_one.abort_transaction()
