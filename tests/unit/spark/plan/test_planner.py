@@ -130,10 +130,8 @@ def test_a_segment_is_judged_by_the_one_that_follows_in_the_log(tmp_path: Path) 
     tier.add(stamped + batches(10, 1), [(0, 0)])
     tier.add(batches(15, 1), [(0, 0)])
     tier.add(with_log_append_time(batches(20, 1), late + 1), [(0, 0)])
-    chosen = PushedFilters(
-        min_timestamp_us=(FIRST_TIMESTAMP_MS + 100) * 1000, max_timestamp_us=(FIRST_TIMESTAMP_MS + 500) * 1000
-    )
-    plan = plan_read(options(write_tier(tier, tmp_path)), chosen)
+    chosen = f"timestamp BETWEEN {at(FIRST_TIMESTAMP_MS + 100)} AND {at(FIRST_TIMESTAMP_MS + 500)}"
+    plan = plan_read(options(write_tier(tier, tmp_path), where=chosen))
     assert spans(plan) == [(0, 15), (20, 25)]
 
 
@@ -224,8 +222,8 @@ def test_a_marker_in_a_segment_that_is_pruned_aborts(tmp_path: Path) -> None:
     aborted = [AbortedTransaction(7, 3, 6, 7)]
     tier.add(with_log_append_time(batches(5, 1), FIRST_TIMESTAMP_MS + 5), [(0, 0)], aborted=aborted)
     tier.add(with_log_append_time(batches(10, 1), FIRST_TIMESTAMP_MS + 10), [(0, 0)])
-    early = PushedFilters(max_timestamp_us=(FIRST_TIMESTAMP_MS + 4) * 1000)
-    plan = plan_read(options(write_tier(tier, tmp_path), isolation__level="read_committed"), early)
+    early = f"timestamp <= {at(FIRST_TIMESTAMP_MS + 4)}"
+    plan = plan_read(options(write_tier(tier, tmp_path), isolation__level="read_committed", where=early))
     assert aborted_by_start(plan) == {0: ((7, 3, 6),), 10: ()}
 
 
@@ -292,8 +290,8 @@ def test_leaders_are_asked_again_while_they_move(monkeypatch: pytest.MonkeyPatch
     tier, session = open_at_the_end_of_the_tier()
     session.failing = True
     plan_with(monkeypatch, session, tier)
-    late = PushedFilters(min_timestamp_us=(FIRST_TIMESTAMP_MS + 3) * 1000)
-    plan = plan_read(committed_options(fetchOffset__retryIntervalMs="0"), late)
+    late = f"timestamp >= {at(FIRST_TIMESTAMP_MS + 3)}"
+    plan = plan_read(committed_options(fetchOffset__retryIntervalMs="0", where=late))
     assert [end for _, end in spans(plan)] == [12, 23]
 
 
