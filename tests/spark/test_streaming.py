@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,3 +115,17 @@ def test_new_partitions_are_read_from_their_first_record(spark: SparkSession, pl
     run_to_end(spark, place, tmp_path, subscribe="growing")
     assert offsets_in(spark, tmp_path, "growing") == list(range(10))
     assert offsets_in(spark, tmp_path, "growing", 1) == list(range(15))
+
+
+def test_a_query_from_the_end_that_stops_before_its_first_batch_is_done_loses_nothing(
+    spark: SparkSession, place: Place, tmp_path: Path
+) -> None:
+    create_topic(place, "late", partitions=1)
+    produce(place, "late", 10)
+    run_to_end(spark, place, tmp_path, subscribe="late", startingOffsets="latest")
+    offsets_log = sorted(path.name for path in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*"))
+    assert offsets_log == ["0"]
+    shutil.rmtree(tmp_path / "checkpoint" / "commits")
+    produce(place, "late", 7)
+    run_to_end(spark, place, tmp_path, subscribe="late", startingOffsets="latest")
+    assert offsets_in(spark, tmp_path, "late") == list(range(10, 17))

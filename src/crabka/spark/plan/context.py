@@ -38,6 +38,11 @@ def open_context(options: SourceOptions, *, with_tier: bool = True) -> Iterator[
         yield PlanContext(options, session, None if uri is None else _open(options, uri), uri)
 
 
+def is_tier_only(options: SourceOptions) -> bool:
+    """Return whether no row is to come from brokers, so that partitions reach only as far as the tier does."""
+    return options.bootstrap is None or options.read_mode == "tier"
+
+
 def tier_address(options: SourceOptions, session: BrokerSession | None) -> str | None:
     """Return where the tier is; None if only brokers are to be read. Raises ConfigError if it must be named."""
     if options.read_mode == "broker":

@@ -26,6 +26,7 @@ from crabka.spark.plan.latest import OffsetBounds, ask_bounds, start_offsets
 from crabka.spark.plan.planner import plan_offsets
 from crabka.spark.read.settings import ReadSettings
 from crabka.spark.source.admission import TriggerDelay, limited, new_records
+from crabka.spark.source.first_batch import FirstBatch
 from crabka.spark.source.offset_json import offsets_from_dict, offsets_to_dict
 from crabka.spark.source.partitions import partitions_of, read_partition
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 OffsetDict = dict[str, dict[str, int]]
+Offsets = Mapping[TopicPartition, int]
 
 
 class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -47,13 +49,19 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._settings = ReadSettings.of(options, columns)
         self._names = names
         self._delay = TriggerDelay(options.max_trigger_delay_ms)
+        self._first = FirstBatch()
         self._is_available_now = False
         self._target: OffsetBounds | None = None
-        self._latest: Mapping[TopicPartition, int] = {}
+        self._latest: Offsets = {}
 
     def initialOffset(self) -> OffsetDict:  # noqa: N802 - Spark's name
-        """Return where a new query begins."""
-        return offsets_to_dict(start_offsets(self._options))
+        """Return where a new query begins: the same answer however often Spark asks."""
+        starts = self._first.starts
+        if starts is None:
+            found = start_offsets(self._options)
+            starts = found.offsets
+            self._first.begin_at(starts, found.at_end)
+        return offsets_to_dict(starts)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return what the options say; of two limits the upper one, since the lower one is known here."""
@@ -72,17 +80,7 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = offsets_from_dict(start)
         bounds = self._bounds(starts)
         self._latest = bounds.latest
-        if isinstance(limit, ReadAllAvailable):
-            return offsets_to_dict(bounds.latest)
-        wanted = self._options.min_offsets_per_trigger
-        # A query that ends with what there is must not wait for what may never come.
-        if wanted is not None and not self._is_available_now:
-            available = new_records(starts, bounds.latest)
-            if self._delay.holds_back(wanted, available, time.monotonic_ns() // 1_000_000):
-                return offsets_to_dict(starts)
-        if isinstance(limit, ReadMaxRows):
-            return offsets_to_dict(limited(limit.max_rows, starts, bounds.earliest, bounds.latest))
-        return offsets_to_dict(bounds.latest)
+        return offsets_to_dict(self._first.end_of(starts, self._admitted(starts, bounds, limit)))
 
     def reportLatestOffset(self) -> OffsetDict | None:  # noqa: N802 - Spark's name
         """Return how far the topics reach, whatever the batches take of that."""
@@ -90,7 +88,8 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the splits of a batch. Raises DataLossError."""
-        starts, ends = offsets_from_dict(start), offsets_from_dict(end)
+        ends = offsets_from_dict(end)
+        starts = self._first.start_of(offsets_from_dict(start), ends)
         if starts == ends:
             return []
         return partitions_of(plan_offsets(self._options, starts, ends))
@@ -112,7 +111,21 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except (OperationError, ClientNetworkError) as error:
             _log.warning("the offsets of the query could not be committed to the group %s: %s", group, error)
 
-    def _bounds(self, starts: Mapping[TopicPartition, int]) -> OffsetBounds:
+    def _admitted(self, starts: Offsets, bounds: OffsetBounds, limit: ReadLimit) -> Offsets:
+        """Return how much of what there is a batch takes."""
+        if isinstance(limit, ReadAllAvailable):
+            return bounds.latest
+        wanted = self._options.min_offsets_per_trigger
+        # A query that ends with what there is must not wait for what may never come.
+        if wanted is not None and not self._is_available_now:
+            available = new_records(starts, bounds.latest)
+            if self._delay.holds_back(wanted, available, time.monotonic_ns() // 1_000_000):
+                return starts
+        if isinstance(limit, ReadMaxRows):
+            return limited(limit.max_rows, starts, bounds.earliest, bounds.latest)
+        return bounds.latest
+
+    def _bounds(self, starts: Offsets) -> OffsetBounds:
         if not self._is_available_now:
             return ask_bounds(self._options, starts)
         if self._target is None:

@@ -75,3 +75,49 @@ def test_a_small_batch_waits_but_not_when_the_query_ends_with_what_there_is() ->
         assert ending.latestOffset({"t": {"0": 6}}, limit) == {"t": {"0": 11}}
         produce(broker, 9)
         assert ending.latestOffset({"t": {"0": 11}}, limit) == {"t": {"0": 11}}
+
+
+def test_a_query_that_begins_at_the_end_keeps_its_beginning() -> None:
+    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("t", 1)])
+        produce(broker, 5)
+        made = reader(broker, startingOffsets="latest")
+        # In this order Spark asks for its first batch, which it logs before it runs it.
+        start = made.initialOffset()
+        produce(broker, 3)
+        logged = made.latestOffset(start, ALL)
+        produce(broker, 2)
+        assert start == logged == made.initialOffset() == {"t": {"0": 5}}
+        assert made.partitions(start, logged) == []
+        end = made.latestOffset(logged, ALL)
+        assert offsets(made, logged, end) == [5, 6, 7, 8, 9]
+        # A query that is started again before the first batch is done runs it with the end that was logged.
+        again = reader(broker, startingOffsets="latest")
+        assert again.initialOffset() == {"t": {"0": 10}}
+        assert again.partitions(again.initialOffset(), logged) == []
+        assert again.latestOffset(logged, ALL) == end
+
+
+def test_a_query_that_ends_with_what_there_is_may_begin_at_the_end() -> None:
+    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("t", 1)])
+        produce(broker, 5)
+        made = reader(broker, startingOffsets="latest")
+        made.prepareForTriggerAvailableNow()
+        start = made.initialOffset()
+        produce(broker, 3)
+        assert made.latestOffset(start, ALL) == start
+        produce(broker, 2)
+        assert made.latestOffset(start, ALL) == {"t": {"0": 8}}
+        assert made.latestOffset({"t": {"0": 8}}, ALL) == {"t": {"0": 8}}
+
+
+def test_a_first_batch_that_is_run_again_holds_nothing_back() -> None:
+    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("t", 1)])
+        produce(broker, 5)
+        again = reader(broker, startingOffsets="latest")
+        logged = {"t": {"0": 5}}
+        assert again.partitions(again.initialOffset(), logged) == []
+        produce(broker, 3)
+        assert again.latestOffset(logged, ALL) == {"t": {"0": 8}}
