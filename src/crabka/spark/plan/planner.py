@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -16,13 +16,14 @@ from crabka.ids import TopicPartition
 from crabka.spark.errors import DataLossError, SegmentVanishedError
 from crabka.spark.plan.append_time import without_later
 from crabka.spark.plan.byte_ranges import tier_ranges
-from crabka.spark.plan.context import PlanContext, open_context
+from crabka.spark.plan.context import PlanContext, is_tier_only, open_context
 from crabka.spark.plan.filters import NO_FILTERS, RowBounds, row_bounds
 from crabka.spark.plan.index_files import AbortedEntry
+from crabka.spark.plan.latest import survey_reaching
 from crabka.spark.plan.leader_aborts import LeaderAborts
 from crabka.spark.plan.lineage import TierPart
 from crabka.spark.plan.ranges import AbortedSpans, BrokerRange, PlannedRange, PlanReport, ReadPlan, TierRange
-from crabka.spark.plan.resolve import Offsets, resolve_end, resolve_start
+from crabka.spark.plan.resolve import Offsets, is_resolved_late, resolve_end, resolve_start
 from crabka.spark.plan.retries import with_retries
 from crabka.spark.plan.splits import SplitLimits, make_splits, target_bytes
 from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
@@ -42,7 +43,9 @@ def plan_read(options: SourceOptions) -> ReadPlan:
         survey = make_survey(context)
         starts = resolve_start(context, survey, options.starting)
         ends = resolve_end(context, survey, options.ending)
-        return _plan(context, survey, _checked(context, survey, starts, ends), filters)
+        limits = options.starting, options.ending
+        open_ended = {p for p in starts if any(is_resolved_late(limit, p) for limit in limits)}
+        return _plan(context, survey, _checked(context, survey, starts, ends, open_ended), filters)
 
     with open_context(options) as context:
         return _again_if_vanished(lambda: plan(context))
@@ -55,14 +58,18 @@ def plan_offsets(
 
     A partition without a start begins at its first offset; without `ends` all partitions are read to their ends.
     """
+    if ends is None:
+        known = dict(starts)
+    else:
+        known = {partition: end for partition, end in ends.items() if end > starts.get(partition, -1)}
 
     def plan(context: PlanContext) -> ReadPlan:
-        survey = make_survey(context, None if ends is None else ends.keys())
+        survey = survey_reaching(context, known, None if ends is None else ends.keys())
         wanted = {partition: each.latest for partition, each in survey.partitions.items()} if ends is None else ends
         _check_partitions(options, survey, starts, wanted)
-        known = {partition: end for partition, end in wanted.items() if partition in survey.partitions}
-        begin = {partition: starts.get(partition, survey.partitions[partition].earliest) for partition in known}
-        return _plan(context, survey, _checked(context, survey, begin, known), NO_FILTERS)
+        there = {partition: end for partition, end in wanted.items() if partition in survey.partitions}
+        begin = {partition: starts.get(partition, survey.partitions[partition].earliest) for partition in there}
+        return _plan(context, survey, _checked(context, survey, begin, there), NO_FILTERS)
 
     with open_context(options) as context:
         return _again_if_vanished(lambda: plan(context))
@@ -97,25 +104,43 @@ def _again_if_vanished(plan: Callable[[], ReadPlan]) -> ReadPlan:
     return plan()
 
 
-def _checked(context: PlanContext, survey: Survey, starts: Offsets, ends: Offsets) -> dict[TopicPartition, range]:
-    """Return the offsets to read. Raises ConfigError for an end before its start, DataLossError for what is gone."""
-    options = context.options
+def _checked(
+    context: PlanContext, survey: Survey, starts: Offsets, ends: Offsets, open_ended: Collection[TopicPartition] = ()
+) -> dict[TopicPartition, range]:
+    """Return the offsets to read. Raises ConfigError for an end before its start, DataLossError for what is gone.
+
+    As in Spark's source a range without offsets is content wherever it lies, and in `open_ended` partitions, where
+    earliest or latest decides about one side, an end before the start is such a range.
+    """
     checked: dict[TopicPartition, range] = {}
     for partition in sorted(starts):
-        start, end, known = starts[partition], ends[partition], survey.partitions[partition]
-        if start > end:
+        start, end = starts[partition], ends[partition]
+        if start < end:
+            checked[partition] = _available(context, partition, range(start, end), survey.partitions[partition])
+        elif start == end or partition in open_ended:
+            checked[partition] = range(start, start)
+        else:
             message = f"the starting offset {start} of {partition} is behind the ending offset {end}"
-            if not options.streaming:
+            if not context.options.streaming:
                 raise ConfigError(message)
-            _lose(options, f"{message}: the topic may have been created anew")
-            continue
-        if start < known.earliest:
-            _lose(options, f"offsets {start} to {min(known.earliest, end) - 1} of {partition} are gone")
-        if end > known.latest:
-            _lose(options, f"offsets {max(known.latest, start)} to {end - 1} of {partition} are not there")
-        start, end = max(start, known.earliest), min(end, known.latest)
-        checked[partition] = range(start, max(start, end))
+            _lose(context.options, f"{message}: the topic may have been created anew")
     return checked
+
+
+def _available(context: PlanContext, partition: TopicPartition, wanted: range, known: PartitionSurvey) -> range:
+    """Return what there is of a range. Raises DataLossError."""
+    options = context.options
+    if wanted.start < known.earliest:
+        gone = f"offsets {wanted.start} to {min(known.earliest, wanted.stop) - 1} of {partition} are gone"
+        _lose(options, gone)
+    end = min(wanted.stop, known.latest)
+    if end < wanted.stop:
+        _lose(options, f"offsets {max(known.latest, wanted.start)} to {wanted.stop - 1} of {partition} are not there")
+        if options.streaming and not is_tier_only(options):
+            # Spark commits the end that it logged: the broker may have the rest when the task asks for it.
+            end = wanted.stop
+    start = max(wanted.start, known.earliest)
+    return range(start, max(start, end))
 
 
 def _lose(options: SourceOptions, message: str) -> None:
@@ -174,12 +199,14 @@ def _draft_partition(
     clipped = [
         _clip(part, offsets.start, offsets.stop)
         for part in survey.parts
-        if part.start < offsets.stop and part.end > offsets.start
+        if max(part.start, offsets.start) < min(part.end, offsets.stop)
     ]
     gaps = _gaps(clipped, offsets)
-    if gaps and (context.session is None or context.options.read_mode == "tier"):
+    if gaps and is_tier_only(context.options):
         for gap in gaps:
-            _lose(context.options, f"offsets {gap.start} to {gap.stop - 1} of {partition} are not in the tier")
+            # Compaction that leaves nothing between two segments looks the same as a segment that is lost.
+            hint = "compaction may have removed them (failOnDataLoss=false reads on)"
+            _lose(context.options, f"offsets {gap.start} to {gap.stop - 1} of {partition} are not in the tier; {hint}")
         gaps = []
     kept = [] if not filters.allows(*partition) else _prune_parts(context, clipped, filters)
     draft.pruned += len(clipped) - len(kept)

@@ -43,6 +43,16 @@ def resolve_end(context: PlanContext, survey: Survey, limit: OffsetLimit) -> Off
     return _resolve(context, survey, limit, "ending", lambda partition, _: survey.partitions[partition].latest)
 
 
+def is_resolved_late(limit: OffsetLimit, partition: TopicPartition) -> bool:
+    """Return whether earliest or latest is said of a partition, which Spark's source compares with no other limit."""
+    match limit:
+        case EarliestLimit() | LatestLimit():
+            return True
+        case OffsetsLimit(offsets):
+            return offsets.get(partition) in (EARLIEST, LATEST)
+    return False
+
+
 def _resolve(
     context: PlanContext,
     survey: Survey,
@@ -105,7 +115,12 @@ def _by_timestamp(
             partition: first_offset_at(objects, survey.partitions[partition].parts, timestamp_ms)
             for partition, timestamp_ms in timestamps.items()
         }
+    # What lies behind the end of a batch query cannot be read by it, though brokers know its time: it may not be in the
+    # tier yet, or behind an open transaction. A streaming query gets there.
+    is_batch = not context.options.streaming
     return {
-        partition: offset if offset >= 0 else without_match(partition, timestamps[partition])
+        partition: without_match(partition, timestamps[partition])
+        if offset < 0 or (is_batch and offset >= survey.partitions[partition].latest)
+        else offset
         for partition, offset in found.items()
     }

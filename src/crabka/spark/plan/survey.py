@@ -146,9 +146,10 @@ def _bounds(
         wanted = dict.fromkeys(partitions, position)
         return with_retries(context.options, lambda: session.offsets(wanted, read_committed=committed))
 
-    # In this order: what is deleted in between makes the read shorter, never one that begins behind its end.
     latest = ask(LATEST)
-    return ask(EARLIEST), latest
+    earliest = ask(EARLIEST)
+    # What is deleted in between makes the read shorter, never one that begins behind its end.
+    return earliest, {partition: max(end, earliest[partition]) for partition, end in latest.items()}
 
 
 def _check_id(context: PlanContext, topic: str, topic_id: uuid.UUID | None) -> None:
@@ -237,5 +238,6 @@ def _survey_partition(
     latest = parts[-1].end
     if context.options.read_committed:
         first_open = objects.first_open_transaction(parts[-1].segment)
-        latest = latest if first_open is None else min(latest, first_open)
+        # It may have begun before all that the tier still has.
+        latest = latest if first_open is None else max(min(latest, first_open), parts[0].start)
     return PartitionSurvey(topic_id, parts[0].start, latest, tuple(parts))

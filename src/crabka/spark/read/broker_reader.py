@@ -78,12 +78,14 @@ class BrokerReader:
         deadline = time.monotonic() + self._options.poll_timeout_ms / 1000
         while True:
             failure = None
+            is_behind_end = False
             try:
                 answer = self._session.fetch(partition, offset, self._limits, _REQUEST_TIMEOUT_MS, topic_id=topic_id)
                 if answer.error_code is ErrorCode.none:
                     if answer.records and next_offset_of(answer.records, offset) > offset:
                         return answer
                     failure = f"the high watermark is {answer.high_watermark}"
+                    is_behind_end = answer.high_watermark <= offset
                 elif answer.error_code is ErrorCode.offset_out_of_range:
                     return answer
                 elif not (means_stale_metadata(answer.error_code) or answer.error_code.retriable):
@@ -95,6 +97,9 @@ class BrokerReader:
                     raise
                 failure = str(error)
             if time.monotonic() >= deadline:
+                if is_behind_end and not self._options.fail_on_data_loss:
+                    # The log lost its end: who accepts that gets on, as in Spark's source.
+                    return answer._replace(error_code=ErrorCode.offset_out_of_range)
                 waited = self._options.poll_timeout_ms
                 raise TierReadError(f"no record of {partition} came from offset {offset} on in {waited} ms: {failure}")
             time.sleep(_PAUSE_S)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,15 +11,19 @@ from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.clients.fetch_messages import FetchAnswer
 from crabka.clients.isolation import AbortedSpan
+from crabka.clients.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import encode_epochs
+from crabka.log.producer_snapshots import encode_snapshot
+from crabka.log.producer_state import ProducerEntry
 from crabka.log.txn_index import AbortedTransaction
 from crabka.records.header import iter_headers
 from crabka.records.rewrite import with_log_append_time
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
+from crabka.spark.broker_session import BrokerSession
 from crabka.spark.errors import DataLossError, SegmentVanishedError, TierReadError
 from crabka.spark.plan import leader_aborts
 from crabka.spark.plan.catalog import TierCatalog
@@ -140,7 +145,10 @@ def test_a_segment_is_judged_by_the_one_that_follows_in_the_log(tmp_path: Path) 
     [
         ({"startingOffsets": '{"orders":{"0":-2,"1":0}}'}, "names orders-1, which is not"),
         ({"startingOffsets": '{"other":{"0":0}}'}, "lacks orders-0; use -1"),
-        ({"startingOffsets": '{"orders":{"0":61}}'}, "starting offset 61 of orders-0 is behind the ending offset 60"),
+        (
+            {"startingOffsets": '{"orders":{"0":61}}', "endingTimestamp": str(1 << 50)},
+            "starting offset 61 of orders-0 is behind the ending offset 60",
+        ),
         ({"startingTimestamp": str(1 << 50)}, "no record of orders-0 is of"),
         ({"subscribe": "nothing"}, "the tier has no topic nothing"),
     ],
@@ -149,6 +157,54 @@ def test_what_cannot_be_planned_is_told(tmp_path: Path, more: dict[str, str], me
     uri = write_tier(two_segments(), tmp_path)
     with pytest.raises(ConfigError, match=message):
         plan_read(options(uri, **more))
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("99", "-1"), ("-2", "3"), ("3", "3"), ("99", "99")],
+)
+def test_ranges_without_offsets_have_no_rows_wherever_they_lie(tmp_path: Path, start: str, end: str) -> None:
+    tier = PlantedTier()
+    tier.add(batches(20, 2), [(0, 0)])
+    uri = write_tier(tier, tmp_path)
+    limits = {"startingOffsets": f'{{"orders":{{"0":{start}}}}}', "endingOffsets": f'{{"orders":{{"0":{end}}}}}'}
+    assert plan_read(options(uri, **limits)).splits == ()
+
+
+def test_earliest_and_latest_are_compared_with_no_offset(tmp_path: Path) -> None:
+    uri = write_tier(two_segments(), tmp_path)
+    assert plan_read(options(uri, startingOffsets='{"orders":{"0":61}}')).splits == ()
+    tier = PlantedTier()
+    tier.add(batches(20, 2), [(0, 0)])
+    uri = write_tier(tier, tmp_path / "later")
+    assert plan_read(options(uri, endingOffsets='{"orders":{"0":3}}')).splits == ()
+
+
+def open_transaction(tier: PlantedTier, segment: RemoteLogSegmentMetadata, first_offset: int) -> None:
+    """Let a transaction be open at the end of a segment."""
+    writer = ProducerEntry(5, 0)
+    writer.txn_first_offset = first_offset
+    tier.put(segment, IndexType.PRODUCER_SNAPSHOT, encode_snapshot([writer]))
+
+
+def test_a_time_behind_an_open_transaction_has_no_match_yet(tmp_path: Path) -> None:
+    tier = two_segments()
+    open_transaction(tier, tier.segments[1], 48)
+    uri = write_tier(tier, tmp_path)
+    at_50 = str(FIRST_TIMESTAMP_MS + 50)
+    committed = {"isolation__level": "read_committed"}
+    assert spans(plan_read(options(uri, **committed, endingTimestamp=at_50))) == [(0, 30), (30, 48)]
+    with pytest.raises(ConfigError, match="no record of orders-0 is of"):
+        plan_read(options(uri, **committed, startingTimestamp=at_50))
+    lenient = committed | {"startingOffsetsByTimestampStrategy": "latest"}
+    assert plan_read(options(uri, **lenient, startingTimestamp=at_50)).splits == ()
+
+
+def test_a_transaction_that_is_older_than_the_tier_leaves_nothing_to_read(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    open_transaction(tier, tier.add(batches(50, 4), [(0, 0)]), 10)
+    plan = plan_read(options(write_tier(tier, tmp_path), isolation__level="read_committed"))
+    assert (plan.splits, plan.ranges) == ((), {("orders", 0): (50, 50)})
 
 
 def test_a_time_that_nobody_reached_may_mean_the_end(tmp_path: Path) -> None:
@@ -171,7 +227,7 @@ def test_what_is_not_there_is_a_loss(tmp_path: Path) -> None:
     tier.add(batches(40, 2), [(0, 0)])
     tier.remove(gap, IndexType.OFFSET)
     uri = write_tier(tier, tmp_path)
-    with pytest.raises(DataLossError, match="offsets 30 to 39 of orders-0 are not in the tier"):
+    with pytest.raises(DataLossError, match=r"offsets 30 to 39 of orders-0 are not in the tier; compaction may have"):
         plan_read(options(uri))
     plan = plan_read(options(uri, failOnDataLoss="false"))
     assert spans(plan) == [(20, 30), (40, 50)]
@@ -193,6 +249,46 @@ def test_known_offsets_are_planned(tmp_path: Path) -> None:
         plan_offsets(chosen, {}, {TopicPartition("orders", 7): 5})
     with pytest.raises(DataLossError, match="created anew"):
         plan_offsets(chosen, {O0: 50}, {O0: 20})
+
+
+class LaggingSession(BrokerSession):
+    """Answers a few times as a new leader does that has not caught up."""
+
+    lagging = 0
+
+    def offsets(self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool) -> dict[TopicPartition, int]:
+        found = super().offsets(timestamps, read_committed=read_committed)
+        if LATEST in timestamps.values() and type(self).lagging:
+            type(self).lagging -= 1
+            return dict.fromkeys(found, 4)
+        return found
+
+
+def test_an_end_that_went_back_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crabka.spark.plan.context.BrokerSession", LaggingSession)
+    t0 = TopicPartition("t", 0)
+    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("t", 1)])
+        with SyncProducer(broker.bootstrap_servers) as producer:
+            producer.send_many("t", [(None, b"x")] * 9, partition=0)
+        given = {
+            "kafka.bootstrap.servers": broker.bootstrap_servers,
+            "subscribe": "t",
+            "fetchOffset.retryIntervalMs": "1",
+        }
+        stream = SourceOptions.parse(given, streaming=True)
+        LaggingSession.lagging = 2
+        assert spans(plan_offsets(stream, {t0: 2}, {t0: 8})) == [(2, 8)]
+        # What a table has was read already.
+        LaggingSession.lagging = 2
+        assert spans(plan_offsets(SourceOptions.parse(given, streaming=False), {t0: 8}, None)) == [(8, 9)]
+        LaggingSession.lagging = 3
+        with pytest.raises(DataLossError, match="offsets 4 to 7 of t-0 are not there"):
+            plan_offsets(stream, {t0: 2}, {t0: 8})
+        # Spark commits the end of the batch whatever was read, so the task has to ask for all of it.
+        LaggingSession.lagging = 3
+        lenient = SourceOptions.parse(given | {"failOnDataLoss": "false"}, streaming=True)
+        assert spans(plan_offsets(lenient, {t0: 2}, {t0: 8})) == [(2, 8)]
 
 
 def test_a_partition_that_is_new_to_a_query_should_begin_with_its_first_record(tmp_path: Path) -> None:

@@ -121,3 +121,7 @@ def test_another_topic_of_the_same_name_is_a_loss() -> None:
     with pytest.raises(TopicChangedError):
         read(session, 0, 20, "gone")
     assert read(session, 0, 20, "gone", failOnDataLoss="false") == []
+
+
+def test_an_end_that_the_log_lost_is_passed_over_by_those_who_accept_that() -> None:
+    assert read(LogSession(batches(0, 2)), 0, 20, failOnDataLoss="false") == list(range(10))
