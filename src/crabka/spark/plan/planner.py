@@ -25,7 +25,7 @@ from crabka.spark.plan.lineage import TierPart
 from crabka.spark.plan.ranges import AbortedSpans, BrokerRange, PlannedRange, PlanReport, ReadPlan, TierRange
 from crabka.spark.plan.resolve import Offsets, is_resolved_late, resolve_end, resolve_start
 from crabka.spark.plan.retries import with_retries
-from crabka.spark.plan.splits import SplitLimits, make_splits, target_bytes
+from crabka.spark.plan.splits import SplitLimits, limits_per_task, make_splits, target_bytes
 from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
 from crabka.spark.plan.transactions import AbortedTable, find_aborted
 from crabka.spark.source.options import SourceOptions
@@ -166,7 +166,7 @@ def _plan(context: PlanContext, survey: Survey, wanted: Mapping[TopicPartition, 
     for partition, offsets in wanted.items():
         _draft_partition(context, draft, partition, (survey.partitions[partition], offsets), filters)
     draft.broker = _narrow_by_time(context, draft.broker, filters)
-    limits = SplitLimits(options.max_tasks, options.min_partitions, options.max_records_per_partition)
+    limits = _limits(options, draft)
     ranges = _tier_ranges(context, draft, limits)
     report = PlanReport(
         segments=len({each.object_name for each in ranges}),
@@ -302,6 +302,23 @@ def _aborted(
     return AbortedTable(find_aborted(parts, survey.parts, context.objects, ask))
 
 
+def _limits(options: SourceOptions, draft: _Draft) -> SplitLimits:
+    """Return what is asked of the splits of a draft."""
+    limits = SplitLimits(options.max_tasks, options.min_partitions, options.max_records_per_partition)
+    return limits_per_task(
+        limits,
+        records=sum(part.end - part.start for part in draft.parts)
+        + sum(each.end_offset - each.start_offset for each in draft.broker),
+        size_bytes=sum(map(_size_bytes, draft.parts)),
+    )
+
+
+def _size_bytes(part: TierPart) -> int:
+    """Return about how many bytes a part has, by its share of the offsets of its segment."""
+    segment = part.segment
+    return segment.segment_size_bytes * (part.end - part.start) // (segment.end_offset + 1 - segment.start_offset)
+
+
 def _tier_ranges(context: PlanContext, draft: _Draft, limits: SplitLimits) -> list[TierRange]:
     if context.objects is None or not draft.parts:
         return []
@@ -313,11 +330,10 @@ def _tier_ranges(context: PlanContext, draft: _Draft, limits: SplitLimits) -> li
         place = part.segment.topic_id_partition.topic_partition
         return draft.aborted[place].within(start, end)
 
-    total = sum(part.segment.segment_size_bytes for part in draft.parts)
     return tier_ranges(
         draft.parts,
         context.objects,
-        target_bytes=target_bytes(total, limits),
+        target_bytes=target_bytes(sum(map(_size_bytes, draft.parts)), limits),
         max_records=limits.max_records,
         aborted_in=aborted_in,
     )

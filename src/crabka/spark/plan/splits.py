@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from crabka.spark.plan.ranges import BrokerRange, PlannedRange, Split, TierRange
 
 TARGET_BYTES: Final = 64 << 20
-_MIN_TARGET_BYTES: Final = 1 << 20
 # A range may be that much larger than wanted before it is cut: a small rest is not worth a task.
 _SLACK: Final = 1.5
 
@@ -25,11 +24,23 @@ class SplitLimits(NamedTuple):
     max_records: int | None = None
 
 
+def limits_per_task(limits: SplitLimits, *, records: int, size_bytes: int) -> SplitLimits:
+    """Return the limits in which a number of tasks that is asked for limits the records of each, as in Spark's source.
+
+    Many bytes become enough tasks by themselves.
+    """
+    wanted = min(limits.min_partitions or 0, limits.max_tasks)
+    if not wanted or size_bytes >= wanted * TARGET_BYTES:
+        return limits
+    share = max(-(-records // wanted), 1)
+    return limits._replace(max_records=min(share, limits.max_records or share))
+
+
 def target_bytes(total_bytes: int, limits: SplitLimits) -> int:
     """Return how many bytes a split should have."""
     target = TARGET_BYTES
     if limits.min_partitions is not None:
-        target = min(target, max(total_bytes // limits.min_partitions, _MIN_TARGET_BYTES))
+        target = min(target, max(total_bytes // limits.min_partitions, 1))
     return max(target, -(-total_bytes // limits.max_tasks))
 
 

@@ -444,6 +444,19 @@ def test_a_segment_that_vanishes_while_it_is_planned_is_planned_again(
         plan_read(stale)
 
 
+def test_more_tasks_can_be_asked_for_than_there_are_segments(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    for start in range(0, 400, 100):
+        tier.add(batches(start, 20), [(0, 0)])
+    uri = write_tier(tier, tmp_path)
+    plan = plan_read(options(uri, minPartitions="16"))
+    assert len(plan.splits) == 16
+    assert spans(plan) == [(start, start + 25) for start in range(0, 400, 25)]
+    # What is not read of a segment does not count.
+    part = plan_read(options(uri, minPartitions="16", startingOffsets='{"orders":{"0":368}}'))
+    assert [end - start for start, end in spans(part)] == [2] * 16
+
+
 def test_many_large_segments_become_few_tasks(tmp_path: Path) -> None:
     tier = two_segments()
     uri = write_tier(tier, tmp_path)

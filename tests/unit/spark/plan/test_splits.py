@@ -6,6 +6,7 @@ from crabka.spark.plan.splits import (
     SplitLimits,
     cut_broker_range,
     cut_positions,
+    limits_per_task,
     make_splits,
     needs_cutting,
     target_bytes,
@@ -41,6 +42,17 @@ def test_the_number_of_tasks_is_capped_by_larger_splits() -> None:
 def test_more_tasks_can_be_asked_for() -> None:
     assert target_bytes(100 * MIB, SplitLimits(10_000, min_partitions=20)) == 5 * MIB
     assert len(make_splits([broker(0, 0, 100), broker(1, 0, 50)], SplitLimits(100, min_partitions=6))) == 6
+
+
+def test_a_number_of_tasks_limits_the_records_of_each() -> None:
+    wanted = SplitLimits(10_000, min_partitions=16)
+    assert limits_per_task(wanted, records=400, size_bytes=20_000).max_records == 25
+    assert limits_per_task(wanted, records=3, size_bytes=100).max_records == 1
+    assert limits_per_task(wanted._replace(max_records=7), records=400, size_bytes=1).max_records == 7
+    assert limits_per_task(SplitLimits(4, min_partitions=16), records=400, size_bytes=1).max_records == 100
+    # So many bytes become more tasks anyway.
+    assert limits_per_task(wanted, records=400, size_bytes=16 * TARGET_BYTES) == wanted
+    assert limits_per_task(SplitLimits(10), records=400, size_bytes=1) == SplitLimits(10)
 
 
 def test_records_per_task_are_limited() -> None:
