@@ -16,6 +16,9 @@ from crabka.spark.tier_store import open_tier_store
 
 _log = logging.getLogger(__name__)
 
+_told: set[str] = set()
+"""Tiers that cannot be read of which this process has told already."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
@@ -35,7 +38,8 @@ def open_context(options: SourceOptions, *, with_tier: bool = True) -> Iterator[
         if options.bootstrap is not None:
             session = stack.enter_context(BrokerSession(options.bootstrap, options.client))
         uri = tier_address(options, session) if with_tier else None
-        yield PlanContext(options, session, None if uri is None else _open(options, uri), uri)
+        objects = None if uri is None else _open(options, uri)
+        yield PlanContext(options, session, objects, None if objects is None else uri)
 
 
 def is_tier_only(options: SourceOptions) -> bool:
@@ -57,5 +61,17 @@ def tier_address(options: SourceOptions, session: BrokerSession | None) -> str |
     return uri
 
 
-def _open(options: SourceOptions, uri: str) -> SegmentObjects:
-    return SegmentObjects(open_tier_store(uri, options.storage))
+def _open(options: SourceOptions, uri: str) -> SegmentObjects | None:
+    """Return the objects of the tier; None if the cluster names a place that is not to be seen from this machine.
+
+    Brokers serve everything then, unless the options insist on the tier. Raises ConfigError.
+    """
+    try:
+        return SegmentObjects(open_tier_store(uri, options.storage))
+    except ConfigError as error:
+        if options.tier_uri is not None or options.read_mode != "auto":
+            raise
+        if uri not in _told:
+            _told.add(uri)
+            _log.warning("brokers serve everything, since the tier that the cluster tells cannot be read: %s", error)
+        return None

@@ -48,6 +48,11 @@ def segment_epochs(segments: Iterable[RemoteLogSegmentMetadata]) -> list[int]:
     return sorted({epoch for segment in segments for epoch, _ in segment.leader_epochs})
 
 
+def is_in_history(segment: RemoteLogSegmentMetadata, epoch_ends: Mapping[int, int]) -> bool:
+    """Return whether a segment has any offset of the history; copies of the same offsets all have."""
+    return bool(_candidates_of(segment, epoch_ends))
+
+
 def choose_parts(segments: Iterable[RemoteLogSegmentMetadata], epoch_ends: Mapping[int, int]) -> list[TierPart]:
     """Return which offsets to read from which segments, in order and without overlaps.
 
@@ -60,8 +65,8 @@ def choose_parts(segments: Iterable[RemoteLogSegmentMetadata], epoch_ends: Mappi
     return _cover(candidates)
 
 
-def _candidates_of(segment: RemoteLogSegmentMetadata, epoch_ends: Mapping[int, int]) -> Iterable[_Candidate]:
-    """Yield what a segment has of the history, neighbouring epochs as one."""
+def _candidates_of(segment: RemoteLogSegmentMetadata, epoch_ends: Mapping[int, int]) -> list[_Candidate]:
+    """Return what a segment has of the history, neighbouring epochs as one."""
     end = segment.end_offset + 1
     found: list[_Candidate] = []
     for epoch, first in reversed(segment.leader_epochs):

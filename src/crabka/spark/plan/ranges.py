@@ -87,7 +87,7 @@ class ReadPlan:
     ranges: Mapping[tuple[str, int], tuple[int, int]]
     topic_ids: Mapping[str, str | None]
     report: PlanReport = field(default_factory=PlanReport)
-    # Where the tier is, if the cluster had to be asked for that; None if the options say it or brokers serve all.
+    # Where the tier is, as the options or the cluster say; None if brokers serve everything.
     tier_uri: str | None = None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, parse_header
+from crabka.remote.errors import RemoteBackendError
 from crabka.remote.layout import ObjectName, partition_directory
 from crabka.remote.scrub.side_files import cut_epochs, parse_epoch_checkpoint
 from crabka.remote.segments import (
@@ -42,7 +43,10 @@ class SegmentProbe:
         base_offset: int,
         sizes: Mapping[IndexType | None, int],
     ) -> RemoteLogSegmentMetadata:
-        """Return what metadata would say of a segment whose objects have these sizes. Raises UnusableSegmentError."""
+        """Return what metadata would say of a segment whose objects have these sizes.
+
+        Raises UnusableSegmentError, RemoteBackendError.
+        """
         directory = partition_directory(partition)
 
         def key(kind: IndexType | None) -> str:
@@ -55,6 +59,11 @@ class SegmentProbe:
             epochs = parse_epoch_checkpoint(self._store.get(key(IndexType.LEADER_EPOCH)))
         except ObjectMissingError:
             raise UnusableSegmentError("it is being deleted") from None
+        except RemoteBackendError:
+            now = {stored.key: stored.size_bytes for stored in self._store.list(directory)}
+            if all(now.get(key(kind)) == size_bytes for kind, size_bytes in sizes.items()):
+                raise
+            raise UnusableSegmentError("its objects changed while they were looked at") from None
         except ValueError as error:
             raise UnusableSegmentError(str(error)) from None
         if end_offset < base_offset or not (cut := cut_epochs(epochs, base_offset, end_offset)):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError
@@ -14,13 +16,24 @@ from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.spark.broker_session import BrokerSession
 from crabka.spark.plan.catalog import TierCatalog
 from crabka.spark.plan.context import PlanContext
-from crabka.spark.plan.lineage import TierPart, choose_parts, epoch_ends_of, newest_segment, segment_epochs
+from crabka.spark.plan.lineage import (
+    TierPart,
+    choose_parts,
+    epoch_ends_of,
+    is_in_history,
+    newest_segment,
+    segment_epochs,
+)
 from crabka.spark.plan.listing_catalog import load_listing_catalog
 from crabka.spark.plan.retries import with_retries
 from crabka.spark.plan.segment_objects import SegmentObjects
 from crabka.spark.plan.snapshot_catalog import load_snapshot_catalog
 from crabka.spark.plan.topic_catalog import load_topic_catalog
+from crabka.spark.source.options import SourceOptions
 from crabka.spark.source.strategies import Assign, Strategy, Subscribe, SubscribePattern
+
+if TYPE_CHECKING:
+    from crabka.clients.metadata import TopicMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +85,29 @@ def _wants_partition(strategy: Strategy, partition: TopicPartition) -> bool:
     return partition in strategy.partitions if isinstance(strategy, Assign) else True
 
 
-def _require_topics(strategy: Strategy, known: Collection[str], where: str) -> None:
+def _missing_topics(strategy: Strategy, known: Collection[str]) -> list[str]:
+    """Return the topics that are chosen by their names and do not exist."""
     match strategy:
         case Assign(partitions):
             named = {partition.topic for partition in partitions}
         case Subscribe(topics):
             named = set(topics)
         case SubscribePattern():
-            return
-    missing = sorted(named - set(known))
-    if missing:
+            return []
+    return sorted(named - set(known))
+
+
+def _require_topics(strategy: Strategy, known: Collection[str], where: str) -> None:
+    if missing := _missing_topics(strategy, known):
         raise ConfigError(f"{where} has no topic {', '.join(missing)}")
 
 
 def chosen_catalog(context: PlanContext) -> TierCatalog:
     """Return all that is known of the tier of the chosen topics. Raises ConfigError for topics that do not exist."""
-    if context.objects is None:
-        return TierCatalog()
     if context.session is None:
         return _catalog_without_brokers(context)
+    if context.objects is None and context.options.tier_metadata != "topic":
+        return TierCatalog()
     return _catalog(context, _chosen_partitions(context, context.session, None))
 
 
@@ -111,7 +128,7 @@ def _chosen_partitions(
 ) -> dict[TopicPartition, uuid.UUID | None]:
     """Return the partitions of the cluster that the options choose, with the ids of their topics."""
     options = context.options
-    topics = with_retries(options, session.topics)
+    topics = _topics(options, session)
     _require_topics(options.strategy, topics, "the cluster")
     ids: dict[TopicPartition, uuid.UUID | None] = {}
     for name, topic in topics.items():
@@ -124,6 +141,17 @@ def _chosen_partitions(
             if _wants_partition(options.strategy, partition) and (only is None or partition in only):
                 ids[partition] = topic_id
     return ids
+
+
+def _topics(options: SourceOptions, session: BrokerSession) -> Mapping[str, TopicMetadata]:
+    """Return all topics; a topic that was just created is waited for, since not every broker knows it at once."""
+    topics = with_retries(options, session.topics)
+    for _ in range(options.offset_tries - 1):
+        if not _missing_topics(options.strategy, topics):
+            break
+        time.sleep(options.offset_retry_interval_ms / 1000)
+        topics = with_retries(options, session.topics)
+    return topics
 
 
 def _cut_to_tier(survey: Survey) -> Survey:
@@ -221,23 +249,33 @@ def _survey_of_tier(context: PlanContext, only: Collection[TopicPartition] | Non
         if _wants_partition(options.strategy, place):
             chosen.append(partition)
     found = objects.for_all(chosen, lambda each: _survey_partition(context, objects, catalog.segments[each]))
-    surveys = {partition.topic_partition: survey for partition, survey in zip(chosen, found, strict=True)}
-    return Survey(surveys, catalog.ignored)
+    surveys = {partition.topic_partition: survey for partition, (survey, _) in zip(chosen, found, strict=True)}
+    return Survey(surveys, catalog.ignored + tuple(reason for _, ignored in found for reason in ignored))
 
 
 def _survey_partition(
     context: PlanContext, objects: SegmentObjects, segments: Collection[RemoteLogSegmentMetadata]
-) -> PartitionSurvey:
-    """Return what the tier alone says of a partition: the epochs of its newest segment are its history."""
+) -> tuple[PartitionSurvey, list[str]]:
+    """Return what the tier alone says of a partition: the epochs of its newest segment are its history.
+
+    The second value names the segments that are no part of that, and why they do not count.
+    """
     newest = newest_segment(segments)
     assert newest is not None  # noqa: S101 - a partition of the catalog has segments
-    parts = choose_parts(segments, epoch_ends_of(objects.epochs(newest)))
+    history = epoch_ends_of(objects.epochs(newest))
+    parts = choose_parts(segments, history)
+    ignored = [
+        f"segment {each.start_offset:020d} of {each.topic_id_partition}: its leader epochs are not in the history of "
+        "the newest segment"
+        for each in segments
+        if not is_in_history(each, history)
+    ]
     topic_id = newest.topic_id_partition.topic_id
     if not parts:
-        return PartitionSurvey(topic_id, 0, 0)
+        return PartitionSurvey(topic_id, 0, 0), ignored
     latest = parts[-1].end
     if context.options.read_committed:
         first_open = objects.first_open_transaction(parts[-1].segment)
         # It may have begun before all that the tier still has.
         latest = latest if first_open is None else max(min(latest, first_open), parts[0].start)
-    return PartitionSurvey(topic_id, parts[0].start, latest, tuple(parts))
+    return PartitionSurvey(topic_id, parts[0].start, latest, tuple(parts)), ignored

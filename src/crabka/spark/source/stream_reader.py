@@ -19,8 +19,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from crabka.clients.errors import ClientNetworkError
-from crabka.errors import OperationError
+from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
 from crabka.spark.plan.latest import OffsetBounds, ask_bounds, start_offsets
 from crabka.spark.plan.planner import plan_offsets
@@ -108,7 +107,7 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             with BrokerSession(self._options.bootstrap, self._options.client) as session:
                 session.commit(group, offsets_from_dict(end))
-        except (OperationError, ClientNetworkError) as error:
+        except CrabkaError as error:
             _log.warning("the offsets of the query could not be committed to the group %s: %s", group, error)
 
     def _admitted(self, starts: Offsets, bounds: OffsetBounds, limit: ReadLimit) -> Offsets:

@@ -27,6 +27,22 @@ def test_a_cluster_tells_where_its_tier_is(tmp_path: Path) -> None:
             assert context.objects is None
 
 
+def test_a_tier_that_is_out_of_reach_leaves_everything_to_brokers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    elsewhere = f"file://{tmp_path}/on-another-host"
+    monkeypatch.setattr("crabka.spark.plan.context.ask_tier_uri", lambda _session: elsewhere)
+    with Broker() as broker:
+        for _ in range(2):
+            with open_context(options(broker)) as context:
+                assert (context.objects, context.tier_uri) == (None, None)
+        (told,) = [record.message for record in caplog.records if "brokers serve everything" in record.message]
+        assert told.endswith(f"there is no tier at {tmp_path}/on-another-host: the directory does not exist")
+        for insisting in ({"read__mode": "tier"}, {"tier__uri": elsewhere}):
+            with pytest.raises(ConfigError, match="there is no tier at"), open_context(options(broker, **insisting)):
+                pass
+
+
 def test_a_cluster_without_a_tier_serves_everything_itself() -> None:
     with Broker() as broker:
         with open_context(options(broker)) as context:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crabka.remote.segments import RemoteLogSegmentMetadata
-from crabka.spark.plan.lineage import NO_END, choose_parts, epoch_ends_of, newest_segment, segment_epochs
+from crabka.spark.plan.lineage import NO_END, choose_parts, epoch_ends_of, is_in_history, newest_segment, segment_epochs
 from tests.support.remote_segments import remote_segment
 
 
@@ -31,6 +31,13 @@ def test_what_an_unclean_election_left_does_not_count() -> None:
     lost = remote_segment(0, 29, epochs=[(0, 0), (1, 20)])
     won = remote_segment(15, 40, epochs=[(0, 15), (2, 18)])
     assert parts_of([lost, won], epoch_ends_of([(0, 0), (2, 18)])) == [(0, 0, 18), (15, 18, 41)]
+
+
+def test_a_segment_without_any_offset_of_the_history_is_told_from_a_second_copy() -> None:
+    history = epoch_ends_of([(0, 0), (2, 18)])
+    assert not is_in_history(remote_segment(18, 29, epochs=[(1, 18)]), history)
+    assert is_in_history(remote_segment(10, 29, epochs=[(0, 10), (1, 18)]), history)
+    assert is_in_history(remote_segment(12, 15, epochs=[(0, 12)]), history)
 
 
 def test_a_segment_of_several_epochs_is_one_part() -> None:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from crabka.remote.errors import RemoteBackendError
+from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.plan.segment_probe import SegmentProbe, UnusableSegmentError
+from crabka.spark.tier_store import open_tier_store
 from tests.support.planted_tier import PlantedTier, batches, two_segments
-from tests.support.tier_stores import store_of
+from tests.support.tier_stores import store_of, write_tier
 
 
 def probed(tier: PlantedTier, segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:
@@ -73,3 +77,29 @@ def test_a_segment_without_bytes_does_not_count() -> None:
     tier.put(tier.segments[0], None, b"")
     with pytest.raises(UnusableSegmentError):
         probed(tier, tier.segments[0])
+
+
+def test_an_object_that_shrank_since_it_was_listed_makes_a_segment_unusable(tmp_path: Path) -> None:
+    tier = two_segments()
+    segment = tier.segments[0]
+    store = open_tier_store(write_tier(tier, tmp_path), {})
+    place = segment.topic_id_partition, segment.segment_id.id, segment.start_offset
+    sizes = {kind: len(tier.get(segment, kind)) for kind in (None, *IndexType) if kind is not IndexType.TRANSACTION}
+    assert SegmentProbe(store).read(*place, sizes).end_offset == 29
+    (tmp_path / "kafka-tiered-storage" / object_path(segment)).write_bytes(b"short")
+    with pytest.raises(UnusableSegmentError, match="its objects changed while they were looked at"):
+        SegmentProbe(store).read(*place, sizes)
+
+
+def test_a_store_that_fails_is_no_reason_to_pass_over_a_segment() -> None:
+    tier = two_segments()
+    store = store_of(tier)
+
+    def fail(key: str, span: range) -> memoryview:
+        raise RemoteBackendError(f"the network is down: {key} {span}", retriable=True)
+
+    store.get_range = fail  # type: ignore[method-assign]
+    segment = tier.segments[0]
+    sizes = {kind: len(tier.get(segment, kind)) for kind in (None, *IndexType) if kind is not IndexType.TRANSACTION}
+    with pytest.raises(RemoteBackendError, match="the network is down"):
+        SegmentProbe(store).read(segment.topic_id_partition, segment.segment_id.id, 0, sizes)

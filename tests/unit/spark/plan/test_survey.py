@@ -1,22 +1,31 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
+from crabka.clients.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.log.producer_snapshots import encode_snapshot
 from crabka.log.producer_state import ProducerEntry
-from crabka.remote.segments import IndexType
+from crabka.remote.segments import IndexType, TopicIdPartition
+from crabka.remote_topic.serde import encode_event
+from crabka.remote_topic.settings import METADATA_TOPIC
+from crabka.spark.broker_session import BrokerSession
 from crabka.spark.plan.context import open_context
-from crabka.spark.plan.survey import Survey, make_survey, wants_topic
+from crabka.spark.plan.survey import Survey, chosen_catalog, make_survey, wants_topic
 from crabka.spark.source.options import SourceOptions
 from crabka.spark.source.strategies import Assign, Subscribe, SubscribePattern
-from tests.support.planted_tier import ORDERS, two_segments
+from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
 from tests.support.tier_stores import write_tier
+
+if TYPE_CHECKING:
+    from crabka.clients.metadata import TopicMetadata
 
 O0 = TopicPartition("orders", 0)
 
@@ -49,6 +58,22 @@ def test_committed_reads_of_the_tier_end_at_the_oldest_open_transaction(tmp_path
         assert make_survey(context).partitions[O0].latest == 60
 
 
+def test_segments_that_are_no_part_of_the_history_are_told(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    tier.add(batches(0, 2), [(0, 0)])
+    tier.add(batches(10, 2, epoch=1), [(0, 0), (1, 10)])
+    tier.add(batches(10, 2, epoch=2), [(0, 0), (2, 10)])
+    with open_context(of_tier(write_tier(tier, tmp_path))) as context:
+        survey = make_survey(context)
+    assert [part.segment.segment_id for part in survey.partitions[O0].parts] == [
+        tier.segments[0].segment_id,
+        tier.segments[2].segment_id,
+    ]
+    assert survey.ignored == (
+        f"segment 00000000000000000010 of {ORDERS}: its leader epochs are not in the history of the newest segment",
+    )
+
+
 def test_some_partitions_can_be_asked_for(tmp_path: Path) -> None:
     with open_context(of_tier(write_tier(two_segments(), tmp_path))) as context:
         assert make_survey(context, [TopicPartition("orders", 3)]).partitions == {}
@@ -75,10 +100,54 @@ def test_a_cluster_tells_its_topics_and_bounds() -> None:
 
 
 def survey_of(broker: Broker, **more: str) -> Survey:
-    given = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "fetchOffset.retryIntervalMs": "0"}
     options = SourceOptions.parse(given | {k.replace("__", "."): v for k, v in more.items()}, streaming=False)
     with open_context(options) as context:
         return make_survey(context)
+
+
+def test_a_topic_that_a_broker_does_not_know_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = BrokerSession.topics
+    asked: list[int] = []
+
+    def late(self: BrokerSession) -> Mapping[str, TopicMetadata]:
+        asked.append(len(asked))
+        return whole(self) if len(asked) == 3 else {}
+
+    monkeypatch.setattr(BrokerSession, "topics", late)
+    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("a", 1)])
+        assert set(survey_of(broker, subscribe="a").partitions) == {TopicPartition("a", 0)}
+
+
+def test_a_log_that_is_deleted_meanwhile_does_not_begin_behind_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def overtaken(
+        _self: BrokerSession, timestamps: Mapping[TopicPartition, int], *, read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        del read_committed
+        return {partition: 5 if position == LATEST else 9 for partition, position in timestamps.items()}
+
+    monkeypatch.setattr(BrokerSession, "offsets", overtaken)
+    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("a", 1)])
+        survey = survey_of(broker, subscribe="a").partitions[TopicPartition("a", 0)]
+    assert (survey.earliest, survey.latest) == (9, 9)
+
+
+def test_the_metadata_of_a_tier_is_known_also_where_the_tier_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crabka.spark.plan.context.ask_tier_uri", lambda _session: f"file://{tmp_path}/elsewhere")
+    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("orders", 1), NewTopic(METADATA_TOPIC, 1)])
+        place = TopicIdPartition(admin.list_topics()["orders"].topic_id, "orders", 0)
+        tier = two_segments(place)
+        with SyncProducer(broker.bootstrap_servers) as producer:
+            producer.send_many(METADATA_TOPIC, [(None, encode_event(event)) for event in tier.events], partition=0)
+        given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "orders"}
+        with open_context(SourceOptions.parse(given, streaming=False)) as context:
+            assert context.objects is None
+            assert chosen_catalog(context).segments == {place: tier.segments}
 
 
 def test_strategies_choose_topics() -> None:

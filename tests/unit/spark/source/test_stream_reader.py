@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import pytest
 from pyspark.sql.streaming import datasource as pyspark_streaming
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
+from crabka.clients.errors import AuthenticationError, ClientNetworkError, VersionMismatchError
 from crabka.embedded import Broker
+from crabka.errors import WireError
 from crabka.ids import TopicPartition
+from crabka.spark.broker_session import BrokerSession
 from crabka.spark.source.options import SourceOptions
 from crabka.spark.source.stream_reader import CrabkaStreamReader
 from tests.support.pickling import sent
@@ -121,3 +125,15 @@ def test_a_first_batch_that_is_run_again_holds_nothing_back() -> None:
         assert again.partitions(again.initialOffset(), logged) == []
         produce(broker, 3)
         assert again.latestOffset(logged, ALL) == {"t": {"0": 8}}
+
+
+@pytest.mark.parametrize("error", [AuthenticationError, ClientNetworkError, VersionMismatchError, WireError])
+def test_a_group_that_cannot_be_told_stops_no_query(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error("no")
+
+    monkeypatch.setattr(BrokerSession, "__enter__", refuse)
+    reader(commitGroup="g").commit({"t": {"0": 5}})
+    assert "could not be committed to the group g: no" in caplog.text
