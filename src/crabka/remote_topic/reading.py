@@ -48,6 +48,9 @@ class MetadataTopicReader:
         self._cluster = cluster
         self._positions: dict[int, int] = dict(positions or {})
         self.log_starts: dict[int, int] = {}
+        # Metadata partitions that ended before the position when they were last looked at: what was read of them before
+        # may be no part of the log any more.
+        self.shorter: set[int] = set()
         self.unreadable: list[UnreadableEvent] = []
 
     @property
@@ -81,6 +84,7 @@ class MetadataTopicReader:
         self.log_starts |= await self._offsets(fresh, EARLIEST)
         for partition in fresh:
             self._positions[partition] = self.log_starts[partition]
+        self.shorter = {partition for partition, end in ends.items() if self._positions[partition] > end}
         left = {partition: end for partition, end in ends.items() if self._positions[partition] < end}
         await self._read(left, on_event, on_progress)
 

@@ -137,3 +137,16 @@ def test_a_leader_that_gives_nothing_is_not_waited_for_for_ever(monkeypatch: pyt
                 await reader.read_on(events.append)
 
     simulate(run)
+
+
+def test_a_log_that_ends_before_what_was_read_is_told() -> None:
+    async def run(simulation: ClientSimulation) -> None:
+        partitions = simulation.brokers.create_topic(METADATA_TOPIC, 2)
+        append(partitions[0], encode_event(FIRST))
+        append(partitions[1], encode_event(SECOND))
+        async with simulation.connect() as cluster:
+            reader = MetadataTopicReader(cluster, {0: 5, 1: 1})
+            await reader.read_on(lambda _event: None)
+        assert reader.shorter == {0}
+
+    simulate(run, node_ids=(1,))

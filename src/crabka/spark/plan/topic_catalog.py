@@ -41,6 +41,10 @@ def load_topic_catalog(session: BrokerSession, wanted: Collection[TopicIdPartiti
         return TierCatalog()
     known = _KnownEvents(metadata_topic, wanted)
     session.run(known.read_on)
+    if known.outdated:
+        # The log lost what the files tell of; others may have written there since.
+        known = _KnownEvents(metadata_topic, wanted, without=known.outdated)
+        session.run(known.read_on)
     known.store()
     return TierCatalog(known.finished(wanted))
 
@@ -48,13 +52,17 @@ def load_topic_catalog(session: BrokerSession, wanted: Collection[TopicIdPartiti
 class _KnownEvents:
     """What the events of some metadata partitions amount to."""
 
-    def __init__(self, topic: TopicMetadata, wanted: Collection[TopicIdPartition]) -> None:
+    def __init__(
+        self, topic: TopicMetadata, wanted: Collection[TopicIdPartition], without: Collection[int] = ()
+    ) -> None:
+        """Begin with what files have, but for the metadata partitions `without`, which are read from their start."""
+        self.outdated: Collection[int] = ()
         self._topic = topic
         self._wanted = wanted
         self._count = len(topic.partitions)
         self._manager = InmemoryRemoteLogMetadataManager()
         self._positions: dict[int, int] = {}
-        for partition in {metadata_partition_for(each, self._count) for each in wanted}:
+        for partition in {metadata_partition_for(each, self._count) for each in wanted}.difference(without):
             snapshot = load_cache(self._path(partition))
             if snapshot is not None and self._is_ours(snapshot, partition):
                 self._manager.load(snapshot.dump)
@@ -66,6 +74,7 @@ class _KnownEvents:
         reader = MetadataTopicReader(cluster, self._positions)
         await reader.read_on(self._take, of=self._wanted)
         self._read_positions = dict(reader.positions)
+        self.outdated = reader.shorter
 
     def store(self) -> None:
         """Write down what changed."""

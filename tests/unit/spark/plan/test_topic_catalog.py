@@ -7,14 +7,17 @@ import pytest
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.clients.fetcher import FetchedRecord
 from crabka.embedded import Broker
+from crabka.remote.inmemory import PartitionDump
 from crabka.remote.segments import TopicIdPartition
 from crabka.remote_topic.partitioner import metadata_partition_for
 from crabka.remote_topic.reading import MetadataTopicReader, OnEvent
 from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
+from crabka.remote_topic.snapshot import Snapshot
 from crabka.spark.broker_session import BrokerSession
+from crabka.spark.plan.cache_files import cache_path, dump_of, store_cache
 from crabka.spark.plan.topic_catalog import load_topic_catalog
-from tests.support.planted_tier import ORDERS, PlantedTier, batches, update
+from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments, update
 from tests.support.remote_segments import DELETING
 
 PARTITIONS = 3
@@ -60,3 +63,29 @@ def test_events_are_read_once_and_brought_forward(tmp_path: Path, monkeypatch: p
             file.write_bytes(b"torn")
         assert load_topic_catalog(session, [ORDERS]).segments == {ORDERS: tier.segments[1:]}
         assert load_topic_catalog(session, []).segments == {}
+
+
+def test_files_that_know_more_than_the_log_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path))
+    tier = PlantedTier()
+    tier.add(batches(0, 2), [(0, 0)])
+    with Broker() as broker, BrokerSession(broker.bootstrap_servers, {}) as session:
+        with SyncAdmin(broker.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic(METADATA_TOPIC, PARTITIONS)])
+        publish(broker.bootstrap_servers, tier)
+        topic = session.topics()[METADATA_TOPIC]
+        place = metadata_partition_for(ORDERS, PARTITIONS)
+        lost = two_segments(first_id=50).segments
+        dump = PartitionDump(topic_id_partition=ORDERS, segments=tuple(lost))
+        store_cache(
+            cache_path("topic", topic.topic_id, PARTITIONS, place),
+            Snapshot(
+                topic_id=topic.topic_id,
+                partition_count=PARTITIONS,
+                partition=place,
+                next_offset=99,
+                dump=dump_of(dump),
+            ),
+        )
+        for _ in range(2):
+            assert load_topic_catalog(session, [ORDERS]).segments == {ORDERS: tier.segments}
