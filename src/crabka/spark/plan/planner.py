@@ -205,8 +205,8 @@ def _draft_partition(
     if gaps and is_tier_only(context.options):
         for gap in gaps:
             # Compaction that leaves nothing between two segments looks the same as a segment that is lost.
-            hint = "compaction may have removed them (failOnDataLoss=false reads on)"
-            _lose(context.options, f"offsets {gap.start} to {gap.stop - 1} of {partition} are not in the tier; {hint}")
+            missing = f"offsets {gap.start} to {gap.stop - 1} of {partition} are not in the tier"
+            _lose(context.options, f"{missing}; compaction may have removed them")
         gaps = []
     kept = [] if not filters.allows(*partition) else _prune_parts(context, clipped, filters)
     draft.pruned += len(clipped) - len(kept)
