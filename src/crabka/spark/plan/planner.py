@@ -1,6 +1,6 @@
 """Plans: which task reads which bytes of the tier and which offsets from brokers.
 
-A plan is made anew for every action of Spark. Filters only make it smaller: rows that do not pass may remain.
+Spark asks for one plan of a frame, at its first action. Conditions only make it smaller: rows that do not pass may remain.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.errors import DataLossError, SegmentVanishedError
-from crabka.spark.plan.append_time import without_later
 from crabka.spark.plan.byte_ranges import tier_ranges
 from crabka.spark.plan.context import PlanContext, is_tier_only, open_context
 from crabka.spark.plan.filters import NO_FILTERS, RowBounds, row_bounds
@@ -22,9 +21,9 @@ from crabka.spark.plan.index_files import AbortedEntry
 from crabka.spark.plan.latest import survey_reaching
 from crabka.spark.plan.leader_aborts import LeaderAborts
 from crabka.spark.plan.lineage import TierPart
+from crabka.spark.plan.pruning import clip, narrow_by_time, prune_parts
 from crabka.spark.plan.ranges import AbortedSpans, BrokerRange, PlannedRange, PlanReport, ReadPlan, TierRange
 from crabka.spark.plan.resolve import Offsets, is_resolved_late, resolve_end, resolve_start
-from crabka.spark.plan.retries import with_retries
 from crabka.spark.plan.splits import SplitLimits, limits_per_task, make_splits, target_bytes
 from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
 from crabka.spark.plan.transactions import AbortedTable, find_aborted
@@ -165,7 +164,7 @@ def _plan(context: PlanContext, survey: Survey, wanted: Mapping[TopicPartition, 
     draft = _Draft()
     for partition, offsets in wanted.items():
         _draft_partition(context, draft, partition, (survey.partitions[partition], offsets), filters)
-    draft.broker = _narrow_by_time(context, draft.broker, filters)
+    draft.broker = narrow_by_time(context, draft.broker, filters)
     limits = _limits(options, draft)
     ranges = _tier_ranges(context, draft, limits)
     report = PlanReport(
@@ -197,7 +196,7 @@ def _draft_partition(
 ) -> None:
     survey, offsets = known
     clipped = [
-        _clip(part, offsets.start, offsets.stop)
+        clip(part, offsets.start, offsets.stop)
         for part in survey.parts
         if max(part.start, offsets.start) < min(part.end, offsets.stop)
     ]
@@ -208,7 +207,7 @@ def _draft_partition(
             missing = f"offsets {gap.start} to {gap.stop - 1} of {partition} are not in the tier"
             _lose(context.options, f"{missing}; compaction may have removed them")
         gaps = []
-    kept = [] if not filters.allows(*partition) else _prune_parts(context, clipped, filters)
+    kept = [] if not filters.allows(*partition) else prune_parts(context, clipped, filters)
     draft.pruned += len(clipped) - len(kept)
     draft.pruned_bytes += sum(p.segment.segment_size_bytes for p in clipped) - sum(
         p.segment.segment_size_bytes for p in kept
@@ -222,13 +221,6 @@ def _draft_partition(
         draft.aborted[partition] = _aborted(context, partition, survey, kept)
 
 
-def _clip(part: TierPart, start: int, end: int) -> TierPart:
-    """Return what a part has between two offsets."""
-    if start <= part.start and part.end <= end:
-        return part
-    return TierPart(part.segment, max(part.start, start), min(part.end, end))
-
-
 def _gaps(parts: list[TierPart], offsets: range) -> list[range]:
     """Return the offsets that no part has."""
     gaps: list[range] = []
@@ -240,49 +232,6 @@ def _gaps(parts: list[TierPart], offsets: range) -> list[range]:
     if position < offsets.stop:
         gaps.append(range(position, offsets.stop))
     return gaps
-
-
-def _prune_parts(context: PlanContext, parts: list[TierPart], filters: RowBounds) -> list[TierPart]:
-    """Return what can have rows that pass."""
-    if filters is NO_FILTERS:
-        return parts
-    first, end = filters.min_offset, filters.max_offset + 1
-    parts = [_clip(part, first, end) for part in parts if part.start < end and part.end > first]
-    if filters.has_latest_time and context.objects is not None:
-        # Before others are left out: it goes by what follows a segment.
-        parts = without_later(context.objects, parts, filters.max_timestamp_us)
-    kept: list[TierPart] = []
-    was_pruned = True
-    for part in parts:
-        if not filters.may_hold(part.segment.max_timestamp_ms):
-            was_pruned = True
-            continue
-        start = part.start
-        if filters.has_earliest_time and was_pruned and context.objects is not None:
-            # Where the time begins, the time index says how much of the segment is older.
-            start = max(start, context.objects.offset_after(part.segment, filters.min_timestamp_us))
-        was_pruned = False
-        if start < part.end:
-            kept.append(part._replace(start=start))
-    return kept
-
-
-def _narrow_by_time(context: PlanContext, ranges: list[BrokerRange], filters: RowBounds) -> list[BrokerRange]:
-    """Return ranges of brokers without what is older than filters allow, as far as brokers know that."""
-    session, options = context.session, context.options
-    if session is None or not ranges or not filters.has_earliest_time:
-        return ranges
-    # One millisecond earlier: the search may begin behind other records of just the time that is asked for.
-    wanted_ms = max(filters.min_timestamp_us // 1000 - 1, 0)
-    asked = {TopicPartition(each.topic, each.partition): wanted_ms for each in ranges}
-    found = with_retries(options, lambda: session.offsets(asked, read_committed=options.read_committed))
-    narrowed: list[BrokerRange] = []
-    for each in ranges:
-        # Kafka says that there is none also where compaction left an empty segment.
-        start = max(each.start_offset, found[TopicPartition(each.topic, each.partition)])
-        if start < each.end_offset:
-            narrowed.append(replace(each, start_offset=start))
-    return narrowed
 
 
 def _aborted(
