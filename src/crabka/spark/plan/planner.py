@@ -1,6 +1,7 @@
 """Plans: which task reads which bytes of the tier and which offsets from brokers.
 
-Spark asks for one plan of a frame, at its first action. Conditions only make it smaller: rows that do not pass may remain.
+Spark asks for one plan of a frame, at its first action. Conditions only make it smaller: rows that do not pass may
+remain.
 """
 
 from __future__ import annotations
