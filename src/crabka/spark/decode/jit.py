@@ -4,6 +4,9 @@ numba keeps code beside the source or in the home directory and fails where neit
 with read-only packages. Here the place is: `NUMBA_CACHE_DIR` if set, the user's cache directory, else a directory of
 the user below the temporary one. Without any of them code is compiled for this process only. A lock lets the first of
 many starting workers compile while the others wait for its result.
+
+A cache only saves time, so nothing that is wrong with it may fail a worker: a crash or a full disk leaves cut and empty
+files, because numba does not sync what it writes. Such files are removed and made anew.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import contextlib
 import fcntl
 import functools
 import hashlib
+import logging
 import os
 import stat
 import tempfile
@@ -23,6 +27,9 @@ from typing import Any, Final, TypeVar, cast
 import numba
 from numba import types
 from numba.core import config as numba_config
+from numba.core.registry import cpu_target
+
+_log = logging.getLogger(__name__)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -40,6 +47,8 @@ _config: Final[Any] = numba_config  # its settings are made when it is loaded
 # of an inlined function, and six times the time.
 _OPTIONS: Final[Any] = {"nogil": True, "_nrt": False}
 
+_CACHED_ATTEMPTS: Final = 2  # with what is there, and without
+
 _LOCK_PATIENCE_S: Final = 60.0
 _LOCK_POLL_S: Final = 0.02
 
@@ -53,12 +62,36 @@ def compiled(result: Any, *parameters: Any) -> Callable[[Function], Function]:
     def compile_function(function: Function) -> Function:
         directory = _directory_of(function)
         with _numba_directory(directory), _compile_lock(directory):
-            if directory is not None:
-                _give_file(function, directory)
-            built: Any = numba.njit(result(*parameters), cache=directory is not None, **_OPTIONS)(function)
-            return cast("Function", built)
+            signature = result(*parameters)
+            built = None if directory is None else _build_cached(function, signature, directory)
+            return cast("Function", _build(function, signature, cache=False) if built is None else built)
 
     return compile_function
+
+
+def _build_cached(function: Callable[..., Any], signature: Any, directory: Path) -> Any | None:
+    """Compile or load one function; None if its cache files can be neither used nor replaced."""
+    for _ in range(_CACHED_ATTEMPTS):
+        try:
+            _give_file(function, directory)
+            return _build(function, signature, cache=True)
+        except Exception as error:  # noqa: BLE001 - unpickling damaged bytes may raise anything
+            _log.warning("machine code of %s in %s is of no use: %r", function.__name__, directory, error)
+            _remove_code(function, directory)
+            if isinstance(error, OSError):
+                break  # a full disk would only fail the next compilation, too
+    return None
+
+
+def _build(function: Callable[..., Any], signature: Any, *, cache: bool) -> Any:
+    return numba.njit(signature, cache=cache, **_OPTIONS)(function)
+
+
+def _remove_code(function: Callable[..., Any], directory: Path) -> None:
+    """Remove the files that numba keeps for a function: an index and the code of each signature."""
+    for path in directory.rglob(f"*.{function.__name__}-*.nb[ic]"):
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def inlined(function: Function) -> Function:
@@ -83,9 +116,11 @@ def cache_directory() -> Path | None:
 
 
 def _directory_of(function: Callable[..., Any]) -> Path | None:
-    """The directory for the code of one function, named after the content of the sources that decide about it.
+    """The directory for the code of one function, named after the content of all that decides about it.
 
-    numba itself compares only time and size of the function's source, which two installations may share.
+    numba itself compares only time and size of the function's source, which two installations may share. It tells
+    processors apart in its index, but two hosts that write that of a shared home at the same moment, without locks,
+    give their code the same name.
     """
     directory = cache_directory()
     if directory is None:
@@ -94,8 +129,14 @@ def _directory_of(function: Callable[..., Any]) -> Path | None:
         sources = [_source_of(function), _source_of(_directory_of)]
     except OSError:
         return None
-    directory /= hashlib.sha256(b"".join(sources)).hexdigest()[:16]
+    directory /= hashlib.sha256(b"".join([*sources, _platform().encode()])).hexdigest()[:16]
     return directory if _writable(directory) else None
+
+
+def _platform() -> str:
+    """What decides about machine code besides the sources: processor, compiler and its settings."""
+    context: Any = cpu_target.target_context
+    return repr((context.codegen().magic_tuple(), numba.__version__, str(_config.OPT), _config.BOUNDSCHECK))
 
 
 def _source_of(function: Callable[..., Any]) -> bytes:
@@ -116,9 +157,10 @@ def _give_file(function: Callable[..., Any], directory: Path) -> None:
     """
     path = directory / os.path.basename(function.__code__.co_filename)
     if not path.exists():
-        with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
-            file.write(_source_of(function))
-        os.replace(file.name, path)
+        with tempfile.TemporaryDirectory(dir=directory) as place:
+            copy = Path(place) / path.name
+            copy.write_bytes(_source_of(function))
+            os.replace(copy, path)
     function.__code__ = function.__code__.replace(co_filename=str(path))
 
 

@@ -10,8 +10,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numba
 import pytest
 from numba import types
+from numba.core.registry import cpu_target
 
 from crabka.spark.decode import jit
 
@@ -109,6 +111,73 @@ def test_code_runs_where_nothing_can_be_written(own_cache: Path, monkeypatch: py
     for variable in ("XDG_CACHE_HOME", "HOME"):
         monkeypatch.setenv(variable, str(blocker))
     assert answer(adder(own_cache))[:2] == ["10", "0"]
+
+
+def damage(own_cache: Path, suffix: str, kept: int) -> None:
+    (path,) = (own_cache / "cache/crabka/numba").rglob(f"*.total-*.{suffix}")
+    path.write_bytes(path.read_bytes()[:kept])
+
+
+@pytest.mark.parametrize(("suffix", "kept"), [("nbi", 0), ("nbi", 40), ("nbc", 0), ("nbc", 1_000)])
+def test_files_that_a_crash_has_cut_are_made_anew(own_cache: Path, suffix: str, kept: int) -> None:
+    assert answer(adder(own_cache)) == ["10", "0", "1"]
+    damage(own_cache, suffix, kept)
+    assert answer(adder(own_cache)) == ["10", "0", "1"]
+    assert answer(adder(own_cache)) == ["10", "1", "0"]
+
+
+def test_only_the_files_of_the_damaged_function_are_removed(own_cache: Path) -> None:
+    names = ("a.total-1.py.nbi", "a.total-1.py.1.nbc", "a.total_of-1.py.nbi", "a.subtotal-1.py.1.nbc", "a.py", "lock")
+    (own_cache / "deeper").mkdir()
+    for name in names:
+        (own_cache / "deeper" / name).touch()
+
+    def total() -> None: ...
+
+    jit._remove_code(total, own_cache)
+    assert {path.name for path in (own_cache / "deeper").iterdir()} == set(names[2:])
+
+
+@pytest.mark.parametrize("space", [0, 4_000])
+def test_code_runs_where_the_disk_is_full(own_cache: Path, space: int) -> None:
+    """Files that may not grow fail as those of a full disk do: the source does not fit, or the code does not."""
+    script = own_cache / "adder.py"
+    script.write_text(f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({space}, {space}))\n{ADDER}")
+    assert answer(adder(own_cache))[:2] == ["10", "0"]
+    left = [path.name for path in (own_cache / "cache").rglob("*") if path.is_file()]
+    assert set(left) <= {"lock", "adder.py"}
+
+
+def test_an_error_of_the_function_is_not_taken_for_one_of_the_cache(own_cache: Path) -> None:
+    script = own_cache / "adder.py"
+    script.write_text(ADDER.replace("result += number", "result += missing"))
+    process = adder(own_cache)
+    assert "missing" in process.communicate()[1]
+    assert process.returncode == 1
+
+
+def place_of(function: Any) -> Path:
+    place = jit._directory_of(function)
+    assert place is not None
+    return place
+
+
+def test_the_place_depends_on_processor_compiler_and_settings(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "cache_directory", find)
+    places = [place_of(place_of)]
+    assert place_of(place_of) == places[0]
+    codegen = cpu_target.target_context.codegen()
+    for features in ("+avx512f", "-avx512f"):
+        monkeypatch.setattr(codegen, "magic_tuple", lambda features=features: ("x86_64", "generic", features))
+        places.append(place_of(place_of))
+    for owner, name, value in (
+        (jit._config, "BOUNDSCHECK", 1),
+        (jit._config, "OPT", 0),
+        (numba, "__version__", "1"),
+    ):
+        monkeypatch.setattr(owner, name, value)
+        places.append(place_of(place_of))
+    assert len(set(places)) == len(places) == 6
 
 
 def test_the_place_depends_on_the_content_of_the_source(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
