@@ -20,6 +20,7 @@ from crabka.spark.decode.kernels import Bytes
 _GZIP_WBITS: Final = 16 + zlib.MAX_WBITS
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
+_GZIP_PART_BYTES: Final = 4 << 20
 _INT: Final = struct.Struct(">i")
 _OUTPUT_FULL_MESSAGE: Final = "failed to write whole buffer"
 _FIRST_BYTES: Final = 1 << 20
@@ -69,14 +70,16 @@ def _copy(data: memoryview, output: Bytes) -> int:
 
 def _gunzip(data: memoryview, output: Bytes) -> int:
     used = 0
-    rest = bytes(data)
+    rest: bytes | memoryview = data
     while rest:
         member = zlib.decompressobj(_GZIP_WBITS)
-        # One byte more than there is room for tells a full output from an overflowing one.
-        part = member.decompress(rest, len(output) - used + 1)
-        used += _copy(memoryview(part), output[used:])
-        if not member.eof:
-            raise CorruptBatchError("broken gzip data: a member is cut short")
+        while not member.eof:
+            # One byte more than there is room for tells a full output from an overflowing one.
+            part = member.decompress(rest, min(len(output) - used + 1, _GZIP_PART_BYTES))
+            used += _copy(memoryview(part), output[used:])
+            if not part and not member.eof:
+                raise CorruptBatchError("broken gzip data: a member is cut short")
+            rest = member.unconsumed_tail
         rest = member.unused_data
     if not data:
         raise CorruptBatchError("broken gzip data: empty")
@@ -195,8 +198,10 @@ class Arena:
                 if not self._grow():
                     if self._used:
                         return None
-                    message = f"{CODEC_NAMES[codec]} data hold more than the allowed {self._hard_max_bytes} bytes"
-                    raise CorruptBatchError(message) from None
+                    raise CorruptBatchError(
+                        f"{CODEC_NAMES[codec]} data hold more than the allowed {self._hard_max_bytes} bytes: they need "
+                        "not be damaged, but this is the limit for the uncompressed records of one batch"
+                    ) from None
             else:
                 start = self._used
                 self._used += size

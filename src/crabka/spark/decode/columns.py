@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crabka.errors import require
 from crabka.spark.decode.gather import copy_fields, mark_valid, measure
@@ -73,12 +74,18 @@ def headers_column(data: Bytes, positions: Numbers, counts: Numbers) -> pa.Array
 
 
 def _readable(names: pa.StringArray) -> pa.StringArray:
-    """Replace what is not UTF-8, as Java's readers do: Spark takes the bytes of a string as they are."""
+    """Replace what is not UTF-8, as Java's readers do: Spark takes the bytes of a string as they are.
+
+    Python sees each different name that is not ASCII once, and only if one of the names is broken.
+    """
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:
-        raw = names.cast(pa.binary()).to_pylist()
-        return pa.array([name.decode("utf-8", errors="replace") for name in raw], pa.string())
+        doubtful = pc.invert(pc.string_is_ascii(names))
+        found = names.filter(doubtful).dictionary_encode()
+        raw = found.dictionary.cast(pa.binary()).to_pylist()
+        mended = pa.array([name.decode("utf-8", errors="replace") for name in raw], pa.string())
+        return pc.replace_with_mask(names, doubtful, mended.take(found.indices))
     return names
 
 

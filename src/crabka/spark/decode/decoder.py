@@ -30,6 +30,7 @@ from crabka.spark.decode.kernels import (
     BATCH_COUNT,
     BATCH_ROWS,
     DONE,
+    FULL,
     LIMIT_BATCH,
     LIMIT_END,
     LIMIT_ROW,
@@ -37,6 +38,7 @@ from crabka.spark.decode.kernels import (
     LIMIT_WANT,
     LIMITS,
     REASONS,
+    RECORD_HEADERS_MAX,
     ROW_FIELDS,
     ROW_HEADERS,
     ROW_HEADERS_AT,
@@ -51,6 +53,7 @@ from crabka.spark.decode.kernels import (
     WANT_KEYS,
     WANT_TIMES,
     WANT_VALUES,
+    Bytes,
     Numbers,
     Table,
     walk_records,
@@ -111,31 +114,37 @@ class BatchDecoder:
         self.consumed = 0
         source = BatchSource(data, origin, rows, aborted, self._on_corrupt)
         for table in source.tables():
-            lines = self._groups.split_long(table)
-            following = 0
-            while following < len(lines):
-                group, following = self._groups.next_group(source, lines, following)
-                yield from self._rows_of(group, source)
+            for lines in self._groups.pieces(source, table):
+                following = 0
+                while following < len(lines):
+                    group, following = self._groups.next_group(source, lines, following)
+                    yield from self._rows_of(group, source)
         self.consumed = source.consumed
 
     def _rows_of(self, group: Group, source: BatchSource) -> Iterator[pa.RecordBatch]:
-        rows = self._walk(group, source)
         types = group.headers[:, ATTRIBUTES] & LOG_APPEND_TIME_FLAG != 0
-        mixed = np.repeat(types, group.batches[:, BATCH_ROWS]) if types.any() and not types.all() else None
-        start = 0
-        for end in self._cuts(rows[ROW_SIZE]):
-            kinds = int(types[0]) if mixed is None else mixed[start:end].astype(np.int64)
-            yield self._record_batch(group, rows[:, start:end], source.origin, kinds)
-            start = end
+        for rows in self._walk(group, source):
+            mixed = np.repeat(types, group.batches[:, BATCH_ROWS]) if types.any() and not types.all() else None
+            start = 0
+            for end in self._cuts(rows):
+                kinds = int(types[0]) if mixed is None else mixed[start:end].astype(np.int64)
+                yield self._record_batch(group, rows[:, start:end], source.origin, kinds)
+                start = end
 
-    def _walk(self, group: Group, source: BatchSource) -> Table:
-        """Return the table of the rows (see `kernels`) of all sound batches of the group."""
-        capacity = int(group.batches[:, BATCH_COUNT].sum())
-        if self._scratch.shape[1] < capacity:
-            self._scratch = np.empty((ROW_FIELDS, capacity), np.int64)
+    def _walk(self, group: Group, source: BatchSource) -> Iterator[Table]:
+        """Yield tables of the rows (see `kernels`) of all sound batches of the group, each valid until the next."""
+        count = int(group.batches[:, BATCH_COUNT].sum())
+        if self._scratch.shape[1] < min(count, self._max_rows):
+            self._scratch = np.empty((ROW_FIELDS, min(count, self._max_rows)), np.int64)
         limits: Numbers = np.zeros(LIMITS, np.int64)
         limits[LIMIT_START], limits[LIMIT_END] = source.rows.start_offset, source.rows.end_offset
         limits[LIMIT_WANT] = self._want
+        if count > self._max_rows:
+            yield from self._walk_long(group, source, limits)
+        else:
+            yield self._walk_together(group, source, limits)
+
+    def _walk_together(self, group: Group, source: BatchSource, limits: Numbers) -> Table:
         while True:
             code, index, count = walk_records(group.data, group.batches, limits, self._scratch)
             if code == DONE:
@@ -143,13 +152,33 @@ class BatchDecoder:
             source.reject(group.headers[index], REASONS[int(code)])
             limits[LIMIT_BATCH], limits[LIMIT_ROW] = index + 1, count
 
-    def _cuts(self, sizes: Numbers) -> Iterator[int]:
-        """Yield where the rows are to be cut, so that no part has too many rows or bytes."""
-        ends = sizes.cumsum()
+    def _walk_long(self, group: Group, source: BatchSource, limits: Numbers) -> Iterator[Table]:
+        """Yield the rows of the one batch of the group in parts, because records may be smaller than what is noted.
+
+        A broken batch gives no rows at all, so all of it is walked before the first part is given.
+        """
+        for code, _ in self._parts(group.data, group.batches.copy(), limits):
+            if code not in (DONE, FULL):
+                source.reject(group.headers[0], REASONS[code])
+                return
+        for _, count in self._parts(group.data, group.batches, limits):
+            yield self._scratch[:, :count]
+
+    def _parts(self, data: Bytes, batches: Table, limits: Numbers) -> Iterator[tuple[int, int]]:
+        """Fill the scratch again and again; yields (how a walk ended, number of rows)."""
+        code = FULL
+        while code == FULL:
+            code, _, count = map(int, walk_records(data, batches, limits, self._scratch))
+            yield code, count
+
+    def _cuts(self, rows: Table) -> Iterator[int]:
+        """Yield where the rows are to be cut, so that no part has too many rows, bytes or headers."""
+        limited = [(rows[ROW_SIZE].cumsum(), self._max_bytes)]
+        if self._want & WANT_HEADERS:
+            limited.append((rows[ROW_HEADERS].cumsum(), RECORD_HEADERS_MAX))
         start = 0
-        while start < len(sizes):
-            before = int(ends[start - 1]) if start else 0
-            fitting = int(np.searchsorted(ends, before + self._max_bytes, "right"))
+        while start < rows.shape[1]:
+            fitting = min(_fitting(ends, start, most) for ends, most in limited)
             start = min(max(fitting, start + 1), start + self._max_rows)
             yield start
 
@@ -178,3 +207,9 @@ class BatchDecoder:
                 return int32_column(kinds)
             case _:
                 return headers_column(group.data, rows[ROW_HEADERS_AT], rows[ROW_HEADERS])
+
+
+def _fitting(ends: Numbers, start: int, most: int) -> int:
+    """The row behind the last that fits, where rows from `start` on may have `most` together."""
+    before = int(ends[start - 1]) if start else 0
+    return int(np.searchsorted(ends, before + most, "right"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ from crabka.spark.decode.kernels import (
     SIZE,
     WANT_TIMES,
     Bytes,
+    Numbers,
     Table,
 )
 
@@ -54,6 +56,7 @@ class GroupMaker:
         self._want = want
         self._max_rows = max_rows
         self._max_bytes = max_bytes
+        self._max_decompressed_bytes = max(max_bytes, max_decompressed_bytes)
         self._arena = Arena(max_bytes, max_decompressed_bytes)
 
     def next_group(self, source: BatchSource, table: Table, start: int) -> tuple[Group, int]:
@@ -61,6 +64,7 @@ class GroupMaker:
 
         The group is valid until the next call. Batches that cannot be decompressed are rejected at the source.
         """
+        self._arena.clear()
         lines = table[start : self._end_of_group(table, start)]
         batches = self._batch_table(lines)
         needed = batches[:, BATCH_START] != _UNREAD
@@ -72,28 +76,44 @@ class GroupMaker:
         sizes = batches[:, BATCH_END] - batches[:, BATCH_START]
         overfull = needed & kept & (batches[:, BATCH_COUNT] > sizes // MIN_RECORD_BYTES)
         for index in np.flatnonzero(overfull[:end]).tolist():
-            source.reject(lines[index], f"{lines[index, COUNT]} records cannot fit in {sizes[index]} bytes")
+            source.reject(lines[index], _overfull_reason(lines[index], int(sizes[index])))
         chosen = (kept & ~overfull)[:end]
         size_bytes = int(sizes[:end][chosen & needed[:end]].sum())
         return Group(data, batches[:end][chosen], lines[:end][chosen], size_bytes), start + end
 
-    def split_long(self, table: Table) -> Table:
-        """Return the table with batches that need no look inside cut into lines of `max_rows` offsets.
+    def pieces(self, source: BatchSource, table: Table) -> Iterator[Table]:
+        """Yield the lines of the table; a batch that needs no look inside comes as lines of `max_rows` offsets.
 
-        Nothing but the header vouches for their count, so that memory must not follow it.
+        Nothing but the header vouches for its count, so that memory must not follow it: each such line is a table of
+        its own, made when it is asked for. Batches that cannot hold their records are rejected at the source.
         """
-        long = self._unread(table) & (table[:, COUNT] > self._max_rows)
-        if not long.any():
-            return table
-        parts = np.where(long, -(-table[:, COUNT] // self._max_rows), 1)
-        lines = np.repeat(table, parts, axis=0)
-        part = np.arange(len(lines)) - np.repeat(parts.cumsum() - parts, parts)
-        cut = np.repeat(long, parts)
-        done = part[cut] * self._max_rows
-        lines[cut, BASE_OFFSET] += done
-        lines[cut, COUNT] = np.minimum(lines[cut, COUNT] - done, self._max_rows)
-        lines[cut, LAST_DELTA] = lines[cut, COUNT] - 1
-        return lines
+        table = self._without_overfull(source, table)
+        start = 0
+        for index in np.flatnonzero(self._unread(table) & (table[:, COUNT] > self._max_rows)).tolist():
+            if index > start:
+                yield table[start:index]
+            yield from self._parts(table[index])
+            start = index + 1
+        if start < len(table):
+            yield table[start:]
+
+    def _parts(self, line: Numbers) -> Iterator[Table]:
+        count = int(line[COUNT])
+        for done in range(0, count, self._max_rows):
+            part = line.reshape(1, -1).copy()
+            part[0, BASE_OFFSET] += done
+            part[0, COUNT] = min(count - done, self._max_rows)
+            part[0, LAST_DELTA] = part[0, COUNT] - 1
+            yield part
+
+    def _without_overfull(self, source: BatchSource, table: Table) -> Table:
+        """Reject the batches with a count that contradicts their size, as far as it is known without a look inside."""
+        compressed = (table[:, ATTRIBUTES] & CODEC_MASK) != 0
+        sizes = np.where(compressed, self._max_decompressed_bytes, table[:, SIZE] - HEADER_SIZE)
+        overfull = table[:, COUNT] > sizes // MIN_RECORD_BYTES
+        for index in np.flatnonzero(overfull).tolist():
+            source.reject(table[index], _overfull_reason(table[index], int(sizes[index])))
+        return table[~overfull] if overfull.any() else table
 
     def _unread(self, table: Table) -> npt.NDArray[np.bool_]:
         """Which batches give all that is wanted without a look at their records."""
@@ -127,7 +147,6 @@ class GroupMaker:
         self, source: BatchSource, lines: Table, batches: Table, needed: npt.NDArray[np.bool_]
     ) -> tuple[int, npt.NDArray[np.bool_]]:
         """Bring the needed records into the arena; returns (line that did not fit any more, which are readable)."""
-        self._arena.clear()
         kept = np.ones(len(lines), np.bool_)
         indexes = np.flatnonzero(needed)
         codecs = (lines[indexes, ATTRIBUTES] & CODEC_MASK).tolist()
@@ -143,3 +162,7 @@ class GroupMaker:
                     return index, kept
                 batches[index, BATCH_START], batches[index, BATCH_END] = span
         return len(lines), kept
+
+
+def _overfull_reason(line: Numbers, size_bytes: int) -> str:
+    return f"{line[COUNT]} records cannot fit in {size_bytes} bytes"

@@ -42,15 +42,16 @@ COUNT: Final = 10
 HEADER_FIELDS: Final = 11
 
 # Columns of the table of batches to walk.
-BATCH_START: Final = 0  # of the records section in the buffer; -1: the records are not needed, offsets have no gaps
+BATCH_START: Final = 0  # of the records left in the buffer; -1: the records are not needed, offsets have no gaps
 BATCH_END: Final = 1
 BATCH_OFFSET: Final = 2
 BATCH_LAST_DELTA: Final = 3
-BATCH_COUNT: Final = 4
+BATCH_COUNT: Final = 4  # of the records left
 BATCH_TIMESTAMP: Final = 5
 BATCH_APPEND_TIME: Final = 6  # 1: the timestamp is that of every record
 BATCH_ROWS: Final = 7  # written by the walk: how many records were kept
-BATCH_FIELDS: Final = 8
+BATCH_NEXT_DELTA: Final = 8  # the least offset delta that the next record may have
+BATCH_FIELDS: Final = 9
 
 # Lines of `rows`.
 ROW_OFFSET: Final = 0
@@ -70,6 +71,9 @@ HEADER_NAME_SIZE: Final = 1
 HEADER_VALUE_AT: Final = 2
 HEADER_VALUE_SIZE: Final = 3
 HEADER_FIELDS_OF_RECORD: Final = 4
+
+# Headers take two bytes each, and many times that as rows: memory must not follow them.
+RECORD_HEADERS_MAX: Final = 1 << 20
 
 # What `limits` holds.
 LIMIT_START: Final = 0  # the first offset that counts
@@ -96,6 +100,9 @@ BAD_TIME: Final = 6
 LEFT_OVER: Final = 7
 BAD_HEADERS: Final = 8
 NO_SPACE: Final = 9
+BAD_ORDER: Final = 10
+MANY_HEADERS: Final = 11
+FULL: Final = 12  # not an error: there are records left for which `rows` has no column
 
 REASONS: Final = {
     CUT_SHORT: "a record is cut short",
@@ -107,6 +114,8 @@ REASONS: Final = {
     LEFT_OVER: "bytes follow the last record",
     BAD_HEADERS: "a record has broken headers",
     NO_SPACE: "there are more records than the header says",
+    BAD_ORDER: "a record has an offset that is not above the one before it",
+    MANY_HEADERS: f"a record has more than {RECORD_HEADERS_MAX} headers: no damage, but the limit of this reader",
 }
 
 _VARINT_BYTES: Final = 5
@@ -265,6 +274,8 @@ def _walk_fields(data: Bytes, span: tuple[Number, Number], want: Number, rows: T
     count, position = _varint(data, position, end)
     if position < 0 or count < 0:
         return BAD_HEADERS
+    if count > RECORD_HEADERS_MAX:
+        return MANY_HEADERS if count <= (end - position) >> 1 else BAD_HEADERS
     rows[ROW_HEADERS_AT, row] = position
     rows[ROW_HEADERS, row] = count
     position = _skip_headers(data, position, end, count)
@@ -293,12 +304,19 @@ def _count_rows(batch: Numbers, limits: Numbers, rows: Table, row: Number) -> tu
 
 @inlined
 def _walk_batch(data: Bytes, batch: Numbers, limits: Numbers, rows: Table, row: Number) -> tuple[Number, Number]:
-    """Note the records of one batch; returns (how it ended, the next free row)."""
+    """Note the records of one batch; returns (how it ended, the next free row).
+
+    Without a free row the batch becomes that of the records left, so that another walk can go on with them.
+    """
     # Whatever is written to `rows` might be in the tables for all that the compiler knows: read them once.
     position, batch_end, last_delta = batch[BATCH_START], batch[BATCH_END], batch[BATCH_LAST_DELTA]
     base_offset, base_time, append_time = batch[BATCH_OFFSET], batch[BATCH_TIMESTAMP], batch[BATCH_APPEND_TIME]
     start, stop, want = limits[LIMIT_START], limits[LIMIT_END], limits[LIMIT_WANT]
-    for _ in range(batch[BATCH_COUNT]):
+    count, next_delta, space = batch[BATCH_COUNT], batch[BATCH_NEXT_DELTA], rows.shape[1]
+    for done in range(count):
+        if row >= space:
+            batch[BATCH_START], batch[BATCH_COUNT], batch[BATCH_NEXT_DELTA] = position, count - done, next_delta
+            return FULL, row
         size, position = _varint(data, position, batch_end)
         if position < 0:
             return CUT_SHORT, row
@@ -311,10 +329,9 @@ def _walk_batch(data: Bytes, batch: Numbers, limits: Numbers, rows: Table, row: 
         offset_delta, position = _varint(data, position, end)
         if position < 0:
             return CUT_SHORT, row
-        if offset_delta < 0 or offset_delta > last_delta:
-            return BAD_OFFSET, row
-        if row >= rows.shape[1]:
-            return NO_SPACE, row
+        if offset_delta < next_delta or offset_delta > last_delta:
+            return BAD_ORDER if 0 <= offset_delta < next_delta else BAD_OFFSET, row
+        next_delta = offset_delta + 1
         if want & (WANT_KEYS | WANT_VALUES | WANT_HEADERS):
             code = _walk_fields(data, (position, end), want, rows, row)
             if code != DONE:
@@ -337,8 +354,9 @@ def _walk_batch(data: Bytes, batch: Numbers, limits: Numbers, rows: Table, row: 
 def walk_records(data: Bytes, batches: Table, limits: Numbers, rows: Table) -> tuple[Number, Number, Number]:
     """Note where the records of the batches lie, those inside the limits, in order.
 
-    `rows` must have a column for each record of all batches.
-    Returns (how it ended, index of the batch behind the last whole one, number of rows of the whole ones).
+    `rows` must have a column for each record of all batches, unless there is only one batch: that ends with FULL.
+    Returns (how it ended, index of the batch behind the last whole one, number of rows of the whole ones). With FULL
+    all rows are taken, and the batch holds the records that are left.
     """
     row = limits[LIMIT_ROW]
     for index in range(limits[LIMIT_BATCH], len(batches)):
@@ -351,6 +369,8 @@ def walk_records(data: Bytes, batches: Table, limits: Numbers, rows: Table) -> t
             code = CUT_SHORT
         else:
             code, row = _walk_batch(data, batch, limits, rows, row)
+        if code == FULL:
+            return code, index, row
         if code != DONE:
             batch[BATCH_ROWS] = 0
             return code, index, before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 
 import cramjam
 import lz4.frame
@@ -119,6 +120,23 @@ def test_an_arena_grows_for_one_batch_further_than_for_several() -> None:
     assert arena.content.tobytes() == TEXT * 10
     arena.clear()
     assert arena.add(LZ4, memoryview(compress(LZ4, TEXT))) == (0, len(TEXT))
+
+
+def test_gzip_takes_no_second_buffer_of_the_size_of_its_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codecs, "_GZIP_PART_BYTES", 1_000)
+    packed = compress(GZIP, TEXT) + compress(GZIP, b"") + compress(GZIP, bytes(50_000))
+    output = np.zeros(len(TEXT) + 50_000, np.uint8)
+    tracemalloc.start()
+    try:
+        assert decompress_into(GZIP, memoryview(packed), output) == len(output)
+        assert tracemalloc.get_traced_memory()[1] < len(output) / 3
+    finally:
+        tracemalloc.stop()
+    assert output.tobytes() == TEXT + bytes(50_000)
+    with pytest.raises(OutputFullError):
+        decompress_into(GZIP, memoryview(packed), output[:-1])
+    with pytest.raises(CorruptBatchError, match="cut short"):
+        decompress_into(GZIP, memoryview(packed)[:-20], output)
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])

@@ -79,6 +79,28 @@ def test_header_names_that_are_no_text_are_mended() -> None:
     assert column.to_pylist() == [[{"key": "gr\u00fc\ufffdn", "value": b"\xff"}]]
 
 
+def test_names_beside_one_that_is_no_text_stay_as_they_are() -> None:
+    names = [b"plain", b"gr\xc3\xbcn", b"\xff", b"", b"gr\xc3\xbcn", b"a\xe2\x82", b"\xff"]
+    data = stored(*[field for name in names for field in (name, None)])
+    column = headers_column(as_bytes(data), numbers(0), numbers(len(names)))
+    column.validate(full=True)
+    assert [header["key"] for header in column.to_pylist()[0]] == [name.decode(errors="replace") for name in names]
+
+
+def test_python_sees_only_names_that_may_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    build = pa.array
+
+    def noting(values: list[str], kind: pa.DataType) -> pa.Array:
+        seen.append(len(values))
+        return build(values, kind)
+
+    monkeypatch.setattr(pa, "array", noting)
+    data = stored(*[field for name in [b"plain"] * 1_000 + [b"\xff"] * 1_000 for field in (name, b"")])
+    headers_column(as_bytes(data), numbers(0), numbers(2_000))
+    assert seen == [1]
+
+
 def test_constants_are_made_once_and_cut() -> None:
     constants = ConstantColumns()
     long = constants.column("orders", pa.string(), 1_000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from crabka.spark.decode import (
     RowRange,
     arrow_schema,
 )
+from crabka.spark.decode import decoder as decoder_module
 from tests.support.decoded_rows import (
     ALL_COLUMNS,
     EVERYTHING,
@@ -219,6 +221,51 @@ def test_arrow_batches_have_limits(codec: int) -> None:
     assert [batch.num_rows for batch in tiny] == [1] * 39
 
 
+@pytest.mark.parametrize("codec", [0, 4])
+def test_a_long_batch_is_walked_in_parts(codec: int) -> None:
+    data = log_of(3, 95, 3, codec=codec)
+    for rows in (EVERYTHING, RowRange(2, 99), RowRange(50, 51), RowRange(40, 70)):
+        found = list(BatchDecoder(ALL_COLUMNS, max_rows=10).decode(data, ORIGIN, rows))
+        assert rows_in(found) == expected_rows(data, rows)
+        assert max(batch.num_rows for batch in found) <= 10
+
+
+def test_a_long_batch_with_a_broken_end_gives_no_rows() -> None:
+    reports: list[CorruptBatch] = []
+    data = log_of(3) + corrupt_inside(95, 3) + build_batch(records(2), base_offset=98)
+    rows = decoded_rows(data, max_rows=10, on_corrupt=reports.append)
+    assert [row["offset"] for row in rows] == [0, 1, 2, 98, 99]
+    assert [report.base_offset for report in reports] == [3]
+
+
+def test_memory_does_not_follow_the_number_of_small_records() -> None:
+    data = build_batch([Record(0, 0, None, None)] * 50_000, codec=4)
+    decoder = BatchDecoder(ALL_COLUMNS, max_rows=100)
+    tracemalloc.start()
+    try:
+        assert sum(batch.num_rows for batch in decoder.decode(data, ORIGIN, EVERYTHING)) == 50_000
+        assert tracemalloc.get_traced_memory()[1] < 200_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_arrow_batches_have_a_limit_of_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder_module, "RECORD_HEADERS_MAX", 10)
+    data = build_batch([Record(0, 0, None, b"v", (("h", b"x"),) * (index % 5)) for index in range(40)], codec=3)
+    batches = list(BatchDecoder(ALL_COLUMNS).decode(data, ORIGIN, EVERYTHING))
+    headers = [sum(len(row["headers"] or ()) for row in batch.to_pylist()) for batch in batches]
+    assert headers == [10] * 8
+    assert rows_in(batches) == expected_rows(data)
+    assert len(list(BatchDecoder(["value"]).decode(data, ORIGIN, EVERYTHING))) == 1
+
+
+def test_a_record_with_too_many_headers_is_told_from_damage() -> None:
+    data = build_batch([Record(0, 0, None, b"v", (("", None),) * ((1 << 20) + 1))], codec=4)
+    with pytest.raises(CorruptBatch, match="more than 1048576 headers: no damage"):
+        decoded_rows(data)
+    assert decoded_rows(data, columns=["value"]) == [{"value": b"v"}]
+
+
 def test_many_small_batches_become_one_arrow_batch() -> None:
     data = log_of(*[1] * 500)
     (batch,) = BatchDecoder(ALL_COLUMNS).decode(data, ORIGIN, EVERYTHING)
@@ -289,6 +336,16 @@ def test_corrupt_batches_are_reported_and_left_out_if_that_is_wanted() -> None:
         "a record has broken headers",
         "the checksum does not fit the bytes",
     }
+
+
+@pytest.mark.parametrize("deltas", [(0, 0, 0), (0, 2, 1), (1, 2, 2)])
+def test_offsets_that_do_not_rise_are_corrupt(deltas: tuple[int, ...]) -> None:
+    header = parse_header(build_batch(records(3)))
+    kept = raw_records(build_batch(records(3)), header)
+    data = filtered_batch(header, [kept[delta] for delta in deltas], None)
+    for columns in (ALL_COLUMNS, ["value"], ["timestamp"]):
+        with pytest.raises(CorruptBatch, match="not above the one before"):
+            decoded_rows(data, columns=columns)
 
 
 def test_the_types_of_timestamps_stay_with_their_rows_when_a_batch_is_left_out() -> None:

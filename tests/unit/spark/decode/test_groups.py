@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -35,12 +37,20 @@ def groups_of(data: bytes, groups: GroupMaker, reports: list[CorruptBatch] | Non
     source = BatchSource(data, ORIGIN, EVERYTHING, None, None if reports is None else reports.append)
     found: list[Group] = []
     for table in source.tables():
-        lines = groups.split_long(table)
-        following = 0
-        while following < len(lines):
-            group, following = groups.next_group(source, lines, following)
-            found.append(group._replace(data=group.data.copy()))
+        for lines in groups.pieces(source, table):
+            following = 0
+            while following < len(lines):
+                group, following = groups.next_group(source, lines, following)
+                found.append(group._replace(data=group.data.copy()))
     return found
+
+
+def claiming(count: int, **settings: Any) -> bytes:
+    """A batch of two records with a header that claims another number of them, and offsets without gaps."""
+    batch = bytearray(build_batch(records(2), **settings))
+    struct.pack_into(">i", batch, 23, count - 1)
+    struct.pack_into(">i", batch, 57, count)
+    return sealed(batch)
 
 
 def offsets_of(groups: list[Group]) -> list[list[int]]:
@@ -97,16 +107,28 @@ def test_a_batch_that_cannot_be_decompressed_is_left_out() -> None:
 
 def test_a_batch_that_holds_too_much_is_corrupt() -> None:
     data = build_batch([Record(0, 0, None, bytes(300_000))], codec=4)
-    with pytest.raises(CorruptBatch, match="more than the allowed 200000 bytes"):
+    with pytest.raises(CorruptBatch, match="more than the allowed 200000 bytes: they need not be damaged"):
         groups_of(data, maker(max_bytes=1_000, most=200_000))
 
 
+@pytest.mark.parametrize("want", [0, WANT_VALUES])
 @pytest.mark.parametrize("codec", [0, 3])
-def test_a_count_that_cannot_be_true_is_corrupt(codec: int) -> None:
-    batch = bytearray(build_batch(records(2), codec=codec))
-    struct.pack_into(">i", batch, 57, 2**31 - 1)
+def test_a_count_that_cannot_be_true_is_corrupt(codec: int, want: int) -> None:
+    batch = claiming(2**31 - 1, codec=codec)
     with pytest.raises(CorruptBatch, match="2147483647 records cannot fit"):
-        groups_of(sealed(batch), maker())
+        groups_of(batch, maker(want))
+
+
+def test_a_count_that_cannot_be_true_is_left_out_alone() -> None:
+    reports: list[CorruptBatch] = []
+    data = log_of(7) + claiming(200, base_offset=7) + build_batch(records(3), base_offset=207)
+    assert offsets_of(groups_of(data, maker(0), reports)) == [[0, 207]]
+    assert [report.base_offset for report in reports] == [7]
+
+
+def test_a_count_that_only_the_decompressed_records_can_prove_wrong_is_corrupt() -> None:
+    with pytest.raises(CorruptBatch, match="1000 records cannot fit in"):
+        groups_of(claiming(1_000, codec=3), maker())
 
 
 def test_batches_without_gaps_are_not_decompressed_for_their_offsets() -> None:
@@ -131,12 +153,31 @@ def test_timestamps_need_the_records_unless_the_broker_gave_them() -> None:
 
 
 def test_a_long_batch_that_needs_no_look_comes_in_parts() -> None:
-    batch = bytearray(build_batch(records(2), base_offset=7))
-    struct.pack_into(">i", batch, 23, 249)
-    struct.pack_into(">i", batch, 57, 250)
-    data = log_of(7) + sealed(batch) + build_batch(records(3), base_offset=257)
+    data = log_of(7) + claiming(250, base_offset=7, codec=3) + build_batch(records(3), base_offset=257)
     groups = groups_of(data, maker(0))
     lines = [
         [int(line[BASE_OFFSET]), int(line[COUNT]), int(line[LAST_DELTA])] for group in groups for line in group.headers
     ]
     assert lines == [[0, 7, 6], [7, 100, 99], [107, 100, 99], [207, 50, 49], [257, 3, 2]]
+
+
+def test_memory_does_not_follow_the_counts_of_batches_that_need_no_look() -> None:
+    count = (256 << 20) // 7
+    batches = b"".join(claiming(count, base_offset=index * count, codec=3) for index in range(50))
+    source = BatchSource(batches, ORIGIN, EVERYTHING, None, None)
+    groups = maker(0, most=256 << 20)
+    (table,) = source.tables()
+    tracemalloc.start()
+    try:
+        assert next(groups.pieces(source, table))[0, COUNT] == 100
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_was_made_large_for_one_batch_is_given_back_at_the_next() -> None:
+    groups = maker(max_bytes=1_000)
+    groups_of(build_batch([Record(0, 0, None, bytes(900_000))], codec=4), groups)
+    assert len(groups._arena._buffer) > 900_000
+    groups_of(log_of(2), groups)
+    assert len(groups._arena._buffer) == 1_000

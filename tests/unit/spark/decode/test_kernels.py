@@ -103,7 +103,7 @@ def walk(
 ) -> tuple[tuple[int, ...], npt.NDArray[np.int64]]:
     """Walk one batch at offset 100 with 10 offsets whose records are at the end of a larger buffer."""
     before = b"\xff" * 3
-    batch = np.array([[3, 3 + len(payload), 100, 9, count, base_timestamp, append_time, 0]], np.int64)
+    batch = np.array([[3, 3 + len(payload), 100, 9, count, base_timestamp, append_time, 0, 0]], np.int64)
     rows = np.full((k.ROW_FIELDS, max(count, 1)), -99, np.int64)
     numbers = np.array([*limits, want, 0, 0], np.int64)
     result = tuple(map(int, k.walk_records(as_bytes(before + payload), batch, numbers, rows)))
@@ -147,7 +147,7 @@ def test_records_outside_the_limits_are_passed_over() -> None:
 
 
 def test_log_append_time_is_that_of_the_batch() -> None:
-    _, rows = walk(plain(5) + plain(900), 2, append_time=1)
+    _, rows = walk(plain(5, 0) + plain(900, 1), 2, append_time=1)
     assert rows[k.ROW_MICROS].tolist() == [1_000_000, 1_000_000]
 
 
@@ -170,6 +170,9 @@ LONG_VARINT = b"\xff\xff\xff\xff\xff\x01"
         (record(encode_varint(0), LONG_VARINT), 1, k.CUT_SHORT),
         (plain(0, -1), 1, k.BAD_OFFSET),
         (plain(0, 10), 1, k.BAD_OFFSET),
+        (plain(0, 0) + plain(0, -1), 2, k.BAD_OFFSET),
+        (plain(0, 0) + plain(0, 0), 2, k.BAD_ORDER),
+        (plain(0, 3) + plain(0, 4) + plain(0, 2), 3, k.BAD_ORDER),
         (record(encode_varint(0), encode_varint(0), encode_varint(1)), 1, k.BAD_FIELD),
         (record(encode_varint(0), encode_varint(0), encode_varint(2**31 - 1), b"x"), 1, k.BAD_FIELD),
         (record(encode_varint(0), encode_varint(0), encode_varint(-1)), 1, k.BAD_FIELD),
@@ -196,6 +199,9 @@ NULLS = encode_varint(0) + encode_varint(0) + encode_varint(-1) + encode_varint(
         (encode_varint(-1), k.BAD_HEADERS),
         (encode_varint(1), k.BAD_HEADERS),
         (encode_varint(2**31 - 1), k.BAD_HEADERS),
+        (encode_varint(k.RECORD_HEADERS_MAX + 1), k.BAD_HEADERS),
+        (encode_varint(k.RECORD_HEADERS_MAX + 1) + b"\0\1" * (k.RECORD_HEADERS_MAX + 1), k.MANY_HEADERS),
+        (encode_varint(k.RECORD_HEADERS_MAX) + b"\0\1" * k.RECORD_HEADERS_MAX, k.DONE),
         (encode_varint(1) + encode_varint(-1) + encode_varint(-1), k.BAD_HEADERS),
         (encode_varint(1) + encode_varint(5) + b"x", k.BAD_HEADERS),
         (encode_varint(1) + encode_varint(1) + b"x" + encode_varint(1), k.BAD_HEADERS),
@@ -220,7 +226,7 @@ def test_what_is_not_wanted_is_not_looked_at() -> None:
 
 
 def batch_line(start: int, end: int, offset: int, count: int) -> list[int]:
-    return [start, end, offset, count - 1, count, 5, 1, 0]
+    return [start, end, offset, count - 1, count, 5, 1, 0, 0]
 
 
 def test_the_walk_goes_on_behind_a_broken_batch() -> None:
@@ -252,9 +258,30 @@ def test_neither_too_many_rows_nor_a_wrong_end_leave_the_memory() -> None:
     limits = np.array([0, 99, 0, 0, 0], np.int64)
     rows = np.zeros((k.ROW_FIELDS, 1), np.int64)
     two = as_bytes(plain() + plain())
-    assert k.walk_records(two, np.array([batch_line(0, len(two), 0, 2)]), limits, rows)[0] == k.NO_SPACE
+    assert k.walk_records(two, np.array([batch_line(0, len(two), 0, 2)]), limits, rows)[0] == k.FULL
     assert k.walk_records(two, np.array([batch_line(-1, 0, 0, 2)]), limits, rows)[0] == k.NO_SPACE
     assert k.walk_records(two, np.array([batch_line(0, len(two) + 1, 0, 1)]), limits, rows)[0] == k.CUT_SHORT
+
+
+def test_a_batch_with_more_records_than_rows_is_walked_in_parts() -> None:
+    payload = as_bytes(b"".join(plain(delta, 2 * delta) for delta in range(5)))
+    batch = np.array([[0, len(payload), 100, 8, 5, 1_000, 0, 0, 0]], np.int64)
+    rows = np.zeros((k.ROW_FIELDS, 2), np.int64)
+    limits = np.array([0, 99_999, WANT_ALL, 0, 0], np.int64)
+    parts = []
+    for expected in ((k.FULL, 0, 2), (k.FULL, 0, 2), (k.DONE, 1, 1)):
+        assert k.walk_records(payload, batch, limits, rows) == expected
+        parts.append(rows[k.ROW_OFFSET, : expected[2]].tolist())
+    assert parts == [[100, 102], [104, 106], [108]]
+
+
+def test_offsets_must_also_rise_from_part_to_part() -> None:
+    payload = as_bytes(plain(0, 4) + plain(0, 4))
+    batch = np.array([[0, len(payload), 100, 8, 2, 1_000, 0, 0, 0]], np.int64)
+    rows = np.zeros((k.ROW_FIELDS, 1), np.int64)
+    limits = np.array([0, 99_999, WANT_ALL, 0, 0], np.int64)
+    assert k.walk_records(payload, batch, limits, rows) == (k.FULL, 0, 1)
+    assert k.walk_records(payload, batch, limits, rows) == (k.BAD_ORDER, 0, 0)
 
 
 def test_record_headers_are_found_again() -> None:
