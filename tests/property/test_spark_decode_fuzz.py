@@ -16,9 +16,11 @@ from tests.support.scale import scaled
 ROOT = Path(__file__).parents[2]
 ENDINGS = {
     "rows",
+    "rows of a range",
     "a field does not fit in its record",
     "a record does not fit in its batch",
     "a record has an offset outside its batch",
+    "a record has an offset that is not above the one before it",
     "a record has broken headers",
     "a record is cut short",
     "bytes follow the last record",
@@ -54,6 +56,7 @@ def fuzz(rng: random.Random, count: int, environment: dict[str, str]) -> None:
     endings = json.loads(result.stdout)
     assert endings.keys() >= ENDINGS
     assert count / 10 < endings["rows"] < count / 2
+    assert endings["rows"] < endings["rows of a range"]
 
 
 def test_damaged_batches_give_right_rows_or_corrupt_batch(rng: random.Random) -> None:

@@ -6,6 +6,7 @@ Run as a program, so that a read outside of memory ends another process than tha
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import re
@@ -18,7 +19,8 @@ import pyarrow as pa
 
 from crabka.records import CorruptBatchError, Record, build_batch, decode_records, iter_headers, parse_header
 from crabka.records.compression import compress, decompress
-from crabka.records.header import CODEC_MASK, HEADER_SIZE, sealed
+from crabka.records.filtering import filtered_batch, raw_records
+from crabka.records.header import CODEC_MASK, HEADER_SIZE, BatchHeader, sealed
 from crabka.spark.decode import AbortedTransactions, BatchDecoder, CorruptBatch, RowRange
 from tests.support.decoded_rows import ALL_COLUMNS, EVERYTHING, ORIGIN, Row
 
@@ -34,27 +36,35 @@ VARINT_LIES = (b"\xff\xff\xff\xff\x0f", b"\xfe\xff\xff\xff\x0f", b"\xff" * 10, b
 
 def fuzz(rng: random.Random, count: int) -> Counter[str]:
     """Decode so many damaged logs; returns how they ended. Raises AssertionError for rows that are wrong."""
-    decoder = BatchDecoder(ALL_COLUMNS, max_rows=50, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+    decoder = BatchDecoder(ALL_COLUMNS, max_rows=5, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
     ends: Counter[str] = Counter()
     for _ in range(count):
         data = damaged_log(rng)
         try:
-            ends["rows"] += _check(decoder, data)
+            ends["rows"] += _check(decoder, data, EVERYTHING)
         except CorruptBatch as error:
             ends[re.sub(r"(?<!\w)-?\d+", "N", error.message.split(":")[0])] += 1
+        # A range may leave out what is broken.
+        with contextlib.suppress(CorruptBatch):
+            ends["rows of a range"] += _check(decoder, data, _some_range(rng))
         _decode_partly(rng, data)
     return ends
 
 
-def _check(decoder: BatchDecoder, data: bytes) -> int:
+def _some_range(rng: random.Random) -> RowRange:
+    start = rng.randrange(40)
+    return RowRange(start, start + rng.choice((0, 1, rng.randrange(20), 1 << 61)))
+
+
+def _check(decoder: BatchDecoder, data: bytes, rows: RowRange) -> int:
     found = []
-    for batch in decoder.decode(data, ORIGIN, EVERYTHING):
+    for batch in decoder.decode(data, ORIGIN, rows):
         batch.validate(full=True)
         # Python's own datetimes end with the year 9999.
         micros = batch.column("timestamp").cast(pa.int64())
         found += batch.set_column(batch.schema.get_field_index("timestamp"), "timestamp", micros).to_pylist()
     try:
-        expected = _expected(data)
+        expected = _expected(data, rows)
     except CorruptBatchError as error:
         # The checksum of the batch covers those of lz4, which are not looked at.
         if "hecksum" in error.message and "lz4" in error.message:
@@ -64,7 +74,7 @@ def _check(decoder: BatchDecoder, data: bytes) -> int:
     return 1
 
 
-def _expected(data: bytes) -> list[Row]:
+def _expected(data: bytes, rows: RowRange) -> list[Row]:
     return [
         {
             "key": record.key,
@@ -77,10 +87,15 @@ def _expected(data: bytes) -> list[Row]:
             "headers": [{"key": name, "value": value} for name, value in record.headers] or None,
         }
         for position, header in iter_headers(data)
-        if not header.is_control and header.records_count
+        if not header.is_control and header.records_count and _overlaps(header, rows)
         for record in decode_records(data[position : position + header.size_in_bytes])
-        if record.offset < EVERYTHING.end_offset
+        if rows.start_offset <= record.offset < rows.end_offset
     ]
+
+
+def _overlaps(header: BatchHeader, rows: RowRange) -> bool:
+    """Whether the batch is in the range by what its header says: others are not looked at."""
+    return header.base_offset < rows.end_offset and header.last_offset >= rows.start_offset
 
 
 def _decode_partly(rng: random.Random, data: bytes) -> None:
@@ -179,6 +194,30 @@ def _damage_header(rng: random.Random, batch: bytes) -> bytes:
     return sealed(changed)
 
 
+def _shift_offsets(rng: random.Random, batch: bytes) -> bytes:
+    """Lie about the first or the last offset, by little."""
+    changed = bytearray(batch)
+    form, position = rng.choice(((">q", 0), (">i", 23)))
+    (value,) = struct.unpack_from(form, changed, position)
+    if abs(value) < 1 << 30:  # not where another lie has made it as large as can be
+        struct.pack_into(form, changed, position, value + rng.choice((-2, -1, 1, 2, 9)))
+    return sealed(changed)
+
+
+def _repeat_offset(rng: random.Random, batch: bytes) -> bytes:
+    """Give two records of one batch their offsets in another order, or the same one."""
+    header = parse_header(batch)
+    try:
+        records = raw_records(batch, header)
+        if len(records) > 1:
+            first, second = sorted(rng.sample(range(len(records)), 2))
+            records[first], records[second] = records[second], rng.choice((records[first], records[second]))
+            return filtered_batch(header, records, None)
+    except (CorruptBatchError, struct.error):
+        pass  # other damage has left no records, or a timestamp that no header can hold
+    return batch
+
+
 def _damage_anything(rng: random.Random, batch: bytes) -> bytes:
     """Change bytes behind the length, compressed data included."""
     changed = bytearray(batch)
@@ -201,7 +240,7 @@ def _unknown_codec(rng: random.Random, batch: bytes) -> bytes:
 
 DAMAGES: tuple[Callable[[random.Random, bytes], bytes], ...] = (
     *(_damage_records, _damage_records, _damage_records, _damage_header, _damage_header),
-    *(_damage_anything, _damage_length, _unknown_codec),
+    *(_shift_offsets, _repeat_offset, _damage_anything, _damage_length, _unknown_codec),
 )
 
 
