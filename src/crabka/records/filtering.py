@@ -25,6 +25,8 @@ from crabka.records.header import (
 from crabka.records.record import DEFAULT_MAX_DECOMPRESSED_BYTES, records_payload
 from crabka.records.varint import append_varint, decode_varint, decode_varlong
 
+_HALF = 1 << 63
+
 
 class RawRecord(NamedTuple):
     """One record as much as compaction looks at it; `tail` is the stored form from the key length on."""
@@ -67,7 +69,7 @@ def _raw_record(payload: bytes, position: int, header: BatchHeader) -> tuple[Raw
     if position + max(value_length, 0) > end:
         raise CorruptBatchError(f"a value of {value_length} bytes does not fit in its record")
     append_time = header.timestamp_type == LOG_APPEND_TIME
-    timestamp = header.max_timestamp if append_time else header.base_timestamp + timestamp_delta
+    timestamp = header.max_timestamp if append_time else _as_long(header.base_timestamp + timestamp_delta)
     tail = payload[tail_start:end]
     return RawRecord(header.base_offset + offset_delta, timestamp, key, value_length >= 0, attributes, tail), end
 
@@ -78,7 +80,7 @@ def filtered_batch(header: BatchHeader, records: Sequence[RawRecord], horizon_ms
     payload = bytearray()
     for record in records:
         body = bytearray((record.attributes,))
-        append_varint(body, record.timestamp - base_timestamp)
+        append_varint(body, _as_long(record.timestamp - base_timestamp))
         append_varint(body, record.offset - header.base_offset)
         append_varint(payload, len(body) + len(record.tail))
         payload += body
@@ -98,6 +100,11 @@ def emptied_batch(header: BatchHeader) -> bytes:
     """Return the batch without records: it only tells the offsets, sequences and epoch of its producer."""
     attributes = header.attributes & ~(DELETE_HORIZON_FLAG | CODEC_MASK)
     return _packed(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, records_count=0), b"")
+
+
+def _as_long(number: int) -> int:
+    """Return a number as Java's 64 bits hold it: producers may send times whose sum is more."""
+    return (number + _HALF) % (2 * _HALF) - _HALF
 
 
 def _packed(header: BatchHeader, payload: bytes) -> bytes:

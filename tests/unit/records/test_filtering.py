@@ -54,6 +54,17 @@ def test_log_append_time_stays() -> None:
     assert parse_header(kept).max_timestamp == 5_555
 
 
+@pytest.mark.parametrize("horizon_ms", [None, 9_000])
+def test_times_beyond_64_bits_are_those_that_java_sees(horizon_ms: int | None) -> None:
+    batch = build_batch([Record(0, 0, b"a", b"1"), Record(1, 5, b"b", b"2")], base_offset=0)
+    latest = (1 << 63) - 1
+    header = parse_header(batch)._replace(base_timestamp=latest, max_timestamp=latest)
+    records = raw_records(batch, header)
+    assert [record.timestamp for record in records] == [latest, -latest + 3]
+    kept = filtered_batch(header, records[1:], horizon_ms)
+    assert [record.timestamp for record in raw_records(kept, parse_header(kept))] == [-latest + 3]
+
+
 def test_an_emptied_batch_tells_offsets_and_producer() -> None:
     _, header = parts(codec=1)
     empty = emptied_batch(header)
