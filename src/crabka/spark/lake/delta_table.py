@@ -161,12 +161,12 @@ class DeltaLakeTable:
     def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
         """Remove files that the table has not had for the grace; what readers of a younger version need stays."""
         self.refresh()
-        live = {self._store.relative(uri) for uri in self._table.file_uris()}
         with _delta(self._store):
             recent = set(self._tombstones(0)) - set(self._tombstones(-(-grace_ms // _HOUR_MS)))
         # Delta's log holds encoded paths; whichever form the library tells, both are safe.
-        referenced = {form for path in live | recent for form in (path, unquote(path))}
-        return remove_unreferenced(self._store, referenced, now_ms - grace_ms)
+        referenced = {form for path in recent for form in (path, unquote(path))}
+        live = {file.path for file in self.files()}
+        return remove_unreferenced(self._store, referenced, now_ms - grace_ms, live=live)
 
     def history(self, count: int) -> list[CommitInfo]:
         """Return the last commits, the youngest first."""

@@ -165,8 +165,13 @@ class IcebergLakeTable:
                 self._table.maintenance.expire_snapshots().by_ids(old).commit()
                 self.refresh()
             referenced = self._referenced()
+        live = {file.path for file in self.files()}
         return remove_unreferenced(
-            self._store, referenced, since_ms, lambda path: path.startswith("metadata/") and path.endswith(".avro")
+            self._store,
+            referenced,
+            since_ms,
+            lambda path: path.startswith("metadata/") and path.endswith(".avro"),
+            live=live,
         )
 
     def history(self, count: int) -> list[CommitInfo]:

@@ -128,7 +128,11 @@ class ParquetTable:
         referenced.update(file.path for version in kept for file in self._manifest(version).added)
         needed = {manifest_path(version) for version in range(oldest.base_version, head + 1)}
         return remove_unreferenced(
-            self._store, referenced | needed, since_ms, lambda path: path.startswith(f"{DIRECTORY}/")
+            self._store,
+            referenced | needed,
+            since_ms,
+            lambda path: path.startswith(f"{DIRECTORY}/"),
+            live={file.path for file in self._state.files},
         )
 
     def history(self, count: int) -> list[CommitInfo]:

@@ -16,6 +16,8 @@ from tests.support.lake_tables import TOPIC_ID, lake_of, new_table, now_ms, writ
 
 pytestmark = pytest.mark.allow_leaks(reason="deltalake keeps threads")
 
+DAY_MS = 86_400_000
+
 
 def test_offsets_are_versions_of_applications_in_the_log(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "delta")
@@ -82,4 +84,32 @@ def test_an_entry_of_the_log_that_a_power_cut_emptied_counts_for_nothing(tmp_pat
     assert found is not None
     assert found.committed_offsets() == {0: 5}
     found.commit(written(lake, found, 0, range(5, 10)), {0: 5}, {0: 10})
+    assert table_places(Path(lake.root), "orders", "delta") == [(0, offset) for offset in range(10)]
+
+
+def test_a_vacuum_leaves_checkpoints_of_the_log_alone(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "delta")
+    table = new_table(lake)
+    for number in range(101):
+        table.commit([], {0: number} if number else {}, {0: number + 1})
+        table.refresh()
+    log = Path(lake.root) / "orders" / "_delta_log"
+    before = sorted(path.name for path in log.iterdir())
+    assert any(name.endswith(".checkpoint.parquet") for name in before)
+    assert table.vacuum(0, now_ms() + DAY_MS).removed == ()
+    assert sorted(path.name for path in log.iterdir()) == before
+    found = lake.open("orders")
+    assert found is not None
+    assert found.committed_offsets() == {0: 101}
+
+
+@pytest.mark.parametrize("directory", ["my lake", "läke", "a+b=c"])
+def test_a_vacuum_knows_the_files_of_a_table_whose_address_needs_encoding(tmp_path: Path, directory: str) -> None:
+    lake = lake_of(tmp_path / directory, "delta")
+    table = new_table(lake)
+    for start in (0, 5):
+        table.commit(written(lake, table, 0, range(start, start + 5)), {0: start} if start else {}, {0: start + 5})
+        table.refresh()
+    table.compact(1 << 20)
+    assert len(table.vacuum(0, now_ms() + DAY_MS).removed) == 2
     assert table_places(Path(lake.root), "orders", "delta") == [(0, offset) for offset in range(10)]
