@@ -36,7 +36,7 @@ def open_catalog(store: LakeStore, name: str | None) -> Catalog:
         os.makedirs(root, exist_ok=True)
     path = os.path.join(root, CATALOG_FILE)
     place = {"type": "sql", "uri": f"sqlite:///{path}?timeout={_BUSY_SECONDS}", "warehouse": f"file://{root}"}
-    return _load("crabka", path, place | store.iceberg_properties)
+    return _load("crabka", path, place)
 
 
 def _load(name: str, told_as: str, properties: dict[str, str]) -> Catalog:

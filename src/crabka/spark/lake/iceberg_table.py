@@ -100,6 +100,11 @@ class IcebergLakeTable:
         """Look at the table as it is now."""
         with _iceberg(self._store):
             self._table = self._catalog.load_table(_identifier(self._store))
+        if not self._store.is_at(self._table.location()):
+            # A copy of a lake, or one that is mounted elsewhere: its files would be added to, or removed from, another.
+            raise LakeError(
+                f"The Iceberg table {self._store.url} is at {self._table.location()} by its catalog: use that address"
+            )
 
     def committed_offsets(self) -> dict[int, int]:
         """Return the next offset of every partition."""
@@ -135,14 +140,14 @@ class IcebergLakeTable:
 
     def compact(self, target_bytes: int) -> Compaction:
         """Merge files that are smaller than they should be. Raises CommitConflictError."""
-        live = {self._store.relative(task.file.file_path): task.file for task in self._table.scan().plan_files()}
+        live = {self._relative(task.file.file_path): task.file for task in self._table.scan().plan_files()}
         groups = compaction_groups(map(self._file_of, live.values()), target_bytes)
         if not groups:
             return Compaction()
         spec = self.spec
         merged = [merge_files(self._store, group, spec.schema, spec.partition_column) for group in groups]
         replaced = [live[file.path] for group in groups for file in group]
-        paths = [self._store.absolute(file.path) for file in merged]
+        paths = [self._absolute(file) for file in merged]
         with (
             _iceberg(self._store),
             self._table.transaction() as transaction,
@@ -191,7 +196,7 @@ class IcebergLakeTable:
         with self._table.transaction() as transaction:
             transaction.set_properties(properties)
             if files:
-                paths = [self._store.absolute(file.path) for file in files]
+                paths = [self._absolute(file) for file in files]
                 transaction.add_files(paths, snapshot_properties=reached, check_duplicate_files=False)
             else:
                 # Properties alone would be written over whatever is there: only a snapshot asks for the one before.
@@ -210,7 +215,7 @@ class IcebergLakeTable:
             written.append(snapshot.manifest_list)
             written += [each.manifest_path for each in manifests if each.added_snapshot_id == snapshot.snapshot_id]
         for location in written:
-            self._store.sync(self._store.relative(location))
+            self._store.sync(self._relative(location))
 
     def _schema(self) -> pa.Schema:
         return plain_schema(self._table.schema().as_arrow())
@@ -228,12 +233,20 @@ class IcebergLakeTable:
                 referenced.add(manifest.manifest_path)
                 entries = manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
                 referenced.update(entry.data_file.file_path for entry in entries)
-        return {self._store.relative(location) for location in referenced}
+        return {self._relative(location) for location in referenced}
+
+    def _absolute(self, file: DataFile) -> str:
+        """Return the address of a file as the table spells it, which may not be how the root was given."""
+        return f"{self._table.location().rstrip('/')}/{file.path}"
+
+    def _relative(self, location: str) -> str:
+        own = self._table.location().rstrip("/") + "/"
+        return location[len(own) :] if location.startswith(own) else self._store.relative(location)
 
     def _file_of(self, file: IcebergFile) -> DataFile:
         value = file.partition[0] if self._table.spec().fields else None
         return DataFile(
-            self._store.relative(file.file_path),
+            self._relative(file.file_path),
             file.record_count,
             file.file_size_in_bytes,
             None if value is None else self._partition_text(value),

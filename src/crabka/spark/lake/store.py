@@ -14,6 +14,7 @@ from functools import cached_property
 
 from crabka.remote.backends.bucket import Bucket, StoredObject
 from crabka.remote.backends.buckets import bucket_settings, open_bucket
+from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.local_disk import create_file, sync_file, telling_of_disk
 from crabka.vfs import OsFileSystem
 
@@ -71,13 +72,6 @@ class LakeStore:
             options["aws_region"] = settings["region"]
         return options
 
-    @property
-    def iceberg_properties(self) -> dict[str, str]:
-        """Properties by which pyiceberg reaches the store."""
-        kind, settings = self._settings
-        names = {"endpoint": "s3.endpoint", "region": "s3.region"} if kind == "s3" else {}
-        return {names[name]: value for name, value in settings.items() if name in names}
-
     @cached_property
     def bucket(self) -> Bucket:
         """The objects of the table."""
@@ -85,11 +79,25 @@ class LakeStore:
         return open_bucket(kind, settings, OsFileSystem())
 
     def relative(self, location: str) -> str:
-        """Return the path below the table of a file that a library names by its whole address."""
+        """Return the path below the table of a file that a library names by its whole address.
+
+        Raises LakeError for a file elsewhere. Links count: a directory may have been reached by another name.
+        """
         for prefix in (self.url, self.local_directory):
             if prefix is not None and location.startswith(prefix + "/"):
                 return location[len(prefix) + 1 :]
-        return location
+        if self.local_directory is not None and location.startswith(("file://", "/")):
+            whole, above = (os.path.realpath(place.removeprefix("file://")) for place in (location, self.url))
+            if whole.startswith(above + "/"):
+                return whole[len(above) + 1 :]
+        raise LakeError(f"{location} is not below the table {self.url}")
+
+    def is_at(self, location: str) -> bool:
+        """Return whether an address of a directory is this one, by whatever name it is reached."""
+        if self.local_directory is not None and location.startswith("file:"):
+            return os.path.realpath(location.removeprefix("file:")) == os.path.realpath(self.local_directory)
+        scheme, colon, place = location.rstrip("/").partition(":")
+        return self.url == ("s3" if scheme in ("s3a", "s3n") else scheme) + colon + place
 
     def absolute(self, path: str) -> str:
         """Return the whole address of a file of the table."""

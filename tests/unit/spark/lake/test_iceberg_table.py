@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.iceberg_catalog import NAMESPACE, open_catalog
+from crabka.spark.lake.tables import Lake
+from tests.support.lake_reader import table_places
 from tests.support.lake_tables import lake_of, new_table, now_ms, written
 
 pytestmark = pytest.mark.allow_leaks(reason="pyiceberg keeps threads and connections")
@@ -68,3 +71,29 @@ def test_metadata_that_a_power_cut_emptied_are_told(tmp_path: Path) -> None:
     newest.write_bytes(b"")
     with pytest.raises(LakeError, match=r"The Iceberg table file://.*/orders: .*Invalid JSON"):
         lake.open("orders")
+
+
+def test_a_table_is_synced_and_kept_through_another_name_of_its_directory(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "iceberg")
+    table = new_table(lake)
+    table.commit(written(lake, table, 0, range(3)), {}, {0: 3})
+    (tmp_path / "link").symlink_to(lake.root)
+    linked = Lake(str(tmp_path / "link"), "iceberg", now_ms)
+    through_link = linked.open("orders")
+    assert through_link is not None
+    through_link.commit(written(linked, through_link, 0, range(3, 5)), {0: 3}, {0: 5})
+    through_link.refresh()
+    assert through_link.compact(1 << 20).files_removed == 2
+    assert len([path for path in through_link.vacuum(0, now_ms() + HOUR_MS).removed if path.endswith("parquet")]) == 2
+    table.refresh()
+    assert table.committed_offsets() == {0: 5}
+    assert table_places(Path(lake.root), "orders", "iceberg") == [(0, offset) for offset in range(5)]
+
+
+def test_a_copy_of_a_lake_is_refused_because_its_catalog_names_the_other_one(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "iceberg")
+    table = new_table(lake)
+    table.commit(written(lake, table, 0, range(3)), {}, {0: 3})
+    shutil.copytree(lake.root, tmp_path / "copy")
+    with pytest.raises(LakeError, match=r"copy/orders is at file://.*/lake/orders by its catalog"):
+        Lake(str(tmp_path / "copy"), "iceberg", now_ms).open("orders")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from crabka.errors import ConfigError
+from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.store import LakeStore
 from tests.support import object_stores as _started  # noqa: F401 - before any test takes stock of descriptors
 
@@ -16,8 +17,33 @@ def test_a_table_is_a_directory_below_the_root(tmp_path: Path, form: str) -> Non
     assert store.local_directory == str(tmp_path / "orders")
     assert store.url == f"file://{tmp_path}/orders"
     assert store.absolute("a/b") == f"file://{tmp_path}/orders/a/b"
-    for location in (store.absolute("a/b"), str(tmp_path / "orders" / "a" / "b"), "a/b"):
+    for location in (store.absolute("a/b"), str(tmp_path / "orders" / "a" / "b")):
         assert store.relative(location) == "a/b"
+
+
+def test_a_directory_may_be_reached_by_another_name(tmp_path: Path) -> None:
+    (tmp_path / "lake" / "orders").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "lake")
+    store, linked = LakeStore(str(tmp_path / "lake"), "orders"), LakeStore(str(tmp_path / "link"), "orders")
+    assert store.relative(linked.absolute("a/b")) == linked.relative(store.absolute("a/b")) == "a/b"
+    assert store.is_at(linked.url)
+    assert linked.is_at(f"{store.url}/")
+    assert not store.is_at(f"file://{tmp_path}/lake")
+
+
+@pytest.mark.parametrize("elsewhere", ["a/b", "/elsewhere/orders/a", "file:///elsewhere/a", "s3://bucket/orders/a"])
+def test_a_file_that_is_not_below_the_table_is_told(tmp_path: Path, elsewhere: str) -> None:
+    with pytest.raises(LakeError, match="not below"):
+        LakeStore(str(tmp_path), "orders").relative(elsewhere)
+
+
+def test_a_bucket_is_the_same_whatever_the_scheme_is_called() -> None:
+    store = LakeStore("s3a://bucket/deep", "orders")
+    for location in ("s3://bucket/deep/orders", "s3a://bucket/deep/orders/", "s3n://bucket/deep/orders"):
+        assert store.is_at(location)
+    assert not store.is_at("gs://bucket/deep/orders")
+    with pytest.raises(LakeError, match="not below"):
+        store.relative("s3://bucket/deep/other/a")
 
 
 def test_a_bucket_is_reached_by_each_library_in_its_own_way() -> None:
@@ -30,7 +56,6 @@ def test_a_bucket_is_reached_by_each_library_in_its_own_way() -> None:
         "aws_region": "eu-west-1",
         "aws_virtual_hosted_style_request": "false",
     }
-    assert store.iceberg_properties == {"s3.endpoint": "http://127.0.0.1:9000", "s3.region": "eu-west-1"}
     assert store.bucket.location == "s3://bucket/deep/orders"
 
 
