@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from crabka.spark.lake.commits import CommitOutcome, commit_once
 from crabka.spark.lake.data_files import DataFile
+from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.offsets import Offsets
 from crabka.spark.lake.parquet_files import read_batches
 from crabka.spark.lake.schemas import OFFSET, PARTITION, dead_letter_schema
@@ -20,19 +21,27 @@ from crabka.spark.lake.tables import Lake
 SUFFIX = "_dlq"
 
 
-class DeadLetters:
-    """The dead letters of one table, as they are when this is made."""
+def is_dead_letters(name: str, spec: TableSpec) -> bool:
+    """Return whether a table is one of dead letters."""
+    return name.endswith(SUFFIX) and spec.schema.equals(dead_letter_schema(with_date=False))
 
-    def __init__(self, lake: Lake, table_name: str) -> None:
+
+class DeadLetters:
+    """The dead letters of the topic that one table follows, as they are when this is made.
+
+    A table with their name that is not theirs is left alone, and told with the first dead letter: many topics have none.
+    """
+
+    def __init__(self, lake: Lake, table_name: str, topic: str, topic_id: str) -> None:
         self._lake = lake
+        self._topic = topic
+        self._topic_id = topic_id
         self.name = table_name + SUFFIX
         self._table: TableFormat | None = lake.open(self.name)
+        self._trouble = self._trouble_of(self._table)
+        if self._trouble is not None:
+            self._table = None
         self._offsets = {} if self._table is None else self._table.committed_offsets()
-
-    @property
-    def table(self) -> TableFormat | None:
-        """The table, if there is one."""
-        return self._table
 
     def ahead_of(self, committed: Offsets) -> dict[int, set[int]]:
         """Return the offsets of rows here that a table with these offsets does not cover, by partition."""
@@ -52,12 +61,38 @@ class DeadLetters:
                         found.setdefault(partition, set()).add(offset)
         return found
 
-    def commit(self, files: Sequence[DataFile], topic: str, topic_id: str, after: Offsets) -> CommitOutcome:
-        """Add rows that were compared with those here; any other commit since means that they must be again."""
+    def commit(self, files: Sequence[DataFile], after: Offsets) -> CommitOutcome:
+        """Add rows that were compared with those here; any other commit since means that they must be again.
+
+        Raises LakeError if the table with the name is of another topic, or is not one of dead letters.
+        """
         if not files:
             return CommitOutcome.COMMITTED
+        if self._trouble is not None:
+            raise LakeError(self._trouble)
         if self._table is None:
-            spec = TableSpec(topic, topic_id, dead_letter_schema(with_date=False))
-            self._table = self._lake.create(self.name, spec)
+            spec = TableSpec(self._topic, self._topic_id, dead_letter_schema(with_date=False))
+            created = self._lake.create(self.name, spec)
+            trouble = self._trouble_of(created)
+            if trouble is not None:
+                raise LakeError(trouble)
+            self._table = created
         reached = {partition: max(self._offsets.get(partition, 0), offset) for partition, offset in after.items()}
         return commit_once(self._table, files, self._offsets, reached, retry=False)
+
+    def _trouble_of(self, table: TableFormat | None) -> str | None:
+        """Return why a table is not ours: offsets of another topic would tell that rows of this one are there."""
+        if table is None:
+            return None
+        spec = table.spec
+        if not is_dead_letters(self.name, spec):
+            return (
+                f"The table {self.name} is of the topic {spec.topic}, but dead letters of {self._topic} need its name; "
+                "move it away or choose another name for one of both tables"
+            )
+        if spec.topic_id != self._topic_id:
+            return (
+                f"The table {self.name} has dead letters of the topic {spec.topic} with the id {spec.topic_id}, but "
+                f"{self._topic} has {self._topic_id}; move it away as well, or choose another name for the table"
+            )
+        return None

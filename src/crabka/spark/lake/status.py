@@ -55,6 +55,8 @@ def table_status(lake: Lake, name: str, source: TopicSource | None, now_ms: int)
         raise LakeError(f"There is no {lake.table_format} table {name} at {lake.root}")
     spec, files, commits = table.spec, table.files(), table.history(LAST_COMMITS)
     dead = lake.open(name + SUFFIX)
+    if dead is not None and dead.spec.topic_id != spec.topic_id:
+        dead = None
     return TableStatus(
         table=name,
         topic=spec.topic,

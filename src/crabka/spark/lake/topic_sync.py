@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from crabka.errors import ConfigError, CrabkaError
 from crabka.spark.lake.commits import CommitOutcome, commit_once, evolve_to
-from crabka.spark.lake.dead_letters import SUFFIX, DeadLetters
+from crabka.spark.lake.dead_letters import SUFFIX, DeadLetters, is_dead_letters
 from crabka.spark.lake.errors import LakeError, SchemaConflictError
 from crabka.spark.lake.rounds import Round, next_round
 from crabka.spark.lake.schemas import LOG_COLUMNS, merge_fields, table_schema
@@ -114,7 +114,7 @@ class TopicSync:
         chosen = next_round(plan, self._topic, before, self._settings.limits)
         if chosen.is_empty:
             return None
-        dead_letters = DeadLetters(self._lake, self.table_name)
+        dead_letters = DeadLetters(self._lake, self.table_name, self._topic, topic_id)
         results = self._write(table, chosen, dead_letters)
         return self._commit(table, chosen, dead_letters, results)
 
@@ -139,7 +139,13 @@ class TopicSync:
         return topic_id
 
     def _require_same(self, table: TableFormat, topic_id: str) -> None:
-        known = table.spec.topic_id
+        spec = table.spec
+        if is_dead_letters(self.table_name, spec):
+            raise LakeError(
+                f"The table {self.table_name} has the dead letters of the topic {spec.topic}: "
+                f"choose another name for the table of {self._topic}"
+            )
+        known = spec.topic_id
         if known != topic_id:
             raise LakeError(
                 f"The topic {self._topic} was created anew: the table {self.table_name} follows the topic with the id "
@@ -215,7 +221,7 @@ class TopicSync:
     ) -> RoundResult:
         dead = [file for result in results for file in result.dead_letters]
         files = [file for result in results for file in result.files]
-        outcome = dead_letters.commit(dead, self._topic, table.spec.topic_id, chosen.after)
+        outcome = dead_letters.commit(dead, chosen.after)
         if outcome is CommitOutcome.COMMITTED:
             self._on_step(SyncStep.DEAD_LETTERS_COMMITTED)
             outcome = commit_once(table, files, chosen.before, chosen.after)

@@ -12,11 +12,13 @@ from crabka.errors import ConfigError
 from crabka.spark.lake.commits import CommitOutcome, compact_once
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.json_values import JsonValues
+from crabka.spark.lake.schemas import dead_letter_schema, table_schema
 from crabka.spark.lake.settings import SyncSettings
+from crabka.spark.lake.table import TableSpec
 from crabka.spark.lake.tables import Lake
 from crabka.spark.lake.topic_sync import RoundResult, SyncStep, TopicSync
 from tests.support.lake_reader import table_files, table_places, table_rows
-from tests.support.lake_tables import ALL_FORMATS, lake_of
+from tests.support.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of
 from tests.support.lake_topic import InlineRunner, ListTopic
 
 pytestmark = pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections")
@@ -161,6 +163,38 @@ def test_a_topic_that_was_created_anew_stops_the_sync(lake: Lake) -> None:
     for count in (9, 2):
         with pytest.raises(LakeError, match="created anew"):
             syncer(lake, ListTopic([[b"b"] * count], topic_id="AnotherTopicAltogether"), RAW).run_round()
+
+
+def test_dead_letters_that_were_left_behind_do_not_swallow_rows_of_a_topic_that_was_created_anew(lake: Lake) -> None:
+    to_the_end(syncer(lake, ListTopic([[b"{broken"] * 6]), INFERRING))
+    anew = ListTopic([[b"{broken"] * 6], topic_id="AnotherTopicAltogether")
+    sync = TopicSync(lake, anew, InlineRunner(), INFERRING, topic="orders", table_name="again")
+    to_the_end(sync)
+    assert len(table_places(Path(lake.root), "again_dlq", lake.table_format)) == 6
+    third = ListTopic([[b"{broken"] * 6], topic_id="TheThirdTopicOfTheName")
+    lake.create("late", TableSpec("orders", third.topic_id, table_schema((), with_date=False)))
+    lake.create("late_dlq", TableSpec("orders", TOPIC_ID, dead_letter_schema(with_date=False)))
+    with pytest.raises(LakeError, match="late_dlq has dead letters"):
+        TopicSync(lake, third, InlineRunner(), INFERRING, topic="orders", table_name="late").run_round()
+
+
+def test_a_topic_is_not_synced_into_the_dead_letters_of_another(lake: Lake) -> None:
+    to_the_end(syncer(lake, ListTopic([[b"{broken"] * 6]), INFERRING))
+    other = ListTopic([[b"{}"] * 9], topic_id="AnotherTopicAltogether", name="orders_dlq")
+    for topic in (other, ListTopic([[b"{}"] * 9])):
+        with pytest.raises(LakeError, match="orders_dlq has the dead letters of the topic orders: choose another"):
+            TopicSync(lake, topic, InlineRunner(), INFERRING, topic=topic.name, table_name="orders_dlq").run_round()
+
+
+def test_dead_letters_are_not_put_into_the_table_of_another_topic(lake: Lake) -> None:
+    other = ListTopic([[b"v"] * 3], topic_id="AnotherTopicAltogether", name="orders_dlq")
+    to_the_end(TopicSync(lake, other, InlineRunner(), RAW, topic="orders_dlq"))
+    with pytest.raises(LakeError, match="orders_dlq is of the topic orders_dlq, but dead letters"):
+        syncer(lake, ListTopic([[b"{broken"] * 9]), INFERRING).run_round()
+    assert table_places(Path(lake.root), "orders_dlq", lake.table_format) == [(0, 0), (0, 1), (0, 2)]
+    # Rows of which none can be a dead letter need no such table.
+    to_the_end(syncer(lake, ListTopic([[b"v"] * 9]), RAW))
+    assert len(table_places(Path(lake.root), "orders", lake.table_format)) == 9
 
 
 def test_a_table_that_is_partitioned_otherwise_is_refused(lake: Lake) -> None:
