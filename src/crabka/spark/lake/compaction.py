@@ -1,23 +1,82 @@
 """Which small files become one, and the making of that one.
 
 Files of different partitions stay apart. A file that is nearly as large as files should be is left alone, so that a
-table that was compacted is not compacted again.
+table that was compacted is not compacted again. Syncs that commit meanwhile do not disturb: what was merged takes the
+place of the same files in the table as it is by then.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 from uuid import uuid4
 
 import pyarrow as pa
 
 from crabka.spark.lake.data_files import DataFile, file_name, partition_directory
+from crabka.spark.lake.errors import CommitConflictError
 from crabka.spark.lake.parquet_files import ParquetFileWriter, conform, read_batches
 from crabka.spark.lake.schemas import PARTITION
 from crabka.spark.lake.store import LakeStore
+from crabka.spark.lake.table import Compaction, TableSpec
 
 _SMALL_SHARE = 0.75
+_TRIES = 20
+
+
+class CompactedTable(Protocol):
+    """What a compaction needs of a table; see TableFormat."""
+
+    @property
+    def spec(self) -> TableSpec:
+        """What the table is now."""
+        ...
+
+    @property
+    def stores_partition_column(self) -> bool:
+        """Whether the column that the table is partitioned by is also in the files."""
+        ...
+
+    def refresh(self) -> None:
+        """Look at the table as it is now."""
+        ...
+
+    def files(self) -> list[DataFile]:
+        """Return the files that make up the table."""
+        ...
+
+    def replace(self, replaced: Sequence[DataFile], merged: Sequence[DataFile]) -> None:
+        """Put files with the same rows into the place of others, in one step. Raises CommitConflictError."""
+        ...
+
+
+def compact_table(table: CompactedTable, store: LakeStore, target_bytes: int) -> Compaction:
+    """Merge files that are smaller than they should be. Raises CommitConflictError if somebody else replaced them."""
+    spec, groups = table.spec, compaction_groups(table.files(), target_bytes)
+    if not groups:
+        return Compaction()
+    hidden = None if table.stores_partition_column else spec.partition_column
+    schema = pa.schema([field for field in spec.schema if field.name != hidden])
+    merged = [merge_files(store, group, schema, spec.partition_column) for group in groups]
+    replaced = [file for group in groups for file in group]
+    _replace(table, replaced, merged)
+    return Compaction(len(replaced), len(merged))
+
+
+def _replace(table: CompactedTable, replaced: Sequence[DataFile], merged: Sequence[DataFile]) -> None:
+    for attempt in range(1, _TRIES + 1):
+        try:
+            table.replace(replaced, merged)
+        except CommitConflictError:
+            table.refresh()
+            live = {file.path for file in table.files()}
+            if merged[0].path in live:
+                return  # it was committed, only the answer was lost
+            if attempt == _TRIES or not {file.path for file in replaced} <= live:
+                raise
+        else:
+            return
 
 
 def compaction_groups(files: Iterable[DataFile], target_bytes: int) -> list[list[DataFile]]:

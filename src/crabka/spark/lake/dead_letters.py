@@ -29,7 +29,7 @@ def is_dead_letters(name: str, spec: TableSpec) -> bool:
 class DeadLetters:
     """The dead letters of the topic that one table follows, as they are when this is made.
 
-    A table with their name that is not theirs is left alone, and told with the first dead letter: many topics have none.
+    A table of their name that is not theirs is left alone. It is told with the first dead letter: many have none.
     """
 
     def __init__(self, lake: Lake, table_name: str, topic: str, topic_id: str) -> None:

@@ -20,7 +20,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from crabka.spark.lake.compaction import compaction_groups, merge_files
+from crabka.spark.lake.compaction import compact_table
 from crabka.spark.lake.data_files import ColumnRange, DataFile
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.offsets import Offsets, app_id, check_step
@@ -141,22 +141,19 @@ class DeltaLakeTable:
 
     def compact(self, target_bytes: int) -> Compaction:
         """Merge files that are smaller than they should be. Raises CommitConflictError."""
-        spec, groups = self.spec, compaction_groups(self.files(), target_bytes)
-        if not groups:
-            return Compaction()
-        schema = pa.schema([field for field in spec.schema if field.name != spec.partition_column])
-        merged = [merge_files(self._store, group, schema, spec.partition_column) for group in groups]
-        replaced = [file for group in groups for file in group]
-        now_ms = self._now_ms()
+        return compact_table(self, self._store, target_bytes)
+
+    def replace(self, replaced: Sequence[DataFile], merged: Sequence[DataFile]) -> None:
+        """Put files with the same rows into the place of others, in one step. Raises CommitConflictError."""
+        column, now_ms = self.spec.partition_column, self._now_ms()
         # The same rows in other files: whoever follows changes of the table sees none.
         self._write(
             [
-                *(_remove_action(file, spec.partition_column, now_ms) for file in replaced),
-                *(_add_action(file, spec.partition_column, now_ms, is_new=False) for file in merged),
+                *(_remove_action(file, column, now_ms) for file in replaced),
+                *(_add_action(file, column, now_ms, is_new=False) for file in merged),
             ],
             CommitProperties(max_commit_retries=0, custom_metadata={"crabka.operation": "compact"}),
         )
-        return Compaction(len(replaced), len(merged))
 
     def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
         """Remove files that the table has not had for the grace; what readers of a younger version need stays."""

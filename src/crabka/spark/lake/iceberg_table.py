@@ -6,7 +6,7 @@ retry would add the files on top of what somebody else committed, offsets and al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -20,7 +20,7 @@ from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile as IcebergFile
 from sqlalchemy.exc import SQLAlchemyError
 
-from crabka.spark.lake.compaction import compaction_groups, merge_files
+from crabka.spark.lake.compaction import compact_table
 from crabka.spark.lake.data_files import ColumnRange, DataFile
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.iceberg_catalog import NAMESPACE
@@ -32,10 +32,13 @@ from crabka.spark.lake.vacuuming import remove_unreferenced
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Transaction
+    from pyiceberg.table.name_mapping import MappedField
 
 OFFSETS_KEY = "crabka.offsets"
 TOPIC_KEY = "crabka.topic"
 TOPIC_ID_KEY = "crabka.topic.id"
+DEFAULT_NAME_MAPPING = "schema.name-mapping.default"
 NO_RETRIES = {"commit.retry.num-retries": "0"}
 _WITHOUT_BOUNDS_OF_TIME = {f"write.metadata.metrics.column.{TIMESTAMP}": "counts"}
 # How Iceberg keeps bounds of long columns.
@@ -112,7 +115,7 @@ class IcebergLakeTable:
 
     def files(self) -> list[DataFile]:
         """Return the files that make up the table."""
-        return [self._file_of(task.file) for task in self._table.scan().plan_files()]
+        return [self._file_of(file) for file in self._live()]
 
     def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
         """Add files and move the offsets in one step. Raises CommitConflictError."""
@@ -134,31 +137,29 @@ class IcebergLakeTable:
         merged = merge_schemas(current, schema)
         if merged.equals(current):
             return
-        with _iceberg(self._store), self._table.update_schema() as update:
-            update.union_by_name(merged)
+        with _iceberg(self._store), self._table.transaction() as transaction:
+            with transaction.update_schema() as update:
+                update.union_by_name(merged)
+            _map_names(transaction)
         self._sync()
 
     def compact(self, target_bytes: int) -> Compaction:
         """Merge files that are smaller than they should be. Raises CommitConflictError."""
-        live = {self._relative(task.file.file_path): task.file for task in self._table.scan().plan_files()}
-        groups = compaction_groups(map(self._file_of, live.values()), target_bytes)
-        if not groups:
-            return Compaction()
-        spec = self.spec
-        merged = [merge_files(self._store, group, spec.schema, spec.partition_column) for group in groups]
-        replaced = [live[file.path] for group in groups for file in group]
+        return compact_table(self, self._store, target_bytes)
+
+    def replace(self, replaced: Sequence[DataFile], merged: Sequence[DataFile]) -> None:
+        """Put files with the same rows into the place of others, in one step. Raises CommitConflictError."""
         paths = [self._absolute(file) for file in merged]
-        with (
-            _iceberg(self._store),
-            self._table.transaction() as transaction,
-            transaction.update_snapshot(snapshot_properties={"crabka.operation": "compact"}).overwrite() as update,
-        ):
-            for old in replaced:
-                update.delete_data_file(old)
-            for new in parquet_files_to_data_files(self._table.io, transaction.table_metadata, iter(paths)):
-                update.append_data_file(new)
+        live = {self._relative(file.file_path): file for file in self._live()}
+        with _iceberg(self._store), self._table.transaction() as transaction:
+            _map_names(transaction)
+            properties = {"crabka.operation": "compact"}
+            with transaction.update_snapshot(snapshot_properties=properties).overwrite() as update:
+                for old in replaced:
+                    update.delete_data_file(live[old.path])
+                for new in parquet_files_to_data_files(self._table.io, transaction.table_metadata, iter(paths)):
+                    update.append_data_file(new)
         self._sync()
-        return Compaction(len(replaced), len(merged))
 
     def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
         """Expire snapshots older than the grace and remove files that no younger one needs."""
@@ -191,10 +192,15 @@ class IcebergLakeTable:
             for snapshot in snapshots[:count]
         ]
 
+    def _live(self) -> list[IcebergFile]:
+        with _iceberg(self._store):
+            return [task.file for task in self._table.scan().plan_files()]
+
     def _append(self, files: Sequence[DataFile], properties: dict[str, str]) -> None:
         reached = {OFFSETS_KEY: properties[OFFSETS_KEY]}
         with self._table.transaction() as transaction:
             transaction.set_properties(properties)
+            _map_names(transaction)
             if files:
                 paths = [self._absolute(file) for file in files]
                 transaction.add_files(paths, snapshot_properties=reached, check_duplicate_files=False)
@@ -275,6 +281,27 @@ def _make(catalog: Catalog, store: LakeStore, spec: TableSpec, properties: dict[
         if spec.partition_column is not None:
             with transaction.update_spec() as update:
                 update.add_identity(spec.partition_column)
+        _map_names(transaction)
+
+
+def _map_names(transaction: Transaction) -> None:
+    """Map the names of all columns to their ids: files of ours have no ids, and columns are found by this alone.
+
+    pyiceberg makes the mapping with the first files, of the columns that it knows by then, and afterwards adds to it
+    what a change of the schema adds. What somebody else added in between would be missing for ever.
+    """
+    metadata = transaction.table_metadata
+    mapping = metadata.name_mapping()
+    mapped = _mapped_ids(mapping.root) if mapping is not None else set()
+    if not metadata.schema().field_ids <= mapped:
+        transaction.set_properties({DEFAULT_NAME_MAPPING: metadata.schema().name_mapping.model_dump_json()})
+
+
+def _mapped_ids(fields: Iterable[MappedField]) -> set[int]:
+    ids: set[int] = set()
+    for field in fields:
+        ids |= _mapped_ids(field.fields) | ({field.field_id} if field.field_id is not None else set())
+    return ids
 
 
 def _identifier(store: LakeStore) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from crabka.remote.backends.store_errors import ObjectMissingError
-from crabka.spark.lake.compaction import compaction_groups, merge_files
+from crabka.spark.lake.compaction import compact_table
 from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.manifests import (
@@ -103,14 +103,11 @@ class ParquetTable:
 
     def compact(self, target_bytes: int) -> Compaction:
         """Merge files that are smaller than they should be. Raises CommitConflictError."""
-        groups = compaction_groups(self._state.files, target_bytes)
-        if not groups:
-            return Compaction()
-        head = self._state.head
-        merged = [merge_files(self._store, group, head.schema, head.partition_column) for group in groups]
-        replaced = [file.path for group in groups for file in group]
-        self._put(merged, replaced, operation="compact")
-        return Compaction(len(replaced), len(merged))
+        return compact_table(self, self._store, target_bytes)
+
+    def replace(self, replaced: Sequence[DataFile], merged: Sequence[DataFile]) -> None:
+        """Put files with the same rows into the place of others, in one step. Raises CommitConflictError."""
+        self._put(merged, [file.path for file in replaced], operation="compact")
 
     def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
         """Forget versions older than the grace and remove files that nothing younger needs."""

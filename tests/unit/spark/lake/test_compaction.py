@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from crabka.spark.lake.compaction import compaction_groups, merge_files
+from crabka.spark.lake.compaction import compact_table, compaction_groups, merge_files
 from crabka.spark.lake.data_files import ColumnRange, DataFile
+from crabka.spark.lake.errors import CommitConflictError
 from crabka.spark.lake.parquet_files import read_batches
 from crabka.spark.lake.schemas import merge_schemas
+from crabka.spark.lake.store import LakeStore
+from crabka.spark.lake.table import Compaction, TableSpec
 from tests.support.lake_tables import lake_of, new_table, written
 
 
@@ -53,3 +58,58 @@ def test_a_merge_that_fails_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         merge_files(lake.store("orders"), [*group, file("gone.parquet", 1, 1)], table.spec.schema, None)
     assert sorted(directory.rglob("*.parquet")) == before
+
+
+@dataclass
+class ScriptedTable:
+    """A table of small files whose replacements end as a script says: "ok", "conflict", "taken", or "lost" answer."""
+
+    live: list[DataFile]
+    script: list[str]
+    spec: TableSpec
+    stores_partition_column: bool = True
+    tried: list[list[str]] = field(default_factory=list)
+
+    def refresh(self) -> None:
+        pass
+
+    def files(self) -> list[DataFile]:
+        return self.live
+
+    def replace(self, replaced: Sequence[DataFile], merged: Sequence[DataFile]) -> None:
+        self.tried.append([each.path for each in merged])
+        step = self.script.pop(0)
+        if step == "taken":
+            self.live = [file("theirs", 9, 0)]
+        if step in ("ok", "lost"):
+            self.live = [each for each in self.live if each not in replaced] + list(merged)
+        if step != "ok":
+            raise CommitConflictError("somebody else")
+
+
+def scripted(tmp_path: Path, *script: str) -> tuple[ScriptedTable, LakeStore]:
+    lake = lake_of(tmp_path, "parquet")
+    table = new_table(lake)
+    live = written(lake, table, 0, range(3)) + written(lake, table, 0, range(3, 5))
+    return ScriptedTable(live, list(script), table.spec), lake.store("orders")
+
+
+def test_what_was_merged_once_is_committed_over_the_changes_of_others(tmp_path: Path) -> None:
+    table, store = scripted(tmp_path, *["conflict"] * 7, "ok")
+    assert compact_table(table, store, 1 << 20) == Compaction(2, 1)
+    assert [each.rows for each in table.live] == [5]
+    assert len(table.tried) == 8
+    assert all(paths == table.tried[0] for paths in table.tried)
+
+
+def test_a_compaction_that_landed_without_an_answer_is_not_repeated(tmp_path: Path) -> None:
+    table, store = scripted(tmp_path, "lost")
+    assert compact_table(table, store, 1 << 20) == Compaction(2, 1)
+    assert len(table.tried) == 1
+
+
+@pytest.mark.parametrize("script", [["taken"], ["conflict"] * 100])
+def test_a_compaction_ends_if_its_files_are_gone_or_others_never_rest(tmp_path: Path, script: list[str]) -> None:
+    table, store = scripted(tmp_path, *script)
+    with pytest.raises(CommitConflictError):
+        compact_table(table, store, 1 << 20)

@@ -257,15 +257,32 @@ def test_of_two_compactions_at_once_one_happens(lake: Lake) -> None:
     assert places(lake) == [(0, offset) for offset in range(15)]
 
 
-def test_a_compaction_of_a_table_that_moved_does_not_happen(lake: Lake) -> None:
+def test_a_compaction_is_committed_over_syncs_and_new_columns(lake: Lake) -> None:
     table = new_table(lake)
     for start in (0, 5):
         sync(lake, table, {0: start} if start else {}, {0: start + 5})
     stale = again(lake)
     sync(lake, table, {0: 10}, {0: 12})
+    evolve_to(table, pa.schema([("late", pa.int64())]))
+    table.commit(written(lake, table, 0, [12], late=pa.array([7])), {0: 12}, {0: 13})
+    assert stale.compact(1 << 20).files_removed == 2
+    found = again(lake)
+    assert found.committed_offsets() == {0: 13}
+    assert found.spec.schema.names[-1] == "late"
+    assert len(found.files()) == 3
+    assert places(lake) == [(0, offset) for offset in range(13)]
+
+
+def test_a_compaction_of_files_that_somebody_else_replaced_does_not_happen(lake: Lake) -> None:
+    table = new_table(lake)
+    for start in (0, 5):
+        sync(lake, table, {0: start} if start else {}, {0: start + 5})
+    stale = again(lake)
+    compact_once(table, 1 << 20)
+    table.refresh()
+    sync(lake, table, {0: 10}, {0: 12})
     with pytest.raises(CommitConflictError):
         stale.compact(1 << 20)
-    assert again(lake).committed_offsets() == {0: 12}
     assert places(lake) == [(0, offset) for offset in range(12)]
 
 
