@@ -12,11 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from crabka.errors import ConfigError
 from crabka.remote.backends.bucket import Bucket, StoredObject
 from crabka.remote.backends.buckets import bucket_settings, open_bucket
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.local_disk import create_file, sync_file, telling_of_disk
 from crabka.vfs import OsFileSystem
+
+_UNSAFE = frozenset("/\\%?#")
+_SHOWN_UNSAFE = "\\, %, ? or #"
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,20 @@ class LakeStore:
     _settings: tuple[str, dict[str, str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Raises ConfigError for a root that is no address of a store."""
+        """Raises ConfigError for a root that is no address of a store, and for a name that is none of a directory."""
+        if self.name in ("", ".", "..") or self.name.startswith("_") or not _UNSAFE.isdisjoint(self.name):
+            raise ConfigError(
+                f"{self.name!r} is no name for a table: it must not begin with _ nor hold / or {_SHOWN_UNSAFE}"
+            )
         address, question, parameters = self.root.partition("?")
-        object.__setattr__(
-            self, "_settings", bucket_settings(f"{address.rstrip('/')}/{self.name}{question}{parameters}")
-        )
+        if question and "://" not in self.root:
+            raise ConfigError(f"The directory {self.root} cannot have tables: ? has a meaning in addresses of tables")
+        settings = bucket_settings(f"{address.rstrip('/')}/{self.name}{question}{parameters}")
+        object.__setattr__(self, "_settings", settings)
+        place = self.local_directory or settings[1].get("prefix", "")
+        if not _UNSAFE.isdisjoint(place.replace("/", "")):
+            # Libraries of tables decode addresses, or do not, each in its own way.
+            raise ConfigError(f"{self.root} cannot have tables: their addresses must not hold {_SHOWN_UNSAFE}")
 
     def __getstate__(self) -> dict[str, object]:
         return {"root": self.root, "name": self.name, "_settings": self._settings}

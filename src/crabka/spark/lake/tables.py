@@ -10,7 +10,13 @@ from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.table import TableFormat, TableSpec
 
-FORMATS = ("delta", "iceberg", "parquet")
+# By which files a directory is known to be a table of a format.
+_MARKS = {
+    "delta": ("_delta_log", ".json"),
+    "iceberg": ("metadata", ".metadata.json"),
+    "parquet": ("_crabka", ".json"),
+}
+FORMATS = tuple(_MARKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ class Lake:
     def create(self, name: str, spec: TableSpec) -> TableFormat:
         """Make a table, or return the one that somebody else made in the meantime. Raises LakeError."""
         store = self.store(name)
+        self._refuse_other_formats(store)
         match self.table_format:
             case "delta":
                 from crabka.spark.lake.delta_table import DeltaLakeTable
@@ -65,6 +72,17 @@ class Lake:
         from crabka.spark.lake.parquet_table import ParquetTable
 
         return ParquetTable.create(store, spec, self.now_ms)
+
+    def _refuse_other_formats(self, store: LakeStore) -> None:
+        """Two tables in one directory would remove each other's files."""
+        for table_format, (directory, suffix) in _MARKS.items():
+            if table_format != self.table_format and any(
+                stored.key.endswith(suffix) for stored in store.list_files(directory)
+            ):
+                raise LakeError(
+                    f"There is a table at {store.url} already, of the format {table_format} and not "
+                    f"{self.table_format}: choose another place or another name"
+                )
 
     def files(self, name: str) -> list[str]:
         """Return the addresses of the files of a table. Raises LakeError."""

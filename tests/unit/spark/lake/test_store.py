@@ -81,6 +81,19 @@ def test_files_are_uploaded_listed_and_removed(tmp_path: Path) -> None:
     assert list(store.list_files()) == []
 
 
-def test_an_address_that_is_none_is_refused() -> None:
+@pytest.mark.parametrize(
+    "root", ["ftp://host/path", "/data/a%20b", "/data/a#b", "a?b", "file:///a%2520b", "s3://b/a%23"]
+)
+def test_an_address_that_is_none_of_tables_is_refused(root: str) -> None:
     with pytest.raises(ConfigError):
-        LakeStore("ftp://host/path", "orders")
+        LakeStore(root, "orders")
+
+
+def test_an_address_may_be_encoded(tmp_path: Path) -> None:
+    assert LakeStore(f"file://{tmp_path}/my%20lake", "orders").local_directory == f"{tmp_path}/my lake/orders"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "../a", "_orders", "_delta_log", "a?b", "a%2fb", "a\\b"])
+def test_a_name_that_is_none_of_a_directory_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="no name for a table"):
+        LakeStore(str(tmp_path), name)

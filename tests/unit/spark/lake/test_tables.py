@@ -9,7 +9,7 @@ from crabka.errors import ConfigError
 from crabka.spark.lake import files
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.tables import Lake
-from tests.support.lake_tables import lake_of, new_table, now_ms, written
+from tests.support.lake_tables import ALL_FORMATS, lake_of, new_table, now_ms, written
 
 
 @pytest.mark.parametrize("form", ["{}/lake/orders", "{}/lake/orders/", "file://{}/lake/orders"])
@@ -39,3 +39,17 @@ def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_lakes_that_make_no_sense_are_refused(table_format: str, catalog: str | None) -> None:
     with pytest.raises(ConfigError):
         Lake("place", table_format, now_ms, catalog)
+
+
+@pytest.mark.parametrize("there", ALL_FORMATS)
+@pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections")
+def test_two_formats_do_not_share_a_directory(tmp_path: Path, there: str) -> None:
+    new_table(lake_of(tmp_path, there))
+    for table_format in ALL_FORMATS:
+        lake = lake_of(tmp_path, table_format)
+        if table_format == there:
+            assert new_table(lake).committed_offsets() == {}
+            continue
+        with pytest.raises(LakeError, match=f"already, of the format {there} and not {table_format}"):
+            new_table(lake)
+        assert lake.open("orders") is None
