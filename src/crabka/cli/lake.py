@@ -25,6 +25,7 @@ from crabka.cli.lake_options import (
     Root,
     RoundMib,
     Schema,
+    ShortGrace,
     SourceOption,
     TableName,
     Tables,
@@ -32,6 +33,7 @@ from crabka.cli.lake_options import (
     TierUrl,
     Topics,
     ValueMode,
+    grace_ms_of,
     open_lake,
     read_schema,
     source_options,
@@ -177,14 +179,16 @@ def vacuum(
     table_format: Format = DEFAULT_FORMAT,
     catalog: Catalog = None,
     grace_hours: Grace = 168.0,
+    allow_short_grace: ShortGrace = False,
     as_json: AsJson = False,
 ) -> None:
     """Forget old states of tables and remove files that nothing needs; whatever is younger than the grace stays."""
     with _lake_commands():
+        grace_ms = grace_ms_of(grace_hours, allow_short=allow_short_grace)
         lake = open_lake(root, table_format, catalog)
         rows = []
         for name, table in _existing(lake, tables):
-            result = table.vacuum(round(grace_hours * 3_600_000), lake.now_ms())
+            result = table.vacuum(grace_ms, lake.now_ms())
             rows.append({"table": name, "files_removed": len(result.removed), "size_bytes": result.size_bytes})
         print_rows(("table", "files_removed", "size_bytes"), rows, as_json=as_json)
 

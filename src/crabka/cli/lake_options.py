@@ -78,6 +78,23 @@ SourceOption = Annotated[
     typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the Spark source.", show_default=False),
 ]
 Grace = Annotated[float, typer.Option("--grace", metavar="HOURS", min=0, help="What is younger stays.")]
+ShortGrace = Annotated[
+    bool,
+    typer.Option(
+        "--allow-short-grace", help="For a grace below one hour: no sync, compaction or query runs, or will miss files."
+    ),
+]
+_LEAST_GRACE_HOURS = 1.0
+
+
+def grace_ms_of(hours: float, *, allow_short: bool) -> int:
+    """Return a grace in milliseconds. Raises ConfigError for one that may take files from those who are at work."""
+    if hours < _LEAST_GRACE_HOURS and not allow_short:
+        raise ConfigError(
+            f"A grace of {hours:g} hours may take files from syncs, compactions and queries that run now; "
+            "if there are none add --allow-short-grace"
+        )
+    return round(hours * 3_600_000)
 
 
 def open_lake(root: str, table_format: str, catalog: str | None) -> Lake:

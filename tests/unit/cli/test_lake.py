@@ -46,6 +46,16 @@ def test_small_files_are_merged_and_the_old_ones_removed(crabka: RunCommand, roo
     assert table_places(Path(root), "orders", "parquet") == [(0, offset) for offset in range(5)]
 
 
+def test_a_grace_that_may_take_files_from_others_has_to_be_confirmed(crabka: RunCommand, root: str) -> None:
+    place = ("--to", root, "--format", "parquet", "--json")
+    crabka("lake", "compact", "orders", *place)
+    refused = crabka("lake", "vacuum", "orders", *place, "--grace", "0.5")
+    assert (refused.code, "--allow-short-grace" in refused.err) == (2, True)
+    assert len(list((Path(root) / "orders").glob("*.parquet"))) == 3
+    assert crabka("lake", "vacuum", "orders", *place, "--grace", "1").json[0]["files_removed"] == 0
+    assert crabka("lake", "vacuum", "orders", *place, "--grace", "0.5", "--allow-short-grace").code == 0
+
+
 @pytest.mark.parametrize("command", ["status", "compact", "vacuum"])
 def test_a_table_that_is_not_there_is_one_line(crabka: RunCommand, root: str, command: str) -> None:
     offline = ("--offline",) if command == "status" else ()

@@ -120,6 +120,7 @@ class DeltaLakeTable:
         spec = self.spec
         if self.committed_offsets() != dict(before):
             raise CommitConflictError(f"The offsets of {self._store.url} are not those that the commit builds on")
+        self._store.require([file.path for file in files])
         transactions = [Transaction(app_id(spec.topic_id, partition), offset) for partition, offset in after.items()]
         now_ms = self._now_ms()
         self._write(
@@ -145,6 +146,7 @@ class DeltaLakeTable:
 
     def replace(self, replaced: Sequence[DataFile], merged: Sequence[DataFile]) -> None:
         """Put files with the same rows into the place of others, in one step. Raises CommitConflictError."""
+        self._store.require([file.path for file in merged])
         column, now_ms = self.spec.partition_column, self._now_ms()
         # The same rows in other files: whoever follows changes of the table sees none.
         self._write(

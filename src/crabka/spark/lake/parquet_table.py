@@ -142,14 +142,16 @@ class ParquetTable:
             infos.append(CommitInfo(str(version), manifest.timestamp_ms, manifest.operation))
         return infos
 
-    def _put(self, added: Iterable[DataFile], removed: Iterable[str] = (), **changes: Any) -> None:
+    def _put(self, added: Sequence[DataFile], removed: Iterable[str] = (), **changes: Any) -> None:
+        self._store.require([file.path for file in added])
         version = self._state.head.version + 1
         is_full = version - self._state.base_version >= FULL_EVERY
         manifest = next_manifest(self._state, added, removed, is_full=is_full, timestamp_ms=self._now_ms(), **changes)
+        versions = _versions(self._store)
+        if not versions:
+            raise LakeError(f"The table at {self._store.url} was removed meanwhile")
         # Old manifests are removed, so that their numbers would be free for somebody who slept for the whole grace.
-        if _versions(self._store)[-1] != version - 1 or not self._store.put_new(
-            manifest_path(version), encode_manifest(manifest)
-        ):
+        if versions[-1] != version - 1 or not self._store.put_new(manifest_path(version), encode_manifest(manifest)):
             raise CommitConflictError(f"Somebody else committed version {version} of {self._store.url}")
 
     def _state_at(self, version: int) -> ManifestState:

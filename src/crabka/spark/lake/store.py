@@ -9,17 +9,20 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from crabka.errors import ConfigError
 from crabka.remote.backends.bucket import Bucket, StoredObject
 from crabka.remote.backends.buckets import bucket_settings, open_bucket
+from crabka.remote.backends.store_errors import ObjectMissingError
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.local_disk import create_file, sync_file, telling_of_disk
 from crabka.vfs import OsFileSystem
 
 _UNSAFE = frozenset("/\\%?#")
+_HEADS_AT_ONCE = 16
 _SHOWN_UNSAFE = "\\, %, ? or #"
 
 
@@ -120,6 +123,21 @@ class LakeStore:
         """Return what is stored, with size and age."""
         return self.bucket.list(directory)
 
+    def require(self, paths: Sequence[str]) -> None:
+        """Raise LakeError unless all these files are there: a commit must not name files that a vacuum removed."""
+        if self.local_directory is not None:
+            found = [os.path.exists(os.path.join(self.local_directory, path)) for path in paths]
+        else:
+            bucket = self.bucket
+            with ThreadPoolExecutor(_HEADS_AT_ONCE) as pool:
+                found = list(pool.map(lambda path: _is_stored(bucket, path), paths))
+        missing = [path for path, is_there in zip(paths, found, strict=True) if not is_there]
+        if missing:
+            raise LakeError(
+                f"{self.absolute(missing[0])} was removed before it was committed: is the grace of a vacuum too short? "
+                "Nothing was committed"
+            )
+
     def delete(self, paths: Sequence[str]) -> None:
         """Remove files; those that are gone already are fine."""
         self.bucket.delete(paths)
@@ -145,3 +163,11 @@ class LakeStore:
             self.bucket.put_file(path, file)
         finally:
             file.close()
+
+
+def _is_stored(bucket: Bucket, path: str) -> bool:
+    try:
+        bucket.size(path)
+    except ObjectMissingError:
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,11 @@ def test_a_manifest_that_is_missing_is_told(tmp_path: Path) -> None:
     (Path(lake.root) / "orders" / manifest_path(1)).unlink()
     with pytest.raises(LakeError, match="version 1"):
         fresh(tmp_path)
+
+
+def test_a_table_that_was_removed_meanwhile_is_told(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "parquet")
+    table = new_table(lake)
+    shutil.rmtree(lake.root)
+    with pytest.raises(LakeError, match="removed meanwhile"):
+        table.commit([], {}, {0: 1})

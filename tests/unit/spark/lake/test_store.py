@@ -4,8 +4,10 @@ import pickle
 from pathlib import Path
 
 import pytest
+from obstore.store import MemoryStore
 
 from crabka.errors import ConfigError
+from crabka.remote.backends.bucket import Bucket
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.store import LakeStore
 from tests.support import object_stores as _started  # noqa: F401 - before any test takes stock of descriptors
@@ -97,3 +99,21 @@ def test_an_address_may_be_encoded(tmp_path: Path) -> None:
 def test_a_name_that_is_none_of_a_directory_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="no name for a table"):
         LakeStore(str(tmp_path), name)
+
+
+def test_files_that_are_gone_are_told(tmp_path: Path) -> None:
+    store = LakeStore(str(tmp_path), "orders")
+    store.bucket.put("d/a", b"content")
+    store.require([])
+    store.require(["d/a"])
+    with pytest.raises(LakeError, match="d/b was removed before it was committed"):
+        store.require(["d/a", "d/b"])
+
+
+def test_files_of_an_object_store_that_are_gone_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, bucket = LakeStore("s3://bucket/deep", "orders"), Bucket(MemoryStore(), location="s3://bucket/deep/orders")
+    monkeypatch.setitem(store.__dict__, "bucket", bucket)
+    bucket.put("d/a", b"content")
+    store.require(["d/a"])
+    with pytest.raises(LakeError, match="s3://bucket/deep/orders/d/b was removed before it was committed"):
+        store.require(["d/a", "d/b"])

@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from crabka.spark.lake import compaction
 from crabka.spark.lake.commits import CommitOutcome, commit_once, compact_once, evolve_to
+from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.errors import CommitConflictError, LakeError, SchemaConflictError
 from crabka.spark.lake.schemas import merge_schemas
+from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.table import TableFormat
 from crabka.spark.lake.tables import Lake
 from tests.support.lake_reader import table_files, table_places, table_rows
@@ -335,6 +339,30 @@ def test_vacuum_keeps_what_is_live_and_what_is_young(lake: Lake) -> None:
     assert places(lake) == [(0, offset) for offset in range(12)]
     assert again(lake).vacuum(0, now_ms() + HOUR_MS).removed is not None
     assert places(lake) == [(0, offset) for offset in range(12)]
+
+
+@pytest.mark.parametrize("act", ["commit", "compact"])
+def test_files_that_a_vacuum_removed_before_they_were_committed_are_not_committed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    table = new_table(lake)
+    for start in (0, 5):
+        sync(lake, table, {0: start} if start else {}, {0: start + 5})
+    merge = compaction.merge_files
+
+    def merge_for_nothing(store: LakeStore, *given: Any) -> DataFile:
+        merged = merge(store, *given)
+        again(lake).vacuum(0, now_ms() + HOUR_MS)
+        return merged
+
+    monkeypatch.setattr(compaction, "merge_files", merge_for_nothing)
+    files = written(lake, table, 0, range(10, 12))
+    again(lake).vacuum(0, now_ms() + HOUR_MS)
+    table.refresh()
+    with pytest.raises(LakeError):
+        table.compact(1 << 20) if act == "compact" else table.commit(files, {0: 10}, {0: 12})
+    assert again(lake).committed_offsets() == {0: 10}
+    assert places(lake) == [(0, offset) for offset in range(10)]
 
 
 def test_history_tells_the_last_commits(lake: Lake) -> None:
