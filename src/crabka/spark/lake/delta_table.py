@@ -8,16 +8,16 @@ and two of them at once both put their copy of the same rows into the table.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from crabka.spark.lake.compaction import compact_table
@@ -39,7 +39,13 @@ from crabka.spark.lake.vacuuming import remove_unreferenced
 
 TOPIC_KEY = "crabka.topic"
 TOPIC_ID_KEY = "crabka.topic.id"
+# How long the log remembers what was removed from the table; checkpoints drop what is older.
+RETENTION_KEY = "delta.deletedFileRetentionDuration"
+_RETENTION = "interval 30 days"
+_DEFAULT_RETENTION = "interval 7 days"
 _HOUR_MS = 3_600_000
+_UNITS_MS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": _HOUR_MS, "day": 24 * _HOUR_MS}
+_UNITS_MS["week"] = 7 * _UNITS_MS["day"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -70,7 +76,7 @@ class DeltaLakeTable:
                     schema=spec.schema,
                     mode="error",
                     partition_by=[spec.partition_column] if spec.partition_column else None,
-                    configuration={TOPIC_KEY: spec.topic, TOPIC_ID_KEY: spec.topic_id},
+                    configuration={TOPIC_KEY: spec.topic, TOPIC_ID_KEY: spec.topic_id, RETENTION_KEY: _RETENTION},
                     storage_options=store.delta_options,
                     raise_if_key_not_exists=False,
                     commit_properties=CommitProperties(max_commit_retries=0),
@@ -102,17 +108,17 @@ class DeltaLakeTable:
         """Return the next offset of every partition; commits name all of them from 0 on."""
         topic_id = self.spec.topic_id
         offsets: dict[int, int] = {}
-        for partition in count():
-            offset = self._table.transaction_version(app_id(topic_id, partition))
-            if offset is None:
-                return offsets
-            offsets[partition] = offset
+        with _delta(self._store):
+            while (offset := self._table.transaction_version(app_id(topic_id, len(offsets)))) is not None:
+                offsets[len(offsets)] = offset
         return offsets
 
     def files(self) -> list[DataFile]:
         """Return the files that make up the table."""
         column = self.spec.partition_column
-        return [_file_of(action, column) for action in pa.table(self._table.get_add_actions(flatten=True)).to_pylist()]
+        with _delta(self._store):
+            actions = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
+        return [_file_of(action, column) for action in actions]
 
     def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
         """Add files and move the offsets in one step. Raises CommitConflictError."""
@@ -138,7 +144,7 @@ class DeltaLakeTable:
                     list(Schema.from_arrow(pa.schema(added)).fields),
                     commit_properties=CommitProperties(max_commit_retries=0),
                 )
-            self._store.sync(_log_entry(self._table.version()))
+            self._sync(self._table.version())
 
     def compact(self, target_bytes: int) -> Compaction:
         """Merge files that are smaller than they should be. Raises CommitConflictError."""
@@ -160,6 +166,7 @@ class DeltaLakeTable:
     def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
         """Remove files that the table has not had for the grace; what readers of a younger version need stays."""
         self.refresh()
+        self._require_remembered(grace_ms)
         with _delta(self._store):
             recent = set(self._tombstones(0)) - set(self._tombstones(-(-grace_ms // _HOUR_MS)))
         # Delta's log holds encoded paths; whichever form the library tells, both are safe.
@@ -169,9 +176,11 @@ class DeltaLakeTable:
 
     def history(self, count: int) -> list[CommitInfo]:
         """Return the last commits, the youngest first."""
+        with _delta(self._store):
+            entries = self._table.history(count)
         return [
             CommitInfo(str(entry["version"]), entry["timestamp"], str(entry.get("operation", "")).lower())
-            for entry in self._table.history(count)
+            for entry in entries
         ]
 
     def _schema(self) -> pa.Schema:
@@ -188,7 +197,24 @@ class DeltaLakeTable:
                 commit_properties=properties,
             )
         # The table is still the one that was committed to.
-        self._store.sync(_log_entry(self._table.version() + 1))
+        self._sync(self._table.version() + 1)
+
+    def _require_remembered(self, grace_ms: int) -> None:
+        """Raise LakeError for a grace that reaches back further than the log remembers what it was then."""
+        retention = self._table.metadata().configuration.get(RETENTION_KEY, _DEFAULT_RETENTION)
+        if grace_ms > _interval_ms(retention):
+            raise LakeError(
+                f"The grace is longer than {RETENTION_KEY} of the Delta table {self._store.url}, {retention}: "
+                "files that were replaced before that are no longer known; shorten the one or lengthen the other"
+            )
+
+    def _sync(self, version: int) -> None:
+        """Make durable what deltalake wrote for a commit; for some of them it writes checkpoints, too."""
+        self._store.sync(_log_entry(version))
+        checkpoint = f"_delta_log/{version:020d}.checkpoint.parquet"
+        if self._store.local_directory is not None and os.path.exists(f"{self._store.local_directory}/{checkpoint}"):
+            self._store.sync(checkpoint)
+            self._store.sync("_delta_log/_last_checkpoint")
 
     def _tombstones(self, hours: int) -> list[str]:
         return self._table.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False)
@@ -208,8 +234,12 @@ def _delta(store: LakeStore) -> Iterator[None]:
         yield
     except CommitFailedError as error:
         raise CommitConflictError(f"Somebody else committed to {store.url}: {error}") from error
-    except (DeltaError, OSError, ValueError) as error:
-        raise LakeError(f"The Delta table {store.url}: {' '.join(str(error).split())}") from error
+    except LakeError:
+        raise
+    except Exception as error:
+        # The library raises what it likes, also Exception itself, and some with where it was at the time.
+        told = " ".join(str(error).split()).partition(" 0: ")[0]
+        raise LakeError(f"The Delta table {store.url}: {told}") from error
 
 
 def _add_action(file: DataFile, column: str | None, now_ms: int, *, is_new: bool) -> AddAction:
@@ -256,7 +286,23 @@ def _is_in_calendar(timestamps_us: ColumnRange) -> bool:
 
 def _iso(timestamp_ms: int) -> str:
     moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    # Not strftime: its years before 1000 have fewer than four digits.
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def _interval_ms(text: str) -> int:
+    """Return how long an interval of Delta's configuration is. Raises LakeError."""
+    words = text.lower().split()
+    if len(words) != 3 or words[0] != "interval" or not words[1].isdecimal():
+        raise LakeError(f"{RETENTION_KEY} is {text!r}, which is no interval")
+    unit_ms = _UNITS_MS.get(words[2].removesuffix("s"))
+    # Whatever is smaller than all units here rounds to nothing.
+    return 0 if unit_ms is None else int(words[1]) * unit_ms
+
+
+def _partition_text(value: object) -> str:
+    """Return the value of the partition column as DataFile has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _file_of(action: dict[str, Any], column: str | None) -> DataFile:
@@ -266,6 +312,6 @@ def _file_of(action: dict[str, Any], column: str | None) -> DataFile:
         unquote(action["path"]),
         action["num_records"],
         action["size_bytes"],
-        None if value is None else str(value),
+        None if value is None else _partition_text(value),
         None if least is None or greatest is None else ColumnRange(least, greatest),
     )

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from crabka.spark.lake.delta_table import DeltaLakeTable
+from crabka.spark.lake.delta_table import RETENTION_KEY, DeltaLakeTable
 from crabka.spark.lake.errors import LakeError
+from crabka.spark.lake.parquet_files import ParquetFileWriter, conform
+from crabka.spark.lake.schemas import table_schema
+from crabka.spark.lake.table import TableSpec
+from crabka.spark.lake.tables import Lake
 from tests.support.lake_reader import table_places
-from tests.support.lake_tables import TOPIC_ID, lake_of, new_table, now_ms, written
+from tests.support.lake_tables import TOPIC_ID, lake_of, new_table, now_ms, rows_of, written
+from tests.support.synced_files import SyncedFiles
 
 pytestmark = pytest.mark.allow_leaks(reason="deltalake keeps threads")
 
@@ -113,3 +121,87 @@ def test_a_vacuum_knows_the_files_of_a_table_whose_address_needs_encoding(tmp_pa
     table.compact(1 << 20)
     assert len(table.vacuum(0, now_ms() + DAY_MS).removed) == 2
     assert table_places(Path(lake.root), "orders", "delta") == [(0, offset) for offset in range(10)]
+
+
+def days_ago(days: int) -> Callable[[], int]:
+    return lambda: now_ms() - days * DAY_MS
+
+
+def test_a_grace_of_weeks_holds_after_a_checkpoint(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"), "delta", days_ago(10))
+    table = new_table(lake)
+    for start in (0, 5):
+        table.commit(written(lake, table, 0, range(start, start + 5)), {0: start} if start else {}, {0: start + 5})
+        table.refresh()
+    replaced = [Path(lake.root) / "orders" / file.path for file in table.files()]
+    table.compact(1 << 20)
+    for path in replaced:
+        os.utime(path, (days_ago(40)() / 1000,) * 2)
+    DeltaTable(str(Path(lake.root) / "orders")).create_checkpoint()
+    assert table.vacuum(30 * DAY_MS, now_ms()).removed == ()
+    assert len(table.vacuum(5 * DAY_MS, now_ms()).removed) == 2
+
+
+@pytest.mark.parametrize(
+    ("retention", "days"),
+    [(None, 30), ("interval 2 weeks", 14), ("interval 48 hours", 2), ("interval 1 nanosecond", 0)],
+)
+def test_a_grace_that_the_log_does_not_reach_back_to_is_refused(
+    tmp_path: Path, retention: str | None, days: int
+) -> None:
+    lake = lake_of(tmp_path, "delta")
+    table = new_table(lake)
+    if retention is not None:
+        DeltaTable(str(Path(lake.root) / "orders")).alter.set_table_properties({RETENTION_KEY: retention})
+    assert table.vacuum(days * DAY_MS, now_ms()).removed == ()
+    with pytest.raises(LakeError, match=f"longer than {RETENTION_KEY}"):
+        table.vacuum(days * DAY_MS + 1, now_ms())
+
+
+def test_checkpoints_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = SyncedFiles(monkeypatch)
+    lake = lake_of(tmp_path, "delta")
+    table = new_table(lake)
+    for number in range(101):
+        table.commit([], {0: number} if number else {}, {0: number + 1})
+        table.refresh()
+    directory = Path(lake.root) / "orders"
+    assert (directory / "_delta_log" / "_last_checkpoint").exists()
+    assert synced.missing(directory) == []
+
+
+def test_whatever_the_library_raises_is_told(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "delta")
+    schema = table_schema([pa.field("moment", pa.time64("us"))], with_date=False)
+    with pytest.raises(LakeError, match=r"The Delta table .* Invalid data type for Delta Lake: Time64\(µs\)$"):
+        lake.create("orders", TableSpec("orders", TOPIC_ID, schema))
+    with pytest.raises(LakeError, match="Invalid data type"):
+        new_table(lake).evolve(pa.schema([("moment", pa.time64("us"))]))
+
+
+def test_values_of_boolean_partitions_are_spelled_the_same_by_all(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "delta")
+    schema = table_schema([pa.field("kind", pa.bool_())], with_date=False)
+    table = lake.create("orders", TableSpec("orders", TOPIC_ID, schema, "kind"))
+    plain = pa.schema([field for field in schema if field.name != "kind"])
+    for start in (0, 5):
+        writer = ParquetFileWriter(lake.store("orders"), f"kind=true/{start}.parquet", plain, partition_value="true")
+        writer.write(conform(rows_of(0, range(start, start + 5)), plain))
+        table.commit([writer.close()], {0: start} if start else {}, {0: start + 5})
+        table.refresh()
+    assert {file.partition_value for file in table.files()} == {"true"}
+    table.compact(1 << 20)
+    log = Path(lake.root) / "orders" / "_delta_log" / f"{3:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    values = {str(change["partitionValues"]) for action in actions for change in action.values() if "path" in change}
+    assert values == {"{'kind': 'true'}"}
+
+
+def test_bounds_of_early_years_have_four_digits(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "delta")
+    table = new_table(lake)
+    early = pa.array([datetime(33, 4, 3, 12, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    table.commit(written(lake, table, 0, [0], kafka_timestamp=early), {}, {0: 1})
+    log = Path(lake.root) / "orders" / "_delta_log" / f"{1:020d}.json"
+    [stats] = [json.loads(json.loads(line)["add"]["stats"]) for line in log.read_text().splitlines() if '"add"' in line]
+    assert stats["minValues"]["kafka_timestamp"] == "0033-04-03T12:00:00.000Z"
