@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyiceberg import exceptions
@@ -40,9 +40,12 @@ TOPIC_KEY = "crabka.topic"
 TOPIC_ID_KEY = "crabka.topic.id"
 DEFAULT_NAME_MAPPING = "schema.name-mapping.default"
 NO_RETRIES = {"commit.retry.num-retries": "0"}
+# Every commit writes all metadata anew. Those of the last hundred stay, which is more than any reader is behind.
+_FEW_METADATA = {"write.metadata.delete-after-commit.enabled": "true"}
 _WITHOUT_BOUNDS_OF_TIME = {f"write.metadata.metrics.column.{TIMESTAMP}": "counts"}
 # How Iceberg keeps bounds of long columns.
 _LONG = Struct("<q")
+_TRIES = 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What goes wrong in stores, files and catalogs; pyiceberg's own errors have no class in common.
 _TROUBLE: tuple[type[Exception], ...] = (
@@ -73,7 +76,9 @@ class IcebergLakeTable:
     @classmethod
     def create(cls, store: LakeStore, spec: TableSpec, catalog: Catalog) -> IcebergLakeTable:
         """Make a table; return the one that somebody else made in the meantime if so."""
-        properties = {TOPIC_KEY: spec.topic, TOPIC_ID_KEY: spec.topic_id, OFFSETS_KEY: "{}"} | NO_RETRIES
+        properties = (
+            {TOPIC_KEY: spec.topic, TOPIC_ID_KEY: spec.topic_id, OFFSETS_KEY: "{}"} | NO_RETRIES | _FEW_METADATA
+        )
         with _iceberg(store):
             # Catalogs tell a race in errors of their own, so what counts is what is there afterwards.
             try:
@@ -163,20 +168,16 @@ class IcebergLakeTable:
 
     def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
         """Expire snapshots older than the grace and remove files that no younger one needs."""
-        self.refresh()
         since_ms = now_ms - grace_ms
+        self._expire(since_ms)
         with _iceberg(self._store):
-            old = [snapshot.snapshot_id for snapshot in self._superseded(since_ms)]
-            if old:
-                self._table.maintenance.expire_snapshots().by_ids(old).commit()
-                self.refresh()
             referenced = self._referenced()
         live = {file.path for file in self.files()}
         return remove_unreferenced(
             self._store,
             referenced,
             since_ms,
-            lambda path: path.startswith("metadata/") and path.endswith(".avro"),
+            lambda path: path.startswith("metadata/") and path.endswith((".avro", ".metadata.json")),
             live=live,
         )
 
@@ -226,13 +227,31 @@ class IcebergLakeTable:
     def _schema(self) -> pa.Schema:
         return plain_schema(self._table.schema().as_arrow())
 
-    def _superseded(self, since_ms: int) -> list[Any]:
-        """Return the snapshots that were replaced before a moment: nobody began to read them since."""
+    def _expire(self, since_ms: int) -> None:
+        """Forget snapshots that nobody began to read since a moment, whoever commits meanwhile."""
+        for attempt in range(1, _TRIES + 1):
+            self.refresh()
+            old = self._superseded(since_ms)
+            if not old:
+                return
+            try:
+                with _iceberg(self._store):
+                    self._table.maintenance.expire_snapshots().by_ids(old).commit()
+            except CommitConflictError:
+                if attempt == _TRIES:
+                    raise
+        self.refresh()
+
+    def _superseded(self, since_ms: int) -> list[int]:
+        """Return the snapshots that were replaced before a moment, but for those that branches and tags keep."""
+        kept = {reference.snapshot_id for reference in self._table.metadata.refs.values()}
         ordered = sorted(self._table.snapshots(), key=lambda snapshot: snapshot.sequence_number or 0)
-        return [old for old, new in pairwise(ordered) if new.timestamp_ms < since_ms]
+        replaced = [old.snapshot_id for old, new in pairwise(ordered) if new.timestamp_ms < since_ms]
+        return [snapshot_id for snapshot_id in replaced if snapshot_id not in kept]
 
     def _referenced(self) -> set[str]:
-        referenced: set[str] = set()
+        referenced = {self._table.metadata_location}
+        referenced.update(entry.metadata_file for entry in self._table.metadata.metadata_log)
         for snapshot in self._table.snapshots():
             referenced.add(snapshot.manifest_list)
             for manifest in snapshot.manifests(self._table.io):

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.update.snapshot import ExpireSnapshots
 
 from crabka.spark.lake.commits import compact_once, evolve_to
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.iceberg_catalog import NAMESPACE, open_catalog
 from crabka.spark.lake.iceberg_table import DEFAULT_NAME_MAPPING
+from crabka.spark.lake.table import TableFormat
 from crabka.spark.lake.tables import Lake
 from tests.support.lake_reader import table_places
 from tests.support.lake_tables import lake_of, new_table, now_ms, written
@@ -144,3 +147,82 @@ def test_a_table_that_lacks_names_of_columns_is_healed_by_the_next_change(tmp_pa
         case "compact":
             table.compact(1 << 20)
     assert [row["who"] for row in read_back(lake)] == [{"id": 0}, {"id": 1}]
+
+
+def commits(lake: Lake, table: TableFormat, start: int, end: int) -> None:
+    for number in range(start, end):
+        table.commit(written(lake, table, 0, [number]), {0: number} if number else {}, {0: number + 1})
+        table.refresh()
+
+
+def test_only_the_metadata_of_the_last_commits_stay(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "iceberg")
+    table, reader = new_table(lake), lake.open("orders")
+    assert reader is not None
+    found = open_catalog(lake.store("orders"), None).load_table((NAMESPACE, "orders"))
+    with found.transaction() as transaction:
+        transaction.set_properties({"write.metadata.previous-versions-max": "5"})
+    table.refresh()
+    commits(lake, table, 0, 10)
+    metadata = Path(lake.root) / "orders" / "metadata"
+    assert len(list(metadata.glob("*.metadata.json"))) == 6
+    reader.refresh()
+    assert len(reader.files()) == 10
+
+
+def test_a_vacuum_removes_metadata_that_lost_a_race(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "iceberg")
+    table = new_table(lake)
+    commits(lake, table, 0, 3)
+    metadata = Path(lake.root) / "orders" / "metadata"
+    known = set(metadata.glob("*.metadata.json"))
+    lost = metadata / "00002-lost.metadata.json"
+    lost.write_text("{}")
+    assert table.vacuum(HOUR_MS, now_ms()).removed == ()
+    assert "metadata/00002-lost.metadata.json" in table.vacuum(0, now_ms() + HOUR_MS).removed
+    assert known <= set(metadata.glob("*.metadata.json"))
+    assert lake.open("orders") is not None
+
+
+def test_a_vacuum_keeps_the_snapshots_of_tags(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "iceberg")
+    table = new_table(lake)
+    commits(lake, table, 0, 2)
+    table.compact(1 << 20)
+    found = open_catalog(lake.store("orders"), None).load_table((NAMESPACE, "orders"))
+    [first, second, _] = found.snapshots()
+    found.manage_snapshots().create_tag(second.snapshot_id, "keep").commit()
+    removed = table.vacuum(0, now_ms() + HOUR_MS).removed
+    assert not any(path.endswith(".parquet") for path in removed)
+    found.refresh()
+    assert first.snapshot_id not in [snapshot.snapshot_id for snapshot in found.snapshots()]
+    assert found.scan(snapshot_id=second.snapshot_id).to_arrow().num_rows == 2
+
+
+def test_a_vacuum_is_tried_again_if_somebody_commits_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = lake_of(tmp_path, "iceberg")
+    table, other = new_table(lake), lake.open("orders")
+    assert other is not None
+    commits(lake, table, 0, 3)
+    commit, failures = ExpireSnapshots.commit, [0]
+
+    def fail_first(update: ExpireSnapshots) -> None:
+        failures[0] += 1
+        if failures[0] < 3:
+            raise CommitFailedException("somebody else")
+        commit(update)
+
+    monkeypatch.setattr(ExpireSnapshots, "commit", fail_first)
+    assert len([path for path in table.vacuum(0, now_ms() + HOUR_MS).removed if path.endswith(".avro")]) == 2
+    assert table_places(Path(lake.root), "orders", "iceberg") == [(0, offset) for offset in range(3)]
+
+
+def test_a_disk_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "iceberg")
+    table = new_table(lake)
+    commits(lake, table, 0, 2)
+    for manifest in (Path(lake.root) / "orders" / "metadata").glob("*.avro"):
+        manifest.unlink()
+    for act in (table.files, lambda: table.compact(1 << 20), lambda: table.vacuum(0, now_ms())):
+        with pytest.raises(LakeError, match="The Iceberg table"):
+            act()
