@@ -70,12 +70,12 @@ def evolve_to(table: TableFormat, schema: pa.Schema) -> None:
 
 
 def compact_once(table: TableFormat, target_bytes: int, tries: int = 5) -> Compaction:
-    """Compact the table as it is now, again if others changed it meanwhile. Raises CommitConflictError in the end."""
-    for attempt in range(1, tries + 1):
+    """Compact the table as it is now, again if others compacted it meanwhile. Raises CommitConflictError in the end."""
+    for _attempt in range(1, tries):
         table.refresh()
         try:
             return table.compact(target_bytes)
         except CommitConflictError:
-            if attempt == tries:
-                raise
-    return Compaction()
+            continue
+    table.refresh()
+    return table.compact(target_bytes)

@@ -43,7 +43,8 @@ def _load(name: str, told_as: str, properties: dict[str, str]) -> Catalog:
     from pyiceberg.catalog import load_catalog
     from sqlalchemy.exc import SQLAlchemyError
 
-    for attempt in range(1, _TRIES + 1):
+    attempt = 1
+    while True:
         try:
             return load_catalog(name, **properties)
         except Exception as error:
@@ -51,4 +52,4 @@ def _load(name: str, told_as: str, properties: dict[str, str]) -> Catalog:
             if attempt == _TRIES or not isinstance(error, SQLAlchemyError):
                 reason = " ".join(str(error).split())
                 raise LakeError(f"The Iceberg catalog {told_as} cannot be opened: {reason}") from error
-    raise LakeError(f"The Iceberg catalog {told_as} cannot be opened")
+        attempt += 1
