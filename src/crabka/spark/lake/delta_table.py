@@ -7,12 +7,9 @@ and two of them at once both put their copy of the same rows into the table.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -21,18 +18,11 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from crabka.spark.lake.compaction import compact_table
-from crabka.spark.lake.data_files import ColumnRange, DataFile
+from crabka.spark.lake.data_files import DataFile
+from crabka.spark.lake.delta_actions import add_action, file_of, interval_ms, remove_action
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.offsets import Offsets, app_id, check_step
-from crabka.spark.lake.schemas import (
-    FIRST_CALENDAR_US,
-    LAST_CALENDAR_US,
-    OFFSET,
-    TIMESTAMP,
-    added_fields,
-    merge_schemas,
-    plain_schema,
-)
+from crabka.spark.lake.schemas import added_fields, merge_schemas, plain_schema
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.table import CommitInfo, Compaction, TableSpec, Vacuum
 from crabka.spark.lake.vacuuming import remove_unreferenced
@@ -44,9 +34,6 @@ RETENTION_KEY = "delta.deletedFileRetentionDuration"
 _RETENTION = "interval 30 days"
 _DEFAULT_RETENTION = "interval 7 days"
 _HOUR_MS = 3_600_000
-_UNITS_MS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": _HOUR_MS, "day": 24 * _HOUR_MS}
-_UNITS_MS["week"] = 7 * _UNITS_MS["day"]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DeltaLakeTable:
@@ -118,7 +105,7 @@ class DeltaLakeTable:
         column = self.spec.partition_column
         with _delta(self._store):
             actions = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
-        return [_file_of(action, column) for action in actions]
+        return [file_of(action, column) for action in actions]
 
     def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
         """Add files and move the offsets in one step. Raises CommitConflictError."""
@@ -130,7 +117,7 @@ class DeltaLakeTable:
         transactions = [Transaction(app_id(spec.topic_id, partition), offset) for partition, offset in after.items()]
         now_ms = self._now_ms()
         self._write(
-            [_add_action(file, spec.partition_column, now_ms, is_new=True) for file in files],
+            [add_action(file, spec.partition_column, now_ms, is_new=True) for file in files],
             CommitProperties(max_commit_retries=0, app_transactions=transactions),
         )
 
@@ -157,8 +144,8 @@ class DeltaLakeTable:
         # The same rows in other files: whoever follows changes of the table sees none.
         self._write(
             [
-                *(_remove_action(file, column, now_ms) for file in replaced),
-                *(_add_action(file, column, now_ms, is_new=False) for file in merged),
+                *(remove_action(file, column, now_ms) for file in replaced),
+                *(add_action(file, column, now_ms, is_new=False) for file in merged),
             ],
             CommitProperties(max_commit_retries=0, custom_metadata={"crabka.operation": "compact"}),
         )
@@ -202,7 +189,7 @@ class DeltaLakeTable:
     def _require_remembered(self, grace_ms: int) -> None:
         """Raise LakeError for a grace that reaches back further than the log remembers what it was then."""
         retention = self._table.metadata().configuration.get(RETENTION_KEY, _DEFAULT_RETENTION)
-        if grace_ms > _interval_ms(retention):
+        if grace_ms > interval_ms(retention):
             raise LakeError(
                 f"The grace is longer than {RETENTION_KEY} of the Delta table {self._store.url}, {retention}: "
                 "files that were replaced before that are no longer known; shorten the one or lengthen the other"
@@ -240,78 +227,3 @@ def _delta(store: LakeStore) -> Iterator[None]:
         # The library raises what it likes, also Exception itself, and some with where it was at the time.
         told = " ".join(str(error).split()).partition(" 0: ")[0]
         raise LakeError(f"The Delta table {store.url}: {told}") from error
-
-
-def _add_action(file: DataFile, column: str | None, now_ms: int, *, is_new: bool) -> AddAction:
-    return AddAction(
-        path=file.path,
-        size=file.size_bytes,
-        partition_values=_partition_values(file, column),
-        modification_time=now_ms,
-        data_change=is_new,
-        stats=json.dumps(_stats(file)),
-    )
-
-
-def _remove_action(file: DataFile, column: str | None, now_ms: int) -> RemoveAction:
-    return RemoveAction(
-        path=file.path,
-        data_change=False,
-        deletion_timestamp=now_ms,
-        size=file.size_bytes,
-        partition_values=_partition_values(file, column),
-    )
-
-
-def _partition_values(file: DataFile, column: str | None) -> dict[str, str | None]:
-    return {} if column is None else {column: file.partition_value}
-
-
-def _stats(file: DataFile) -> dict[str, Any]:
-    least: dict[str, Any] = {}
-    greatest: dict[str, Any] = {}
-    if file.offsets is not None:
-        least[OFFSET], greatest[OFFSET] = file.offsets.least, file.offsets.greatest
-    if file.timestamps_us is not None and _is_in_calendar(file.timestamps_us):
-        # Delta keeps milliseconds here: bounds must not lie within the values.
-        least[TIMESTAMP] = _iso(file.timestamps_us.least // 1000)
-        greatest[TIMESTAMP] = _iso(-(-file.timestamps_us.greatest // 1000))
-    null_counts = dict.fromkeys(least, 0)
-    return {"numRecords": file.rows, "minValues": least, "maxValues": greatest, "nullCount": null_counts}
-
-
-def _is_in_calendar(timestamps_us: ColumnRange) -> bool:
-    return timestamps_us.least >= FIRST_CALENDAR_US and timestamps_us.greatest < LAST_CALENDAR_US - 1000
-
-
-def _iso(timestamp_ms: int) -> str:
-    moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    # Not strftime: its years before 1000 have fewer than four digits.
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-
-
-def _interval_ms(text: str) -> int:
-    """Return how long an interval of Delta's configuration is. Raises LakeError."""
-    words = text.lower().split()
-    if len(words) != 3 or words[0] != "interval" or not words[1].isdecimal():
-        raise LakeError(f"{RETENTION_KEY} is {text!r}, which is no interval")
-    unit_ms = _UNITS_MS.get(words[2].removesuffix("s"))
-    # Whatever is smaller than all units here rounds to nothing.
-    return 0 if unit_ms is None else int(words[1]) * unit_ms
-
-
-def _partition_text(value: object) -> str:
-    """Return the value of the partition column as DataFile has it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _file_of(action: dict[str, Any], column: str | None) -> DataFile:
-    value = action.get(f"partition.{column}")
-    least, greatest = action.get(f"min.{OFFSET}"), action.get(f"max.{OFFSET}")
-    return DataFile(
-        unquote(action["path"]),
-        action["num_records"],
-        action["size_bytes"],
-        None if value is None else _partition_text(value),
-        None if least is None or greatest is None else ColumnRange(least, greatest),
-    )

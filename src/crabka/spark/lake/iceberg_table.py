@@ -6,7 +6,7 @@ retry would add the files on top of what somebody else committed, offsets and al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -24,6 +24,7 @@ from crabka.spark.lake.compaction import compact_table
 from crabka.spark.lake.data_files import ColumnRange, DataFile
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.iceberg_catalog import NAMESPACE
+from crabka.spark.lake.iceberg_names import map_names
 from crabka.spark.lake.offsets import Offsets, check_step, decode_offsets, encode_offsets
 from crabka.spark.lake.schemas import OFFSET, TIMESTAMP, merge_schemas, plain_schema
 from crabka.spark.lake.store import LakeStore
@@ -32,13 +33,10 @@ from crabka.spark.lake.vacuuming import remove_unreferenced
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Transaction
-    from pyiceberg.table.name_mapping import MappedField
 
 OFFSETS_KEY = "crabka.offsets"
 TOPIC_KEY = "crabka.topic"
 TOPIC_ID_KEY = "crabka.topic.id"
-DEFAULT_NAME_MAPPING = "schema.name-mapping.default"
 NO_RETRIES = {"commit.retry.num-retries": "0"}
 # Every commit writes all metadata anew. Those of the last hundred stay, which is more than any reader is behind.
 _FEW_METADATA = {"write.metadata.delete-after-commit.enabled": "true"}
@@ -145,7 +143,7 @@ class IcebergLakeTable:
         with _iceberg(self._store), self._table.transaction() as transaction:
             with transaction.update_schema() as update:
                 update.union_by_name(merged)
-            _map_names(transaction)
+            map_names(transaction)
         self._sync()
 
     def compact(self, target_bytes: int) -> Compaction:
@@ -157,7 +155,7 @@ class IcebergLakeTable:
         paths = [self._absolute(file) for file in merged]
         live = {self._relative(file.file_path): file for file in self._live()}
         with _iceberg(self._store), self._table.transaction() as transaction:
-            _map_names(transaction)
+            map_names(transaction)
             properties = {"crabka.operation": "compact"}
             with transaction.update_snapshot(snapshot_properties=properties).overwrite() as update:
                 for old in replaced:
@@ -201,7 +199,7 @@ class IcebergLakeTable:
         reached = {OFFSETS_KEY: properties[OFFSETS_KEY]}
         with self._table.transaction() as transaction:
             transaction.set_properties(properties)
-            _map_names(transaction)
+            map_names(transaction)
             if files:
                 paths = [self._absolute(file) for file in files]
                 transaction.add_files(paths, snapshot_properties=reached, check_duplicate_files=False)
@@ -300,27 +298,7 @@ def _make(catalog: Catalog, store: LakeStore, spec: TableSpec, properties: dict[
         if spec.partition_column is not None:
             with transaction.update_spec() as update:
                 update.add_identity(spec.partition_column)
-        _map_names(transaction)
-
-
-def _map_names(transaction: Transaction) -> None:
-    """Map the names of all columns to their ids: files of ours have no ids, and columns are found by this alone.
-
-    pyiceberg makes the mapping with the first files, of the columns that it knows by then, and afterwards adds to it
-    what a change of the schema adds. What somebody else added in between would be missing for ever.
-    """
-    metadata = transaction.table_metadata
-    mapping = metadata.name_mapping()
-    mapped = _mapped_ids(mapping.root) if mapping is not None else set()
-    if not metadata.schema().field_ids <= mapped:
-        transaction.set_properties({DEFAULT_NAME_MAPPING: metadata.schema().name_mapping.model_dump_json()})
-
-
-def _mapped_ids(fields: Iterable[MappedField]) -> set[int]:
-    ids: set[int] = set()
-    for field in fields:
-        ids |= _mapped_ids(field.fields) | ({field.field_id} if field.field_id is not None else set())
-    return ids
+        map_names(transaction)
 
 
 def _identifier(store: LakeStore) -> tuple[str, str]:

@@ -134,8 +134,7 @@ class LakeStore:
         missing = [path for path, is_there in zip(paths, found, strict=True) if not is_there]
         if missing:
             raise LakeError(
-                f"{self.absolute(missing[0])} was removed before it was committed: is the grace of a vacuum too short? "
-                "Nothing was committed"
+                f"{self.absolute(missing[0])} was removed before it was committed: is the grace of a vacuum too short?"
             )
 
     def delete(self, paths: Sequence[str]) -> None:

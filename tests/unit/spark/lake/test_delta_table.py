@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -195,13 +194,3 @@ def test_values_of_boolean_partitions_are_spelled_the_same_by_all(tmp_path: Path
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     values = {str(change["partitionValues"]) for action in actions for change in action.values() if "path" in change}
     assert values == {"{'kind': 'true'}"}
-
-
-def test_bounds_of_early_years_have_four_digits(tmp_path: Path) -> None:
-    lake = lake_of(tmp_path, "delta")
-    table = new_table(lake)
-    early = pa.array([datetime(33, 4, 3, 12, tzinfo=UTC)], pa.timestamp("us", "UTC"))
-    table.commit(written(lake, table, 0, [0], kafka_timestamp=early), {}, {0: 1})
-    log = Path(lake.root) / "orders" / "_delta_log" / f"{1:020d}.json"
-    [stats] = [json.loads(json.loads(line)["add"]["stats"]) for line in log.read_text().splitlines() if '"add"' in line]
-    assert stats["minValues"]["kafka_timestamp"] == "0033-04-03T12:00:00.000Z"
