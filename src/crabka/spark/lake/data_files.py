@@ -70,7 +70,10 @@ def partition_directory(column: str | None, value: str | None) -> str:
 
 def _readable(text: str) -> str:
     safe = _UNSAFE.sub("-", text)[:_READABLE_CHARACTERS]
-    return text if safe == text else f"{safe}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    if safe == text:
+        return text
+    # Delta takes a directory for hidden if it begins like this and is not called as the column.
+    return f"{safe.lstrip('._')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def file_name(directory: str, first_offset: int, partition: int, unique: str) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from crabka.spark.lake.data_files import file_name, partition_directory
 from crabka.spark.lake.delta_table import RETENTION_KEY, DeltaLakeTable
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.parquet_files import ParquetFileWriter, conform
@@ -194,3 +195,20 @@ def test_values_of_boolean_partitions_are_spelled_the_same_by_all(tmp_path: Path
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     values = {str(change["partitionValues"]) for action in actions for change in action.values() if "path" in change}
     assert values == {"{'kind': 'true'}"}
+
+
+@pytest.mark.parametrize("column", ["kind", "_kind", "_ki nd"])
+def test_a_vacuum_knows_what_was_replaced_lately_in_any_partition(tmp_path: Path, column: str) -> None:
+    lake = lake_of(tmp_path, "delta")
+    schema = table_schema([pa.field(column, pa.string())], with_date=False)
+    table = lake.create("orders", TableSpec("orders", TOPIC_ID, schema, column))
+    plain = pa.schema([field for field in schema if field.name != column])
+    for start in (0, 5):
+        path = file_name(partition_directory(column, "x"), start, 0, "unique")
+        writer = ParquetFileWriter(lake.store("orders"), path, plain, partition_value="x")
+        writer.write(conform(rows_of(0, range(start, start + 5)), plain))
+        table.commit([writer.close()], {0: start} if start else {}, {0: start + 5})
+        os.utime(Path(lake.root) / "orders" / path, (days_ago(9)() / 1000,) * 2)
+        table.refresh()
+    table.compact(1 << 20)
+    assert table.vacuum(DAY_MS, now_ms()).removed == ()
