@@ -18,10 +18,10 @@ from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.broker_session import BrokerSession
 from crabka.spark.decode import BatchDecoder, CorruptBatch, warm_up
-from crabka.spark.errors import DataLossError
+from crabka.spark.errors import DataLossError, TopicChangedError
 from crabka.spark.plan.context import tier_address
 from crabka.spark.plan.planner import plan_offsets
-from crabka.spark.plan.ranges import BrokerRange, Split, TierRange
+from crabka.spark.plan.ranges import BrokerRange, PlannedRange, Split, TierRange
 from crabka.spark.read.broker_reader import BrokerReader
 from crabka.spark.read.read_ahead import RangeReadAhead
 from crabka.spark.read.settings import ReadSettings
@@ -80,12 +80,12 @@ class _SplitReader:
 
     def _read_elsewhere(self, each: TierRange, position: int) -> Iterator[pa.RecordBatch]:
         """Yield what is left of a range whose segment vanished."""
-        partition = TopicPartition(each.topic, each.partition)
         options = self._settings.options
+        if position >= each.end_offset:
+            return  # the batch with the last offset reaches over the end of the range
         if self._replans < _MAX_REPLANS:
             time.sleep(_REPLAN_PAUSE_S * self._replans)
-            plan = plan_offsets(options, {partition: position}, {partition: each.end_offset})
-            ranges = tuple(found for split in plan.splits for found in split.ranges)
+            ranges = self._plan_again(each, position)
         elif options.bootstrap is not None and options.read_mode != "tier":
             # The metadata still names what is gone; the disks of the broker may have it.
             ranges = (BrokerRange(each.topic, each.topic_id, each.partition, position, each.end_offset),)
@@ -95,6 +95,19 @@ class _SplitReader:
             return
         with ExitStack() as stack:
             yield from _SplitReader(self._settings, stack, self._replans + 1).read(Split(ranges))
+
+    def _plan_again(self, each: TierRange, position: int) -> tuple[PlannedRange, ...]:
+        """Return where the rest of a range is now; nothing if its topic is gone and that is allowed."""
+        partition = TopicPartition(each.topic, each.partition)
+        plan = plan_offsets(self._settings.options, {partition: position}, {partition: each.end_offset})
+        if plan.topic_ids.get(each.topic) in (None, each.topic_id):
+            return tuple(found for split in plan.splits for found in split.ranges)
+        # Plans go by names: what they found are offsets of another topic.
+        message = f"the topic {each.topic} was deleted and created anew: its id is not {each.topic_id} any more"
+        if self._settings.options.fail_on_data_loss:
+            raise TopicChangedError(message)
+        _log.warning("%s; going on, since failOnDataLoss is false", message)
+        return ()
 
     def _broker_session(self) -> BrokerSession:
         if self._session is None:

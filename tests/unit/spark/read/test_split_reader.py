@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from crabka.remote.layout import object_path
 from crabka.spark.decode import CorruptBatch
-from crabka.spark.errors import DataLossError
+from crabka.spark.errors import DataLossError, TopicChangedError
 from crabka.spark.plan.planner import plan_read
-from crabka.spark.plan.ranges import ReadPlan
+from crabka.spark.plan.ranges import ReadPlan, Split, TierRange
+from crabka.spark.read.read_ahead import RangeReadAhead
 from crabka.spark.read.settings import ReadSettings
 from crabka.spark.read.split_reader import read_split
 from crabka.spark.source.options import SourceOptions
-from tests.support.planted_tier import PlantedTier, batches, two_segments
+from crabka.spark.tier_store import ObjectMissingError
+from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
 from tests.support.tier_stores import write_tier
 
 
@@ -66,6 +72,35 @@ def test_a_segment_that_is_gone_is_a_loss(tmp_path: Path) -> None:
     with pytest.raises(DataLossError, match="offsets 0 to 29 of orders-0 are gone"):
         offsets(plan, chosen)
     assert offsets(plan, options(f"file://{tmp_path}", failOnDataLoss="false")) == list(range(30, 60))
+
+
+def test_a_topic_that_was_created_anew_meanwhile_is_a_loss(tmp_path: Path) -> None:
+    chosen = options(write_tier(two_segments(), tmp_path))
+    plan = plan_read(chosen)
+    shutil.rmtree(tmp_path / "kafka-tiered-storage")
+    write_tier(two_segments(replace(ORDERS, topic_id=uuid.UUID(int=0xFEDCBA)), first_id=500), tmp_path)
+    with pytest.raises(TopicChangedError, match="the topic orders was deleted and created anew"):
+        offsets(plan, chosen)
+    assert offsets(plan, options(f"file://{tmp_path}", failOnDataLoss="false")) == []
+
+
+def test_a_segment_that_vanishes_behind_the_last_offset_of_its_range_is_no_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last batch of the range reaches over its end, and all that is left of the object is not needed."""
+    tier = two_segments()
+    chosen = options(write_tier(tier, tmp_path))
+    (first, *_) = plan_read(chosen).splits[0].ranges
+    assert isinstance(first, TierRange)
+    cut = replace(first, end_offset=28)
+
+    def pieces(_ahead: RangeReadAhead, _index: int) -> Iterator[memoryview]:
+        yield memoryview(tier.get(tier.segments[0], None))
+        raise ObjectMissingError("gone")
+
+    monkeypatch.setattr(RangeReadAhead, "pieces", pieces)
+    rows = list(read_split(Split((cut,)), ReadSettings.of(chosen, ["offset"])))
+    assert [offset for batch in rows for offset in batch.column("offset").to_pylist()] == list(range(28))
 
 
 def test_a_corrupt_batch_fails_with_its_place_or_is_left_out(tmp_path: Path) -> None:
