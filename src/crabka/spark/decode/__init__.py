@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from crabka.spark.decode.aborted import AbortedTransactions
     from crabka.spark.decode.decoder import BatchDecoder
     from crabka.spark.decode.errors import CorruptBatch
-    from crabka.spark.decode.places import Origin, RowRange
+    from crabka.spark.decode.places import BatchBounds, Origin, RowRange
     from crabka.spark.decode.schema import arrow_schema, spark_schema_columns
     from crabka.spark.decode.warm import warm_up
 
 __all__ = [
     "AbortedTransactions",
+    "BatchBounds",
     "BatchDecoder",
     "CorruptBatch",
     "Origin",
@@ -34,7 +35,7 @@ __getattr__ = lazy_exports(
         "aborted": ["AbortedTransactions"],
         "decoder": ["BatchDecoder"],
         "errors": ["CorruptBatch"],
-        "places": ["Origin", "RowRange"],
+        "places": ["BatchBounds", "Origin", "RowRange"],
         "schema": ["arrow_schema", "spark_schema_columns"],
         "warm": ["warm_up"],
     },

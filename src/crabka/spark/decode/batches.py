@@ -38,18 +38,19 @@ from crabka.spark.decode.kernels import (
     Table,
     walk_headers,
 )
-from crabka.spark.decode.places import Origin, RowRange
+from crabka.spark.decode.places import ANYWHERE, BatchBounds, Origin, RowRange
 
 CorruptionListener = Callable[[CorruptBatch], None]
 
 _TABLE_LINES: Final = 16_384
-_LAST_OFFSET_MAX: Final = (1 << 63) - 2
+_NO_OFFSET: Final = (1 << 63) - 1
 
 
 class BatchSource:
     """One pass over bytes that begin with a batch.
 
-    `consumed` counts the bytes of whole batches so far, those left out included. What is corrupt is raised, or told to
+    `consumed` counts the bytes of whole batches so far, those left out included; `next_offset` lies behind the last of
+    them that is sound, and `is_tail_corrupt` says that the very last one is not. What is corrupt is raised, or told to
     the listener and left out if there is one; a batch with an impossible length is always raised, because nothing
     behind it can be found.
     """
@@ -61,15 +62,19 @@ class BatchSource:
         rows: RowRange,
         aborted: AbortedTransactions | None,
         on_corrupt: CorruptionListener | None,
+        *,
+        bounds: BatchBounds = ANYWHERE,
     ) -> None:
         self.view = memoryview(data).cast("B")
         self.bytes: Bytes = np.frombuffer(self.view, np.uint8)
         self.origin = origin
         self.rows = rows
         self.consumed = 0
+        self.next_offset = bounds.start_offset
+        self.is_tail_corrupt = False
+        self._end_offset = bounds.end_offset
         self._aborted = aborted
         self._on_corrupt = on_corrupt
-        self._last_offset = -1
 
     def tables(self) -> Iterator[Table]:
         """Yield tables of headers (see `kernels`), one line for each batch with rows to give."""
@@ -99,10 +104,8 @@ class BatchSource:
     def _select(self, table: Table) -> Table:
         first = table[:, BASE_OFFSET]
         last = first + table[:, LAST_DELTA]
-        faults = self._header_faults(table, first, last)
         wanted = (last >= self.rows.start_offset) & (first < self.rows.end_offset)
-        for index in self._wrong_checksums(table, np.flatnonzero(wanted)):
-            faults.setdefault(index, "the checksum does not fit the bytes")
+        faults = self._faults(table, first, last)
         if self._aborted is not None:
             self._drop_aborted(self._aborted, table, wanted, faults)
         for index in sorted(faults):
@@ -111,18 +114,47 @@ class BatchSource:
         selected: Table = table[wanted & (table[:, COUNT] > 0) & ((table[:, ATTRIBUTES] & CONTROL_FLAG) == 0)]
         return selected
 
+    def _faults(self, table: Table, first: Numbers, last: Numbers) -> dict[int, str]:
+        """What is wrong with batches, also with those that seem out of range: a wrong offset makes them seem so."""
+        faults = self._header_faults(table, first, last)
+        following = np.append(first[1:], _NO_OFFSET)
+        # Where a batch ends is what the checksum is for; the next one is proof that it ends before the range.
+        in_doubt = (last >= self.rows.start_offset) | (following > self.rows.start_offset)
+        for index in self._wrong_checksums(table, np.flatnonzero(in_doubt & (first < self.rows.end_offset))):
+            faults.setdefault(index, "the checksum does not fit the bytes")
+        sound = np.ones(len(table), np.bool_)
+        sound[list(faults)] = False
+        indexes = np.flatnonzero(sound)
+        blamed = _out_of_order(first[indexes], last[indexes], self.next_offset, self._end_offset)
+        for index in indexes[blamed].tolist():
+            faults[index] = self._contradiction(index, first, last)
+        kept = last[indexes[~blamed]]
+        self.next_offset = int(kept[-1]) + 1 if len(kept) else self.next_offset
+        self.is_tail_corrupt = len(table) - 1 in faults
+        return faults
+
     def _header_faults(self, table: Table, first: Numbers, last: Numbers) -> dict[int, str]:
-        """What is wrong with headers, also of batches that seem out of range: a wrong offset makes them seem so."""
-        before = np.concatenate((np.array([self._last_offset]), last[:-1]))
-        self._last_offset = int(last[-1])
         faults: dict[int, str] = {}
         for index in np.flatnonzero(table[:, MAGIC] != MAGIC_V2).tolist():
             faults[index] = f"record format (magic) {table[index, MAGIC]} is not supported, only {MAGIC_V2} is"
-        for index in np.flatnonzero((first <= before) | (last < first) | (last > _LAST_OFFSET_MAX)).tolist():
-            faults.setdefault(index, f"offsets {first[index]} to {last[index]} cannot follow offset {before[index]}")
+        for index in np.flatnonzero((first < self.next_offset) | (last < first)).tolist():
+            faults.setdefault(
+                index, f"offsets {first[index]} to {last[index]} cannot follow offset {self.next_offset - 1}"
+            )
+        for index in np.flatnonzero(last >= self._end_offset).tolist():
+            faults.setdefault(
+                index, f"offsets {first[index]} to {last[index]} are not before {self._end_offset}, the end"
+            )
         for index in np.flatnonzero(table[:, COUNT] < 0).tolist():
             faults.setdefault(index, f"there cannot be {table[index, COUNT]} records")
         return faults
+
+    def _contradiction(self, index: int, first: Numbers, last: Numbers) -> str:
+        offsets = f"offsets {first[index]} to {last[index]}"
+        before = last[index - 1] if index else self.next_offset - 1
+        if first[index] <= before or index + 1 == len(first):
+            return f"{offsets} cannot follow offset {before}"
+        return f"{offsets} cannot come before offset {first[index + 1]}"
 
     def _wrong_checksums(self, table: Table, indexes: Numbers) -> list[int]:
         view = self.view
@@ -152,3 +184,24 @@ class BatchSource:
     def _is_abort_marker(self, line: Numbers) -> bool:
         batch = self.view[line[POSITION] : line[POSITION] + line[SIZE]]
         return any(control_record_type(record) == ControlRecordType.ABORT for record in decode_records(batch))
+
+
+def _out_of_order(first: Numbers, last: Numbers, start_offset: int, end_offset: int) -> npt.NDArray[np.bool_]:
+    """Which batches contradict their neighbours.
+
+    A wrong base offset does not fit on either side. So of two batches that overlap, the one that joins its other
+    neighbour without a gap is believed; if compaction left gaps on both sides, neither is.
+    """
+    blamed = np.zeros(len(first), np.bool_)
+    overlaps = first[1:] <= last[:-1]
+    if not overlaps.any():
+        return blamed
+    joins_left = first == np.append(start_offset, last[:-1] + 1)
+    joins_right = last + 1 == np.append(first[1:], end_offset)
+    blamed[:-1] = overlaps & ~joins_left[:-1]
+    blamed[1:] |= overlaps & (joins_left[:-1] | ~joins_right[1:])
+    kept = np.flatnonzero(~blamed)
+    # Those between a batch and the next one that it overlaps may be gone by now.
+    highest = np.maximum.accumulate(last[kept])
+    blamed[kept[1:][first[kept[1:]] <= highest[:-1]]] = True
+    return blamed

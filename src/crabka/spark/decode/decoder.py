@@ -58,7 +58,7 @@ from crabka.spark.decode.kernels import (
     Table,
     walk_records,
 )
-from crabka.spark.decode.places import Origin, RowRange
+from crabka.spark.decode.places import ANYWHERE, BatchBounds, Origin, RowRange
 from crabka.spark.decode.schema import arrow_schema
 
 DEFAULT_MAX_ROWS: Final = 65_536
@@ -88,7 +88,11 @@ class BatchDecoder:
         if max_rows < 1 or not 1 <= max_bytes <= _BINARY_MAX_BYTES:
             raise ValueError(f"rows ({max_rows}) and bytes ({max_bytes}) of a batch must be positive, and below 1 GiB")
         self.schema = arrow_schema(columns)
-        self.consumed = 0  # bytes of whole batches in the data of the last `decode`
+        # Of the data of the last `decode`: bytes of whole batches, the offset behind the last sound one of them, and
+        # whether the very last one is corrupt.
+        self.consumed = 0
+        self.next_offset = 0
+        self.is_tail_corrupt = False
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._on_corrupt = on_corrupt
@@ -105,21 +109,29 @@ class BatchDecoder:
         origin: Origin,
         rows: RowRange,
         aborted: AbortedTransactions | None = None,
+        *,
+        bounds: BatchBounds = ANYWHERE,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the data, which begin with a batch; without `aborted` those of aborted transactions, too.
+        """Return the rows of the data, which begin with a batch; without `aborted` those of aborted transactions, too.
 
-        A last batch that is not there as a whole is left: when the iteration has ended, `consumed` says how many bytes
-        were whole batches. Raises CorruptBatch.
+        A last batch that is not there as a whole is left. Headers and checksums are checked at once, so that
+        `consumed` and `next_offset` can be relied on before the first row is made. Raises CorruptBatch, and so does
+        the iteration.
         """
-        self.consumed = 0
-        source = BatchSource(data, origin, rows, aborted, self._on_corrupt)
-        for table in source.tables():
+        self.consumed, self.next_offset, self.is_tail_corrupt = 0, bounds.start_offset, False
+        source = BatchSource(data, origin, rows, aborted, self._on_corrupt, bounds=bounds)
+        tables = list(source.tables())
+        self.consumed, self.next_offset = source.consumed, source.next_offset
+        self.is_tail_corrupt = source.is_tail_corrupt
+        return self._rows(source, tables)
+
+    def _rows(self, source: BatchSource, tables: Sequence[Table]) -> Iterator[pa.RecordBatch]:
+        for table in tables:
             for lines in self._groups.pieces(source, table):
                 following = 0
                 while following < len(lines):
                     group, following = self._groups.next_group(source, lines, following)
                     yield from self._rows_of(group, source)
-        self.consumed = source.consumed
 
     def _rows_of(self, group: Group, source: BatchSource) -> Iterator[pa.RecordBatch]:
         types = group.headers[:, ATTRIBUTES] & LOG_APPEND_TIME_FLAG != 0

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+_NO_END: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +14,20 @@ class RowRange:
 
     start_offset: int
     end_offset: int  # exclusive
+
+
+@dataclass(frozen=True, slots=True)
+class BatchBounds:
+    """The offsets that batches can have at all: no checksum covers a base offset, so that only these tell a wrong one.
+
+    They begin behind what was read before of the same log, and end with the segment or the log.
+    """
+
+    start_offset: int = 0
+    end_offset: int = _NO_END  # exclusive
+
+
+ANYWHERE: Final = BatchBounds()
 
 
 @dataclass(frozen=True, slots=True)

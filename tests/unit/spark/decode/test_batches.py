@@ -9,9 +9,10 @@ import pytest
 from crabka.records import Record, build_batch, parse_header
 from crabka.records.filtering import emptied_batch
 from crabka.records.header import sealed
-from crabka.spark.decode import AbortedTransactions, CorruptBatch, Origin, RowRange
+from crabka.spark.decode import AbortedTransactions, BatchBounds, CorruptBatch, Origin, RowRange
 from crabka.spark.decode.batches import BatchSource, CorruptionListener
 from crabka.spark.decode.kernels import BASE_OFFSET, POSITION
+from crabka.spark.decode.places import ANYWHERE
 from tests.support.decoded_rows import EVERYTHING, ORIGIN, log_of, marker, records
 
 
@@ -20,8 +21,9 @@ def source_of(
     rows: RowRange = EVERYTHING,
     aborted: AbortedTransactions | None = None,
     on_corrupt: CorruptionListener | None = None,
+    bounds: BatchBounds = ANYWHERE,
 ) -> BatchSource:
-    return BatchSource(data, ORIGIN, rows, aborted, on_corrupt)
+    return BatchSource(data, ORIGIN, rows, aborted, on_corrupt, bounds=bounds)
 
 
 def chosen(source: BatchSource) -> list[int]:
@@ -181,3 +183,80 @@ def test_positions_are_those_in_the_data() -> None:
     data = log_of(2, 2)
     (table,) = source_of(data).tables()
     assert table[:, POSITION].tolist() == [0, parse_header(data).size_in_bytes]
+
+
+def moved(count: int, base_offset: int, wrong_offset: int) -> bytes:
+    """A batch with another base offset than its own, which no checksum notices."""
+    return struct.pack(">q", wrong_offset) + build_batch(records(count), base_offset=base_offset)[8:]
+
+
+@pytest.mark.parametrize("wrong", [10 + 65_536, 11, 9, 4, -6])
+def test_a_base_offset_that_cannot_be_there_is_corrupt(wrong: int) -> None:
+    data = log_of(5, 5) + moved(5, 10, wrong)
+    with pytest.raises(CorruptBatch, match=f"batch at offset {wrong} .*offsets {wrong} to {wrong + 4} ") as caught:
+        chosen(source_of(data, RowRange(0, 15), bounds=BatchBounds(0, 15)))
+    assert caught.value.skippable
+
+
+def test_a_batch_before_what_was_there_already_is_corrupt() -> None:
+    data = build_batch(records(5), base_offset=10)
+    assert chosen(source_of(data, bounds=BatchBounds(10, 15))) == [10]
+    with pytest.raises(CorruptBatch, match="offsets 10 to 14 cannot follow offset 10"):
+        chosen(source_of(data, bounds=BatchBounds(11, 15)))
+
+
+@pytest.mark.parametrize("wrong", [13, 7, 1, 10, 65_541, 12])
+def test_neighbours_of_a_wrong_base_offset_are_not_blamed(wrong: int) -> None:
+    data = log_of(5) + moved(5, 5, wrong) + b"".join(build_batch(records(5), base_offset=base) for base in (10, 15))
+    heard: list[CorruptBatch] = []
+    source = source_of(data, RowRange(0, 20), on_corrupt=heard.append, bounds=BatchBounds(0, 20))
+    assert chosen(source) == [0, 10, 15]
+    assert [error.base_offset for error in heard] == [wrong]
+    assert source.next_offset == 20
+
+
+def test_both_go_if_nothing_tells_which_of_two_batches_is_wrong() -> None:
+    first, second, third = (build_batch(records(5), base_offset=base) for base in (10, 13, 30))
+    heard: list[CorruptBatch] = []
+    assert chosen(source_of(first + second + third, on_corrupt=heard.append)) == [30]
+    assert [error.base_offset for error in heard] == [10, 13]
+
+
+def test_offsets_rise_also_over_batches_that_are_left_out() -> None:
+    batches = (build_batch(records(count), base_offset=base) for count, base in ((30, 0), (1, 20), (1, 21), (1, 40)))
+    heard: list[CorruptBatch] = []
+    assert chosen(source_of(b"".join(batches), on_corrupt=heard.append)) == [0, 40]
+    assert [error.base_offset for error in heard] == [20, 21]
+
+
+def test_offsets_rise_from_table_to_table() -> None:
+    one = [build_batch([Record(0, 0, None, None)], base_offset=offset) for offset in range(16_384)]
+    with pytest.raises(CorruptBatch, match="offsets 16383 to 16383 cannot follow offset 16383"):
+        chosen(source_of(b"".join([*one, one[-1]])))
+
+
+def test_a_batch_that_only_seems_to_end_before_the_range_is_checked() -> None:
+    """Its true offsets are 100 to 109: it is the next batch that says what it may hold."""
+    batch = build_batch(records(10), base_offset=100)
+    data = damaged(batch, 23, struct.pack(">i", 1)) + build_batch(records(5), base_offset=110)
+    with pytest.raises(CorruptBatch, match="batch at offset 100 .*checksum"):
+        chosen(source_of(data, RowRange(105, 115)))
+    assert chosen(source_of(data, RowRange(110, 115))) == [110]
+
+
+def test_a_wrong_last_offset_does_not_discredit_the_next_batch() -> None:
+    data = log_of(5, 5)
+    heard: list[CorruptBatch] = []
+    assert chosen(source_of(damaged(data, 23, struct.pack(">i", 7)), on_corrupt=heard.append)) == [5]
+    assert [error.base_offset for error in heard] == [0]
+
+
+def test_it_is_known_how_far_sound_batches_reach() -> None:
+    data = log_of(5, 5)
+    source = source_of(data, bounds=BatchBounds(0, 10))
+    assert source.next_offset == 0
+    chosen(source)
+    assert (source.next_offset, source.is_tail_corrupt) == (10, False)
+    source = source_of(damaged(data, len(data) - 1, b"\xff"), on_corrupt=lambda _: None)
+    chosen(source)
+    assert (source.next_offset, source.is_tail_corrupt) == (5, True)

@@ -19,6 +19,7 @@ from crabka.records.filtering import emptied_batch, filtered_batch, raw_records
 from crabka.records.header import LOG_APPEND_TIME, sealed
 from crabka.spark.decode import (
     AbortedTransactions,
+    BatchBounds,
     BatchDecoder,
     CorruptBatch,
     Origin,
@@ -287,6 +288,19 @@ def test_an_incomplete_batch_is_left_for_the_next_time() -> None:
     assert len(rows_in(decoder.decode(data[whole:], ORIGIN, EVERYTHING))) == 3
     assert rows_in(decoder.decode(b"", ORIGIN, EVERYTHING)) == []
     assert decoder.consumed == 0
+
+
+def test_batches_are_checked_before_the_first_row_is_made() -> None:
+    data = log_of(3, 3)
+    decoder = BatchDecoder(["offset"])
+    rows = decoder.decode(data, ORIGIN, EVERYTHING, bounds=BatchBounds(0, 6))
+    assert (decoder.consumed, decoder.next_offset, decoder.is_tail_corrupt) == (len(data), 6, False)
+    assert len(rows_in(rows)) == 6
+    with pytest.raises(CorruptBatch, match="offsets 3 to 5 are not before 5"):
+        decoder.decode(data, ORIGIN, EVERYTHING, bounds=BatchBounds(0, 5))
+    lenient = BatchDecoder(["offset"], on_corrupt=lambda _: None)
+    assert len(rows_in(lenient.decode(data, ORIGIN, EVERYTHING, bounds=BatchBounds(0, 5)))) == 3
+    assert (lenient.consumed, lenient.next_offset, lenient.is_tail_corrupt) == (len(data), 3, True)
 
 
 def test_earlier_rows_are_not_touched_by_later_data() -> None:
