@@ -83,6 +83,8 @@ def _range_of(part: TierPart, piece: _Piece, aborted: AbortedSpans | None) -> Ti
         start_byte=piece.start_byte,
         end_byte=piece.end_byte,
         aborted=aborted,
+        segment_start_offset=segment.start_offset,
+        segment_end_offset=segment.end_offset + 1,
     )
 
 

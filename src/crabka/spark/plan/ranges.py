@@ -17,7 +17,8 @@ AbortedSpans = tuple[tuple[int, int, int], ...]
 class TierRange:
     """Offsets that one remote segment has, and which of its bytes hold them; the first byte begins a batch.
 
-    `aborted` are the transactions to leave out; None reads uncommitted records too.
+    `aborted` are the transactions to leave out; None reads uncommitted records too. The segment's own offsets are
+    what a reader checks those of its batches with.
     """
 
     topic: str
@@ -29,6 +30,8 @@ class TierRange:
     start_byte: int
     end_byte: int
     aborted: AbortedSpans | None = None
+    segment_start_offset: int = 0
+    segment_end_offset: int = (1 << 63) - 1
 
     @property
     def size_bytes(self) -> int:

@@ -105,3 +105,10 @@ def test_a_position_behind_the_end_is_told() -> None:
     store.objects[key] = struct.pack(">II", 9, len(LOG))
     with pytest.raises(CorruptDataError, match="behind the end of the segment"):
         cut(part, store, records=30)
+
+
+def test_ranges_know_the_offsets_of_their_segment() -> None:
+    part, store = planted()
+    ranges = cut(part._replace(start=33, end=177), store, len(LOG) // 8)
+    assert len(ranges) > 3
+    assert {(each.segment_start_offset, each.segment_end_offset) for each in ranges} == {(0, 200)}
