@@ -134,11 +134,11 @@ class BrokerSession:
         partition: TopicPartition,
         offset: int,
         limits: FetchLimits,
-        timeout_ms: int,
+        timeout_ms: int | None,
         *,
         topic_id: str | None = None,
     ) -> FetchAnswer:
-        """Fetch raw batches of one partition from its leader.
+        """Fetch raw batches of one partition from its leader; without a timeout in that of the client's properties.
 
         An answer that only says that metadata is old has been dealt with: it comes back without records and may be
         asked for again. Raises ClientNetworkError if the leader cannot be reached, and TopicChangedError if the topic

@@ -20,3 +20,13 @@ def next_offset_of(records: bytes | memoryview, offset: int) -> int:
             break
         offset = max(offset, base_offset + last_delta + 1)
     return offset
+
+
+def first_offsets_of(records: bytes | memoryview) -> tuple[int, int] | None:
+    """Return the first and last offset of the first batch, None if it is not whole."""
+    if len(records) < _BATCH.size:
+        return None
+    base_offset, length, last_delta = _BATCH.unpack_from(records)
+    if not 0 < length <= len(records) - _LOG_OVERHEAD:
+        return None
+    return base_offset, base_offset + last_delta

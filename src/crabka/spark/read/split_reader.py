@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.broker_session import BrokerSession
-from crabka.spark.decode import BatchDecoder, CorruptBatch, warm_up
+from crabka.spark.decode import CorruptBatch, warm_up
 from crabka.spark.errors import DataLossError, TopicChangedError
 from crabka.spark.plan.context import tier_address
 from crabka.spark.plan.planner import plan_offsets
@@ -27,6 +28,9 @@ from crabka.spark.read.read_ahead import RangeReadAhead
 from crabka.spark.read.settings import ReadSettings
 from crabka.spark.read.tier_reader import TierRangeReader
 from crabka.spark.tier_store import ObjectMissingError, TierStore, open_tier_store
+
+if TYPE_CHECKING:
+    from crabka.spark.decode import BatchDecoder
 
 _log = logging.getLogger(__name__)
 _MAX_REPLANS = 3
@@ -53,8 +57,7 @@ class _SplitReader:
         self._replans = replans
         self._session: BrokerSession | None = None
         self._store: TierStore | None = None
-        listener = _tell_corrupt if settings.options.on_corrupt == "report" else None
-        self._decoder = BatchDecoder(settings.columns, on_corrupt=listener)
+        self._decoder: BatchDecoder | None = None
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all ranges, in their order."""
@@ -65,12 +68,12 @@ class _SplitReader:
         numbers = {each: number for number, each in enumerate(tier)}
         for each in split.ranges:
             if isinstance(each, BrokerRange):
-                yield from BrokerReader(self._broker_session(), self._settings).read(each, self._decoder)
+                yield from BrokerReader(self._broker_session(), self._settings).read(each, self._make_decoder)
             elif ahead is not None:
                 yield from self._read_tier_range(each, ahead.pieces(numbers[each]))
 
     def _read_tier_range(self, each: TierRange, pieces: Iterator[memoryview]) -> Iterator[pa.RecordBatch]:
-        reader = TierRangeReader(each, self._decoder)
+        reader = TierRangeReader(each, self._make_decoder())
         try:
             yield from reader.rows(pieces)
         except ObjectMissingError:
@@ -108,6 +111,15 @@ class _SplitReader:
             raise TopicChangedError(message)
         _log.warning("%s; going on, since failOnDataLoss is false", message)
         return ()
+
+    def _make_decoder(self) -> BatchDecoder:
+        """Return the decoder; its compiled code comes up with the first call, for which requests must not wait."""
+        if self._decoder is None:
+            from crabka.spark.decode import BatchDecoder
+
+            listener = _tell_corrupt if self._settings.options.on_corrupt == "report" else None
+            self._decoder = BatchDecoder(self._settings.columns, on_corrupt=listener)
+        return self._decoder
 
     def _broker_session(self) -> BrokerSession:
         if self._session is None:

@@ -96,7 +96,7 @@ class TierRangeReader:
         if each.start_byte > 0 and found > each.start_offset:
             raise CorruptDataError(
                 each.object_name,
-                f"offset {each.start_offset} cannot be at position {each.start_byte}, where its index says: the batch "
+                f"offset {each.start_offset} cannot be at position {each.start_byte}, as its index says: the batch "
                 f"there begins with offset {found}",
             )
 

@@ -239,7 +239,7 @@ def test_a_batch_that_only_seems_to_end_before_the_range_is_checked() -> None:
     """Its true offsets are 100 to 109: it is the next batch that says what it may hold."""
     batch = build_batch(records(10), base_offset=100)
     data = damaged(batch, 23, struct.pack(">i", 1)) + build_batch(records(5), base_offset=110)
-    with pytest.raises(CorruptBatch, match="batch at offset 100 .*checksum"):
+    with pytest.raises(CorruptBatch, match=r"batch at offset 100 .*checksum"):
         chosen(source_of(data, RowRange(105, 115)))
     assert chosen(source_of(data, RowRange(110, 115))) == [110]
 

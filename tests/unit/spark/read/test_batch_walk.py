@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from crabka.spark.read.batch_walk import next_offset_of
+from crabka.spark.read.batch_walk import first_offsets_of, next_offset_of
 from tests.support.planted_tier import batches
 
 LOG = batches(10, 3)
@@ -16,3 +16,11 @@ def test_the_offset_behind_the_last_whole_batch_is_found() -> None:
 
 def test_a_length_that_makes_no_sense_ends_the_walk() -> None:
     assert next_offset_of(bytes(200), 3) == 3
+
+
+def test_the_offsets_of_the_first_batch_are_known_if_it_is_whole() -> None:
+    assert first_offsets_of(LOG) == (10, 14)
+    assert first_offsets_of(LOG[: len(LOG) // 3]) == (10, 14)
+    assert first_offsets_of(LOG[: len(LOG) // 3 - 1]) is None
+    assert first_offsets_of(LOG[:20]) is None
+    assert first_offsets_of(bytes(200)) is None

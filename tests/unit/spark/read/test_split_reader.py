@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from crabka.remote.layout import object_path
-from crabka.spark.decode import CorruptBatch
+from crabka.spark.decode import BatchDecoder, CorruptBatch
+from crabka.spark.decode.batches import CorruptionListener
 from crabka.spark.errors import DataLossError, TopicChangedError
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import ReadPlan, Split, TierRange
@@ -112,3 +115,28 @@ def test_a_corrupt_batch_fails_with_its_place_or_is_left_out(tmp_path: Path) -> 
     with pytest.raises(CorruptBatch, match=f"batch at offset 25 of orders-0, object {name}, position"):
         offsets(plan, chosen)
     assert offsets(plan, options(f"file://{tmp_path}", onCorrupt="report")) == [*range(25), *range(30, 60)]
+
+
+def test_no_request_waits_for_compiled_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = options(write_tier(two_segments(), tmp_path))
+    plan = plan_read(chosen)
+    events: list[str] = []
+    enter, prepare = RangeReadAhead.__enter__, BatchDecoder.__init__
+
+    def entered(ahead: RangeReadAhead) -> RangeReadAhead:
+        events.append("requests are under way")
+        return enter(ahead)
+
+    def prepared(decoder: BatchDecoder, columns: Sequence[str], *, on_corrupt: CorruptionListener | None) -> None:
+        events.append("the decoder is made")
+        prepare(decoder, columns, on_corrupt=on_corrupt)
+
+    monkeypatch.setattr(RangeReadAhead, "__enter__", entered)
+    monkeypatch.setattr(BatchDecoder, "__init__", prepared)
+    assert offsets(plan, chosen) == list(range(60))
+    assert events == ["requests are under way", "the decoder is made"]
+
+
+def test_the_reader_can_be_imported_without_compiled_code() -> None:
+    script = "import sys, crabka.spark.read.split_reader; sys.exit('crabka.spark.decode.kernels' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -9,6 +9,7 @@ import pytest
 
 from crabka.errors import CorruptDataError
 from crabka.spark.decode import AbortedTransactions, BatchBounds, BatchDecoder, CorruptBatch, Origin, RowRange
+from crabka.spark.decode.places import ANYWHERE
 from crabka.spark.errors import TierReadError
 from crabka.spark.plan.ranges import TierRange
 from crabka.spark.read.tier_reader import TierRangeReader
@@ -77,22 +78,31 @@ def test_batches_before_their_segment_are_corrupt() -> None:
     log = batches(64, 2)
     each = TierRange("t", "id", 0, 64, 74, "o", 0, len(log), segment_start_offset=64, segment_end_offset=74)
     assert offsets(TierRangeReader(each, BatchDecoder(["offset"])), [memoryview(log)]) == list(range(64, 74))
-    with pytest.raises(CorruptBatch, match="batch at offset 0 of t-0, object o, position 0: .*cannot follow offset 63"):
+    with pytest.raises(
+        CorruptBatch, match=r"batch at offset 0 of t-0, object o, position 0: .*cannot follow offset 63"
+    ):
         offsets(TierRangeReader(each, BatchDecoder(["offset"])), [memoryview(with_base_offset(log, 0, 0))])
 
 
 def test_bytes_that_begin_behind_the_first_offset_are_an_error_of_the_index() -> None:
     each = replace(WHOLE, start_offset=12, start_byte=3 * BATCH)
-    with pytest.raises(CorruptDataError, match=f"o: offset 12 cannot be at position {3 * BATCH}.*begins with offset 15"):
+    with pytest.raises(
+        CorruptDataError, match=f"o: offset 12 cannot be at position {3 * BATCH}.*begins with offset 15"
+    ):
         offsets(TierRangeReader(each, BatchDecoder(["offset"])), [memoryview(LOG)[3 * BATCH :]])
 
 
 def test_compaction_may_leave_gaps_at_both_ends() -> None:
     log = batches(10, 2) + batches(50, 2)
     each = replace(WHOLE, end_offset=100, end_byte=len(log), segment_end_offset=100)
-    assert offsets(TierRangeReader(each, BatchDecoder(["offset"])), pieces_of(log, 100)) == [*range(10, 20), *range(50, 60)]
+    assert offsets(TierRangeReader(each, BatchDecoder(["offset"])), pieces_of(log, 100)) == [
+        *range(10, 20),
+        *range(50, 60),
+    ]
     cut = replace(each, end_offset=50, end_byte=len(log) // 2)
-    assert offsets(TierRangeReader(cut, BatchDecoder(["offset"])), [memoryview(log[: len(log) // 2])]) == [*range(10, 20)]
+    assert offsets(TierRangeReader(cut, BatchDecoder(["offset"])), [memoryview(log[: len(log) // 2])]) == [
+        *range(10, 20)
+    ]
 
 
 class CountingDecoder(BatchDecoder):
@@ -109,7 +119,7 @@ class CountingDecoder(BatchDecoder):
         rows: RowRange,
         aborted: AbortedTransactions | None = None,
         *,
-        bounds: BatchBounds = BatchBounds(),
+        bounds: BatchBounds = ANYWHERE,
     ) -> Iterator[pa.RecordBatch]:
         self.asked.append(len(data))
         return super().decode(data, origin, rows, aborted, bounds=bounds)
