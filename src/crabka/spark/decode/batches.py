@@ -50,7 +50,7 @@ class BatchSource:
     """One pass over bytes that begin with a batch.
 
     `consumed` counts the bytes of whole batches so far, those left out included; `next_offset` lies behind the last of
-    them that is sound, and `is_tail_corrupt` says that the very last one is not. What is corrupt is raised, or told to
+    them that is sound. What is corrupt is raised, or told to
     the listener and left out if there is one; a batch with an impossible length is always raised, because nothing
     behind it can be found.
     """
@@ -71,7 +71,6 @@ class BatchSource:
         self.rows = rows
         self.consumed = 0
         self.next_offset = bounds.start_offset
-        self.is_tail_corrupt = False
         self._end_offset = bounds.end_offset
         self._aborted = aborted
         self._on_corrupt = on_corrupt
@@ -130,7 +129,6 @@ class BatchSource:
             faults[index] = self._contradiction(index, first, last)
         kept = last[indexes[~blamed]]
         self.next_offset = int(kept[-1]) + 1 if len(kept) else self.next_offset
-        self.is_tail_corrupt = len(table) - 1 in faults
         return faults
 
     def _header_faults(self, table: Table, first: Numbers, last: Numbers) -> dict[int, str]:

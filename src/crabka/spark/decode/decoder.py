@@ -88,11 +88,9 @@ class BatchDecoder:
         if max_rows < 1 or not 1 <= max_bytes <= _BINARY_MAX_BYTES:
             raise ValueError(f"rows ({max_rows}) and bytes ({max_bytes}) of a batch must be positive, and below 1 GiB")
         self.schema = arrow_schema(columns)
-        # Of the data of the last `decode`: bytes of whole batches, the offset behind the last sound one of them, and
-        # whether the very last one is corrupt.
+        # Of the data of the last `decode`: bytes of whole batches, and the offset behind the last sound one of them.
         self.consumed = 0
         self.next_offset = 0
-        self.is_tail_corrupt = False
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._on_corrupt = on_corrupt
@@ -118,11 +116,10 @@ class BatchDecoder:
         `consumed` and `next_offset` can be relied on before the first row is made. Raises CorruptBatch, and so does
         the iteration.
         """
-        self.consumed, self.next_offset, self.is_tail_corrupt = 0, bounds.start_offset, False
+        self.consumed, self.next_offset = 0, bounds.start_offset
         source = BatchSource(data, origin, rows, aborted, self._on_corrupt, bounds=bounds)
         tables = list(source.tables())
         self.consumed, self.next_offset = source.consumed, source.next_offset
-        self.is_tail_corrupt = source.is_tail_corrupt
         return self._rows(source, tables)
 
     def _rows(self, source: BatchSource, tables: Sequence[Table]) -> Iterator[pa.RecordBatch]:
