@@ -67,6 +67,9 @@ class _Piece(NamedTuple):
     end: int
     start_byte: int
     end_byte: int
+    # Whether the batch with just that offset begins there, so that no batch of the piece crosses it.
+    starts_at_cut: bool = False
+    ends_at_cut: bool = False
 
 
 def _range_of(part: TierPart, piece: _Piece, aborted: AbortedSpans | None) -> TierRange:
@@ -83,8 +86,8 @@ def _range_of(part: TierPart, piece: _Piece, aborted: AbortedSpans | None) -> Ti
         start_byte=piece.start_byte,
         end_byte=piece.end_byte,
         aborted=aborted,
-        segment_start_offset=segment.start_offset,
-        segment_end_offset=segment.end_offset + 1,
+        bytes_start_offset=piece.start if piece.starts_at_cut else segment.start_offset,
+        bytes_end_offset=piece.end if piece.ends_at_cut else segment.end_offset + 1,
     )
 
 
@@ -148,4 +151,7 @@ def _cut_by_bytes(part: TierPart, index: SegmentOffsets, objects: SegmentObjects
     # A cut next to an end may fall on the batch that straddles it; then there is nothing to cut off.
     inner = [(offset, cut) for offset, cut in zip(offsets, cuts, strict=True) if part.start < offset < part.end]
     borders = [(part.start, start_byte), *inner, (part.end, end_byte)]
-    return [_Piece(start, end, first, last) for (start, first), (end, last) in pairwise(borders)]
+    return [
+        _Piece(start, end, first, last, starts_at_cut=number > 0, ends_at_cut=number < len(inner))
+        for number, ((start, first), (end, last)) in enumerate(pairwise(borders))
+    ]

@@ -17,8 +17,8 @@ AbortedSpans = tuple[tuple[int, int, int], ...]
 class TierRange:
     """Offsets that one remote segment has, and which of its bytes hold them; the first byte begins a batch.
 
-    `aborted` are the transactions to leave out; None reads uncommitted records too. The segment's own offsets are
-    what a reader checks those of its batches with.
+    `aborted` are the transactions to leave out; None reads uncommitted records too. No batch of the
+    bytes begins before `bytes_start_offset` or reaches over `bytes_end_offset`.
     """
 
     topic: str
@@ -30,8 +30,8 @@ class TierRange:
     start_byte: int
     end_byte: int
     aborted: AbortedSpans | None = None
-    segment_start_offset: int = 0
-    segment_end_offset: int = (1 << 63) - 1
+    bytes_start_offset: int = 0
+    bytes_end_offset: int = (1 << 63) - 1
 
     @property
     def size_bytes(self) -> int:

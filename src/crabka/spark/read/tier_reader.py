@@ -29,7 +29,7 @@ class TierRangeReader:
         self._range = each
         self._decoder = decoder
         self._position = each.start_byte  # of the first byte that is not decoded
-        self._read_until = each.segment_start_offset
+        self._read_until = each.bytes_start_offset
 
     @property
     def next_offset(self) -> int:
@@ -64,7 +64,7 @@ class TierRangeReader:
     def _decode(self, data: memoryview, aborted: AbortedTransactions | None) -> Iterator[pa.RecordBatch]:
         each, decoder = self._range, self._decoder
         wanted = RowRange(each.start_offset, each.end_offset)
-        bounds = BatchBounds(self._read_until, each.segment_end_offset)
+        bounds = BatchBounds(self._read_until, each.bytes_end_offset)
         yield from decoder.decode(data, self._origin(), wanted, aborted, bounds=bounds)
         if decoder.consumed:
             self._position += decoder.consumed

@@ -107,8 +107,16 @@ def test_a_position_behind_the_end_is_told() -> None:
         cut(part, store, records=30)
 
 
-def test_ranges_know_the_offsets_of_their_segment() -> None:
+def test_ranges_know_between_which_offsets_their_batches_lie() -> None:
     part, store = planted()
-    ranges = cut(part._replace(start=33, end=177), store, len(LOG) // 8)
-    assert len(ranges) > 3
-    assert {(each.segment_start_offset, each.segment_end_offset) for each in ranges} == {(0, 200)}
+    part = part._replace(start=33, end=177)
+    for ranges in (cut(part, store), cut(part, store, len(LOG) // 8), cut(part, store, records=30)):
+        for each in ranges:
+            headers = [header for position, header in iter_headers(LOG) if each.start_byte <= position < each.end_byte]
+            assert headers[0].base_offset >= each.bytes_start_offset
+            assert headers[-1].next_offset <= each.bytes_end_offset
+        assert (ranges[0].bytes_start_offset, ranges[-1].bytes_end_offset) == (0, 200)
+    inner = cut(part, store, len(LOG) // 8)
+    assert len(inner) > 3
+    assert [each.bytes_end_offset for each in inner[:-1]] == [each.end_offset for each in inner[:-1]]
+    assert [each.bytes_start_offset for each in inner[1:]] == [each.start_offset for each in inner[1:]]

@@ -17,7 +17,7 @@ from tests.support.planted_tier import PRODUCER_ID, batches, transaction
 
 LOG = batches(0, 8)
 BATCH = len(LOG) // 8
-WHOLE = TierRange("t", "id", 0, 0, 40, "o", 0, len(LOG), segment_start_offset=0, segment_end_offset=40)
+WHOLE = TierRange("t", "id", 0, 0, 40, "o", 0, len(LOG), bytes_start_offset=0, bytes_end_offset=40)
 
 
 def pieces_of(data: bytes, size: int) -> list[memoryview]:
@@ -76,7 +76,7 @@ def test_a_wrong_base_offset_is_found_also_at_the_border_of_pieces(size: int, nu
 
 def test_batches_before_their_segment_are_corrupt() -> None:
     log = batches(64, 2)
-    each = TierRange("t", "id", 0, 64, 74, "o", 0, len(log), segment_start_offset=64, segment_end_offset=74)
+    each = TierRange("t", "id", 0, 64, 74, "o", 0, len(log), bytes_start_offset=64, bytes_end_offset=74)
     assert offsets(TierRangeReader(each, BatchDecoder(["offset"])), [memoryview(log)]) == list(range(64, 74))
     with pytest.raises(
         CorruptBatch, match=r"batch at offset 0 of t-0, object o, position 0: .*cannot follow offset 63"
@@ -94,7 +94,7 @@ def test_bytes_that_begin_behind_the_first_offset_are_an_error_of_the_index() ->
 
 def test_compaction_may_leave_gaps_at_both_ends() -> None:
     log = batches(10, 2) + batches(50, 2)
-    each = replace(WHOLE, end_offset=100, end_byte=len(log), segment_end_offset=100)
+    each = replace(WHOLE, end_offset=100, end_byte=len(log), bytes_end_offset=100)
     assert offsets(TierRangeReader(each, BatchDecoder(["offset"])), pieces_of(log, 100)) == [
         *range(10, 20),
         *range(50, 60),
