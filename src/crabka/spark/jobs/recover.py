@@ -73,15 +73,27 @@ def _recoverable(
         snapshot = objects.store.get(path)
     except ObjectMissingError:
         raise TierReadError(f"{path} is not in {objects.store.location} any more") from None
+    log_start_offset = parts[0].start
     return RecoverablePartition(
         topic_id_partition=partition,
-        log_start_offset=parts[0].start,
+        log_start_offset=log_start_offset,
         end_offset=newest.end_offset + 1,
-        leader_epochs=tuple(entry for entry in epochs if entry[1] <= newest.end_offset),
+        leader_epochs=_from_log_start([entry for entry in epochs if entry[1] <= newest.end_offset], log_start_offset),
         producer_snapshot=snapshot,
         segments=tuple(sorted(segments, key=lambda each: (each.start_offset, each.end_offset))),
         gaps=_gaps(parts),
     )
+
+
+def _from_log_start(epochs: Sequence[tuple[int, int]], log_start_offset: int) -> tuple[tuple[int, int], ...]:
+    """Return the epochs so that every offset from the log start on has one.
+
+    A checkpoint begins with the log start of its time: where records were deleted before the copy, the first epoch
+    seems to begin later than the older segments have it, and a broker finds no epoch, hence no segment, for what they
+    hold. Only epochs of this checkpoint count for the log start, so that it lies in the first of them.
+    """
+    first_epoch, first_offset = epochs[0]
+    return (first_epoch, min(first_offset, log_start_offset)), *epochs[1:]
 
 
 def _gaps(parts: Sequence[TierPart]) -> tuple[tuple[int, int], ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from crabka.errors import ConfigError
+from crabka.log.checkpoints import encode_epochs
 from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.spark.jobs.recover import plan_recovery
 from tests.support.golden import GOLDEN
@@ -52,6 +53,23 @@ def test_gaps_are_told_and_what_is_incomplete_is_passed_over(tmp_path: Path) -> 
     assert len(plan.ignored) == 2
     assert "no .log" in plan.ignored[0]
     assert "no .leader_epoch_checkpoint" in plan.ignored[1]
+
+
+def test_first_epoch_begins_with_the_log_although_records_were_deleted_before_the_last_copy(tmp_path: Path) -> None:
+    tier = two_segments()
+    tier.put(tier.segments[1], IndexType.LEADER_EPOCH, encode_epochs([(0, 15), (2, 45)]))
+    found = plan_recovery(write_tier(tmp_path, tier)).topics[0].partitions[0]
+    assert found.log_start_offset == 0
+    assert found.leader_epochs == ((0, 0), (2, 45))
+
+
+def test_log_begins_with_the_first_epoch_that_the_last_copy_knows(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    tier.add(batches(0, 2) + batches(10, 2, epoch=1), [(0, 0), (1, 10)])
+    tier.add(batches(20, 2, epoch=1), [(1, 15)])
+    found = plan_recovery(write_tier(tmp_path, tier)).topics[0].partitions[0]
+    assert found.log_start_offset == 10
+    assert found.leader_epochs == ((1, 10),)
 
 
 def test_newest_epoch_decides_where_the_history_goes(tmp_path: Path) -> None:
