@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from crabka.ids import uuid_to_text
 from crabka.log.checkpoints import encode_epochs
 from crabka.log.offset_index import OffsetIndex
-from crabka.log.producer_snapshots import encode_snapshot
+from crabka.log.producer_snapshots import decode_snapshot, encode_snapshot
 from crabka.log.producer_state import ProducerEntry
 from crabka.log.time_index import TimeIndex
 from crabka.log.txn_index import AbortedTransaction, encode_aborted
@@ -124,11 +124,33 @@ class PlantedTier:
         self.put(metadata, None, log)
         self.put(metadata, IndexType.OFFSET, offset_index(log))
         self.put(metadata, IndexType.TIMESTAMP, time_index(log))
-        self.put(metadata, IndexType.PRODUCER_SNAPSHOT, encode_snapshot([ProducerEntry(PRODUCER_ID, 0)]))
+        self.put(metadata, IndexType.PRODUCER_SNAPSHOT, encode_snapshot(self._producers(metadata, log)))
         self.put(metadata, IndexType.LEADER_EPOCH, encode_epochs(epochs))
         if aborted:
             self.put(metadata, IndexType.TRANSACTION, encode_aborted(aborted))
         return self.note(metadata)
+
+    def _producers(self, metadata: RemoteLogSegmentMetadata, log: bytes) -> list[ProducerEntry]:
+        """Return the producers after a segment, with the transactions that are open then."""
+        before = [
+            each
+            for each in self.segments
+            if each.topic_id_partition == metadata.topic_id_partition and each.end_offset == metadata.start_offset - 1
+        ]
+        open_from = {PRODUCER_ID: -1}
+        for path in (object_path(each, IndexType.PRODUCER_SNAPSHOT) for each in before):
+            if path in self.storage.objects:
+                snapshot = decode_snapshot(self.storage.objects[path])
+                open_from |= {entry.producer_id: entry.txn_first_offset for entry in snapshot}
+        for _, header in iter_headers(log):
+            if header.is_control:
+                open_from[header.producer_id] = -1
+            elif header.is_transactional and open_from.get(header.producer_id, -1) < 0:
+                open_from[header.producer_id] = header.base_offset
+        producers = [ProducerEntry(producer_id, 0) for producer_id in open_from]
+        for producer in producers:
+            producer.txn_first_offset = open_from[producer.producer_id]
+        return producers
 
     def note(self, metadata: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:
         """Add a segment to the metadata and finish it."""

@@ -10,7 +10,14 @@ from crabka.remote.scrub.faults import Severity, TierFault, TierFaultKind
 from crabka.remote.scrub.history import TierEvent, TierHistory
 from crabka.remote.scrub.lineage import PartitionBounds, check_lineage
 from crabka.remote.scrub.objects import ObjectFindings, check_objects, verify_segment
-from crabka.remote.scrub.scrub import check_contents, compare_copies, scrub_partition, still_true, verify_partition
+from crabka.remote.scrub.scrub import (
+    check_contents,
+    compare_checkpoints,
+    compare_copies,
+    scrub_partition,
+    still_true,
+    verify_partition,
+)
 from crabka.remote.scrub.segment_check import check_segment
 from crabka.remote.scrub.states import check_states
 
@@ -27,6 +34,7 @@ __all__ = [
     "check_objects",
     "check_segment",
     "check_states",
+    "compare_checkpoints",
     "compare_copies",
     "scrub_partition",
     "still_true",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple, Protocol
 
@@ -24,6 +24,10 @@ _OFFSET_ENTRY: Final = struct.Struct(">II")
 _TIME_ENTRY: Final = struct.Struct(">qI")
 _ABORTED_ENTRY: Final = struct.Struct(">hqqqq")
 _ABORTED_VERSION: Final = 0
+_UNINDEXED_ENTRIES: Final = 10
+"""Clean stops during one segment with no more than an index interval between them; nobody has so many."""
+_UNINDEXED_BYTES: Final = 1 << 20
+"""What may lie between an offset index entry and a clean stop: what a follower appends at once, by default 1 MiB."""
 _MARKER_KEY: Final = struct.Struct(">hh")
 _ABORT: Final = 0
 
@@ -41,9 +45,14 @@ class IndexFollower(Protocol):
 
 
 class OffsetIndexFollower:
-    """Follows `.index`: relative offset and position, both rising, each a batch border."""
+    """Follows `.index`: relative offset and position, both rising, each a batch border.
 
-    def __init__(self, data: bytes, base_offset: int, report: Report) -> None:
+    Appending adds to both indexes at once, so that `time_index` tells entries that were lost from the end of this one:
+    those of the time index have none behind them. A few are no fault: a clean stop of the broker and the roll of the
+    segment add to the time index alone, and a truncation may take more from the offset index.
+    """
+
+    def __init__(self, data: bytes, base_offset: int, report: Report, time_index: bytes = b"") -> None:
         self._report = report
         entries = _without_padding(_unpack(_OFFSET_ENTRY, data, report))
         if not _rises(entries, 0, strictly=True) or not _rises(entries, 1, strictly=True):
@@ -51,6 +60,14 @@ class OffsetIndexFollower:
             entries = []
         self._entries = deque((base_offset + relative, position) for relative, position in entries)
         self._awaited: deque[int] = deque()
+        self._last_position = entries[-1][1] if entries else 0
+        self._indexed_end = 0
+        last_offset = base_offset + (entries[-1][0] if entries else -1)
+        self._unindexed = deque(
+            offset for offset in _time_index_offsets(time_index, base_offset) if offset > last_offset
+        )
+        self._unindexed_count = 0
+        self._looks_cut = False
 
     def see(self, batch: WalkedBatch) -> None:
         """Compare with the next batch."""
@@ -68,9 +85,20 @@ class OffsetIndexFollower:
             offset = self._awaited.popleft()
             if offset != last_offset:
                 self._report(f"has an entry of offset {offset}, with which no batch ends")
+        if batch.position <= self._last_position and self._last_position:
+            self._indexed_end = batch.position + header.size_in_bytes
+        while self._unindexed and self._unindexed[0] <= last_offset:
+            self._unindexed.popleft()
+            self._unindexed_count += 1
+            self._looks_cut |= batch.position - self._indexed_end > self._unindexed_count * _UNINDEXED_BYTES
 
     def finish(self) -> None:
         """Compare with the end of the segment."""
+        if self._looks_cut or self._unindexed_count > _UNINDEXED_ENTRIES:
+            self._report(
+                f"ends at position {self._last_position}, too early: "
+                f"the time index has {self._unindexed_count} entries of what follows"
+            )
         for offset in self._awaited:
             self._report(f"has an entry of offset {offset}, with which no batch ends")
         for offset, position in self._entries:
@@ -116,9 +144,16 @@ class _Aborted(NamedTuple):
 
 
 class TransactionIndexFollower:
-    """Follows `.txnindex`: every abort of a transaction that wrote here, named by its marker."""
+    """Follows `.txnindex`: every abort of a transaction with records, named by its marker.
 
-    def __init__(self, data: bytes, report: Report) -> None:
+    `open_at_start` has the first offsets of the transactions that earlier segments left open, by producer; None if
+    they are not known. Then whatever lies before the segment is believed.
+    """
+
+    def __init__(
+        self, data: bytes, base_offset: int, report: Report, open_at_start: Mapping[int, int] | None = None
+    ) -> None:
+        self._base_offset = base_offset
         self._report = report
         entries = [_Aborted(*fields) for fields in _unpack(_ABORTED_ENTRY, data, report)]
         if any(entry.version != _ABORTED_VERSION or entry.first_offset > entry.last_offset for entry in entries):
@@ -128,8 +163,10 @@ class TransactionIndexFollower:
             report("its entries do not rise")
             entries = []
         self._entries = deque(entries)
-        # Producers with an open transaction whose records were seen; those of earlier segments are not known here.
-        self._open: set[int] = set()
+        self._start_is_known = open_at_start is not None
+        self._open: dict[int, int] = dict(open_at_start or {})
+        # Entries whose last stable offset lies behind their marker, until the next transaction explains it.
+        self._unexplained: list[_Aborted] = []
 
     def see(self, batch: WalkedBatch) -> None:
         """Compare with the next batch."""
@@ -142,17 +179,67 @@ class TransactionIndexFollower:
                 self._report(f"has an abort of producer {entry.producer_id} at {entry.last_offset}, the log has not")
             else:
                 found = True
+                self._compare(entry)
         if is_abort and header.producer_id in self._open and not found:
             self._report(f"lacks the abort of producer {header.producer_id} at {header.base_offset}")
         if header.is_control:
-            self._open.discard(header.producer_id)
-        elif header.is_transactional:
-            self._open.add(header.producer_id)
+            self._open.pop(header.producer_id, None)
+        elif header.is_transactional and header.producer_id not in self._open:
+            self._open[header.producer_id] = header.base_offset
+            self._explain(header)
 
     def finish(self) -> None:
         """Compare with the end of the segment."""
         for entry in self._entries:
             self._report(f"has an abort of producer {entry.producer_id} at {entry.last_offset}, behind the last batch")
+        for entry in self._unexplained:
+            self._report_stable(entry, entry.last_offset + 1)
+
+    def _compare(self, entry: _Aborted) -> None:
+        """Compare an entry with the transactions that are open where its marker lies."""
+        first = self._open.get(entry.producer_id)
+        if entry.first_offset != first and not self._may_be_older(entry.first_offset):
+            said = "none" if first is None else f"one from {first}"
+            self._report(
+                f"says that the transaction of the abort at {entry.last_offset} begins at "
+                f"{entry.first_offset}, the log has {said}"
+            )
+        others = [start for producer_id, start in self._open.items() if producer_id != entry.producer_id]
+        stable = min(others, default=entry.last_offset + 1)
+        if entry.last_stable_offset == stable or self._may_be_older(entry.last_stable_offset):
+            return
+        if not others and entry.last_stable_offset > stable:
+            self._unexplained.append(entry)
+        else:
+            self._report_stable(entry, stable)
+
+    def _explain(self, header: BatchHeader) -> None:
+        """Compare entries with the next transaction of another producer.
+
+        A follower appends many batches at once, and Kafka writes the entries after the transactions of all of them
+        have begun: without an older one the stable end is then the next beginning, not the end of the marker.
+        """
+        waiting, self._unexplained = self._unexplained, []
+        for entry in waiting:
+            if entry.producer_id == header.producer_id:
+                self._unexplained.append(entry)
+            elif entry.last_stable_offset != header.base_offset:
+                self._report_stable(entry, entry.last_offset + 1)
+
+    def _may_be_older(self, offset: int) -> bool:
+        return not self._start_is_known and 0 <= offset < self._base_offset
+
+    def _report_stable(self, entry: _Aborted, stable: int) -> None:
+        said = f"says {entry.last_stable_offset} for the last stable offset after the abort at {entry.last_offset}"
+        self._report(f"{said}, the log {stable}")
+
+
+def _time_index_offsets(data: bytes, base_offset: int) -> list[int]:
+    """Return the offsets of a time index but the last, which a roll adds; none if it is damaged, as others tell."""
+    if len(data) % _TIME_ENTRY.size:
+        return []
+    entries = _without_padding(list(_TIME_ENTRY.iter_unpack(data)))
+    return [base_offset + relative for _, relative in entries[:-1]] if _rises(entries, 1, strictly=False) else []
 
 
 def _is_abort(batch: WalkedBatch) -> bool:

@@ -69,6 +69,22 @@ def overlaps(segments: Sequence[RemoteLogSegmentMetadata]) -> dict[RemoteLogSegm
     return shared
 
 
+def predecessors(
+    segments: Sequence[RemoteLogSegmentMetadata],
+) -> dict[RemoteLogSegmentMetadata, RemoteLogSegmentMetadata]:
+    """Return for segments the one that ends where they begin; of several the one of the latest leader that may be."""
+    by_end: dict[int, list[RemoteLogSegmentMetadata]] = {}
+    for segment in segments:
+        by_end.setdefault(segment.end_offset, []).append(segment)
+    before: dict[RemoteLogSegmentMetadata, RemoteLogSegmentMetadata] = {}
+    for segment in segments:
+        ending = by_end.get(segment.start_offset - 1, [])
+        found = newest(each for each in ending if each.leader_epochs[-1][0] <= segment.leader_epochs[0][0])
+        if found is not None:
+            before[segment] = found
+    return before
+
+
 def _parts_in_lineage(segment: RemoteLogSegmentMetadata, lineage: Epochs, end: int) -> Iterator[range]:
     """Yield the offsets that a segment has in the epoch in which the lineage has them."""
     history = dict(_spans(lineage, end))

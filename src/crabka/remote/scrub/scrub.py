@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from crabka.remote.errors import RemoteStorageError
 from crabka.remote.scrub.faults import TierFault, TierFaultKind
-from crabka.remote.scrub.lineage import PartitionBounds, check_lineage, newest, overlaps
+from crabka.remote.scrub.lineage import PartitionBounds, check_lineage, newest, overlaps, predecessors
 from crabka.remote.scrub.segment_check import Fingerprints, OnBytes, SegmentFindings, check_segment
-from crabka.remote.scrub.side_files import Epochs, parse_epoch_checkpoint
+from crabka.remote.scrub.side_files import Epochs, format_epochs, histories_agree, parse_epoch_checkpoint
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Segments = Mapping[uuid.UUID, RemoteLogSegmentMetadata]
 
 
-class Fingerprinted(Protocol):
-    """A segment that was read, with fingerprints of the batches that others have too."""
+class ReadSegment(Protocol):
+    """A segment that was read, with what is to be compared with others."""
 
     @property
     def metadata(self) -> RemoteLogSegmentMetadata:
@@ -35,7 +35,12 @@ class Fingerprinted(Protocol):
 
     @property
     def fingerprints(self) -> Fingerprints:
-        """The batches."""
+        """The batches that others have too."""
+        ...
+
+    @property
+    def checkpoint(self) -> Epochs:
+        """The leader epochs that lie beside it, none if they cannot be read."""
         ...
 
 
@@ -85,8 +90,10 @@ def check_contents(
 ) -> list[TierFault]:
     """Read all finished segments of a partition; return what is wrong in them, and where two of them differ."""
     ordered = sorted(segments, key=lambda segment: (segment.start_offset, segment.event_timestamp_ms))
-    findings = list(each(partial(_check_one, storage, overlaps(ordered), on_bytes), ordered))
-    return [fault for found in findings for fault in found.faults] + compare_copies(findings)
+    check = partial(_check_one, storage, overlaps(ordered), predecessors(ordered), on_bytes)
+    findings = list(each(check, ordered))
+    faults = [fault for found in findings for fault in found.faults]
+    return faults + compare_copies(findings) + compare_checkpoints(findings)
 
 
 def still_true(faults: Iterable[TierFault], before: Segments, after: Segments) -> list[TierFault]:
@@ -108,16 +115,18 @@ def fetch_lineage(storage: RemoteStorageManager, segments: Sequence[RemoteLogSeg
 def _check_one(
     storage: RemoteStorageManager,
     shared: dict[RemoteLogSegmentMetadata, range],
+    before: dict[RemoteLogSegmentMetadata, RemoteLogSegmentMetadata],
     on_bytes: OnBytes,
     segment: RemoteLogSegmentMetadata,
 ) -> SegmentFindings:
-    return check_segment(storage, segment, on_bytes=on_bytes, remember=shared.get(segment, range(0)))
+    remember = shared.get(segment, range(0))
+    return check_segment(storage, segment, on_bytes=on_bytes, remember=remember, before=before.get(segment))
 
 
-def compare_copies(findings: Iterable[Fingerprinted]) -> list[TierFault]:
+def compare_copies(findings: Iterable[ReadSegment]) -> list[TierFault]:
     """Return batches that two segments of a partition have differently, though in the same epoch."""
     faults: list[TierFault] = []
-    known: dict[tuple[int, int], tuple[Fingerprinted, tuple[int, int]]] = {}
+    known: dict[tuple[int, int], tuple[ReadSegment, tuple[int, int]]] = {}
     for found in findings:
         for key, fingerprint in found.fingerprints.items():
             first, other = known.setdefault(key, (found, fingerprint))
@@ -132,6 +141,32 @@ def compare_copies(findings: Iterable[Fingerprinted]) -> list[TierFault]:
                 )
                 break
     return faults
+
+
+def compare_checkpoints(findings: Iterable[ReadSegment]) -> list[TierFault]:
+    """Return segments of a partition whose leader epochs contradict those of the newest one, in what both know.
+
+    If all others do, it is the newest one that is told.
+    """
+    readable = {found.metadata: found for found in findings if found.checkpoint}
+    last = newest(readable)
+    if last is None:
+        return []
+    lineage = readable.pop(last)
+    wrong = [found for found in readable.values() if not histories_agree(found.checkpoint, lineage.checkpoint)]
+    if len(wrong) == len(readable) > 1:
+        return [_contradiction(lineage, wrong[0])]
+    return [_contradiction(found, lineage) for found in wrong]
+
+
+def _contradiction(found: ReadSegment, other: ReadSegment) -> TierFault:
+    said = f"{IndexType.LEADER_EPOCH.value}: it says {format_epochs(found.checkpoint)}"
+    return TierFault(
+        kind=TierFaultKind.BAD_INDEX,
+        detail=f"{said}, that of {other.metadata.segment_id} {format_epochs(other.checkpoint)}",
+        partition=found.metadata.topic_id_partition,
+        segment_id=found.metadata.segment_id,
+    )
 
 
 def _is_same(segment_id: uuid.UUID, before: Segments, after: Segments) -> bool:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from crabka.remote.errors import RemoteStorageError, SegmentNotFoundError
+from crabka.remote.errors import InvalidRangeError, RemoteStorageError, SegmentNotFoundError
 from crabka.remote.scrub.batches import BrokenBatchError, WalkedBatch, walk_batches
 from crabka.remote.scrub.faults import TierFault, TierFaultKind
 from crabka.remote.scrub.index_files import (
@@ -21,7 +21,16 @@ from crabka.remote.scrub.index_files import (
     TimeIndexFollower,
     TransactionIndexFollower,
 )
-from crabka.remote.scrub.side_files import check_epoch_checkpoint, check_producer_snapshot, epochs_rise, format_epochs
+from crabka.remote.scrub.side_files import (
+    Epochs,
+    check_epoch_checkpoint,
+    check_producer_snapshot,
+    epoch_at,
+    epochs_rise,
+    format_epochs,
+    parse_epoch_checkpoint,
+    parse_open_transactions,
+)
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 
 if TYPE_CHECKING:
@@ -36,10 +45,14 @@ Fingerprints = dict[tuple[int, int], tuple[int, int]]
 
 @dataclass(slots=True)
 class SegmentFindings:
-    """What a check of one segment found: the first fault of each kind and object, and how many more there were."""
+    """What a check of one segment found: the first fault of each kind and object, and how many more there were.
+
+    `checkpoint` has the leader epochs that lie beside the log, none if they cannot be read.
+    """
 
     metadata: RemoteLogSegmentMetadata
     fingerprints: Fingerprints = field(default_factory=dict)
+    checkpoint: Epochs = ()
     _faults: dict[tuple[TierFaultKind, str], str] = field(default_factory=dict)
     _counts: Counter[tuple[TierFaultKind, str]] = field(default_factory=Counter)
 
@@ -76,16 +89,18 @@ def check_segment(
     *,
     on_bytes: OnBytes = lambda _count: None,
     remember: range = range(0),
+    before: RemoteLogSegmentMetadata | None = None,
 ) -> SegmentFindings:
     """Read a finished segment as a whole and return what is wrong with it.
 
     `on_bytes` is told how many bytes of the log came. Batches that begin at offsets in `remember` are kept as
-    fingerprints, to be compared with those of another segment.
+    fingerprints, to be compared with those of another segment. `before` is the segment that ends where this one
+    begins: its producer snapshot says which transactions are open there.
     """
     findings = SegmentFindings(metadata)
     check_metadata(metadata, findings)
-    followers = list(_index_followers(storage, metadata, findings))
     _check_side_objects(storage, metadata, findings)
+    followers = list(_index_followers(storage, metadata, findings, before))
     order = _OffsetOrder(metadata, findings)
     received = 0
 
@@ -111,6 +126,8 @@ def check_segment(
         findings.add(TierFaultKind.CORRUPT_BATCH, LOG, f"{error}, after offset {order.next_offset - 1}")
     except SegmentNotFoundError:
         findings.add(TierFaultKind.MISSING_OBJECT, LOG, "is not there")
+    except InvalidRangeError as error:
+        findings.add(TierFaultKind.WRONG_SIZE, LOG, str(error))
     except RemoteStorageError as error:
         findings.add(TierFaultKind.UNREADABLE, LOG, str(error))
     else:
@@ -146,32 +163,56 @@ def _counted(
 
 
 def _index_followers(
-    storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata, findings: SegmentFindings
+    storage: RemoteStorageManager,
+    metadata: RemoteLogSegmentMetadata,
+    findings: SegmentFindings,
+    before: RemoteLogSegmentMetadata | None,
 ) -> Iterator[IndexFollower]:
     base = metadata.start_offset
-    data = _fetch(storage, metadata, IndexType.OFFSET, findings)
-    if data is not None:
-        yield OffsetIndexFollower(data, base, findings.reporter(TierFaultKind.BAD_INDEX, IndexType.OFFSET.value))
-    data = _fetch(storage, metadata, IndexType.TIMESTAMP, findings)
-    if data is not None:
-        yield TimeIndexFollower(data, base, findings.reporter(TierFaultKind.BAD_INDEX, IndexType.TIMESTAMP.value))
+    offsets = _fetch(storage, metadata, IndexType.OFFSET, findings)
+    times = _fetch(storage, metadata, IndexType.TIMESTAMP, findings)
+    if offsets is not None:
+        report = findings.reporter(TierFaultKind.BAD_INDEX, IndexType.OFFSET.value)
+        yield OffsetIndexFollower(offsets, base, report, times or b"")
+    if times is not None:
+        yield TimeIndexFollower(times, base, findings.reporter(TierFaultKind.BAD_INDEX, IndexType.TIMESTAMP.value))
     # A segment without aborts has no index; the log is asked all the same whether that is true.
     data = _fetch(storage, metadata, IndexType.TRANSACTION, findings, optional=metadata.txn_index_empty)
     report = findings.reporter(TierFaultKind.BAD_INDEX, IndexType.TRANSACTION.value)
     if data and metadata.txn_index_empty:
         report("has entries, the metadata says that there are none")
     if data is not None:
-        yield TransactionIndexFollower(data, report)
+        yield TransactionIndexFollower(data, base, report, _open_at_start(storage, findings, before))
+
+
+def _open_at_start(
+    storage: RemoteStorageManager, findings: SegmentFindings, before: RemoteLogSegmentMetadata | None
+) -> dict[int, int] | None:
+    """Return the transactions that are open where a segment begins, None if nothing says so for certain."""
+    if findings.metadata.start_offset == 0:
+        return {}
+    # After an unclean election the segment before may be of another history.
+    if before is None or epoch_at(findings.checkpoint, before.end_offset) != before.leader_epochs[-1][0]:
+        return None
+    try:
+        return parse_open_transactions(storage.fetch_index(before, IndexType.PRODUCER_SNAPSHOT))
+    except (RemoteStorageError, ValueError):
+        return None  # the check of that segment tells it
 
 
 def _check_side_objects(
     storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata, findings: SegmentFindings
 ) -> None:
-    checks = ((IndexType.LEADER_EPOCH, check_epoch_checkpoint), (IndexType.PRODUCER_SNAPSHOT, check_producer_snapshot))
-    for index_type, check in checks:
-        data = _fetch(storage, metadata, index_type, findings)
-        if data is not None:
-            check(data, metadata, findings.reporter(TierFaultKind.BAD_INDEX, index_type.value))
+    data = _fetch(storage, metadata, IndexType.LEADER_EPOCH, findings)
+    if data is not None:
+        report = findings.reporter(TierFaultKind.BAD_INDEX, IndexType.LEADER_EPOCH.value)
+        check_epoch_checkpoint(data, metadata, report)
+        with suppress(ValueError):
+            findings.checkpoint = parse_epoch_checkpoint(data)
+    data = _fetch(storage, metadata, IndexType.PRODUCER_SNAPSHOT, findings)
+    if data is not None:
+        report = findings.reporter(TierFaultKind.BAD_INDEX, IndexType.PRODUCER_SNAPSHOT.value)
+        check_producer_snapshot(data, metadata, report)
 
 
 def _fetch(

@@ -52,6 +52,30 @@ def cut_epochs(epochs: Epochs, start_offset: int, end_offset: int) -> Epochs:
     return tuple(begun[-1:] + found[len(begun) :])
 
 
+def epoch_at(epochs: Epochs, offset: int) -> int | None:
+    """Return the epoch in which an offset was written, None for what lies before the first."""
+    return next((epoch for epoch, first in reversed(epochs) if first <= offset), None)
+
+
+def histories_agree(a: Epochs, b: Epochs) -> bool:
+    """Return whether two checkpoints can be of one partition.
+
+    Their ends may differ, after an unclean election, and their starts, which lie where the log began. What two
+    leaders have before an epoch that both know is the same.
+    """
+    starts_a, starts_b = dict(a), dict(b)
+    common = max(starts_a.keys() & starts_b.keys(), default=None)
+    if common is None:
+        return True
+    if common != a[0][0] and common != b[0][0] and starts_a[common] != starts_b[common]:
+        return False
+    begin = max(a[0][1], b[0][1])
+    end = max(begin, starts_a[common], starts_b[common])
+    if epoch_at(a, end) != common or epoch_at(b, end) != common:
+        return True  # one of them left this epoch before the other one's log began
+    return cut_epochs(a, begin, end) == cut_epochs(b, begin, end)
+
+
 def check_epoch_checkpoint(data: bytes, metadata: RemoteLogSegmentMetadata, report: Report) -> None:
     """Report what is wrong with the epochs of a segment: the object, or that it contradicts the metadata."""
     try:
@@ -66,22 +90,37 @@ def check_epoch_checkpoint(data: bytes, metadata: RemoteLogSegmentMetadata, repo
 
 def check_producer_snapshot(data: bytes, metadata: RemoteLogSegmentMetadata, report: Report) -> None:
     """Report what is wrong with the producer snapshot of a segment."""
+    try:
+        producers = _parse_producers(data)
+    except ValueError as error:
+        report(str(error))
+        return
+    for fields in producers:
+        if fields[3] > metadata.end_offset:
+            report(f"producer {fields[0]} wrote offset {fields[3]}, behind the end {metadata.end_offset}")
+
+
+def parse_open_transactions(data: bytes) -> dict[int, int]:
+    """Return the first offsets of the transactions that are open in a producer snapshot, by producer.
+
+    Raises ValueError that says what is wrong.
+    """
+    return {fields[0]: fields[7] for fields in _parse_producers(data) if fields[7] >= 0}
+
+
+def _parse_producers(data: bytes) -> list[tuple[int, ...]]:
     smallest = _SNAPSHOT_PREFIX.size + _SNAPSHOT_COUNT.size
     if len(data) < smallest:
-        report(f"its {len(data)} bytes are too few")
-        return
+        raise ValueError(f"its {len(data)} bytes are too few")
     version, crc = _SNAPSHOT_PREFIX.unpack_from(data)
     (count,) = _SNAPSHOT_COUNT.unpack_from(data, _SNAPSHOT_PREFIX.size)
     if version != _SNAPSHOT_VERSION:
-        report(f"its version is {version}, not {_SNAPSHOT_VERSION}")
-    elif crc != crc32c(memoryview(data)[_SNAPSHOT_PREFIX.size :]):
-        report("its checksum is wrong")
-    elif len(data) != smallest + count * _SNAPSHOT_ENTRY.size:
-        report(f"its {len(data)} bytes do not hold {count} producers")
-    else:
-        for fields in _SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[smallest:]):
-            if fields[3] > metadata.end_offset:
-                report(f"producer {fields[0]} wrote offset {fields[3]}, behind the end {metadata.end_offset}")
+        raise ValueError(f"its version is {version}, not {_SNAPSHOT_VERSION}")
+    if crc != crc32c(memoryview(data)[_SNAPSHOT_PREFIX.size :]):
+        raise ValueError("its checksum is wrong")
+    if len(data) != smallest + count * _SNAPSHOT_ENTRY.size:
+        raise ValueError(f"its {len(data)} bytes do not hold {count} producers")
+    return list(_SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[smallest:]))
 
 
 def format_epochs(epochs: Sequence[tuple[int, int]]) -> str:

@@ -125,8 +125,15 @@ def test_a_wrong_time_index_is_found(entries: list[tuple[int, int]], words: str)
     assert any(words in line for line in found)
 
 
-def aborts(log: bytes, *entries: AbortedTransaction) -> list[str]:
-    return follow(partial(TransactionIndexFollower, encode_aborted(entries)), log)
+def aborts(
+    log: bytes, *entries: AbortedTransaction, start: int = 0, open_at_start: dict[int, int] | None = None
+) -> list[str]:
+    data = encode_aborted(entries)
+
+    def build(report: Report) -> IndexFollower:
+        return TransactionIndexFollower(data, start, report, open_at_start)
+
+    return follow(build, log)
 
 
 def test_a_true_transaction_index_fits() -> None:
@@ -137,8 +144,78 @@ def test_a_true_transaction_index_fits() -> None:
 def test_an_abort_may_end_what_began_in_an_earlier_segment() -> None:
     marker_only = transaction(0, committed=False)
     position = [position for position, _ in iter_headers(marker_only)][1]
-    assert aborts(marker_only[position:], AbortedTransaction(PRODUCER_ID, 0, 2, 3)) == []
-    assert aborts(marker_only[position:]) == [], "it may have written nothing here"
+    marker = marker_only[position:]
+    entry = AbortedTransaction(PRODUCER_ID, 0, 2, 3)
+    assert aborts(marker, entry, start=2) == []
+    assert aborts(marker, start=2) == [], "it may have written nothing at all"
+    assert aborts(marker, entry, start=2, open_at_start={PRODUCER_ID: 0}) == []
+    assert aborts(marker, start=2, open_at_start={PRODUCER_ID: 0}) == ["lacks the abort of producer 77 at 2"]
+    (found,) = aborts(marker, entry, start=2, open_at_start={PRODUCER_ID: 1})
+    assert "begins at 0, the log has one from 1" in found
+    (found,) = aborts(marker, entry, start=2, open_at_start={})
+    assert "begins at 0, the log has none" in found
+
+
+def test_the_oldest_open_transaction_is_the_last_stable_offset() -> None:
+    other = transaction(0, committed=True, producer_id=88)
+    positions = [position for position, _ in iter_headers(other)]
+    log = other[: positions[1]] + transaction(2, committed=False)
+    assert aborts(log, AbortedTransaction(PRODUCER_ID, 2, 4, 0)) == []
+    (found,) = aborts(log, AbortedTransaction(PRODUCER_ID, 2, 4, 5))
+    assert found == "says 5 for the last stable offset after the abort at 4, the log 0"
+
+
+def test_the_last_stable_offset_may_be_the_next_transaction_that_a_follower_appended_with_the_marker() -> None:
+    log = transaction(0, committed=False) + batches(3, 1) + transaction(8, committed=True, producer_id=88)
+    log += transaction(11, committed=True, producer_id=99)
+    assert aborts(log, AbortedTransaction(PRODUCER_ID, 0, 2, 8)) == []
+    for stable in (4, 11, 20):
+        (found,) = aborts(log, AbortedTransaction(PRODUCER_ID, 0, 2, stable))
+        assert found == f"says {stable} for the last stable offset after the abort at 2, the log 3"
+
+
+def test_every_flipped_bit_of_a_transaction_index_is_found() -> None:
+    log = transaction(100, committed=True) + transaction(103, committed=False)
+    data = encode_aborted([AbortedTransaction(PRODUCER_ID, 103, 105, 106)])
+    for bit in range(8 * len(data)):
+        spoiled = bytearray(data)
+        spoiled[bit // 8] ^= 1 << bit % 8
+
+        def build(report: Report, index: bytes = bytes(spoiled)) -> IndexFollower:
+            return TransactionIndexFollower(index, 100, report, {})
+
+        assert follow(build, log), bit
+
+
+def test_an_offset_index_that_was_cut_is_found_by_the_time_index() -> None:
+    log = batches(0, 60)
+    true, times_of_it = offset_index(log), time_index(log)
+    for size, is_cut in ((len(true), False), (len(true) - 88, False), (len(true) - 96, True), (8, True), (0, True)):
+
+        def build(report: Report, index: bytes = true[:size]) -> IndexFollower:
+            return OffsetIndexFollower(index, 0, report, times_of_it)
+
+        found = follow(build, log)
+        assert [line for line in found if "too early" in line] == found
+        assert bool(found) is is_cut, size
+
+
+def test_an_offset_index_that_lacks_much_of_the_log_is_found_by_few_entries() -> None:
+    log = batches(0, 20, records_each=1, value=b"x" * 300_000)
+    times_of_it = time_index(log, every=9)
+
+    def build(report: Report) -> IndexFollower:
+        return OffsetIndexFollower(b"", 0, report, times_of_it)
+
+    assert follow(build, log) == ["ends at position 0, too early: the time index has 2 entries of what follows"]
+
+
+def test_stops_of_a_broker_leave_times_without_offsets() -> None:
+    """As in a small segment that three clean stops and the roll each gave the largest timestamp so far."""
+    ends = (9, 14, 24, 29)
+    data = b"".join(struct.pack(">qI", FIRST_TIMESTAMP_MS + START + end, end) for end in ends)
+    assert follow(partial(TimeIndexFollower, data, START)) == []
+    assert follow(lambda report: OffsetIndexFollower(b"", START, report, data)) == []
 
 
 @pytest.mark.parametrize(
@@ -160,5 +237,5 @@ def test_a_wrong_transaction_index_is_found(entries: list[AbortedTransaction], w
 def test_an_unknown_version_of_a_transaction_index_is_found() -> None:
     data = struct.pack(">hqqqq", 1, PRODUCER_ID, 3, 5, 6)
     log = transaction(0, committed=True) + transaction(3, committed=False)
-    found = follow(partial(TransactionIndexFollower, data), log)
+    found = follow(partial(TransactionIndexFollower, data, 0), log)
     assert "unknown version" in found[0]

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 
 from crabka.remote.scrub.faults import TierFaultKind
-from crabka.remote.scrub.lineage import PartitionBounds, check_lineage, newest, overlaps
+from crabka.remote.scrub.lineage import PartitionBounds, check_lineage, newest, overlaps, predecessors
 from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tests.support.planted_tier import ORDERS
 
@@ -106,3 +106,10 @@ def test_the_newest_segment_is_that_of_the_latest_leader() -> None:
 def test_shared_offsets_are_found() -> None:
     a, b, c, d = segment(1, 0, 19), segment(2, 10, 29), segment(3, 12, 15), segment(4, 40, 49)
     assert overlaps([a, b, c, d]) == {a: range(10, 20), b: range(10, 20), c: range(12, 16)}
+
+
+def test_the_segment_before_is_that_of_the_latest_leader_that_may_be() -> None:
+    first, lost = segment(1, 0, 9), segment(2, 0, 9, (0, 0), (3, 5))
+    old, new = segment(3, 10, 19, (2, 10)), segment(4, 10, 19, (4, 10))
+    assert predecessors([first, lost, old, new]) == {old: first, new: lost}
+    assert predecessors([first, segment(5, 11, 19)]) == {}

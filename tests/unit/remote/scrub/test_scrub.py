@@ -8,12 +8,15 @@ from dataclasses import replace
 
 import pytest
 
+from crabka.log.txn_index import AbortedTransaction
+from crabka.records.header import iter_headers
 from crabka.remote.backends.local import ROOT_NAME, LocalTieredStorage
 from crabka.remote.scrub import (
     Severity,
     TierFault,
     TierFaultKind,
     TierHistory,
+    check_contents,
     check_objects,
     check_states,
     scrub_partition,
@@ -25,7 +28,16 @@ from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, RemoteLo
 from crabka.vfs import OsFileSystem
 from tests.support.golden import GOLDEN
 from tests.support.golden_tier import golden_history
-from tests.support.planted_tier import ORDERS, STORED_MS, PlantedTier, batches, two_segments, update
+from tests.support.planted_tier import (
+    ORDERS,
+    PRODUCER_ID,
+    STORED_MS,
+    PlantedTier,
+    batches,
+    transaction,
+    two_segments,
+    update,
+)
 
 
 def kinds(faults: list[TierFault]) -> list[TierFaultKind]:
@@ -89,6 +101,73 @@ def test_without_the_epochs_of_the_newest_segment_gaps_are_still_found() -> None
     tier.put(tier.segments[1], IndexType.LEADER_EPOCH, b"garbage")
     assert fetch_lineage(tier.storage, tier.segments) is None
     assert fetch_lineage(tier.storage, []) is None
+
+
+def spanning_abort(*entries: AbortedTransaction) -> PlantedTier:
+    """An abort whose records lie in the segment before its marker, and one that lies in one segment."""
+    spanning = transaction(10, committed=False)
+    cut = [position for position, _ in iter_headers(spanning)][1]
+    tier = PlantedTier()
+    tier.add(batches(0, 2) + spanning[:cut], [(0, 0)])
+    tier.add(spanning[cut:] + transaction(13, committed=False), [(0, 0)], aborted=entries)
+    return tier
+
+
+def test_the_abort_of_a_transaction_of_the_segment_before_is_missed() -> None:
+    first, second = AbortedTransaction(PRODUCER_ID, 10, 12, 13), AbortedTransaction(PRODUCER_ID, 13, 15, 16)
+    tier = spanning_abort(first, second)
+    assert scrub_partition(tier.storage, ORDERS, tier.segments) == []
+    tier = spanning_abort(second)
+    (fault,) = scrub_partition(tier.storage, ORDERS, tier.segments)
+    assert fault.segment_id == tier.segments[1].segment_id
+    assert fault.detail == f".txnindex: lacks the abort of producer {PRODUCER_ID} at 12"
+
+
+def test_a_segment_before_of_another_history_says_nothing_of_transactions() -> None:
+    entry = AbortedTransaction(PRODUCER_ID, 13, 15, 16)
+    tier = spanning_abort(entry)
+    # The leader of epoch 1 has never had the records before 12 of epoch 0.
+    tier.put(tier.segments[1], IndexType.LEADER_EPOCH, b"0\n1\n0 12\n")
+    assert kinds(scrub_partition(tier.storage, ORDERS, tier.segments)) == []
+
+
+def test_a_snapshot_that_cannot_be_read_is_told_once() -> None:
+    tier = spanning_abort(AbortedTransaction(PRODUCER_ID, 10, 12, 13), AbortedTransaction(PRODUCER_ID, 13, 15, 16))
+    tier.put(tier.segments[0], IndexType.PRODUCER_SNAPSHOT, b"garbage")
+    (fault,) = scrub_partition(tier.storage, ORDERS, tier.segments)
+    assert fault.segment_id == tier.segments[0].segment_id
+
+
+def three_epochs() -> PlantedTier:
+    tier = PlantedTier()
+    epochs = [(0, 0), (1, 10), (4, 20)]
+    for count in (1, 2, 3):
+        tier.add(batches(10 * (count - 1), 2, epoch=epochs[count - 1][0]), epochs[:count])
+    return tier
+
+
+def test_older_epochs_of_a_checkpoint_are_compared_with_those_of_other_segments() -> None:
+    tier = three_epochs()
+    assert scrub_partition(tier.storage, ORDERS, tier.segments) == []
+    tier.put(tier.segments[1], IndexType.LEADER_EPOCH, b"0\n2\n0 9\n1 10\n")
+    assert scrub_partition(tier.storage, ORDERS, tier.segments) == [], "the log began at 9"
+    tier = three_epochs()
+    tier.add(batches(30, 2, epoch=4), [(0, 0), (1, 10), (4, 20)])
+    tier.put(tier.segments[2], IndexType.LEADER_EPOCH, b"0\n3\n0 0\n1 11\n4 20\n")
+    (fault,) = check_contents(tier.storage, tier.segments)
+    assert (fault.kind, fault.segment_id) == (TierFaultKind.BAD_INDEX, tier.segments[2].segment_id)
+    assert fault.detail.startswith(".leader_epoch_checkpoint: it says 0 from 0, 1 from 11, 4 from 20, that of")
+
+
+def test_the_newest_checkpoint_is_told_if_all_others_contradict_it() -> None:
+    tier = three_epochs()
+    tier.add(batches(30, 2, epoch=4), [(0, 0), (1, 10), (4, 20)])
+    tier.put(tier.segments[3], IndexType.LEADER_EPOCH, b"0\n3\n2 0\n3 10\n4 20\n")
+    faults = check_contents(tier.storage, tier.segments[2:])
+    assert [fault.segment_id for fault in faults] == [tier.segments[2].segment_id], "two cannot tell who is right"
+    tier.add(batches(20, 2, epoch=4), [(0, 0), (1, 10), (4, 20)])
+    faults = check_contents(tier.storage, tier.segments[2:])
+    assert [fault.segment_id for fault in faults] == [tier.segments[3].segment_id]
 
 
 def test_segments_can_be_read_in_parallel() -> None:

@@ -8,13 +8,18 @@ from dataclasses import replace
 import pytest
 from crc32c import crc32c
 
+from crabka.log.producer_snapshots import encode_snapshot
+from crabka.log.producer_state import ProducerEntry
 from crabka.remote.scrub.side_files import (
     check_epoch_checkpoint,
     check_producer_snapshot,
     cut_epochs,
+    epoch_at,
     epochs_rise,
     format_epochs,
+    histories_agree,
     parse_epoch_checkpoint,
+    parse_open_transactions,
 )
 from tests.support.planted_tier import two_segments
 
@@ -101,3 +106,50 @@ def test_a_cut_snapshot_is_found() -> None:
     body = struct.pack(">i", 3)
     assert producers_of(struct.pack(">hI", 1, crc32c(body)) + body) == ["its 10 bytes do not hold 3 producers"]
     assert producers_of(struct.pack(">hI", 2, crc32c(body)) + body) == ["its version is 2, not 1"]
+
+
+def test_the_epoch_of_an_offset_is_the_last_that_began() -> None:
+    epochs = ((1, 10), (3, 20))
+    assert [epoch_at(epochs, offset) for offset in (9, 10, 19, 20, 99)] == [None, 1, 1, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (((0, 0), (1, 10)), ((0, 0), (1, 10), (2, 45))),
+        (((0, 0), (1, 10), (2, 45)), ((1, 15), (2, 45), (3, 60))),  # records up to 14 were deleted between the copies
+        (((0, 0), (1, 20)), ((0, 0), (2, 15))),  # an unclean election
+        (((0, 0), (1, 10)), ((0, 15), (2, 45))),  # one and records deleted after it
+        (((0, 0),), ((4, 100),)),
+    ],
+)
+def test_histories_may_differ_in_their_starts_and_ends(
+    a: tuple[tuple[int, int], ...], b: tuple[tuple[int, int], ...]
+) -> None:
+    assert histories_agree(a, b)
+    assert histories_agree(b, a)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ((0, 0), (1, 18), (4, 45)),
+        ((0, 0), (3, 10), (4, 45)),
+        ((0, 0), (4, 45)),
+        ((0, 0), (1, 10), (4, 46)),
+        ((0, 0), (1, 10), (2, 30), (4, 45)),
+        ((1, 5), (4, 45)),
+    ],
+)
+def test_histories_agree_before_an_epoch_that_both_know(wrong: tuple[tuple[int, int], ...]) -> None:
+    true = ((0, 0), (1, 10), (4, 45), (6, 70))
+    assert not histories_agree(wrong, true)
+    assert not histories_agree(true, wrong)
+
+
+def test_open_transactions_are_those_with_a_first_offset() -> None:
+    entries = [ProducerEntry(7, 0), ProducerEntry(8, 0)]
+    entries[1].txn_first_offset = 40
+    assert parse_open_transactions(encode_snapshot(entries)) == {8: 40}
+    with pytest.raises(ValueError, match="too few"):
+        parse_open_transactions(b"")

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from crabka.records.header import iter_headers
 from crabka.remote.backends.url import storage_settings_of_url
 from crabka.remote.opening import open_storage_of
 from crabka.remote.scrub import TierFaultKind, check_segment
@@ -14,7 +15,7 @@ from crabka.remote.segments import IndexType
 from crabka.remote_topic.serde import encode_event
 from crabka.spark.jobs.scrub_tasks import TASK_BYTES, ScrubTasks, check_row, checked_segment, waves
 from tests.support.one_thread_spark import OneThreadSpark
-from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
+from tests.support.planted_tier import ORDERS, PlantedTier, batches, transaction, two_segments
 from tests.support.tier_on_disk import write_tier
 
 
@@ -50,6 +51,18 @@ def test_copies_that_differ_are_found_across_tasks(tmp_path: Path) -> None:
     assert scrub(tmp_path / "other", other)[0] == [TierFaultKind.COPIES_DIFFER]
 
 
+def test_segments_are_compared_with_their_neighbours(tmp_path: Path) -> None:
+    spanning = transaction(10, committed=False)
+    cut = [position for position, _ in iter_headers(spanning)][1]
+    tier = PlantedTier()
+    tier.add(batches(0, 2) + spanning[:cut], [(0, 0)])
+    tier.add(spanning[cut:] + batches(13, 1, epoch=1), [(0, 0), (1, 13)])
+    tier.add(batches(18, 1, epoch=1), [(0, 0), (1, 13)])
+    assert scrub(tmp_path, tier)[0] == [TierFaultKind.BAD_INDEX], "the abort is not in the index"
+    tier.put(tier.segments[2], IndexType.LEADER_EPOCH, b"0\n2\n0 0\n1 12\n")
+    assert scrub(tmp_path / "other", tier)[0] == [TierFaultKind.BAD_INDEX] * 2
+
+
 def test_findings_are_the_same_as_without_tasks(tmp_path: Path) -> None:
     tier = two_segments()
     segment = tier.segments[0]
@@ -59,6 +72,7 @@ def test_findings_are_the_same_as_without_tasks(tmp_path: Path) -> None:
     found = checked_segment(segment, *check_row(storage, encode_event(segment), range(10, 20)))
     assert found.faults == direct.faults
     assert found.fingerprints == direct.fingerprints != {}
+    assert found.checkpoint == direct.checkpoint != ()
     storage.close()
 
 
