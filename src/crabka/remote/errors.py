@@ -89,6 +89,13 @@ class RemoteBackendError(RemoteStorageError):
         self.retriable = retriable
 
 
+class TruncatedObjectError(RemoteBackendError):
+    """The object of a segment is shorter than the segment; asking again does not help."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retriable=False)
+
+
 class NotReadyError(RemoteStorageError):
     """The metadata of a partition is not loaded here, so nothing can be said about its segments yet."""
 

@@ -20,7 +20,7 @@ from crabka.remote.backends.source_files import pieces
 from crabka.remote.backends.store_errors import ObjectMissingError, backend_error, is_missing_key, is_missing_upload
 from crabka.remote.backends.transfer import UploadLimits
 from crabka.remote.backends.upload_memory import UploadMemory
-from crabka.remote.errors import RemoteBackendError
+from crabka.remote.errors import RemoteBackendError, TruncatedObjectError
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -92,12 +92,12 @@ class Bucket:
         return size_bytes
 
     def get_range(self, key: str, span: range) -> memoryview:
-        """Return a part of an object, without a copy of what came. Raises RemoteBackendError if it is shorter."""
+        """Return a part of an object, without a copy of what came. Raises TruncatedObjectError if it is shorter."""
         with self._reading(key):
             data = memoryview(obstore.get_range(self._store, self._full(key), start=span.start, end=span.stop))
         if len(data) != len(span):
             message = f"{key} in {self.location} has {len(data)} bytes from {span.start} on, not {len(span)}"
-            raise RemoteBackendError(message, retriable=False)
+            raise TruncatedObjectError(message)
         return data
 
     def get(self, key: str) -> bytes:

@@ -18,7 +18,7 @@ from crabka.errors import ConfigError, require
 from crabka.ports import Buffer, File, FileSystem
 from crabka.remote.backends.settings import StorageSettings
 from crabka.remote.backends.source_files import Source, index_sources, opened, pieces
-from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError
+from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError, TruncatedObjectError
 from crabka.remote.layout import index_paths, object_path, partition_directory
 from crabka.remote.listing import TierObject
 from crabka.remote.ranges import positions
@@ -106,9 +106,8 @@ class LocalTieredStorage(RemoteStorageManager):
             return self._fs.open(self._path(object_path(metadata)), read_only=True)
 
     def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
-        """Return a whole index."""
+        """Return a whole index, whether the batches are there or not: a check tells apart what is lost."""
         with self._found(metadata, f"{index_type.name} index"):
-            self._fs.stat(self._path(object_path(metadata)))
             return read_file(self._fs, self._path(object_path(metadata, index_type)))
 
     def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
@@ -271,5 +270,5 @@ class _FilePieces(Iterator[Buffer]):
 def _read_whole(file: File, span: range) -> bytes:
     data = file.pread(len(span), span.start)
     if len(data) < len(span):
-        raise RemoteBackendError(f"{file.path} has only {file.size()} bytes", retriable=False)
+        raise TruncatedObjectError(f"{file.path} has only {file.size()} bytes")
     return data

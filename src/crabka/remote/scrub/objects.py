@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.remote.backends.local import TEMPORARY_SUFFIX
-from crabka.remote.errors import InvalidRangeError, RemoteStorageError, SegmentNotFoundError
+from crabka.remote.errors import InvalidRangeError, RemoteStorageError, SegmentNotFoundError, TruncatedObjectError
 from crabka.remote.layout import (
     ObjectName,
     object_path,
@@ -167,7 +167,7 @@ def _of_error(metadata: RemoteLogSegmentMetadata, error: RemoteStorageError, ind
     match error:
         case SegmentNotFoundError():
             return _missing(metadata, path)
-        case InvalidRangeError():
+        case InvalidRangeError() | TruncatedObjectError():
             detail = f"is shorter than {metadata.segment_size_bytes} bytes"
             return _of_segment(TierFaultKind.WRONG_SIZE, metadata, path, detail)
     return _of_segment(TierFaultKind.UNREADABLE, metadata, path, str(error))

@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from crabka.remote.errors import InvalidRangeError, RemoteStorageError, SegmentNotFoundError
+from crabka.remote.errors import InvalidRangeError, RemoteStorageError, SegmentNotFoundError, TruncatedObjectError
 from crabka.remote.scrub.batches import BrokenBatchError, WalkedBatch, walk_batches
 from crabka.remote.scrub.faults import TierFault, TierFaultKind
 from crabka.remote.scrub.index_files import (
@@ -126,7 +126,7 @@ def check_segment(
         findings.add(TierFaultKind.CORRUPT_BATCH, LOG, f"{error}, after offset {order.next_offset - 1}")
     except SegmentNotFoundError:
         findings.add(TierFaultKind.MISSING_OBJECT, LOG, "is not there")
-    except InvalidRangeError as error:
+    except (InvalidRangeError, TruncatedObjectError) as error:
         findings.add(TierFaultKind.WRONG_SIZE, LOG, str(error))
     except RemoteStorageError as error:
         findings.add(TierFaultKind.UNREADABLE, LOG, str(error))

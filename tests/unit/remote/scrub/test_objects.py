@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from crabka.remote.errors import InvalidRangeError, RemoteBackendError
+from crabka.remote.errors import InvalidRangeError, RemoteBackendError, TruncatedObjectError
 from crabka.remote.layout import object_path
 from crabka.remote.scrub import ObjectFindings, TierFaultKind, check_objects, verify_segment
 from crabka.remote.scrub.objects import expected_paths
@@ -123,6 +123,7 @@ def test_a_store_that_fails_is_told_as_it_fails(monkeypatch: pytest.MonkeyPatch)
     for error, kind in (
         (RemoteBackendError("slow down"), TierFaultKind.UNREADABLE),
         (InvalidRangeError("no such position"), TierFaultKind.WRONG_SIZE),
+        (TruncatedObjectError("it has only 5 bytes"), TierFaultKind.WRONG_SIZE),
     ):
 
         def fail(*_: object, error: Exception = error) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,7 @@ from tests.support.planted_tier import (
     two_segments,
     update,
 )
+from tests.support.tier_on_disk import write_tier
 
 
 def kinds(faults: list[TierFault]) -> list[TierFaultKind]:
@@ -101,6 +103,30 @@ def test_without_the_epochs_of_the_newest_segment_gaps_are_still_found() -> None
     tier.put(tier.segments[1], IndexType.LEADER_EPOCH, b"garbage")
     assert fetch_lineage(tier.storage, tier.segments) is None
     assert fetch_lineage(tier.storage, []) is None
+
+
+def on_disk(directory: Path, tier: PlantedTier) -> LocalTieredStorage:
+    write_tier(directory, tier)
+    return LocalTieredStorage(OsFileSystem(), str(directory / ROOT_NAME))
+
+
+def test_of_a_lost_log_on_a_disk_only_the_log_is_missing_and_the_history_is_still_checked(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    tier.add(batches(0, 4), [(0, 0)])
+    lost = tier.add(batches(20, 2, epoch=1), [(0, 0), (1, 20)])
+    last = tier.add(batches(20, 4, epoch=2), [(0, 0), (2, 20)])
+    tier.remove(last, None)
+    found = scrub_partition(on_disk(tmp_path, tier), ORDERS, tier.segments)
+    assert [(fault.kind, fault.segment_id) for fault in found] == [
+        (TierFaultKind.MISSING_OBJECT, last.segment_id),
+        (TierFaultKind.OUTSIDE_LINEAGE, lost.segment_id),
+    ]
+
+
+def test_a_log_on_a_disk_that_was_cut_has_the_wrong_size(tmp_path: Path) -> None:
+    tier = two_segments()
+    tier.put(tier.segments[1], None, tier.get(tier.segments[1], None)[:-50])
+    assert kinds(scrub_partition(on_disk(tmp_path, tier), ORDERS, tier.segments)) == [TierFaultKind.WRONG_SIZE]
 
 
 def spanning_abort(*entries: AbortedTransaction) -> PlantedTier:
