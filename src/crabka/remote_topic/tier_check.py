@@ -1,7 +1,8 @@
 """Runs the checks of a tier while its cluster goes on working, for `crabka tier verify`, `fsck` and `crabka audit`.
 
 The metadata is read before the tier and again after it; what brokers changed meanwhile is no fault. Of the bounds of a
-partition the local start is asked for before and the log start after, so that data that moves is never missed.
+partition the local start is asked for before the metadata and the log start after the tier, so that data that moves is
+never missed.
 """
 
 from __future__ import annotations
@@ -120,10 +121,11 @@ class TierCheck:
     async def run(self, progress: CheckProgress) -> CheckResult:
         """Check all that the view is about. Raises what the brokers and the storage raise."""
         view, admin, threads = self._view, Admin(self._view.cluster), self._view.cluster.runtime.threads
+        await view.read_topics()
+        local_starts = await offsets_at(admin, view.live_partitions(), EARLIEST_LOCAL)
         await view.read_on(progress.metadata)
         partitions = view.finished()
         before = dict(view.history.segments)
-        local_starts = await offsets_at(admin, view.live_partitions(), EARLIEST_LOCAL)
         states = check_states(
             view.history,
             now_ms=self._now_ms(),

@@ -37,19 +37,24 @@ class TierView:
     history: TierHistory = field(default_factory=TierHistory)
     topics: dict[str, TopicMetadata] = field(default_factory=dict)
     _reader: MetadataTopicReader = field(init=False)
+    _are_names_checked: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._reader = MetadataTopicReader(self.cluster)
 
     async def read_on(self, on_progress: OnProgress = lambda _done, _total: None) -> None:
         """Read the metadata up to its present end. Raises ConfigError for topics that nobody knows."""
-        is_first = not self.topics
+        await self.read_topics()
+        await self._reader.read_on(self._take, of=self._wanted_partitions(), on_progress=on_progress)
+        if not self._are_names_checked:
+            self._check_names()
+            self._are_names_checked = True
+
+    async def read_topics(self) -> None:
+        """Ask which topics the cluster has, and nothing of their segments. Raises ConfigError without metadata."""
         self.topics = dict((await self.cluster.refresh(None)).topics)
         if METADATA_TOPIC not in self.topics:
             raise ConfigError(f"the cluster has no topic {METADATA_TOPIC}: nothing was ever tiered")
-        await self._reader.read_on(self._take, of=self._wanted_partitions(), on_progress=on_progress)
-        if is_first:
-            self._check_names()
 
     @property
     def topic_ids(self) -> set[uuid.UUID]:

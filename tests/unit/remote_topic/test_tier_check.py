@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from crabka.cli.tier_progress import TierProgress
+from crabka.clients.admin import Admin
+from crabka.clients.offsets import EARLIEST, EARLIEST_LOCAL
+from crabka.ids import TopicPartition
 from crabka.ports import Buffer
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.listing import TierObject
@@ -20,6 +23,7 @@ from crabka.remote.segments import (
     TopicIdPartition,
 )
 from crabka.remote.storage_manager import RemoteStorageManager
+from crabka.remote_topic.reading import OnProgress
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.remote_topic.tier_check import CheckOptions, CheckResult, TierCheck, check_on_threads
 from crabka.remote_topic.tier_view import TierView
@@ -94,6 +98,32 @@ def test_what_retention_removes_meanwhile_is_no_fault() -> None:
         result = await check(simulation, storage)
         assert result.faults == []
         assert len(storage.objects) == 5
+
+    simulate(run)
+
+
+def test_what_is_copied_and_deleted_locally_after_the_metadata_was_read_is_no_gap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starts = {EARLIEST: 0, EARLIEST_LOCAL: 60}
+    read_on = TierView.read_on
+
+    async def read_before_the_copy(view: TierView, *args: OnProgress) -> None:
+        await read_on(view, *args)
+        starts[EARLIEST_LOCAL] = 75
+
+    async def answer(
+        _admin: Admin, partitions: Iterable[TopicPartition], timestamp: int
+    ) -> dict[TopicPartition, int | None]:
+        return {each: starts[timestamp] for each in partitions if each.topic == "orders"}
+
+    monkeypatch.setattr(TierView, "read_on", read_before_the_copy)
+    monkeypatch.setattr("crabka.remote_topic.tier_check.offsets_at", answer)
+
+    async def run(simulation: ClientSimulation) -> None:
+        tier = prepare(simulation)
+        assert (await check(simulation, tier.storage)).faults == []
+        assert kinds(await check(simulation, tier.storage)) == [TierFaultKind.GAP], "60..74 stay away"
 
     simulate(run)
 

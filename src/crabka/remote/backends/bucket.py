@@ -20,7 +20,7 @@ from crabka.remote.backends.source_files import pieces
 from crabka.remote.backends.store_errors import ObjectMissingError, backend_error, is_missing_key, is_missing_upload
 from crabka.remote.backends.transfer import UploadLimits
 from crabka.remote.backends.upload_memory import UploadMemory
-from crabka.remote.errors import RemoteBackendError, TruncatedObjectError
+from crabka.remote.errors import TruncatedObjectError
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
