@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from crabka.remote.segments import TopicIdPartition
     from crabka.remote.storage_manager import RemoteStorageManager
 
-Segments = Mapping[uuid.UUID, RemoteLogSegmentMetadata]
+Segments = Mapping[uuid.UUID, object]
+"""What was known of segments at a time, by their ids."""
 
 
 class ReadSegment(Protocol):

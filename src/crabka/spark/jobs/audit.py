@@ -1,24 +1,28 @@
 """Scrubs a whole tier in parallel: all that `crabka tier fsck` checks, with the segments read by Spark tasks.
 
 With a cluster its metadata says what has to be in the tier, and what brokers change meanwhile is no fault. Without one
-the objects alone count: segments that are not complete are told, and nothing is known of states and orphans.
+the objects alone count: segments that are not complete are told once their last object is older than the grace period,
+and nothing is known of states and orphans. What changed while the tier was read is no fault in either case.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from crabka.clients.cluster import Cluster, ClusterSettings
 from crabka.clients.sync import LoopThread
+from crabka.errors import ConfigError
 from crabka.remote.backends.url import SETTING_PREFIX, storage_settings_of_url
 from crabka.remote.opening import open_storage_of
-from crabka.remote.scrub import TierFault, TierFaultKind, verify_partition
+from crabka.remote.scrub import TierFault, still_true, verify_partition
 from crabka.remote_topic.tier_check import CheckOptions, CheckResult, TierCheck, worst_first
 from crabka.remote_topic.tier_view import TierView
-from crabka.runtime import real_runtime
+from crabka.runtime import SystemClock, real_runtime
 from crabka.spark.jobs.scrub_tasks import ScrubTasks
+from crabka.spark.plan.catalog import TierCatalog
 from crabka.spark.plan.listing_catalog import load_listing_catalog
 from crabka.spark.plan.segment_objects import SegmentObjects
 from crabka.spark.tier_store import open_tier_store
@@ -108,20 +112,53 @@ def _audit_objects(
     storage: RemoteStorageManager, options: AuditOptions, contents: ScrubTasks, progress: CheckProgress
 ) -> CheckResult:
     objects = SegmentObjects(open_tier_store(options.tier_uri, options.storage))
-    catalog = load_listing_catalog(objects, lambda topic: not options.topics or topic in options.topics)
+
+    def wants(topic: str) -> bool:
+        return not options.topics or topic in options.topics
+
+    catalog = load_listing_catalog(objects, wants)
     partitions: Partitions = {partition: list(segments) for partition, segments in catalog.segments.items()}
+    _require_topics(options.topics, catalog)
     byte_count = sum(segment.segment_size_bytes for found in partitions.values() for segment in found)
     progress.begin_contents(byte_count)
     faults = contents(partitions, progress.contents)
     for partition, segments in partitions.items():
         faults += verify_partition(storage, partition, segments)
+    faults += _incomplete(catalog, SystemClock().now_ms() - options.grace_ms)
+    if any(fault.segment_id is not None for fault in faults):
+        after = load_listing_catalog(objects, wants)
+        faults = still_true(faults, _by_id(catalog), _by_id(after))
     return CheckResult(
         partition_count=len(partitions),
         segment_count=sum(map(len, partitions.values())),
         byte_count=byte_count,
-        faults=worst_first(faults + _incomplete(catalog.ignored)),
+        faults=worst_first(faults),
     )
 
 
-def _incomplete(ignored: Sequence[str]) -> list[TierFault]:
-    return [TierFault(kind=TierFaultKind.MISSING_OBJECT, detail=f"is not complete: {reason}") for reason in ignored]
+def _require_topics(topics: Sequence[str], catalog: TierCatalog) -> None:
+    known = {partition.topic for partition in catalog.segments}
+    known |= {found.segment_id.topic_id_partition.topic for found in catalog.unusable}
+    unknown = [topic for topic in topics if topic not in known]
+    if unknown:
+        raise ConfigError(f"the tier has no topic {unknown[0]}")
+
+
+def _incomplete(catalog: TierCatalog, latest_ms: int) -> list[TierFault]:
+    """Return the segments that are not complete, but those of which something came later: a copy may be under way."""
+    return [
+        TierFault(
+            kind=found.kind,
+            detail=f"its segment is not complete: {found.reason}",
+            partition=found.segment_id.topic_id_partition,
+            segment_id=found.segment_id,
+            object_name=found.object_name,
+        )
+        for found in catalog.unusable
+        if found.newest_ms <= latest_ms
+    ]
+
+
+def _by_id(catalog: TierCatalog) -> dict[uuid.UUID, object]:
+    found: dict[uuid.UUID, object] = {each.segment_id.id: each for each in catalog.unusable}
+    return found | {each.segment_id.id: each for segments in catalog.segments.values() for each in segments}

@@ -8,17 +8,38 @@ from dataclasses import dataclass, field
 
 from crabka.errors import ConfigError
 from crabka.ids import uuid_to_text
-from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
+from crabka.remote.scrub.faults import TierFaultKind
+from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 
 Segments = Sequence[RemoteLogSegmentMetadata]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnusableSegment:
+    """A segment that does not count: why, which of its objects is to blame, and when the youngest of them came."""
+
+    segment_id: RemoteLogSegmentId
+    base_offset: int
+    kind: TierFaultKind
+    reason: str
+    object_name: str
+    newest_ms: int
+
+    def __str__(self) -> str:
+        return f"segment {self.base_offset:020d} of {self.segment_id.topic_id_partition}: {self.reason}"
+
+
 @dataclass(frozen=True, slots=True)
 class TierCatalog:
-    """Finished segments, and in words what of the tier does not count."""
+    """Finished segments, and what of the tier does not count."""
 
     segments: Mapping[TopicIdPartition, Segments] = field(default_factory=dict)
-    ignored: tuple[str, ...] = ()
+    unusable: tuple[UnusableSegment, ...] = ()
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """What does not count, in words."""
+        return tuple(map(str, self.unusable))
 
     def of(self, topic_id: uuid.UUID, topic: str, partition: int) -> Segments:
         """Return the segments of a partition."""

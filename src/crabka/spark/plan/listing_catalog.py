@@ -15,11 +15,12 @@ from typing import Final, NamedTuple
 
 from crabka.ids import ZERO_UUID
 from crabka.remote.inmemory import PartitionDump
-from crabka.remote.layout import parse_object_name, parse_partition_directory
-from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, TopicIdPartition
+from crabka.remote.layout import ObjectName, parse_object_name, parse_partition_directory, partition_directory
+from crabka.remote.scrub.faults import TierFaultKind
+from crabka.remote.segments import IndexType, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.remote_topic.snapshot import Snapshot
 from crabka.spark.plan.cache_files import cache_path, dump_of, load_cache, store_cache
-from crabka.spark.plan.catalog import TierCatalog
+from crabka.spark.plan.catalog import TierCatalog, UnusableSegment
 from crabka.spark.plan.segment_objects import SegmentObjects
 from crabka.spark.plan.segment_probe import SegmentProbe, UnusableSegmentError
 
@@ -33,21 +34,24 @@ _REQUIRED: Final = (
 
 
 class _Found(NamedTuple):
-    """The objects of one segment: their sizes by kind; None is the batches."""
+    """The objects of one segment: their sizes by kind; None is the batches. `newest_ms` is when the last one came."""
 
     partition: TopicIdPartition
     base_offset: int
     segment_id: uuid.UUID
     sizes: Mapping[IndexType | None, int]
+    newest_ms: int
 
-    @property
-    def name(self) -> str:
-        return f"segment {self.base_offset:020d} of {self.partition}"
-
-
-class _Verdict(NamedTuple):
-    segment: RemoteLogSegmentMetadata | None
-    reason: str = ""
+    def unusable(self, reason: str, kind: TierFaultKind, part: IndexType | None) -> UnusableSegment:
+        name = ObjectName(self.base_offset, self.segment_id, part)
+        return UnusableSegment(
+            segment_id=RemoteLogSegmentId(self.partition, self.segment_id),
+            base_offset=self.base_offset,
+            kind=kind,
+            reason=reason,
+            object_name=f"{partition_directory(self.partition)}/{name}",
+            newest_ms=self.newest_ms,
+        )
 
 
 def load_listing_catalog(objects: SegmentObjects, wants: Callable[[str], bool]) -> TierCatalog:
@@ -57,16 +61,16 @@ def load_listing_catalog(objects: SegmentObjects, wants: Callable[[str], bool]) 
     path = cache_path("listing", objects.store.location)
     known = _known_segments(load_cache(path))
     segments: dict[TopicIdPartition, list[RemoteLogSegmentMetadata]] = {}
-    ignored: list[str] = []
+    unusable: list[UnusableSegment] = []
     found = [each for listed in objects.for_all(directories.items(), lambda d: _list(objects, *d)) for each in listed]
     probe = SegmentProbe(objects.store)
     for each, verdict in zip(found, objects.for_all(found, lambda f: _judge(f, known, probe)), strict=True):
-        if verdict.segment is None:
-            ignored.append(f"{each.name}: {verdict.reason}")
+        if isinstance(verdict, UnusableSegment):
+            unusable.append(verdict)
         else:
-            segments.setdefault(each.partition, []).append(verdict.segment)
+            segments.setdefault(each.partition, []).append(verdict)
     _store(path, known, segments, others=set(stored.values()) - set(directories.values()))
-    return TierCatalog(segments, tuple(ignored))
+    return TierCatalog(segments, tuple(unusable))
 
 
 def _directories(objects: SegmentObjects) -> dict[str, TopicIdPartition]:
@@ -82,27 +86,33 @@ def _directories(objects: SegmentObjects) -> dict[str, TopicIdPartition]:
 
 def _list(objects: SegmentObjects, directory: str, partition: TopicIdPartition) -> list[_Found]:
     sizes: dict[tuple[int, uuid.UUID], dict[IndexType | None, int]] = defaultdict(dict)
+    newest_ms: dict[tuple[int, uuid.UUID], int] = {}
     for stored in objects.store.list(directory):
         try:
             name = parse_object_name(stored.key.rpartition("/")[2])
         except ValueError:
             continue  # such as the temporary files of a copy that is under way
-        sizes[name.base_offset, name.segment_id][name.index_type] = stored.size_bytes
-    return [_Found(partition, *key, kinds) for key, kinds in sorted(sizes.items(), key=lambda item: item[0][0])]
+        key = name.base_offset, name.segment_id
+        sizes[key][name.index_type] = stored.size_bytes
+        newest_ms[key] = max(newest_ms.get(key, 0), stored.modified_ms)
+    ordered = sorted(sizes.items(), key=lambda item: item[0][0])
+    return [_Found(partition, *key, kinds, newest_ms[key]) for key, kinds in ordered]
 
 
-def _judge(found: _Found, known: Mapping[int, RemoteLogSegmentMetadata], probe: SegmentProbe) -> _Verdict:
+def _judge(
+    found: _Found, known: Mapping[int, RemoteLogSegmentMetadata], probe: SegmentProbe
+) -> RemoteLogSegmentMetadata | UnusableSegment:
     missing = [kind for kind in _REQUIRED if kind not in found.sizes]
     if missing:
         names = ", ".join(".log" if kind is None else kind.value for kind in missing)
-        return _Verdict(None, f"it has no {names}")
+        return found.unusable(f"it has no {names}", TierFaultKind.MISSING_OBJECT, missing[0])
     cached = known.get(found.segment_id.int)
     if cached is not None and cached.segment_size_bytes == found.sizes[None]:
-        return _Verdict(cached)
+        return cached
     try:
-        return _Verdict(probe.read(found.partition, found.segment_id, found.base_offset, found.sizes))
+        return probe.read(found.partition, found.segment_id, found.base_offset, found.sizes)
     except UnusableSegmentError as error:
-        return _Verdict(None, str(error))
+        return found.unusable(str(error), error.kind, error.part)
 
 
 def _known_segments(snapshot: Snapshot | None) -> dict[int, RemoteLogSegmentMetadata]:

@@ -12,6 +12,7 @@ from typing import Final
 from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, parse_header
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.layout import ObjectName, partition_directory
+from crabka.remote.scrub.faults import TierFaultKind
 from crabka.remote.scrub.side_files import cut_epochs, parse_epoch_checkpoint
 from crabka.remote.segments import (
     IndexType,
@@ -27,7 +28,12 @@ _PIECE_BYTES: Final = 64 << 10
 
 
 class UnusableSegmentError(ValueError):
-    """A segment that does not count, and why."""
+    """A segment that does not count, why, and the object that is to blame; None is the batches."""
+
+    def __init__(self, reason: str, kind: TierFaultKind, part: IndexType | None = None) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.part = part
 
 
 class SegmentProbe:
@@ -58,16 +64,20 @@ class SegmentProbe:
             time_index = self._tail(key(IndexType.TIMESTAMP), sizes[IndexType.TIMESTAMP], TIME_ENTRY_BYTES)
             epochs = parse_epoch_checkpoint(self._store.get(key(IndexType.LEADER_EPOCH)))
         except ObjectMissingError:
-            raise UnusableSegmentError("it is being deleted") from None
+            raise UnusableSegmentError("it is being deleted", TierFaultKind.MISSING_OBJECT) from None
+        except UnusableSegmentError:
+            raise
         except RemoteBackendError:
             now = {stored.key: stored.size_bytes for stored in self._store.list(directory)}
             if all(now.get(key(kind)) == size_bytes for kind, size_bytes in sizes.items()):
                 raise
-            raise UnusableSegmentError("its objects changed while they were looked at") from None
+            reason = "its objects changed while they were looked at"
+            raise UnusableSegmentError(reason, TierFaultKind.WRONG_SIZE) from None
         except ValueError as error:
-            raise UnusableSegmentError(str(error)) from None
+            raise UnusableSegmentError(str(error), TierFaultKind.BAD_INDEX, IndexType.LEADER_EPOCH) from None
         if end_offset < base_offset or not (cut := cut_epochs(epochs, base_offset, end_offset)):
-            raise UnusableSegmentError("its name, its batches and its leader epochs contradict each other")
+            reason = "its name, its batches and its leader epochs contradict each other"
+            raise UnusableSegmentError(reason, TierFaultKind.EPOCHS_IN_SEGMENT, IndexType.LEADER_EPOCH)
         return RemoteLogSegmentMetadata(
             segment_id=RemoteLogSegmentId(partition, segment_id),
             start_offset=base_offset,
@@ -94,20 +104,23 @@ class SegmentProbe:
     def _last_offset(self, key: str, position: int, size_bytes: int) -> int:
         """Walk over the batches from a position on. Raises UnusableSegmentError unless the last one is whole."""
         if position + HEADER_SIZE > size_bytes:
-            raise UnusableSegmentError("it has no whole batch behind its last index entry")
+            raise UnusableSegmentError("it has no whole batch behind its last index entry", TierFaultKind.WRONG_SIZE)
         last_offset = -1
         piece, start = b"", 0
         while position < size_bytes:
             if position + HEADER_SIZE > size_bytes:
-                raise UnusableSegmentError("it does not end with a whole batch")
+                raise UnusableSegmentError("it does not end with a whole batch", TierFaultKind.WRONG_SIZE)
             if position + HEADER_SIZE > start + len(piece):
                 start = position
                 piece = bytes(self._store.get_range(key, range(start, min(start + _PIECE_BYTES, size_bytes))))
             header = parse_header(piece[position - start : position - start + HEADER_SIZE])
             if header.magic != MAGIC_V2 or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
-                raise UnusableSegmentError(f"there is no batch at position {position}")
+                reason = f"there is no batch at position {position}"
+                if last_offset < 0 and position > 0:
+                    raise UnusableSegmentError(reason, TierFaultKind.BAD_INDEX, IndexType.OFFSET)
+                raise UnusableSegmentError(reason, TierFaultKind.CORRUPT_BATCH)
             position += LOG_OVERHEAD + header.batch_length
             last_offset = header.last_offset
         if position != size_bytes:
-            raise UnusableSegmentError("it does not end with a whole batch")
+            raise UnusableSegmentError("it does not end with a whole batch", TierFaultKind.WRONG_SIZE)
         return last_offset

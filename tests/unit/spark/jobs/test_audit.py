@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from crabka.errors import ConfigError
-from crabka.remote.scrub import TierFaultKind
+from crabka.remote.backends.local import ROOT_NAME
+from crabka.remote.layout import object_path
+from crabka.remote.scrub import TierFault, TierFaultKind
 from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.spark.jobs.audit import AuditOptions, NoProgress, audit_tier
+from crabka.spark.jobs.scrub_tasks import Partitions, ScrubTasks
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.one_thread_spark import OneThreadSpark
-from tests.support.planted_tier import PlantedTier, two_segments
+from tests.support.planted_tier import PlantedTier, batches, two_segments
 from tests.support.tier_on_disk import write_tier
 from tests.unit.remote_topic.test_tier_view import publish_events
 
@@ -52,8 +56,59 @@ def test_tier_is_audited_from_its_objects_alone(tmp_path: Path) -> None:
 def test_incomplete_segments_are_told_without_metadata(tmp_path: Path) -> None:
     tier = two_segments()
     tier.remove(tier.segments[1], IndexType.LEADER_EPOCH)
-    result = audit_tier(SPARK, AuditOptions(tier_uri=write_tier(tmp_path, tier)))
-    assert [fault.kind for fault in result.faults] == [TierFaultKind.MISSING_OBJECT]
+    uri = write_tier(tmp_path, tier)
+    (fault,) = audit_tier(SPARK, AuditOptions(tier_uri=uri, grace_ms=0)).faults
+    assert fault.kind is TierFaultKind.MISSING_OBJECT
+    assert fault.place == object_path(tier.segments[1], IndexType.LEADER_EPOCH)
+    assert fault.segment_id == tier.segments[1].segment_id
+    result = audit_tier(SPARK, AuditOptions(tier_uri=uri))
+    assert (result.faults, result.exit_code) == ([], 0), "it may be a copy that is under way"
+
+
+@pytest.mark.parametrize(
+    ("part", "data", "kind"),
+    [
+        (None, None, TierFaultKind.WRONG_SIZE),
+        (IndexType.OFFSET, b"\0\0\0\5\0\0\0\7", TierFaultKind.BAD_INDEX),
+        (IndexType.LEADER_EPOCH, b"", TierFaultKind.BAD_INDEX),
+    ],
+)
+def test_what_makes_a_segment_unusable_is_told_with_its_object(
+    tmp_path: Path, part: IndexType | None, data: bytes | None, kind: TierFaultKind
+) -> None:
+    tier = two_segments()
+    segment = tier.segments[1]
+    tier.put(segment, part, tier.get(segment, part)[:-50] if data is None else data)
+    (fault,) = audit_tier(SPARK, AuditOptions(tier_uri=write_tier(tmp_path, tier), grace_ms=0)).faults
+    assert (fault.kind, fault.place) == (kind, object_path(segment, part))
+
+
+def test_what_is_deleted_meanwhile_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One segment vanishes while it is read, another one was half gone before."""
+    tier = PlantedTier()
+    for first in (0, 10, 20):
+        tier.add(batches(first, 2), [(0, 0)])
+    tier.remove(tier.segments[0], None)
+    uri = write_tier(tmp_path, tier)
+    check = ScrubTasks.__call__
+
+    def check_while_retention_works(
+        tasks: ScrubTasks, partitions: Partitions, on_bytes: Callable[[int], None]
+    ) -> list[TierFault]:
+        for segment in tier.segments[:2]:
+            for part in (None, *IndexType):
+                (tmp_path / ROOT_NAME / object_path(segment, part)).unlink(missing_ok=True)
+        return check(tasks, partitions, on_bytes)
+
+    monkeypatch.setattr(ScrubTasks, "__call__", check_while_retention_works)
+    result = audit_tier(SPARK, AuditOptions(tier_uri=uri, grace_ms=0))
+    assert (result.faults, result.segment_count) == ([], 2)
+
+
+def test_topic_that_the_tier_does_not_have_is_refused(tmp_path: Path) -> None:
+    uri = write_tier(tmp_path, two_segments())
+    with pytest.raises(ConfigError, match="the tier has no topic ordrs"):
+        audit_tier(SPARK, AuditOptions(tier_uri=uri, topics=("orders", "ordrs")))
 
 
 def prepare(cluster: MemoryCluster) -> PlantedTier:
