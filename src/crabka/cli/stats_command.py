@@ -52,7 +52,7 @@ def stats(
 def _row(day: TopicDay) -> Row:
     return {
         "topic": day.topic,
-        "day": day.day.isoformat(),
+        "day": "unknown" if day.day is None else day.day.isoformat(),
         "records": day.records,
         "bytes": day.record_bytes,
         "stored": day.stored_bytes,

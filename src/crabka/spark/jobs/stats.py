@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 from crabka.errors import ConfigError
 from crabka.spark.collecting import collect_rows
-from crabka.spark.jobs.batch_facts import DAY_MS, FACT_SCHEMA, fact_task
+from crabka.spark.jobs.batch_facts import DAY_MS, FACT_SCHEMA, LAST_DAY, UNKNOWN_DAY, continued_ranges, fact_task
 from crabka.spark.plan.context import open_context, tier_address
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import ReadPlan, TierRange
@@ -26,16 +26,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROW_SCHEMA: Final = "topic string, key binary, value binary, timestamp timestamp"
-_DAY: Final = f"CAST(FLOOR(UNIX_MICROS(timestamp) / {DAY_MS * 1000}) AS BIGINT)"
+_DAY_OF_TIME: Final = f"CAST(FLOOR(UNIX_MICROS(timestamp) / {DAY_MS * 1000}) AS BIGINT)"
+_DAY: Final = f"CASE WHEN {_DAY_OF_TIME} BETWEEN 0 AND {LAST_DAY} THEN {_DAY_OF_TIME} ELSE {UNKNOWN_DAY} END"
+_EPOCH: Final = date(1970, 1, 1).toordinal()
 _ISOLATION: Final = "kafka.isolation.level"
 
 
 @dataclass(slots=True)
 class TopicDay:
-    """One topic on one day. `codecs` has batches by the name of their codec."""
+    """One topic on one day, None for records without a possible time. `codecs` has batches by their codec's name."""
 
     topic: str
-    day: date
+    day: date | None
     records: int = 0
     record_bytes: int = 0
     keys: int = 0
@@ -98,7 +100,8 @@ def count_batches(spark: SparkSession, plan: ReadPlan, uri: str, storage: Mappin
     tiered = _tiered_times(open_tier_store(uri, storage), plan)
     rows = [(json.dumps(split.as_json()),) for split in splits]
     frame = spark.createDataFrame(rows, "split string").repartition(len(rows))
-    facts = collect_rows(frame.mapInArrow(fact_task(uri, dict(storage), tiered), FACT_SCHEMA))
+    task = fact_task(uri, dict(storage), tiered, continued_ranges(splits))
+    facts = collect_rows(frame.mapInArrow(task, FACT_SCHEMA))
     totals: dict[tuple[str, int], int] = {}
     for row in facts:
         found = _day_of(days, row)
@@ -125,5 +128,6 @@ def _tiered_times(store: TierStore, plan: ReadPlan) -> dict[str, int]:
 def _day_of(days: Days, row: Mapping[str, Any]) -> TopicDay:
     key = (row["topic"], row["day"])
     if key not in days:
-        days[key] = TopicDay(row["topic"], datetime.fromtimestamp(row["day"] * DAY_MS / 1000, UTC).date())
+        is_known = row["day"] != UNKNOWN_DAY
+        days[key] = TopicDay(row["topic"], date.fromordinal(_EPOCH + row["day"]) if is_known else None)
     return days[key]

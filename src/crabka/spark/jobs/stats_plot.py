@@ -20,7 +20,7 @@ _PANELS: Final[tuple[tuple[str, Callable[[TopicDay], float]], ...]] = (
 
 
 def plot_stats(days: Sequence[TopicDay], path: str) -> None:
-    """Write the picture. Raises ConfigError if matplotlib is missing or the file cannot be written."""
+    """Draw what has a day. Raises ConfigError if matplotlib is missing or the file cannot be written."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -30,7 +30,7 @@ def plot_stats(days: Sequence[TopicDay], path: str) -> None:
     topics = sorted({day.topic for day in days})
     for panel, (title, value) in zip(figure.subplots(2, 2).flat, _PANELS, strict=True):
         for topic in topics:
-            mine = [day for day in days if day.topic == topic]
+            mine = [day for day in days if day.topic == topic and day.day is not None]
             panel.plot([day.day for day in mine], [value(day) for day in mine], marker="o", label=topic)
         panel.set_title(title)
         panel.tick_params(axis="x", rotation=45)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from crabka.records.builder import build_batch
+from crabka.records.record import Record
 from crabka.spark.jobs.stats import Days, TopicDay, count_batches
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.source.options import SourceOptions
 from tests.support.golden import GOLDEN
 from tests.support.one_thread_spark import OneThreadSpark
+from tests.support.planted_tier import FIRST_TIMESTAMP_MS, PlantedTier, batches
+from tests.support.tier_on_disk import write_tier
 
 pytestmark = pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends")
 
@@ -23,11 +28,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def count(topics: str) -> list[TopicDay]:
-    given = {"tier.uri": URI, "tier.metadata": "listing", "subscribe": topics}
+def count(topics: str, uri: str = URI, **more: str) -> list[TopicDay]:
+    given = {"tier.uri": uri, "tier.metadata": "listing", "subscribe": topics} | more
     days: Days = {}
     plan = plan_read(SourceOptions.parse(given, streaming=False))
-    count_batches(cast("Any", OneThreadSpark()), plan, URI, {}, days)
+    count_batches(cast("Any", OneThreadSpark()), plan, uri, {}, days)
     return [days[key] for key in sorted(days)]
 
 
@@ -37,7 +42,23 @@ def test_stored_bytes_and_codecs_are_those_of_the_segments() -> None:
     logs = list(Path(f"{GOLDEN}/single/tier").rglob("tiered-[01]-*/*.log"))
     assert sum(day.stored_bytes for day in days if day.topic == "tiered") == sum(path.stat().st_size for path in logs)
     assert {name for day in days for name in day.codecs} <= {"none", "gzip", "snappy", "lz4", "zstd"}
-    assert all(day.day.year == 2023 for day in days)
+    assert all(day.day is not None and day.day.year == 2023 for day in days)
+
+
+def test_a_small_plan_counts_no_batch_twice() -> None:
+    def batch_count(**more: str) -> int:
+        return sum(sum(day.codecs.values()) for day in count("tiered", **more))
+
+    assert batch_count(maxRecordsPerPartition="7") == batch_count()
+
+
+def test_records_of_impossible_times_have_no_day(tmp_path: Path) -> None:
+    tier = PlantedTier()
+    micros = FIRST_TIMESTAMP_MS * 1_000
+    tier.add(build_batch([Record(0, micros, b"key", b"value")]) + batches(1, 1), [(0, 0)])
+    unknown, known = count("orders", uri=write_tier(tmp_path, tier))
+    assert (unknown.day, unknown.codecs, unknown.lag_max_ms) == (None, {"none": 1}, 0)
+    assert known.day == date(2023, 11, 14)
 
 
 def test_lag_is_from_the_record_to_the_object() -> None:
