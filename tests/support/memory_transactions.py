@@ -49,6 +49,8 @@ class MemoryTransactions:
         self.committed_values: dict[TopicPartition, list[bytes | None]] = {}
         self.ends: list[bool] = []
         self.lose_answers: dict[ApiKey, int] = {}
+        # How often a group is told that the offset of a partition is not settled yet.
+        self.unstable_answers: dict[TopicPartition, int] = {}
         cluster.gatekeeper = self._may_append
         for broker_id, broker in cluster.brokers.items():
             for api_key, answer in self._answers().items():
@@ -129,14 +131,21 @@ class MemoryTransactions:
         new = request.types.new
         (asked,) = request.body.groups
         topics: dict[str, list[Any]] = {}
-        for place, offset in self.committed.get(asked.group_id, {}).items():
+        committed = self.committed.get(asked.group_id, {})
+        places = list(committed)
+        if asked.topics is not None:
+            places = [TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partition_indexes]
+        for place in places:
+            is_unstable = request.body.require_stable and self.unstable_answers.get(place, 0) > 0
+            if is_unstable:
+                self.unstable_answers[place] -= 1
             row = new(
                 "OffsetFetchResponsePartitions",
                 partition_index=place.partition,
-                committed_offset=offset,
+                committed_offset=-1 if is_unstable else committed.get(place, -1),
                 committed_leader_epoch=-1,
                 metadata=self.metadata.get(place, ""),
-                error_code=ErrorCode.none,
+                error_code=ErrorCode.unstable_offset_commit if is_unstable else ErrorCode.none,
             )
             topics.setdefault(place.topic, []).append(row)
         rows = [new("OffsetFetchResponseTopics", name=name, partitions=found) for name, found in topics.items()]

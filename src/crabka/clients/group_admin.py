@@ -14,7 +14,7 @@ from typing import Any, Final
 from crabka._kio import ErrorCode
 from crabka.clients.admin_requests import AdminRequests
 from crabka.clients.connection import Connection
-from crabka.clients.coordinator_requests import ask_coordinator, find_coordinator, retry_passing
+from crabka.clients.coordinator_requests import COORDINATOR_MOVES, ask_coordinator, find_coordinator, retry_passing
 from crabka.clients.group_types import (
     CONSUMER_PROTOCOL,
     GroupDescription,
@@ -32,6 +32,7 @@ NO_GENERATION: Final = -1
 NO_OFFSET: Final = -1
 # Up to version 9 topics are named; ids, which came with version 10, would hide what is committed for deleted topics.
 _LAST_VERSION_WITH_NAMES: Final = 9
+_FIRST_VERSION_OF_MANY_GROUPS: Final = 8
 _DEAD: Final = "Dead"
 
 
@@ -114,12 +115,28 @@ class GroupAdmin(AdminRequests):
             tuple(_classic_member(member, is_consumer=is_consumer) for member in group.members),
         )
 
-    async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, GroupOffset]:
-        """Return all that a group has committed, nothing for a group that does not exist."""
+    async def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
+    ) -> dict[TopicPartition, GroupOffset]:
+        """Return all that a group has committed, or that for some partitions; nothing for a group that is none.
+
+        With `require_stable` it waits for what transactions commit (KIP-447): brokers may take in the offsets of one
+        that has ended a while later. Raises OperationError, with unstable_offset_commit if that takes too long.
+        """
+        asked = None if partitions is None else by_topic(partitions)
+
+        def topics(types: MessageTypes, type_name: str) -> list[Any] | None:
+            if asked is None:
+                return None
+            return [types.new(type_name, name=name, partition_indexes=indexes) for name, indexes in asked.items()]
 
         def build(types: MessageTypes) -> Any:
-            group = types.new("OffsetFetchRequestGroup", group_id=group_id, topics=None)
-            return types.message(group_id=group_id, topics=None, groups=[group])
+            if types.version < _FIRST_VERSION_OF_MANY_GROUPS:
+                found = topics(types, "OffsetFetchRequestTopic")
+                return types.message(group_id=group_id, topics=found, require_stable=require_stable)
+            found = topics(types, "OffsetFetchRequestTopics")
+            group = types.new("OffsetFetchRequestGroup", group_id=group_id, topics=found)
+            return types.message(groups=[group], require_stable=require_stable)
 
         async def ask(connection: Connection) -> dict[TopicPartition, GroupOffset]:
             response = await connection.request(
@@ -136,7 +153,11 @@ class GroupAdmin(AdminRequests):
                         found[TopicPartition(topic.name, entry.partition_index)] = _group_offset(entry)
             return dict(sorted(found.items()))
 
-        return await ask_coordinator(self._cluster, group_id, ask, self._timeout_ms)
+        async def attempt() -> dict[TopicPartition, GroupOffset]:
+            return await ask(await self._cluster.connection(await find_coordinator(self._cluster, group_id)))
+
+        passing = COORDINATOR_MOVES | ({ErrorCode.unstable_offset_commit} if require_stable else set())
+        return await retry_passing(self._cluster, attempt, self._timeout_ms, passing)
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets for a group without members, which is made if it does not exist.

@@ -240,6 +240,24 @@ def test_offsets_of_a_group_are_asked_by_name(version: int) -> None:
     with_groups(test, OFFSET_FETCH=fetched)
 
 
+@pytest.mark.parametrize("version", [7, 9])
+def test_unstable_offsets_of_partitions_are_asked_for_again(version: int) -> None:
+    answers = iter([ErrorCode.unstable_offset_commit, ErrorCode.none])
+
+    async def test(admin: GroupAdmin, simulation: ClientSimulation) -> None:
+        limit(simulation, ApiKey.OFFSET_FETCH, version)
+        found = await admin.list_group_offsets("g", [A0, B0], require_stable=True)
+        assert found == {A0: GroupOffset(0, 3, "note"), B0: GroupOffset(9, 3, "note")}
+        requests = simulation.brokers.asked(ApiKey.OFFSET_FETCH)
+        assert len(requests) == 2
+        for request in requests:
+            assert request.body.require_stable
+            asked = request.body.groups[0] if version >= 8 else request.body
+            assert [(topic.name, list(topic.partition_indexes)) for topic in asked.topics] == [("a", [0]), ("b", [0])]
+
+    with_groups(test, OFFSET_FETCH=lambda request: fetched(request, entry=next(answers)))
+
+
 @pytest.mark.parametrize(
     "codes", [(ErrorCode.group_id_not_found, ErrorCode.none), (ErrorCode.none, ErrorCode.unstable_offset_commit)]
 )

@@ -143,7 +143,11 @@ class ReplayWriter:
         producer = Producer(cluster, self._target.settings(self._partition))
         try:
             await producer.init_transactions()
-            committed = (await GroupAdmin(cluster).list_group_offsets(self._target.name)).get(self._place)
+            # Only this partition: others may be in the middle of their transactions.
+            offsets = await GroupAdmin(cluster).list_group_offsets(
+                self._target.name, [self._place], require_stable=True
+            )
+            committed = offsets.get(self._place)
             if committed is not None:
                 self._source.require_same(committed, self._target.name)
                 self.next_offset = committed.offset

@@ -70,6 +70,17 @@ def test_next_attempt_goes_on_where_the_last_transaction_ended(world: World) -> 
     assert coordinator.committed_values[T1] == [b"%d" % number for number in range(15)]
 
 
+def test_progress_that_is_not_settled_yet_is_waited_for(world: World) -> None:
+    coordinator, target = world
+    with ReplayWriter(target, SOURCE, 1) as writer:
+        writer.write(rows(0), 10)
+    # The other partition is in the middle of its own transaction, for long.
+    coordinator.unstable_answers = {T1: 2, TopicPartition("t", 0): 1_000_000}
+    with ReplayWriter(target, SOURCE, 1) as writer:
+        assert writer.next_offset == 10
+    assert coordinator.unstable_answers == {T1: 0, TopicPartition("t", 0): 1_000_000}
+
+
 def test_attempt_that_was_thought_dead_is_fenced(world: World) -> None:
     coordinator, target = world
     with ReplayWriter(target, SOURCE, 1) as first:
