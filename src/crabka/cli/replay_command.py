@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from crabka.cli.lake_options import Format, Master, SourceOption, TierUrl, source_options
+from crabka.cli.lake_options import Catalog, Format, Master, SourceOption, TierUrl, source_options
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
 from crabka.cli.output import print_rows
 from crabka.cli.serve import read_properties
@@ -43,6 +43,7 @@ def replay(
         typer.Option("--table", metavar="URL", help="Where tables of raw values are.", show_default=False),
     ] = None,
     table_format: Format = "delta",
+    catalog: Catalog = None,
     rate: Annotated[
         float | None,
         typer.Option("--rate", metavar="RECORDS", min=0.001, help="At most so many per second.", show_default=False),
@@ -58,7 +59,8 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Write records to a topic with their keys, headers and timestamps; what was written before is not repeated."""
-    from crabka.spark.jobs.replay import replay_lake_table, replay_topic
+    from crabka.spark.jobs.replay import replay_topic
+    from crabka.spark.jobs.replay_tables import replay_lake_table
     from crabka.spark.jobs.replay_writer import ReplayTarget
     from crabka.spark.session import job_session
 
@@ -78,12 +80,17 @@ def replay(
     _check_places(table, tier, option)
     with job_session("crabka replay", master) as spark:
         if table is not None:
-            done = replay_lake_table(spark, f"{table.rstrip('/')}/{topic}", table_format, target)
+            done = replay_lake_table(spark, _table_address(table, topic), table_format, target, catalog=catalog)
         else:
             source = source_options(bootstrap, command_config, tier, option) | {"subscribe": topic}
             done = replay_topic(spark, source, target)
     rows = [{"partition": each.partition, "records": each.records, "next_offset": each.next_offset} for each in done]
     print_rows(COLUMNS, rows, as_json=as_json)
+
+
+def _table_address(tables: str, name: str) -> str:
+    place, question, parameters = tables.partition("?")
+    return f"{place.rstrip('/')}/{name}{question}{parameters}"
 
 
 def _check_places(table: str | None, tier: str | None, option: list[str] | None) -> None:

@@ -9,7 +9,8 @@ from crabka.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from crabka.spark.jobs.audit import AuditOptions, audit_tier
     from crabka.spark.jobs.recover import plan_recovery
-    from crabka.spark.jobs.replay import ReplayedPartition, replay_lake_table, replay_table, replay_topic
+    from crabka.spark.jobs.replay import ReplayedPartition, replay_table, replay_topic
+    from crabka.spark.jobs.replay_tables import replay_lake_table
     from crabka.spark.jobs.replay_writer import ReplayTarget, SourceIdentity
     from crabka.spark.jobs.stats import TopicDay, tier_stats
     from crabka.spark.jobs.stats_plot import plot_stats
@@ -34,7 +35,8 @@ __getattr__ = lazy_exports(
     {
         "audit": ["AuditOptions", "audit_tier"],
         "recover": ["plan_recovery"],
-        "replay": ["ReplayedPartition", "replay_lake_table", "replay_table", "replay_topic"],
+        "replay": ["ReplayedPartition", "replay_table", "replay_topic"],
+        "replay_tables": ["replay_lake_table"],
         "replay_writer": ["ReplayTarget", "SourceIdentity"],
         "stats": ["TopicDay", "tier_stats"],
         "stats_plot": ["plot_stats"],

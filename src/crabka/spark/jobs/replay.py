@@ -1,4 +1,4 @@
-"""Writes a range of a tier, or of a table that came from one, to a topic, exactly once.
+"""Writes a range of a tier, or rows of a DataFrame, to a topic, exactly once.
 
 One task per source partition, since the rows of a partition stay in order. Keys, headers and timestamps are kept.
 A replay is known by its name: run again under the same name it goes on where the last committed transaction ended.
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp", "headers")
-_RESULT_SCHEMA: Final = "partition int, records long, next_offset long"
-_UNKNOWN_END: Final = -1
+RESULT_SCHEMA: Final = "partition int, records long, next_offset long"
+UNKNOWN_END: Final = -1
 _ISOLATION: Final = "kafka.isolation.level"
 
 
@@ -61,12 +61,12 @@ def replay_topic(spark: SparkSession, source: Mapping[str, str], target: ReplayT
         raise ConfigError(f"a replay has one source topic, not {len(topics)}: {', '.join(topics) or 'none'}")
     identity = SourceIdentity(topics[0], plan.topic_ids.get(topics[0]))
     parts = partition_splits(plan)
-    _check_target(target, max(parts, default=0) + 1)
+    check_target(target, max(parts, default=0) + 1)
     settings = ReadSettings.of(options, COLUMNS)
     rows = [(index, json.dumps(split.as_json()), end) for index, (split, end) in parts.items()]
     target = shared_rate(target, len(rows))
     frame = spark.createDataFrame(rows, "partition int, split string, end_offset long").repartition(max(len(rows), 1))
-    return _replayed(frame.mapInArrow(_range_task(settings, target, identity), _RESULT_SCHEMA))
+    return replayed(frame.mapInArrow(_range_task(settings, target, identity), RESULT_SCHEMA))
 
 
 def replay_table(table: DataFrame, target: ReplayTarget, identity: SourceIdentity) -> list[ReplayedPartition]:
@@ -78,35 +78,14 @@ def replay_table(table: DataFrame, target: ReplayTarget, identity: SourceIdentit
     if missing:
         raise ConfigError(f"the table has no column {missing[0]}: only raw values can be replayed")
     partitions = [row["partition"] for row in collect_rows(table.select("partition").distinct())]
-    _check_target(target, max(partitions, default=0) + 1)
+    check_target(target, max(partitions, default=0) + 1)
     target = shared_rate(target, len(partitions))
     ordered = (
         table.select(*COLUMNS)
         .repartition(max(len(partitions), 1), "partition")
         .sortWithinPartitions("partition", "offset")
     )
-    return _replayed(ordered.mapInArrow(_row_task(target, identity), _RESULT_SCHEMA))
-
-
-def replay_lake_table(
-    spark: SparkSession, address: str, table_format: str, target: ReplayTarget
-) -> list[ReplayedPartition]:
-    """Replay a table that `crabka lake sync` made with raw values. Raises ConfigError, LakeError."""
-    from crabka.spark.lake.schemas import LOG_COLUMNS, RAW_VALUE
-
-    frame = spark.read.parquet(*_table_files(address, table_format))
-    names = {RAW_VALUE: "value"} | {
-        field.name: field.name.removeprefix("kafka_").replace("timestamp_type", "timestampType")
-        for field in LOG_COLUMNS
-    }
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        raise ConfigError(f"the table has no column {missing[0]}: only tables of raw values can be replayed")
-    renamed = frame.selectExpr(*(f"`{old}` AS `{new}`" for old, new in names.items()))
-    ids = [(row["topic"], row["topic_id"]) for row in collect_rows(renamed.select("topic", "topic_id").distinct())]
-    if len(ids) != 1:
-        raise ConfigError(f"the table has records of {len(ids)} topics: a replay has one source")
-    return replay_table(renamed, target, SourceIdentity(*ids[0]))
+    return replayed(ordered.mapInArrow(_row_task(target, identity), RESULT_SCHEMA))
 
 
 def partition_splits(plan: ReadPlan) -> dict[int, tuple[Split, int]]:
@@ -139,19 +118,8 @@ def rest_of(split: Split, next_offset: int) -> Split:
     )
 
 
-def _table_files(address: str, table_format: str) -> list[str]:
-    from crabka.spark.lake.tables import Lake
-
-    root, _, name = address.rstrip("/").rpartition("/")
-    lake = Lake(root or "/", table_format, lambda: 0)
-    table = lake.open(name)
-    if table is None:
-        raise ConfigError(f"there is no {table_format} table at {address}")
-    store = lake.store(name)
-    return [store.absolute(file.path) for file in table.files()]
-
-
-def _check_target(target: ReplayTarget, partition_count: int) -> None:
+def check_target(target: ReplayTarget, partition_count: int) -> None:
+    """Raise ConfigError unless the target is there with enough partitions."""
     with BrokerSession(target.bootstrap, target.client) as session:
         topic = session.topics().get(target.topic)
     if topic is None:
@@ -177,7 +145,7 @@ def _range_task(
                     count = 0
                     for rows, end in in_transactions(read, target.transaction_records, row["end_offset"]):
                         count += writer.write(rows, end)
-                    yield _result(row["partition"], count, writer.next_offset)
+                    yield result_batch(row["partition"], count, writer.next_offset)
 
     return run
 
@@ -190,10 +158,10 @@ def _row_task(
             with ReplayWriter(target, identity, partition) as writer:
                 read = (rows_of_batch(found) for _, found in group)
                 count = 0
-                for rows, _end in in_transactions(read, target.transaction_records, _UNKNOWN_END):
+                for rows, _end in in_transactions(read, target.transaction_records, UNKNOWN_END):
                     if rows:
                         count += writer.write(rows, rows[-1].offset + 1)
-                yield _result(partition, count, writer.next_offset)
+                yield result_batch(partition, count, writer.next_offset)
 
     return run
 
@@ -209,7 +177,8 @@ def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.R
             start += count
 
 
-def _result(partition: int, records: int, next_offset: int) -> pa.RecordBatch:
+def result_batch(partition: int, records: int, next_offset: int) -> pa.RecordBatch:
+    """Return what a task answers for a partition."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays(
@@ -218,7 +187,8 @@ def _result(partition: int, records: int, next_offset: int) -> pa.RecordBatch:
     )
 
 
-def _replayed(frame: DataFrame) -> list[ReplayedPartition]:
+def replayed(frame: DataFrame) -> list[ReplayedPartition]:
+    """Run the tasks and return what they answer."""
     return sorted(
         (ReplayedPartition(row["partition"], row["records"], row["next_offset"]) for row in collect_rows(frame)),
         key=lambda found: found.partition,
