@@ -7,12 +7,16 @@ A replay is known by its name: run again under the same name it goes on where th
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from crabka.clients.group_admin import GroupAdmin
+from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError
+from crabka.ids import TopicPartition
 from crabka.spark.broker_session import BrokerSession
 from crabka.spark.collecting import collect_rows
 from crabka.spark.jobs.replay_writer import (
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp", "headers")
 RESULT_SCHEMA: Final = "partition int, records long, next_offset long"
 UNKNOWN_END: Final = -1
+_log = logging.getLogger(__name__)
 _ISOLATION: Final = "kafka.isolation.level"
 
 
@@ -61,12 +66,13 @@ def replay_topic(spark: SparkSession, source: Mapping[str, str], target: ReplayT
         raise ConfigError(f"a replay has one source topic, not {len(topics)}: {', '.join(topics) or 'none'}")
     identity = SourceIdentity(topics[0], plan.topic_ids.get(topics[0]))
     parts = partition_splits(plan)
-    check_target(target, max(parts, default=0) + 1)
+    has_progress = check_target(target, max(parts, default=0) + 1)
     settings = ReadSettings.of(options, COLUMNS)
     rows = [(index, json.dumps(split.as_json()), end) for index, (split, end) in parts.items()]
     target = shared_rate(target, len(rows))
     frame = spark.createDataFrame(rows, "partition int, split string, end_offset long").repartition(max(len(rows), 1))
-    return replayed(frame.mapInArrow(_range_task(settings, target, identity), RESULT_SCHEMA))
+    done = frame.mapInArrow(_range_task(settings, target, identity), RESULT_SCHEMA)
+    return replayed(done, target, has_progress=has_progress)
 
 
 def replay_table(table: DataFrame, target: ReplayTarget, identity: SourceIdentity) -> list[ReplayedPartition]:
@@ -78,14 +84,15 @@ def replay_table(table: DataFrame, target: ReplayTarget, identity: SourceIdentit
     if missing:
         raise ConfigError(f"the table has no column {missing[0]}: only raw values can be replayed")
     partitions = [row["partition"] for row in collect_rows(table.select("partition").distinct())]
-    check_target(target, max(partitions, default=0) + 1)
+    has_progress = check_target(target, max(partitions, default=0) + 1)
     target = shared_rate(target, len(partitions))
     ordered = (
         table.select(*COLUMNS)
         .repartition(max(len(partitions), 1), "partition")
         .sortWithinPartitions("partition", "offset")
     )
-    return replayed(ordered.mapInArrow(_row_task(target, identity), RESULT_SCHEMA))
+    done = ordered.mapInArrow(_row_task(target, identity), RESULT_SCHEMA)
+    return replayed(done, target, has_progress=has_progress)
 
 
 def partition_splits(plan: ReadPlan) -> dict[int, tuple[Split, int]]:
@@ -118,17 +125,37 @@ def rest_of(split: Split, next_offset: int) -> Split:
     )
 
 
-def check_target(target: ReplayTarget, partition_count: int) -> None:
-    """Raise ConfigError unless the target is there with enough partitions."""
+def check_target(target: ReplayTarget, partition_count: int) -> bool:
+    """Return whether there is progress under the name of the replay.
+
+    Raises ConfigError unless the target is there with enough partitions.
+    """
     with BrokerSession(target.bootstrap, target.client) as session:
         topic = session.topics().get(target.topic)
+        if topic is not None and len(topic.partitions) >= partition_count:
+            return _has_progress(session, target, topic.partitions)
     if topic is None:
         raise ConfigError(f"there is no topic {target.topic} to replay to: create it first")
-    if len(topic.partitions) < partition_count:
-        raise ConfigError(
-            f"topic {target.topic} has {len(topic.partitions)} partitions, the source {partition_count}: "
-            "it needs as many, since progress is kept under their numbers"
+    raise ConfigError(
+        f"topic {target.topic} has {len(topic.partitions)} partitions, the source {partition_count}: "
+        "it needs as many, since progress is kept under their numbers"
+    )
+
+
+def _has_progress(session: BrokerSession, target: ReplayTarget, partitions: Iterable[int]) -> bool:
+    places = [TopicPartition(target.topic, partition) for partition in partitions]
+    if session.run(lambda cluster: GroupAdmin(cluster).list_group_offsets(target.name, places)):
+        return True
+    starts = session.offsets(dict.fromkeys(places, EARLIEST), read_committed=False)
+    ends = session.offsets(dict.fromkeys(places, LATEST), read_committed=False)
+    if any(ends[place] > starts[place] for place in places):
+        _log.warning(
+            "Topic %s has records, and there is no progress of %s: all is replayed. If an earlier run under this name "
+            "wrote them, its progress has expired (offsets.retention.minutes), and they will be there twice",
+            target.topic,
+            target.name,
         )
+    return False
 
 
 def _range_task(
@@ -143,7 +170,7 @@ def _range_task(
                     split = rest_of(Split.from_json(json.loads(row["split"])), writer.next_offset)
                     read = (rows_of_batch(found) for found in read_split(split, settings))
                     count = 0
-                    for rows, end in in_transactions(read, target.transaction_records, row["end_offset"]):
+                    for rows, end in in_transactions(read, target, row["end_offset"]):
                         count += writer.write(rows, end)
                     yield result_batch(row["partition"], count, writer.next_offset)
 
@@ -158,7 +185,7 @@ def _row_task(
             with ReplayWriter(target, identity, partition) as writer:
                 read = (rows_of_batch(found) for _, found in group)
                 count = 0
-                for rows, _end in in_transactions(read, target.transaction_records, UNKNOWN_END):
+                for rows, _end in in_transactions(read, target, UNKNOWN_END):
                     if rows:
                         count += writer.write(rows, rows[-1].offset + 1)
                 yield result_batch(partition, count, writer.next_offset)
@@ -187,9 +214,15 @@ def result_batch(partition: int, records: int, next_offset: int) -> pa.RecordBat
     )
 
 
-def replayed(frame: DataFrame) -> list[ReplayedPartition]:
+def replayed(frame: DataFrame, target: ReplayTarget, *, has_progress: bool) -> list[ReplayedPartition]:
     """Run the tasks and return what they answer."""
-    return sorted(
+    found = sorted(
         (ReplayedPartition(row["partition"], row["records"], row["next_offset"]) for row in collect_rows(frame)),
-        key=lambda found: found.partition,
+        key=lambda each: each.partition,
     )
+    if has_progress and not any(each.records for each in found):
+        _log.warning(
+            "Nothing was written: %s has replayed all of this before. Take another name to write it once more",
+            target.name,
+        )
+    return found

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from heapq import heappop, heappush
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from crabka.errors import ConfigError
 from crabka.spark.collecting import collect_rows
@@ -148,13 +148,15 @@ def replay_lake_table(
     _require_raw_values(spec.schema)
     reader = TableReader(store, spec.partition_column)
     parts = _parts_of_files(spark, reader, table.files())
-    check_target(target, max(parts, default=0) + 1)
+    has_progress = check_target(target, max(parts, default=0) + 1)
     if not parts:
         return []
     rows = [(partition, json.dumps([asdict(part) for part in found])) for partition, found in sorted(parts.items())]
     frame = spark.createDataFrame(rows, "partition int, parts string").repartition(len(rows))
     identity = SourceIdentity(spec.topic, spec.topic_id)
-    return replayed(frame.mapInArrow(_replay_task(reader, shared_rate(target, len(rows)), identity), RESULT_SCHEMA))
+    target = shared_rate(target, len(rows))
+    done = frame.mapInArrow(_replay_task(reader, target, identity), RESULT_SCHEMA)
+    return replayed(done, target, has_progress=has_progress)
 
 
 def in_offset_order(
@@ -250,13 +252,13 @@ def _replay_parts(
     rest = [part for part in parts if part.greatest >= writer.next_offset]
     merged = in_offset_order(rest, lambda part: reader.rows(partition, part))
     count = 0
-    for rows, _end in in_transactions(_chunks(merged), target.transaction_records, UNKNOWN_END):
+    for rows, _end in in_transactions(_chunks(merged), target, UNKNOWN_END):
         if rows:
             count += writer.write(rows, rows[-1].offset + 1)
     return count
 
 
-def _chunks(rows: Iterator[ReplayRow]) -> Iterator[list[Any]]:
+def _chunks(rows: Iterator[ReplayRow]) -> Iterator[list[ReplayRow]]:
     chunk: list[ReplayRow] = []
     for row in rows:
         chunk.append(row)

@@ -42,11 +42,18 @@ class ReplayRow(NamedTuple):
     headers: Headers
     timestamp_ms: int
 
+    @property
+    def size_bytes(self) -> int:
+        """About how much there is to send."""
+        in_headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + in_headers
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayTarget:
     """Where rows go and how; `name` is that of the group, and of the transactional ids with the partition behind it.
 
+    A transaction ends with whichever of its limits is reached first: what it holds has to be sent within its timeout.
     With `keep_partitions` a row goes to the partition that it had, else where its key says. A job shares the rate out
     among the partitions, a writer keeps what it is given.
     """
@@ -58,6 +65,7 @@ class ReplayTarget:
     keep_partitions: bool = True
     records_per_second: float | None = None
     transaction_records: int = 5_000
+    transaction_bytes: int = 16 << 20
     codec: int = 0
     transaction_timeout_ms: int = 60_000
 
@@ -192,19 +200,21 @@ def rows_of_batch(batch: pa.RecordBatch) -> list[ReplayRow]:
 
 
 def in_transactions(
-    batches: Iterable[Sequence[ReplayRow]], size: int, end_offset: int
+    batches: Iterable[Sequence[ReplayRow]], target: ReplayTarget, end_offset: int
 ) -> Iterator[tuple[list[ReplayRow], int]]:
-    """Yield rows in groups of about a size, with the offset up to which the source is done with each.
+    """Yield rows in groups of the target's size, with the offset up to which the source is done with each.
 
     The last one has `end_offset`, also when it has no rows: what lies behind the last row was looked at too.
     """
     waiting: list[ReplayRow] = []
+    waiting_bytes = 0
     for batch in batches:
-        for start in range(0, len(batch), size):
-            waiting += batch[start : start + size]
-            if len(waiting) >= size:
-                yield waiting, waiting[-1].offset + 1
-                waiting = []
+        for row in batch:
+            waiting.append(row)
+            waiting_bytes += row.size_bytes
+            if len(waiting) >= target.transaction_records or waiting_bytes >= target.transaction_bytes:
+                yield waiting, row.offset + 1
+                waiting, waiting_bytes = [], 0
     yield waiting, end_offset
 
 

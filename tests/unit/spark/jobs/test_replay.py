@@ -66,12 +66,24 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Mem
 World = tuple[MemoryTransactions, ReplayTarget]
 
 
-def test_committed_records_are_replayed_once(world: World) -> None:
+def test_committed_records_are_replayed_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
     coordinator, target = world
     assert replay_topic(SPARK, SOURCE, target) == [ReplayedPartition(0, 48, 93)]
+    assert caplog.messages == []
     assert replay_topic(SPARK, SOURCE, target) == [ReplayedPartition(0, 0, 93)]
+    (message,) = caplog.messages
+    assert "Nothing was written: r has replayed all of this before" in message
     assert len(coordinator.committed_values[TopicPartition("copy", 0)]) == 48
     assert coordinator.committed == {"r": {TopicPartition("copy", 0): 93}}
+
+
+def test_lost_progress_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    coordinator, target = world
+    replay_topic(SPARK, SOURCE, target)
+    del coordinator.committed["r"]
+    replay_topic(SPARK, SOURCE, target)
+    (message,) = caplog.messages
+    assert "there is no progress of r: all is replayed" in message
 
 
 def test_target_has_to_be_there_with_enough_partitions(world: World) -> None:

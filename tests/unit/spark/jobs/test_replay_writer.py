@@ -137,7 +137,16 @@ def test_rows_come_from_arrow_with_milliseconds() -> None:
     ]
 
 
-def test_transactions_have_about_the_wanted_size_and_reach_the_end() -> None:
-    groups = list(in_transactions([rows(0, 25), rows(30, 3)], 10, 40))
+def test_transactions_have_the_wanted_size_and_reach_the_end() -> None:
+    target = ReplayTarget(bootstrap="h:1", topic="t", name="r", transaction_records=10)
+    groups = list(in_transactions([rows(0, 25), rows(30, 3)], target, 40))
     assert [(len(found), end) for found, end in groups] == [(10, 10), (10, 20), (8, 40)]
-    assert list(in_transactions([], 10, 40)) == [([], 40)]
+    assert list(in_transactions([], target, 40)) == [([], 40)]
+
+
+def test_transactions_end_with_their_bytes_too() -> None:
+    target = ReplayTarget(bootstrap="h:1", topic="t", name="r", transaction_records=10, transaction_bytes=100)
+    large = [ReplayRow(offset, b"key", b"x" * 40, (("h", None),), 0) for offset in range(7)]
+    assert large[0].size_bytes == 44
+    groups = list(in_transactions([large], target, 7))
+    assert [(len(found), end) for found, end in groups] == [(3, 3), (3, 6), (1, 7)]
