@@ -17,7 +17,7 @@ from crabka.clients.sync import LoopThread
 from crabka.errors import ConfigError
 from crabka.remote.backends.url import SETTING_PREFIX, storage_settings_of_url
 from crabka.remote.opening import open_storage_of
-from crabka.remote.scrub import TierFault, still_true, verify_partition
+from crabka.remote.scrub import TierFault, TierFaultKind, still_true, verify_partition
 from crabka.remote_topic.tier_check import CheckOptions, CheckResult, TierCheck, worst_first
 from crabka.remote_topic.tier_view import TierView
 from crabka.runtime import SystemClock, real_runtime
@@ -145,17 +145,17 @@ def _require_topics(topics: Sequence[str], catalog: TierCatalog) -> None:
 
 
 def _incomplete(catalog: TierCatalog, latest_ms: int) -> list[TierFault]:
-    """Return the segments that are not complete, but those of which something came later: a copy may be under way."""
+    """Return the segments that cannot be used, but those that lack objects and got one later: a copy is under way."""
     return [
         TierFault(
             kind=found.kind,
-            detail=f"its segment is not complete: {found.reason}",
+            detail=f"its segment cannot be used: {found.reason}",
             partition=found.segment_id.topic_id_partition,
             segment_id=found.segment_id,
             object_name=found.object_name,
         )
         for found in catalog.unusable
-        if found.newest_ms <= latest_ms
+        if found.kind is not TierFaultKind.MISSING_OBJECT or found.newest_ms <= latest_ms
     ]
 
 

@@ -79,7 +79,7 @@ def test_what_makes_a_segment_unusable_is_told_with_its_object(
     tier = two_segments()
     segment = tier.segments[1]
     tier.put(segment, part, tier.get(segment, part)[:-50] if data is None else data)
-    (fault,) = audit_tier(SPARK, AuditOptions(tier_uri=write_tier(tmp_path, tier), grace_ms=0)).faults
+    (fault,) = audit_tier(SPARK, AuditOptions(tier_uri=write_tier(tmp_path, tier))).faults
     assert (fault.kind, fault.place) == (kind, object_path(segment, part))
 
 
