@@ -2,7 +2,8 @@
 
 Arrow reads a stream of objects and knows no rows of ours: a value with two objects, or with half of one, would shift
 all that follow. So each value travels in a list with its number, under a name that no value can know, and the numbers
-must come back in order. If a block cannot be parsed its halves are tried, down to the rows that are bad.
+must come back in order. A block that cannot be parsed is parsed again without the rows of which it is plain that they
+are bad; then its halves are tried, down to single rows.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from crabka.spark.lake.errors import SchemaConflictError
-from crabka.spark.lake.schemas import merge_fields, plain_type
-from crabka.spark.lake.value_modes import DecodedValues
+from crabka.spark.lake.inferred_fields import InferredFields
+from crabka.spark.lake.json_checks import misfits, too_deep
+from crabka.spark.lake.parquet_files import conform_array
+from crabka.spark.lake.schemas import FIRST_CALENDAR_DAY, merge_fields
+from crabka.spark.lake.value_modes import DecodedValues, rows_but
 
 _NONCE = secrets.token_hex(16)
+_NUMBER = pa.field(_NONCE, pa.int64())
 _NOT_ONE = "not exactly one JSON object"
 # Arrow counts the bytes of a block in 32 bits.
 _MAX_BLOCK_BYTES = 1 << 30
@@ -41,111 +45,116 @@ class JsonValues:
 
     def decode(self, values: pa.Array) -> DecodedValues:
         """Read the values of many rows."""
-        found = _Found(self.fields)
-        structs = self._decode(values, 0, found)
+        block = _Block(self)
+        structs = block.decode(values)
         column = pa.concat_arrays(structs) if structs else pa.array([], pa.struct(self.fields))
         # Fields below a null struct are whatever; `flatten` makes them null.
         columns = column.flatten() if self.fields else []
-        return DecodedValues(columns, self.fields, found.bad, found.new_fields)
+        return DecodedValues(columns, self.fields, sorted(block.bad), block.inferred.new)
 
-    def _decode(self, values: pa.Array, first: int, found: _Found) -> list[pa.Array]:
-        """Return the structs of the good rows; `first` is the index of the first row."""
+
+class _BadBlockError(Exception):
+    """Values were parsed, but not into what they should be."""
+
+
+class _Block:
+    """Decodes some values and keeps what is found besides rows."""
+
+    def __init__(self, decoder: JsonValues) -> None:
+        self._kind = pa.struct(decoder.fields)
+        self._infers = decoder.infers
+        # Fields that are found in some rows are expected of all that follow.
+        self.inferred = InferredFields([*decoder.fields, _NUMBER])
+        self.bad: list[tuple[int, str]] = []
+
+    def decode(self, values: pa.Array) -> list[pa.Array]:
+        """Return the structs of the good rows."""
+        return self._without(too_deep(values), values, pa.array(range(len(values)), pa.int64()), None)
+
+    def _without(
+        self, bad: Sequence[tuple[int, str]], values: pa.Array, rows: pa.Array, judged: tuple[pa.Field, ...] | None
+    ) -> list[pa.Array]:
+        """Decode all values but for some; `rows` are their numbers, `judged` the fields they were compared with."""
+        if bad:
+            self.bad += [(rows[index].as_py(), reason) for index, reason in bad]
+            kept = rows_but(len(values), bad)
+            values, rows = values.take(kept), rows.take(kept)
+        return self._decode(values, rows, judged)
+
+    def _decode(self, values: pa.Array, rows: pa.Array, judged: tuple[pa.Field, ...] | None) -> list[pa.Array]:
         if len(values) == 0:
             return []
         try:
-            parsed = self._parse(values)
-        except _MisalignedError as error:
+            return [self._parsed(values, rows)]
+        except _BadBlockError as error:
             reason = str(error)
         except pa.ArrowInvalid as error:
             reason = _readable(str(error))
-        else:
-            if self.infers:
-                found.look_at(parsed.type)
-            return [_narrowed(parsed, self.fields)]
         if len(values) == 1:
-            found.bad.append((first, reason))
+            self.bad.append((rows[0].as_py(), reason))
             return []
+        fields = self.inferred.fields
+        if judged is not fields and values.nbytes <= _MAX_BLOCK_BYTES:
+            bad = misfits(values, fields)
+            if bad:
+                return self._without(bad, values, rows, fields)
+            judged = fields
         middle = len(values) // 2
-        return self._decode(values.slice(0, middle), first, found) + self._decode(
-            values.slice(middle), first + middle, found
+        return self._decode(values.slice(0, middle), rows.slice(0, middle), judged) + self._decode(
+            values.slice(middle), rows.slice(middle), judged
         )
 
-    def _parse(self, values: pa.Array) -> pa.Array:
-        """Return one struct per value. Raises ArrowInvalid or _MisalignedError if a value is not one JSON object."""
-        data = _wrapped(values.cast(pa.string()))
-        if data.size > _MAX_BLOCK_BYTES and len(values) > 1:
-            raise _MisalignedError("too large to be parsed at once")
-        item = pa.struct([*self.fields, pa.field(_NONCE, pa.int64())])
-        table = arrow_json.read_json(
-            pa.BufferReader(data),
-            read_options=arrow_json.ReadOptions(use_threads=False, block_size=data.size + 1),
-            parse_options=arrow_json.ParseOptions(
-                explicit_schema=pa.schema([(_NONCE, pa.list_(item))]),
-                newlines_in_values=True,
-                unexpected_field_behavior="infer" if self.infers else "ignore",
-            ),
-        )
-        parsed = _unwrapped(table.column(_NONCE).combine_chunks(), len(values))
-        if parsed.null_count != values.null_count:
-            raise _MisalignedError("null is no JSON object")
-        return parsed
+    def _parsed(self, values: pa.Array, rows: pa.Array) -> pa.Array:
+        """Return structs of the known fields. Raises ArrowInvalid or _BadBlockError if a value is no such object."""
+        parsed = _parse(values, self.inferred.fields, infers=self._infers)
+        structs = conform_array(parsed, self._kind)
+        if not _read_type(self._kind).equals(self._kind) and _has_early_date(structs):
+            raise _BadBlockError("a date before the year 1")
+        refused: dict[int, str] = {}
+        for refusal in self.inferred.look_at(parsed.type) if self._infers else ():
+            for index in refusal.rows_in(parsed):
+                refused.setdefault(index, refusal.reason)
+        self.bad += [(rows[index].as_py(), reason) for index, reason in refused.items()]
+        return structs.take(rows_but(len(values), list(refused.items()))) if refused else structs
 
 
-class _MisalignedError(Exception):
-    """Values were parsed, but not into one object each."""
+def _parse(values: pa.Array, fields: Sequence[pa.Field], *, infers: bool) -> pa.Array:
+    """Return one struct per value. Raises ArrowInvalid or _BadBlockError if a value is not one JSON object."""
+    data = _wrapped(values.cast(pa.string()))
+    if data.size > _MAX_BLOCK_BYTES and len(values) > 1:
+        raise _BadBlockError("too large to be parsed at once")
+    table = arrow_json.read_json(
+        pa.BufferReader(data),
+        read_options=arrow_json.ReadOptions(use_threads=False, block_size=data.size + 1),
+        parse_options=arrow_json.ParseOptions(
+            explicit_schema=pa.schema([(_NONCE, pa.list_(_read_type(pa.struct(fields))))]),
+            newlines_in_values=True,
+            unexpected_field_behavior="infer" if infers else "ignore",
+        ),
+    )
+    parsed = _unwrapped(table.column(_NONCE).combine_chunks(), len(values))
+    if parsed.null_count != values.null_count:
+        raise _BadBlockError("null is no JSON object")
+    return parsed
 
 
-class _Found:
-    """What was found besides rows."""
-
-    def __init__(self, known: Sequence[pa.Field]) -> None:
-        self._known = list(known)
-        self.bad: list[tuple[int, str]] = []
-        self.new_fields: list[pa.Field] = []
-
-    def look_at(self, kind: pa.DataType) -> None:
-        """Take note of fields that are new; of types that exclude each other the first stays."""
-        for found in kind:
-            if found.name == _NONCE:
-                continue
-            inferred = _inferred(found.type)
-            if inferred is None:
-                continue
-            new = pa.field(found.name, inferred)
-            try:
-                merged = merge_fields(self._known, [new], "")
-            except SchemaConflictError:
-                continue
-            if merged != self._known:
-                self._known = merged
-                self.new_fields = [field for field in self.new_fields if field.name != new.name]
-                self.new_fields.append(next(field for field in merged if field.name == new.name))
-
-
-def _inferred(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type of a new column, None if nothing but nulls was seen.
-
-    Text that looks like a time stays text: the next value need not.
-    """
-    if pa.types.is_null(kind):
-        return None
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind):
+def _read_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type that Arrow parses a value into: dates as text, since it would take them for numbers of days."""
+    if pa.types.is_date(kind):
         return pa.string()
-    if pa.types.is_list(kind):
-        item = _inferred(kind.value_type)
-        return None if item is None else pa.list_(item)
     if pa.types.is_struct(kind):
-        members = [(field.name, _inferred(field.type)) for field in kind]
-        known = [pa.field(name, member) for name, member in members if member is not None]
-        return pa.struct(known) if known else None
-    return plain_type(kind)
+        return pa.struct([pa.field(field.name, _read_type(field.type)) for field in kind])
+    return pa.list_(_read_type(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
-def _narrowed(parsed: pa.Array, fields: Sequence[pa.Field]) -> pa.Array:
-    """Return structs with only the known fields, in their order."""
-    from crabka.spark.lake.parquet_files import conform_array
-
-    return conform_array(parsed, pa.struct(fields))
+def _has_early_date(array: pa.Array) -> bool:
+    """Return whether there is a date of the year 0, which Arrow reads and others do not."""
+    if pa.types.is_date(array.type):
+        first = pc.min(array.cast(pa.int32())).as_py()
+        return first is not None and first < FIRST_CALENDAR_DAY
+    if pa.types.is_struct(array.type):
+        return any(_has_early_date(member) for member in array.flatten())
+    return pa.types.is_list(array.type) and _has_early_date(array.flatten())
 
 
 def _wrapped(values: pa.Array) -> pa.Buffer:
@@ -158,15 +167,15 @@ def _wrapped(values: pa.Array) -> pa.Buffer:
 
 
 def _unwrapped(lists: pa.Array, count: int) -> pa.Array:
-    """Return the values of lists of two, a value and its number. Raises _MisalignedError for anything else."""
+    """Return the values of lists of two, a value and its number. Raises _BadBlockError for anything else."""
     lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
     items = lists.flatten()
     aligned = len(lists) == count and len(items) == 2 * count
     if not aligned or not pc.all(pc.equal(pc.list_value_length(lists), 2)).as_py():
-        raise _MisalignedError(_NOT_ONE)
+        raise _BadBlockError(_NOT_ONE)
     numbers = pc.struct_field(items, _NONCE).take(pa.array(range(1, 2 * count, 2), pa.int64()))
     if not numbers.equals(pa.array(range(count), pa.int64())):
-        raise _MisalignedError(_NOT_ONE)
+        raise _BadBlockError(_NOT_ONE)
     return items.take(pa.array(range(0, 2 * count, 2), pa.int64()))
 
 

@@ -119,10 +119,11 @@ def conform_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if array.type.equals(wanted):
         return array
     if pa.types.is_struct(wanted) and pa.types.is_struct(array.type):
-        names = [field.name for field in array.type]
+        # By index: a name that begins with a dot or a bracket would be taken for a path.
+        places = {field.name: index for index, field in enumerate(array.type)}
         children = [
-            conform_array(pc.struct_field(array, field.name), field.type)
-            if field.name in names
+            conform_array(pc.struct_field(array, [places[field.name]]), field.type)
+            if field.name in places
             else pa.nulls(len(array), field.type)
             for field in wanted
         ]

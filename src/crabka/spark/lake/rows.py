@@ -6,15 +6,16 @@ Pure: Arrow in, Arrow out.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crabka.spark.lake.parquet_files import conform
 from crabka.spark.lake.schemas import (
     DATE,
+    FIRST_CALENDAR_DAY,
     FIRST_CALENDAR_US,
+    LAST_CALENDAR_DAY,
     LAST_CALENDAR_US,
     OFFSET,
     PARTITION,
@@ -22,7 +23,7 @@ from crabka.spark.lake.schemas import (
     REASON,
     TIMESTAMP,
 )
-from crabka.spark.lake.value_modes import ValueDecoder, rows_but
+from crabka.spark.lake.value_modes import DecodedValues, ValueDecoder, rows_but
 
 # How the columns of the source are called in tables.
 _SOURCE_NAMES = {
@@ -35,6 +36,8 @@ _SOURCE_NAMES = {
     "kafka_headers": "headers",
 }
 READ_COLUMNS = (*_SOURCE_NAMES.values(), "value")
+# Iceberg knows a file's partition from the least and the greatest value in its footer, which has no longer ones.
+MAX_PARTITION_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +50,17 @@ class TableRows:
     new_fields: Sequence[pa.Field] = ()
 
 
-def table_rows(batch: pa.RecordBatch, topic_id: str, decoder: ValueDecoder, *, with_date: bool = True) -> TableRows:
-    """Return rows of the source as rows of a table, with all columns that a table may have.
-
-    The date takes longer to find than all others, so that who has no column for it leaves it out.
-    """
+def table_rows(
+    batch: pa.RecordBatch, topic_id: str, decoder: ValueDecoder, partition_column: str | None = None
+) -> TableRows:
+    """Return rows of the source as rows of a table that is partitioned by a column; only such tables have the date."""
     count = batch.num_rows
     columns = {name: batch.column(source) for name, source in _SOURCE_NAMES.items()}
     columns["kafka_topic_id"] = pa.repeat(pa.scalar(topic_id), count)
-    if with_date:
+    if partition_column == DATE:
         columns[DATE] = _dates(columns[TIMESTAMP])
     values = batch.column("value")
-    decoded = decoder.decode(values)
+    decoded = _partitionable(decoder.decode(values), count, partition_column)
     if not decoded.bad:
         good = columns | _named(decoded.fields, decoded.columns)
         return TableRows(pa.RecordBatch.from_pydict(good), None, decoded.new_fields)
@@ -89,14 +91,18 @@ def by_partition_value(batch: pa.RecordBatch, column: str | None) -> Iterator[tu
         if batch.num_rows:
             yield None, batch
         return
-    values = batch.column(column)
-    distinct = values.unique()
-    if len(distinct) == 1:
-        yield partition_text(distinct[0]), batch
+    encoded = batch.column(column).dictionary_encode(null_encoding="encode")
+    if len(encoded.dictionary) == 1:
+        yield partition_text(encoded.dictionary[0]), batch
         return
-    for value in distinct:
-        chosen = pc.equal(values, value) if value.is_valid else values.is_null()
-        yield partition_text(value), batch.filter(chosen)
+    # The sort is stable, so that offsets stay in order.
+    order = pc.sort_indices(encoded.indices)
+    runs = pc.run_end_encode(encoded.indices.take(order))
+    start = 0
+    for code, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        # Taken, not cut from sorted rows: a few rows that wait for long would keep all others in memory.
+        yield partition_text(encoded.dictionary[code]), batch.take(order.slice(start, end - start))
+        start = end
 
 
 def partition_text(value: pa.Scalar) -> str | None:
@@ -107,16 +113,37 @@ def partition_text(value: pa.Scalar) -> str | None:
     return str(content).lower() if isinstance(content, bool) else str(content)
 
 
-def in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of a schema, in its order; what a row does not have is null."""
-    return conform(batch, schema)
-
-
 def _dates(timestamps: pa.Array) -> pa.Array:
     """Return days; null where producers sent something that no calendar has, microseconds for instance."""
     numbers = timestamps.cast(pa.int64())
     possible = pc.and_(pc.greater_equal(numbers, FIRST_CALENDAR_US), pc.less_equal(numbers, LAST_CALENDAR_US))
     return pc.if_else(possible, timestamps, pa.scalar(None, timestamps.type)).cast(pa.date32())
+
+
+def _partitionable(decoded: DecodedValues, count: int, column: str | None) -> DecodedValues:
+    """Return values without those of `count` rows that no partition can have."""
+    places = [index for index, field in enumerate(decoded.fields) if field.name == column]
+    unfit = [] if not places else _unfit_for_partitions(decoded.columns[places[0]])
+    if not unfit:
+        return decoded
+    rows, kept = rows_but(count, decoded.bad), rows_but(len(decoded.columns[places[0]]), unfit)
+    return replace(
+        decoded,
+        columns=[each.take(kept) for each in decoded.columns],
+        bad=sorted([*decoded.bad, *((rows[index].as_py(), f"{column}: {reason}") for index, reason in unfit)]),
+    )
+
+
+def _unfit_for_partitions(values: pa.Array) -> list[tuple[int, str]]:
+    if pa.types.is_string(values.type):
+        reason = f"longer than {MAX_PARTITION_BYTES} bytes, which no partition's value may be"
+        unfit = pc.greater(pc.binary_length(values), MAX_PARTITION_BYTES)
+    elif pa.types.is_date(values.type):
+        reason, days = "a day that no calendar has", values.cast(pa.int32())
+        unfit = pc.or_(pc.less(days, FIRST_CALENDAR_DAY), pc.greater(days, LAST_CALENDAR_DAY))
+    else:
+        return []
+    return [(index, reason) for index in pc.indices_nonzero(unfit).to_pylist()]
 
 
 def _named(fields: Sequence[pa.Field], columns: Sequence[pa.Array]) -> dict[str, pa.Array]:

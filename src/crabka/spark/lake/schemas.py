@@ -6,7 +6,8 @@ types for ever; what is added is added as nullable, also inside structs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -20,6 +21,8 @@ REASON = "reason"
 # The years 1 to 9999, which is what formats and their readers agree on.
 FIRST_CALENDAR_US = -62_135_596_800_000_000
 LAST_CALENDAR_US = 253_402_300_799_999_999
+FIRST_CALENDAR_DAY = -719_162
+LAST_CALENDAR_DAY = 2_932_896
 RAW_VALUE = "value"
 
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -52,11 +55,21 @@ _WIDENS_TO = {
 def table_schema(values: Sequence[pa.Field], *, with_date: bool) -> pa.Schema:
     """Return the columns of a table whose values have these fields. Raises SchemaConflictError for names used twice."""
     fields = [*LOG_COLUMNS, *([DATE_FIELD] if with_date else []), *values]
-    names = [field.name.lower() for field in fields]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise SchemaConflictError(f"Columns have the same name but for case: {', '.join(twice)}")
+    _require_distinct(fields, "")
     return pa.schema(fields)
+
+
+def _require_distinct(fields: Iterable[pa.Field], where: str) -> None:
+    names = Counter(field.name.lower() for field in fields)
+    twice = [where + name for name, count in names.items() if count > 1]
+    if twice:
+        raise SchemaConflictError(f"Columns have the same name but for case: {', '.join(sorted(twice))}")
+    for field in fields:
+        kind = field.type
+        while pa.types.is_list(kind) or pa.types.is_map(kind):
+            kind = kind.value_type if pa.types.is_list(kind) else kind.item_type
+        if pa.types.is_struct(kind):
+            _require_distinct(kind, f"{where}{field.name}.")
 
 
 def dead_letter_schema(*, with_date: bool) -> pa.Schema:

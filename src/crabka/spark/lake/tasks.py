@@ -15,10 +15,11 @@ from uuid import uuid4
 import pyarrow as pa
 
 from crabka.spark.lake.data_files import DataFile
-from crabka.spark.lake.errors import LakeError, SchemaConflictError
+from crabka.spark.lake.errors import LakeError
+from crabka.spark.lake.inferred_fields import InferredFields
 from crabka.spark.lake.rolling_writer import RollingWriter
 from crabka.spark.lake.rows import table_rows, without_offsets
-from crabka.spark.lake.schemas import DATE, dead_letter_schema, merge_fields
+from crabka.spark.lake.schemas import dead_letter_schema
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.value_modes import ValueDecoder
 from crabka.spark.plan.ranges import Split
@@ -58,20 +59,20 @@ class TaskResult:
 def run_task(job: WriteJob, number: int, split: Split) -> TaskResult:
     """Read a split and write its files. Raises what reading and writing raise, and then leaves little behind."""
     writers = _Writers(job)
-    with_date = DATE in job.schema.names
+    fields = InferredFields(job.decoder.fields)
     try:
-        new_fields: list[pa.Field] = []
         for batch in job.read(split):
-            rows = table_rows(batch, job.topic_id, job.decoder, with_date=with_date)
-            new_fields = _with_new(new_fields, rows.new_fields)
-            if new_fields:
+            rows = table_rows(batch, job.topic_id, job.decoder, job.partition_column)
+            if rows.new_fields:
+                fields.look_at(pa.struct(rows.new_fields))
+            if fields.new:
                 continue  # the rest is only looked at, so that all its fields are told at once
             writers.good.write(rows.good)
             if rows.bad is not None:
                 writers.bad.write(without_offsets(rows.bad, job.known_dead))
-        if new_fields:
+        if fields.new:
             writers.give_up()
-            return TaskResult(number, new_fields=tuple(new_fields))
+            return TaskResult(number, new_fields=tuple(fields.new))
         return TaskResult(number, tuple(writers.good.close()), tuple(writers.bad.close()))
     except BaseException:
         writers.give_up()
@@ -130,16 +131,6 @@ class _Writers:
     def give_up(self) -> None:
         self.good.give_up()
         self.bad.give_up()
-
-
-def _with_new(known: list[pa.Field], found: Sequence[pa.Field]) -> list[pa.Field]:
-    """Return fields with others; of types that exclude each other the first stays."""
-    for new in found:
-        try:
-            known = merge_fields(known, [new], "")
-        except SchemaConflictError:
-            continue
-    return known
 
 
 def _decode_row(row: Mapping[str, Any]) -> TaskResult:

@@ -7,6 +7,7 @@ starts again from what is committed by then.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,14 +19,16 @@ from crabka.errors import ConfigError, CrabkaError
 from crabka.spark.lake.commits import CommitOutcome, commit_once, evolve_to
 from crabka.spark.lake.dead_letters import SUFFIX, DeadLetters, is_dead_letters
 from crabka.spark.lake.errors import LakeError, SchemaConflictError
+from crabka.spark.lake.inferred_fields import grown
 from crabka.spark.lake.rounds import Round, next_round
-from crabka.spark.lake.schemas import LOG_COLUMNS, merge_fields, table_schema
+from crabka.spark.lake.schemas import DATE, LOG_COLUMNS, table_schema
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.table import TableFormat, TableSpec
 from crabka.spark.lake.tables import Lake
 from crabka.spark.lake.tasks import SplitReader, TaskResult, WriteJob
 from crabka.spark.plan.ranges import ReadPlan, Split
 
+_log = logging.getLogger(__name__)
 _MAX_EVOLUTIONS = 20
 
 
@@ -174,9 +177,9 @@ class TopicSync:
                 self._on_step(SyncStep.WRITTEN)
                 return done
             for answer in found:
-                self._add_fields(answer.new_fields)
-            evolve_to(table, table_schema(self._decoder.fields, with_date=False))
-            self._on_step(SyncStep.EVOLVED)
+                # Of what excludes each other the first stays; rows that do not fit are dead letters.
+                self._decoder = self._decoder.with_fields(grown(self._decoder.fields, answer.new_fields))
+            self._evolve(table)
             waiting = [waiting[answer.task] for answer in found]
         raise LakeError(f"Values of {self._topic} have new fields after {_MAX_EVOLUTIONS} rounds of adding columns")
 
@@ -186,20 +189,23 @@ class TopicSync:
         if self._settings.partition_column != spec.partition_column:
             raise ConfigError(f"The table {self.table_name} is partitioned by {spec.partition_column or 'nothing'}")
         if self._decoder.infers:
-            log_names = {*LOG_COLUMNS.names, "kafka_date"}
+            log_names = {*LOG_COLUMNS.names, DATE}
             self._decoder = self._settings.decoder.with_fields(
                 [field for field in spec.schema if field.name not in log_names]
             )
         else:
             evolve_to(table, table_schema(self._decoder.fields, with_date=False))
 
-    def _add_fields(self, fields: Sequence[pa.Field]) -> None:
-        for field in fields:
-            try:
-                merge_fields(self._decoder.fields, [field], "")
-            except SchemaConflictError:
-                continue  # another task was first with another type; rows that do not fit are dead letters
-            self._decoder = self._decoder.with_fields([field])
+    def _evolve(self, table: TableFormat) -> None:
+        """Give the table the fields that were found, but for those that another sync has found otherwise."""
+        try:
+            evolve_to(table, table_schema(self._decoder.fields, with_date=False))
+        except SchemaConflictError:
+            table.refresh()
+            self._learn_columns(table)
+            _log.info("another sync added columns to %s first, theirs stay", self.table_name)
+        else:
+            self._on_step(SyncStep.EVOLVED)
 
     def _job(self, table: TableFormat, known_dead: dict[int, set[int]]) -> WriteJob:
         spec = table.spec

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crabka.spark.lake import json_values
 from crabka.spark.lake.json_values import JsonValues
 
 FIELDS = (pa.field("id", pa.int64()), pa.field("name", pa.string()))
@@ -124,6 +126,69 @@ def test_known_structs_grow() -> None:
     grown = known.with_fields([pa.field("o", pa.struct([("y", pa.string())]))])
     assert decode(grown, b'{"o": {"y": "a"}}', b"{}")[0] == [{"o": {"x": None, "y": "a"}}, {"o": None}]
     assert new_fields(grown, b'{"o": {"x": 1, "y": "a"}}') == {}
+
+
+@pytest.mark.parametrize("infers", [False, True])
+@pytest.mark.parametrize("levels", [32, 300, 2000, 20_000])
+@pytest.mark.parametrize("opening", [b"[", b'{"a":'])
+def test_a_value_that_is_nested_too_deeply_is_bad(opening: bytes, levels: int, infers: bool) -> None:
+    closing = b"]" if opening == b"[" else b"}"
+    value = b'{"id": 7, "a": %s1%s}' % (opening * levels, closing * levels)
+    rows, bad = decode(JsonValues(FIELDS, infers=infers), b'{"id": 1}', value, b'{"id": 2}', b"{")
+    assert [row["id"] for row in rows] == [1, 2]
+    assert bad[1] == "nested deeper than 32 levels"
+    assert sorted(bad) == [1, 3]
+
+
+@pytest.mark.parametrize("name", ["kafka_offset", "Kafka_Key", "kafka_date", "ID", "Name", "a\0b"])
+def test_rows_with_fields_that_cannot_become_columns_are_bad(name: str) -> None:
+    strange = json.dumps({"id": 3, name: 5}).encode()
+    rows, bad = decode(JsonValues(FIELDS, infers=True), b'{"id": 1}', strange, b'{"id": 2}', strange)
+    assert [row["id"] for row in rows] == [1, 2]
+    assert sorted(bad) == [1, 3]
+    assert "field" in bad[1]
+    assert new_fields(JsonValues(FIELDS, infers=True), strange) == {}
+    assert decode(JsonValues(FIELDS), strange) == ([{"id": 3, "name": None}], {})
+
+
+def test_names_that_look_like_paths_are_names() -> None:
+    strange = pa.struct([(".x", pa.int64()), ("[0]", pa.int64())])
+    value = b'{"s": {"more": 1, ".x": 1, "[0]": 2}}'
+    assert decode(JsonValues((pa.field("s", strange),)), value)[0] == [{"s": {".x": 1, "[0]": 2}}]
+
+
+def test_dates_are_text_as_iso_8601_has_it() -> None:
+    fields = (pa.field("d", pa.date32()), pa.field("l", pa.list_(pa.struct([("d", pa.date32())]))))
+    for infers in (False, True):
+        rows, bad = decode(
+            JsonValues(fields, infers=infers),
+            b'{"d": "2026-02-03", "l": [{"d": "0001-01-01"}]}',
+            b'{"d": 5000000}',
+            b'{"d": "yesterday"}',
+            b'{"d": "0000-12-31"}',
+            b'{"l": [{"d": "0000-12-31"}]}',
+            b'{"d": null}',
+        )
+        assert rows == [{"d": date(2026, 2, 3), "l": [{"d": date(1, 1, 1)}]}, {"d": None, "l": None}]
+        assert sorted(bad) == [1, 2, 3, 4]
+
+
+def test_many_bad_rows_do_not_take_a_parse_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    parses = 0
+    parse = json_values._parse
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        nonlocal parses
+        parses += 1
+        return parse(*args, **kwargs)
+
+    monkeypatch.setattr(json_values, "_parse", counting)
+    values = [(b'{"id": "x"}', b"{broken", b'{"id": 1}')[number % 3] for number in range(900)]
+    rows, bad = decode(JsonValues(FIELDS), *values)
+    assert (len(rows), len(bad), parses) == (300, 600, 2)
+    parses = 0
+    decode(JsonValues((), infers=True), *(b'{"a": 1}' if number % 2 else b'{"a": "x"}' for number in range(900)))
+    assert parses < 50
 
 
 JSON_TEXTS = st.recursive(

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crabka.spark.lake import rolling_writer
+from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.rolling_writer import RollingWriter
 from crabka.spark.lake.schemas import merge_schemas
 from crabka.spark.lake.store import LakeStore
@@ -76,6 +77,33 @@ def test_rows_that_wait_do_not_fill_the_memory(tmp_path: Path, monkeypatch: pyte
     rolling.write(rows_of(0, range(30), kind=kinds(*(f"k{number % 3}" for number in range(30)))))
     assert sum(pending.size_bytes for pending in rolling._pending.values()) <= 1000
     assert sum(file.rows for file in rolling.close()) == 30
+
+
+def test_many_small_batches_count_for_what_they_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rolling_writer, "_MAX_PENDING_BYTES", 1 << 20)
+    monkeypatch.setattr(rolling_writer, "_MAX_OPEN", 3)
+    rolling = writer(tmp_path, column="kind")
+    before = pa.total_allocated_bytes()
+    for turn in range(10):
+        offsets = range(turn * 100, turn * 100 + 100)
+        rolling.write(rows_of(0, offsets, kind=kinds(*(f"k{offset % 100}" for offset in offsets))))
+        assert sum(len(pending.batches) for pending in rolling._pending.values()) < 150
+        assert len(rolling._open) <= 3
+    assert pa.total_allocated_bytes() - before < 2 << 20
+    assert sum(file.rows for file in rolling.close()) == 1000
+
+
+def test_giving_up_does_not_hide_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rolling_writer, "_GROUP_ROWS", 1)
+    rolling = writer(tmp_path, target=1)
+    rolling.write(rows_of(0, [1]))
+
+    def refuse(_store: LakeStore, _paths: object) -> None:
+        raise LakeError("not allowed")
+
+    monkeypatch.setattr(LakeStore, "delete", refuse)
+    rolling.give_up()
+    assert list((tmp_path / "t").rglob("*.parquet"))
 
 
 def test_what_is_given_up_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +16,9 @@ from crabka.spark.lake.schemas import dead_letter_schema, table_schema
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.table import TableSpec
 from crabka.spark.lake.tables import Lake
+from crabka.spark.lake.tasks import TaskResult, WriteJob
 from crabka.spark.lake.topic_sync import RoundResult, SyncStep, TopicSync
+from crabka.spark.plan.ranges import Split
 from tests.support.lake_reader import table_files, table_places, table_rows
 from tests.support.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of
 from tests.support.lake_topic import InlineRunner, ListTopic
@@ -158,6 +160,30 @@ def test_a_table_is_partitioned_by_a_column_of_the_values(lake: Lake) -> None:
     assert len(table_files(Path(lake.root), "orders", lake.table_format)) == 4
 
 
+@pytest.mark.parametrize(
+    ("kind", "values", "partitions"),
+    [
+        (pa.date32(), [b'{"c": "2026-02-03"}', b'{"c": 5000000}', b"{}"], {"2026-02-03", None}),
+        (
+            pa.string(),
+            [b'{"c": "%s"}' % (b"q" * 1024), b'{"c": "%s"}' % (b"q" * 1025), b'{"c": "x"}'],
+            {"q" * 1024, "x"},
+        ),
+    ],
+)
+def test_values_that_no_partition_can_have_are_dead_letters(
+    lake: Lake, kind: pa.DataType, values: list[bytes], partitions: set[str | None]
+) -> None:
+    settings = SyncSettings(decoder=JsonValues((pa.field("c", kind),)), partition_by="c")
+    to_the_end(syncer(lake, ListTopic([values]), settings))
+    root = Path(lake.root)
+    assert table_places(root, "orders", lake.table_format) == [(0, 0), (0, 2)]
+    assert table_places(root, "orders_dlq", lake.table_format) == [(0, 1)]
+    table = lake.open("orders")
+    assert table is not None
+    assert {file.partition_value for file in table.files()} == partitions
+
+
 def test_a_topic_that_was_created_anew_stops_the_sync(lake: Lake) -> None:
     to_the_end(syncer(lake, ListTopic([[b"a"] * 6]), RAW))
     for count in (9, 2):
@@ -206,6 +232,69 @@ def test_a_table_that_is_partitioned_otherwise_is_refused(lake: Lake) -> None:
 def test_a_column_to_partition_by_must_exist(lake: Lake) -> None:
     with pytest.raises(ConfigError, match="no such column"):
         syncer(lake, ListTopic([[b"a"]]), SyncSettings(partition_by="nowhere")).run_round()
+
+
+def nested(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+@pytest.mark.parametrize(
+    ("values", "dead"),
+    [
+        ([b'{"a": 1}', b'{"kafka_offset": 5}', b'{"Kafka_Key": "x", "b": 1}'], [1, 2]),
+        ([b'{"a": 1}', b'{"kafka_date": "yesterday"}', b'{"a": 3}'], [1]),
+        ([b'{"a": 1}', b'{"A": 5}'], [1]),
+        ([b'{"s": {"a": 1, "A": 2}}', b'{"s": {"a": 1}}'], [0]),
+        ([b'{"s": {"a": 1}}', b'{"s": {"A": 2, "b": 3}}', b'{"s": {"b": 4}}'], [1]),
+        ([b'{"a": {"b": 1}}', b'{"a.b": 5}', b'{"a.c": 5}'], [1]),
+        ([b'{"a": [{"b": 1}]}', b'{"a.element.b": 5}', b'{"a.list.element.b": 5}', b'{"a.list": 5}'], [1]),
+        ([b'{"a": 1}', b'{"a\\u0000b": 1}'], [1]),
+        ([b'{"s": {".x": 1, "[0": 2}}', b'{"s": {"y": 1}, ".x": 1}'], []),
+        ([b'{"a": 1}', nested(500)], [1]),
+        ([nested(32), b'{"b": %s1%s}' % (b"[" * 31, b"]" * 31), b'{"c": [' * 16 + b"1" + b"]}" * 16], []),
+    ],
+)
+@pytest.mark.parametrize("round_bytes", [1, 1 << 20])
+def test_no_field_stops_a_sync_or_gets_lost(lake: Lake, values: list[bytes], dead: list[int], round_bytes: int) -> None:
+    topic = ListTopic([[], list(values)])
+    settings = SyncSettings(decoder=JsonValues((), infers=True), round_bytes=round_bytes)
+    to_the_end(syncer(lake, topic, settings))
+    topic.values[0] += values
+    to_the_end(syncer(lake, topic, settings))
+    every = [(partition, offset) for partition in (0, 1) for offset in range(len(values))]
+    root = Path(lake.root)
+    assert table_places(root, "orders", lake.table_format) == [place for place in every if place[1] not in dead]
+    if dead:
+        assert table_places(root, "orders_dlq", lake.table_format) == [place for place in every if place[1] in dead]
+
+
+def test_fields_of_tasks_that_exclude_each_other_are_settled(lake: Lake) -> None:
+    small, large = b'{"s": {"a": 1}, "x": 1}', b'{"s": {"A": 1, "b": 2}, "X": 1, "y": 1}'
+    topic = ListTopic([[small] * 5, [large] * 5, [b'{"s": {"b": 3}, "y": 2}']])
+    to_the_end(syncer(lake, topic, IN_ONE_ROUND))
+    root = Path(lake.root)
+    assert table_places(root, "orders", lake.table_format) == [*((0, offset) for offset in range(5)), (2, 0)]
+    assert table_places(root, "orders_dlq", lake.table_format) == [(1, offset) for offset in range(5)]
+    assert table_rows(root, "orders", lake.table_format)[5]["s"] == {"a": None, "b": 3}
+
+
+def test_columns_that_another_sync_adds_first_stay(lake: Lake) -> None:
+    topic = ListTopic([[b'{"a": 1}']])
+    to_the_end(syncer(lake, topic, INFERRING))
+    topic.values[0] += [b'{"x": 1, "y": 2}', b'{"x": "text"}']
+
+    class _Overtaken(InlineRunner):
+        def run(self, job: WriteJob, splits: Sequence[Split]) -> list[TaskResult]:
+            answers = super().run(job, splits)
+            if self.runs == 1:
+                table = lake.open("orders")
+                assert table is not None
+                table.evolve(pa.schema([*table.spec.schema, pa.field("x", pa.string())]))
+            return answers
+
+    sync = TopicSync(lake, topic, _Overtaken(), INFERRING, topic="orders")
+    assert [(result.rows, result.dead_rows) for result in to_the_end(sync)] == [(1, 1)]
+    assert table_rows(Path(lake.root), "orders", lake.table_format)[1]["x"] == "text"
 
 
 @pytest.mark.parametrize("step", list(SyncStep))
