@@ -12,6 +12,7 @@ import pyarrow as pa
 from crabka.errors import ConfigError
 from crabka.spark.lake.schemas import HEADERS_TYPE
 from crabka.spark.lake.tasks import TaskResult, WriteJob, decode_results, encode_result, run_task
+from crabka.spark.lake.topic_sync import TopicEnds
 from crabka.spark.plan.ranges import BrokerRange, PlannedRange, ReadPlan, Split
 from tests.support.lake_tables import FIRST_TIMESTAMP, TOPIC_ID
 
@@ -48,6 +49,9 @@ class ListTopic:
             ]
         splits = tuple(Split(tuple(ranges[at : at + 2])) for at in range(0, len(ranges), 2))
         return ReadPlan(splits, spans, {topic: self.topic_id})
+
+    def ends(self, topic: str) -> TopicEnds:
+        return TopicEnds(self.topic_id, {partition: len(values) for partition, values in enumerate(self.values)})
 
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
         for each in split.ranges:

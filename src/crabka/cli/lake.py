@@ -82,6 +82,7 @@ def sync(
     """Bring topics into tables exactly once: all there is, then what is new since the last time."""
     with _lake_commands():
         from crabka.cli.lake_progress import LakeProgress, follow_until_interrupted
+        from crabka.spark.lake.errors import TopicsFailedError
         from crabka.spark.lake.given_schemas import decoder_of
         from crabka.spark.lake.planner_source import PlannerSource
         from crabka.spark.lake.settings import MIB, SyncSettings
@@ -91,6 +92,7 @@ def sync(
 
         lake = open_lake(root, table_format, catalog)
         source = PlannerSource(source_options(bootstrap, command_config, tier, option))
+        failure: TopicsFailedError | None = None
         with job_session("crabka lake sync", master) as session, LakeProgress() as progress:
             runner = SparkRunner(session, progress.did_tasks)
             settings = SyncSettings(
@@ -102,11 +104,13 @@ def sync(
             )
             request = SyncRequest(topics=tuple(topics or ()), pattern=pattern, table_name=table, settings=settings)
             job = LakeSync(lake, source, runner, request, listener=progress)
-            if follow:
-                follow_until_interrupted(job, interval)
-            else:
-                job.run_once()
+            try:
+                follow_until_interrupted(job, interval) if follow else job.run_once()
+            except TopicsFailedError as error:
+                failure = error
         print_rows(SUMMARY_COLUMNS, [asdict(summary) for summary in job.summaries], as_json=as_json)
+        if failure is not None:
+            raise failure
 
 
 @app.command()

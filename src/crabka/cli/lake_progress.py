@@ -58,6 +58,11 @@ class LakeProgress(SyncListener):
             self._bars[topic], completed=done, total=done + result.left_bytes, rows=self._rows[topic], tasks=""
         )
 
+    def failed(self, topic: str, error: Exception) -> None:
+        """Tell an error in one line, above the bars."""
+        text = " ".join(str(error).split()) or type(error).__name__
+        self._progress.console.print(f"{topic}: {text}", markup=False, highlight=False, soft_wrap=True)
+
     def did_tasks(self, done: int, count: int) -> None:
         """Show how many tasks of the round are done."""
         if self._topic in self._bars:

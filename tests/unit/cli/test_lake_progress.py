@@ -29,6 +29,13 @@ def test_nothing_is_printed_where_nobody_looks(capsys: pytest.CaptureFixture[str
     assert captured.out + captured.err == ""
 
 
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with LakeProgress() as progress:
+        progress.failed("orders", OSError(f"the [store]\nsays {'no ' * 100}"))
+        progress.failed("other", ValueError())
+    assert capsys.readouterr().err == f"orders: the [store] says {'no ' * 99}no\nother: ValueError\n"
+
+
 def test_a_bar_knows_how_much_there_is() -> None:
     with LakeProgress() as progress:
         progress.began("orders")

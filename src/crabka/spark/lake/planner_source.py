@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.lake.rows import READ_COLUMNS
-from crabka.spark.plan.planner import plan_offsets
+from crabka.spark.lake.topic_sync import TopicEnds
+from crabka.spark.plan.planner import plan_offsets, survey_topics
 from crabka.spark.source.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ _INTERNAL_PREFIX = "__"
 _OWN = {"includeHeaders": "true"}
 _DEFAULTS = {"isolation.level": "read_committed"}
 _ISOLATION = ("isolation.level", "kafka.isolation.level")
+_LIMITS = ("starting", "ending")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,10 @@ class PlannerSource:
     """Plans with the options of the Spark source; rows of transactions that did not commit are left out by default."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """`options` are those of the source but for the topics."""
+        """`options` are those of the source but for the topics. Raises ConfigError for limits: a table has its own."""
+        limits = sorted(name for name in options if name.lower().startswith(_LIMITS))
+        if limits:
+            raise ConfigError(f"{limits[0]} has no place here: a table goes on where it is, from the first offset on")
         lowered = {name.lower() for name in options}
         defaults = {} if lowered & set(_ISOLATION) else _DEFAULTS
         self._options = defaults | dict(options) | _OWN
@@ -63,8 +69,16 @@ class PlannerSource:
 
     def topics(self, pattern: str) -> list[str]:
         """Return the topics that match a pattern as a whole, without internal ones."""
-        plan = plan_offsets(self._parse({"subscribePattern": f"^(?:{pattern})$"}), {}, None)
-        return sorted(topic for topic in plan.topic_ids if not topic.startswith(_INTERNAL_PREFIX))
+        survey = survey_topics(self._parse({"subscribePattern": f"^(?:{pattern})$"}))
+        names = {partition.topic for partition in survey.partitions}
+        return sorted(topic for topic in names if not topic.startswith(_INTERNAL_PREFIX))
+
+    def ends(self, topic: str) -> TopicEnds:
+        """Return how far a topic reaches."""
+        survey = survey_topics(self._parse({"subscribe": topic}))
+        ids = {each.id_text for each in survey.partitions.values()}
+        ends = {partition.partition: each.latest for partition, each in survey.partitions.items()}
+        return TopicEnds(ids.pop() if len(ids) == 1 else None, ends)
 
     def _parse(self, topics: Mapping[str, str]) -> SourceOptions:
         return SourceOptions.parse(self._options | dict(topics), streaming=False)

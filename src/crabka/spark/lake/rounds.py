@@ -44,8 +44,11 @@ class Round:
 
 
 def next_round(plan: ReadPlan, topic: str, before: Mapping[int, int], limits: RoundLimits) -> Round:
-    """Return the first round of a plan that starts at the offsets of a table."""
-    queues = _queues(plan, topic)
+    """Return the next round of a plan for a table with these offsets.
+
+    They are those that the plan starts at, or those that another round of the same plan ended at.
+    """
+    queues = _queues(plan, topic, before)
     taken: list[PlannedRange] = []
     after = {partition: start for (name, partition), (start, _) in plan.ranges.items() if name == topic}
     size_bytes = 0
@@ -60,8 +63,10 @@ def next_round(plan: ReadPlan, topic: str, before: Mapping[int, int], limits: Ro
     for (name, partition), (_, end) in plan.ranges.items():
         if name == topic and partition not in queues:
             after[partition] = max(after[partition], end)
-    # A partition that the plan leaves out keeps what the table has.
+    # A partition that the plan leaves out keeps what the table has. One that nobody knows of yet, since the tier has
+    # nothing of it, has nothing in the table either.
     after = dict(before) | {partition: max(offset, before.get(partition, 0)) for partition, offset in after.items()}
+    after = dict.fromkeys(range(max(after, default=-1)), 0) | after
     return Round(
         splits=_splits(taken, size_bytes, limits),
         before=dict(before),
@@ -79,12 +84,16 @@ def weight(each: PlannedRange) -> int:
     return (each.end_offset - each.start_offset) * _BROKER_RECORD_BYTES
 
 
-def _queues(plan: ReadPlan, topic: str) -> dict[int, deque[PlannedRange]]:
+def _queues(plan: ReadPlan, topic: str, before: Mapping[int, int]) -> dict[int, deque[PlannedRange]]:
+    """Return what is left to read, by partition. Rounds take whole pieces, so that none is left in part."""
     ranges: dict[int, list[PlannedRange]] = defaultdict(list)
     for split in plan.splits:
         for each in split.ranges:
             if each.topic == topic:
-                ranges[each.partition] += _cut(each)
+                done = before.get(each.partition, 0)
+                left = [piece for piece in _cut(each) if piece.end_offset > done]
+                if left:
+                    ranges[each.partition] += left
     return {
         partition: deque(sorted(found, key=lambda each: each.start_offset))
         for partition, found in sorted(ranges.items())

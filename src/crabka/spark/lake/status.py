@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from crabka.spark.lake.dead_letters import SUFFIX
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.offsets import lag
+from crabka.spark.lake.schemas import REASON
 from crabka.spark.lake.table import CommitInfo, TableFormat
 from crabka.spark.lake.tables import Lake
 from crabka.spark.lake.topic_sync import TopicSource
@@ -54,6 +55,9 @@ def table_status(lake: Lake, name: str, source: TopicSource | None, now_ms: int)
     if table is None:
         raise LakeError(f"There is no {lake.table_format} table {name} at {lake.root}")
     spec, files, commits = table.spec, table.files(), table.history(LAST_COMMITS)
+    if REASON in spec.schema.names and name.endswith(SUFFIX):
+        # Dead letters are committed when there are some, so that their offsets say nothing of how far anything is.
+        source = None
     dead = lake.open(name + SUFFIX)
     if dead is not None and dead.spec.topic_id != spec.topic_id:
         dead = None
@@ -76,12 +80,11 @@ def _partitions(table: TableFormat, source: TopicSource | None) -> tuple[Partiti
     if source is None:
         return tuple(PartitionStatus(partition, offset, None, None) for partition, offset in sorted(committed.items()))
     spec = table.spec
-    plan = source.plan(spec.topic, {})
-    if plan.topic_ids.get(spec.topic) != spec.topic_id:
+    ends = source.ends(spec.topic)
+    if ends.topic_id != spec.topic_id:
         raise LakeError(f"The topic {spec.topic} is not the one that the table follows: it was created anew")
-    ends = {partition: end for (topic, partition), (_, end) in plan.ranges.items() if topic == spec.topic}
-    behind = lag(committed, ends)
+    behind = lag(committed, ends.offsets)
     return tuple(
         PartitionStatus(partition, committed.get(partition, 0), end, behind[partition])
-        for partition, end in sorted(ends.items())
+        for partition, end in sorted(ends.offsets.items())
     )

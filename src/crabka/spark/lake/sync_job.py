@@ -1,4 +1,9 @@
-"""The job `lake sync`: topics into tables, once or for ever, and what it tells about it."""
+"""The job `lake sync`: topics into tables, once or for ever, and what it tells about it.
+
+A topic that fails is told and keeps no other from its turn. What is read for ever is tried again at the next interval:
+stores and clusters come back, and a topic that was created anew is nothing to the others. It ends if Spark's Java is
+gone, or if at the first time no topic gets anywhere with the settings that were given.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from crabka.errors import ConfigError
+from crabka.errors import ConfigError, InvariantError
 from crabka.spark.lake.commits import CommitOutcome
+from crabka.spark.lake.errors import TopicsFailedError
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.tables import Lake
 from crabka.spark.lake.topic_sync import RoundResult, SyncStep, TaskRunner, TopicSource, TopicSync
@@ -78,6 +84,9 @@ class SyncListener:
     def did_tasks(self, done: int, count: int) -> None:
         """Some tasks of the round are done."""
 
+    def failed(self, topic: str, error: Exception) -> None:
+        """A topic's turn, or the search for topics, ended with an error that it did not end with the last time."""
+
 
 class LakeSync:
     """Brings topics into tables, topic after topic."""
@@ -99,6 +108,7 @@ class LakeSync:
         self._listener = listener or SyncListener()
         self._on_step = on_step
         self._summaries: dict[str, TopicSummary] = {}
+        self._errors: dict[str, Exception] = {}
 
     @property
     def summaries(self) -> list[TopicSummary]:
@@ -106,19 +116,60 @@ class LakeSync:
         return [self._summaries[topic] for topic in sorted(self._summaries)]
 
     def run_once(self) -> None:
-        """Bring all topics to the ends that they have when their turn ends. Raises LakeError and what sources raise."""
-        for topic in self._topics():
-            self._sync(topic)
+        """Bring all topics to the ends that they have when their turn ends.
+
+        Raises what made the only topic fail, TopicsFailedError for several ones, and what sources raise.
+        """
+        topics = self._topics()
+        errors = self._sync_all(topics, lambda _topic, _error: None)
+        if len(topics) == 1:
+            for error in errors.values():
+                raise error
+        if errors:
+            raise TopicsFailedError(errors)
 
     def follow(self, wait: Callable[[], bool]) -> None:
-        """Run again and again; `wait` passes the time in between and says whether to go on."""
-        self.run_once()
+        """Run again and again; `wait` passes the time in between and says whether to go on.
+
+        Errors are told to the listener. Raises ConfigError if nothing else came of the first time.
+        """
+        errors = list(self._turn().values())
+        if len(errors) >= len(self._summaries) and all(isinstance(error, ConfigError) for error in errors):
+            for error in errors:
+                raise error
         while wait():
-            self.run_once()
+            self._turn()
+
+    def _turn(self) -> dict[str, Exception]:
+        """Run once and tell errors, but for those of the last turn. Returns all of them."""
+        try:
+            errors = self._sync_all(self._topics(), self._tell)
+        except Exception as error:  # noqa: BLE001 - libraries of stores raise what they like
+            _raise_if_final(error)
+            errors = {self._request.pattern or "": error}
+            self._tell(*next(iter(errors.items())))
+        self._errors = errors
+        return errors
+
+    def _tell(self, place: str, error: Exception) -> None:
+        if str(error) != str(self._errors.get(place)):
+            self._listener.failed(place, error)
 
     def _topics(self) -> Sequence[str]:
         pattern = self._request.pattern
         return self._request.topics if pattern is None else self._source.topics(pattern)
+
+    def _sync_all(self, topics: Sequence[str], tell: Callable[[str, Exception], None]) -> dict[str, Exception]:
+        """Return the errors of those that failed. Raises what leaves nobody to go on with."""
+        errors: dict[str, Exception] = {}
+        for topic in topics:
+            try:
+                self._sync(topic)
+            except Exception as error:  # noqa: BLE001 - libraries of stores raise what they like
+                _raise_if_final(error)
+                tell(topic, error)
+                errors[topic] = error
+        return errors
 
     def _sync(self, topic: str) -> None:
         sync = TopicSync(
@@ -135,9 +186,18 @@ class LakeSync:
         while (result := sync.run_round()) is not None:
             self._summaries[topic] = self._summaries[topic].plus(result)
             self._listener.did_round(topic, result)
-            # What came while the last round was written is for the next time: a busy topic would never end.
-            if result.is_last and result.outcome is CommitOutcome.COMMITTED:
+            # What came while the last plan was carried out is for the next time: a busy topic would never end. But a
+            # plan of many rounds is old by then.
+            is_committed = result.outcome is CommitOutcome.COMMITTED
+            if result.is_last and result.is_planned_anew and is_committed:
                 return
+
+
+def _raise_if_final(error: Exception) -> None:
+    """Raise an error that no later turn can do better than: Spark's Java is gone, or this is a bug."""
+    is_of_java = isinstance(error, ConnectionError) or type(error).__module__.partition(".")[0] == "py4j"
+    if is_of_java or isinstance(error, InvariantError):
+        raise error
 
 
 def sync(

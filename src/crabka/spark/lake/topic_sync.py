@@ -3,13 +3,16 @@
 Exactly once, whatever happens: rows and offsets are one commit, and a commit builds on the offsets that the round began
 with. Who dies is taken over from the last commit by the next run; of two at once one wins each round, and the other
 starts again from what is committed by then.
+
+A plan serves for round after round, since a backfill would else plan all that is left for every one of them. It is of
+use only while the table has just the offsets that its last round committed, and a round that fails or is lost drops it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -43,6 +46,14 @@ class SyncStep(StrEnum):
     COMMITTED = "committed"
 
 
+@dataclass(frozen=True, slots=True)
+class TopicEnds:
+    """How far a topic reaches: its id, if it is known, and the offset behind the last one by partition."""
+
+    topic_id: str | None
+    offsets: dict[int, int]
+
+
 class TopicSource(Protocol):
     """Where rows come from."""
 
@@ -53,6 +64,10 @@ class TopicSource(Protocol):
 
     def plan(self, topic: str, starts: dict[int, int]) -> ReadPlan:
         """Return the plan from these offsets, or from the first ones, to the end."""
+        ...
+
+    def ends(self, topic: str) -> TopicEnds:
+        """Return how far a topic reaches, without a plan."""
         ...
 
 
@@ -75,8 +90,10 @@ class RoundResult:
     size_bytes: int = 0
     read_bytes: int = 0
     left_bytes: int = 0
-    # Nothing is left of what there was when the round was planned.
+    # Nothing is left of the plan.
     is_last: bool = False
+    # The plan was made for this round, and not for one before it.
+    is_planned_anew: bool = False
 
 
 class TopicSync:
@@ -102,12 +119,16 @@ class TopicSync:
         self.table_name = table_name or topic
         self._on_step = on_step
         self._decoder = settings.decoder
+        # A plan of which something is left, and the offsets that its last round committed.
+        self._left: tuple[ReadPlan, dict[int, int]] | None = None
 
     def run_round(self) -> RoundResult | None:
         """Do one round; None if the table has all that there is. Raises LakeError and what sources raise."""
         table = self._lake.open(self.table_name)
         before = {} if table is None else table.committed_offsets()
-        plan = self._plan(table, before)
+        left, self._left = self._left, None
+        is_planned_anew = left is None or left[1] != before
+        plan = self._plan(table, before) if left is None or is_planned_anew else left[0]
         topic_id = self._topic_id(plan)
         self._on_step(SyncStep.PLANNED)
         if table is None:
@@ -119,7 +140,10 @@ class TopicSync:
             return None
         dead_letters = DeadLetters(self._lake, self.table_name, self._topic, topic_id)
         results = self._write(table, chosen, dead_letters)
-        return self._commit(table, chosen, dead_letters, results)
+        result = self._commit(table, chosen, dead_letters, results)
+        if result.outcome is CommitOutcome.COMMITTED and not chosen.is_last:
+            self._left = (plan, dict(chosen.after))
+        return replace(result, is_planned_anew=is_planned_anew)
 
     def _plan(self, table: TableFormat | None, before: dict[int, int]) -> ReadPlan:
         try:
@@ -147,6 +171,10 @@ class TopicSync:
             raise LakeError(
                 f"The table {self.table_name} has the dead letters of the topic {spec.topic}: "
                 f"choose another name for the table of {self._topic}"
+            )
+        if spec.topic != self._topic:
+            raise LakeError(
+                f"The table {self.table_name} follows the topic {spec.topic}, not {self._topic}; choose another name"
             )
         known = spec.topic_id
         if known != topic_id:

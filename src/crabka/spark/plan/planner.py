@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
@@ -31,6 +31,7 @@ from crabka.spark.plan.transactions import AbortedTable, find_aborted
 from crabka.spark.source.options import SourceOptions
 
 _log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
 _PLAN_TRIES: Final = 3
 _PLAN_PAUSE_S: Final = 0.2
 
@@ -75,6 +76,12 @@ def plan_offsets(
         return _again_if_vanished(lambda: plan(context))
 
 
+def survey_topics(options: SourceOptions) -> Survey:
+    """Return what there is of the topics that the options choose, without a plan for reading it."""
+    with open_context(options) as context:
+        return _again_if_vanished(lambda: make_survey(context))
+
+
 def _check_partitions(
     options: SourceOptions,
     survey: Survey,
@@ -93,7 +100,7 @@ def _check_partitions(
             _lose(options, f"offsets 0 to {earliest - 1} of {partition}, which is new to the query, are gone")
 
 
-def _again_if_vanished(plan: Callable[[], ReadPlan]) -> ReadPlan:
+def _again_if_vanished(plan: Callable[[], _Result]) -> _Result:
     """Return a plan; one that met a segment that was just deleted is made again from what the tier has then."""
     for _ in range(_PLAN_TRIES - 1):
         try:

@@ -44,6 +44,36 @@ def test_partitions_that_are_new_and_empty_are_a_reason_to_commit() -> None:
     assert found.after == {0: 5, 1: 0}
 
 
+def test_partitions_that_nobody_knows_of_yet_have_nothing() -> None:
+    found = next_round(plan(tier(2, 0, 5), spans={2: (0, 5), 4: (3, 3)}), "t", {}, LIMITS)
+    assert found.after == {0: 0, 1: 0, 2: 5, 3: 0, 4: 3}
+
+
+def test_rounds_of_one_plan_follow_each_other() -> None:
+    whole = plan(
+        *(tier(0, start, start + 10) for start in range(0, 60, 10)),
+        BrokerRange("t", "id", 1, 0, 2_500_000),
+        spans={0: (0, 65), 1: (0, 2_500_000)},
+    )
+    before: dict[int, int] = {}
+    seen: list[tuple[int, int, int]] = []
+    rounds = 0
+    while before.get(0) != 65:
+        found = next_round(whole, "t", before, LIMITS)
+        rounds += 1
+        assert found.before == before
+        seen += [(e.partition, e.start_offset, e.end_offset) for split in found.splits for e in split.ranges]
+        before = dict(found.after)
+        assert found.is_last == (rounds == 4)
+    assert before == {0: 65, 1: 2_500_000}
+    assert sorted(seen) == [
+        *((0, start, start + 10) for start in range(0, 60, 10)),
+        (1, 0, 1_000_000),
+        (1, 1_000_000, 2_000_000),
+        (1, 2_000_000, 2_500_000),
+    ]
+
+
 def test_a_log_that_begins_later_than_the_table_ends_moves_it() -> None:
     assert next_round(plan(spans={0: (9, 9)}), "t", {0: 5}, LIMITS).after == {0: 9}
 

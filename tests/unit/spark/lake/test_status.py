@@ -10,6 +10,7 @@ from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.status import table_status
 from crabka.spark.lake.tables import Lake
 from crabka.spark.lake.topic_sync import TopicSync
+from crabka.spark.plan.ranges import ReadPlan
 from tests.support.lake_tables import TOPIC_ID, lake_of, now_ms
 from tests.support.lake_topic import InlineRunner, ListTopic
 
@@ -44,6 +45,21 @@ def test_a_topic_that_was_created_anew_is_told(tmp_path: Path) -> None:
     lake = synced(tmp_path, ListTopic([[b"{}"]]))
     with pytest.raises(LakeError, match="created anew"):
         table_status(lake, "orders", ListTopic([[b"{}"]], topic_id="AnotherTopicAltogether"), now_ms())
+
+
+def test_a_topic_is_asked_for_its_ends_only(tmp_path: Path) -> None:
+    class _EndsOnly(ListTopic):
+        def plan(self, topic: str, starts: dict[int, int]) -> ReadPlan:
+            raise AssertionError((topic, starts))
+
+    lake = synced(tmp_path, ListTopic([[b"{}"]]))
+    assert table_status(lake, "orders", _EndsOnly([[b"{}"] * 3]), now_ms()).lag == 2
+
+
+def test_dead_letters_know_no_lag(tmp_path: Path) -> None:
+    topic = ListTopic([[b"{}", b"{", b"{}"]])
+    status = table_status(synced(tmp_path, topic), "orders_dlq", topic, now_ms())
+    assert (status.rows, status.lag) == (1, None)
 
 
 def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from crabka.spark.lake.table import TableSpec
 from crabka.spark.lake.tables import Lake
 from crabka.spark.lake.tasks import TaskResult, WriteJob
 from crabka.spark.lake.topic_sync import RoundResult, SyncStep, TopicSync
-from crabka.spark.plan.ranges import Split
+from crabka.spark.plan.ranges import ReadPlan, Split
 from tests.support.lake_reader import table_files, table_places, table_rows
 from tests.support.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of
 from tests.support.lake_topic import InlineRunner, ListTopic
@@ -98,6 +98,63 @@ def test_a_topic_becomes_a_table_in_rounds(lake: Lake) -> None:
     assert rows[7]["value"] == b"v7"
     assert rows[7]["kafka_key"] == b"key-7"
     assert rows[7]["kafka_topic_id"] == topic.topic_id
+
+
+class _CountingTopic(ListTopic):
+    plans = 0
+
+    def plan(self, topic: str, starts: dict[int, int]) -> ReadPlan:
+        self.plans += 1
+        return super().plan(topic, starts)
+
+
+def test_one_plan_serves_for_many_rounds(lake: Lake) -> None:
+    topic = _CountingTopic([[b"v"] * 22, [b"v"] * 7])
+    sync = syncer(lake, topic, RAW)
+    assert [result.is_planned_anew for result in to_the_end(sync)] == [True, False, False, False, False]
+    assert topic.plans == 2
+    check(lake, topic)
+
+
+def test_a_plan_is_dropped_when_somebody_else_commits(lake: Lake) -> None:
+    topic = _CountingTopic([[b"v"] * 22])
+    sync = syncer(lake, topic, RAW)
+    sync.run_round()
+    syncer(lake, topic, RAW).run_round()
+    result = sync.run_round()
+    assert result is not None
+    assert (result.rows, result.is_planned_anew) == (5, True)
+    to_the_end(sync)
+    check(lake, topic)
+
+
+def test_a_plan_is_dropped_after_a_round_that_failed_or_was_lost(lake: Lake) -> None:
+    topic = _CountingTopic([[b"v"] * 22])
+    act: list[Callable[[], object]] = []
+
+    def once(step: SyncStep) -> None:
+        if step is SyncStep.WRITTEN and act:
+            act.pop()()
+
+    def die() -> None:
+        raise _DiedError
+
+    sync = syncer(lake, topic, RAW, once)
+    sync.run_round()
+    act.append(die)
+    with pytest.raises(_DiedError):
+        sync.run_round()
+    act.append(lambda: syncer(lake, topic, RAW).run_round())
+    outcomes = [(result.outcome, result.is_planned_anew) for result in to_the_end(sync)]
+    assert outcomes[:2] == [(CommitOutcome.SUPERSEDED, True), (CommitOutcome.COMMITTED, True)]
+    check(lake, topic)
+
+
+def test_a_table_of_another_topic_is_told_apart_from_a_topic_that_was_created_anew(lake: Lake) -> None:
+    to_the_end(syncer(lake, ListTopic([[b"a"]]), RAW))
+    other = ListTopic([[b"b"]], topic_id="AnotherTopicAltogether", name="other")
+    with pytest.raises(LakeError, match="follows the topic orders, not other"):
+        TopicSync(lake, other, InlineRunner(), RAW, topic="other", table_name="orders").run_round()
 
 
 def test_only_what_is_new_is_read_the_next_time(lake: Lake) -> None:
