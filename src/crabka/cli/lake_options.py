@@ -37,7 +37,9 @@ Pattern = Annotated[
 TableName = Annotated[
     str | None, typer.Option("--table", help="The table's name, for one topic; else the topic's.", show_default=False)
 ]
-ValueMode = Annotated[str, typer.Option("--value", help="What values are: raw, json or avro.")]
+ValueMode = Annotated[
+    str, typer.Option("--value", help="What values are: raw, json, avro, avro-plain or avro-confluent.")
+]
 Schema = Annotated[
     str | None,
     typer.Option(

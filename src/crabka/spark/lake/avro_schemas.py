@@ -53,62 +53,70 @@ def avro_fields(schema: Any) -> tuple[pa.Field, ...]:
 
 
 class _Types:
-    """Types by name: Avro names a record, an enum or a fixed once and refers to it later."""
+    """Types by name: Avro names a record, an enum or a fixed once and refers to it later.
+
+    A name without dots is one of the namespace around it, which is that of the innermost named type that has one.
+    """
 
     def __init__(self) -> None:
         self._named: dict[str, pa.DataType | None] = {}
 
-    def of(self, schema: Any, where: str) -> pa.DataType:
+    def of(self, schema: Any, where: str, space: str = "") -> pa.DataType:
         match schema:
             case str():
-                return self._by_name(schema, where)
+                return self._by_name(schema, where, space)
             case list():
-                return self._union(schema, where)
+                return self._union(schema, where, space)
             case {"type": "record" | "error", "fields": fields}:
-                return self._record(schema, fields, where)
+                return self._record(schema, fields, where, space)
             case {"type": "enum"}:
-                return self._name(schema, pa.string())
+                return self._name(schema, pa.string(), space)
             case {"type": "fixed"}:
-                return self._name(schema, self._decimal(schema, where) or pa.binary())
+                return self._name(schema, self._decimal(schema, where) or pa.binary(), space)
             case {"type": "array", "items": items}:
-                return pa.list_(self.of(items, f"{where}[]"))
+                return pa.list_(self.of(items, f"{where}[]", space))
             case {"type": "map", "values": values}:
-                return pa.map_(pa.string(), self.of(values, f"{where}{{}}"))
+                return pa.map_(pa.string(), self.of(values, f"{where}{{}}", space))
             case {"type": str() as name, "logicalType": str() as logical}:
                 decimal = self._decimal(schema, where) if name == "bytes" else None
-                return decimal or _LOGICAL.get((name, logical)) or self._by_name(name, where)
+                return decimal or _LOGICAL.get((name, logical)) or self._by_name(name, where, space)
             case {"type": inner}:
-                return self.of(inner, where)
+                return self.of(inner, where, space)
         raise ConfigError(f"{where} of the Avro schema cannot be understood")
 
-    def _by_name(self, name: str, where: str) -> pa.DataType:
+    def _by_name(self, name: str, where: str, space: str) -> pa.DataType:
         if name in _PRIMITIVES:
             return _PRIMITIVES[name]
-        if name not in self._named:
+        full = next((each for each in (_full_name(name, space), name) if each in self._named), None)
+        if full is None:
             raise ConfigError(f"{where} of the Avro schema has the type {name}, which is not known")
-        known = self._named[name]
+        known = self._named[full]
         if known is None:
             raise ConfigError(f"{where} of the Avro schema contains itself, which no column can")
         return known
 
-    def _union(self, members: Sequence[Any], where: str) -> pa.DataType:
+    def _union(self, members: Sequence[Any], where: str, space: str) -> pa.DataType:
         others = [member for member in members if member != "null"]
         if len(others) != 1:
             raise ConfigError(f"{where} of the Avro schema is a union of several types, which no column can hold")
-        return self.of(others[0], where)
+        return self.of(others[0], where, space)
 
-    def _record(self, schema: Mapping[str, Any], fields: Sequence[Mapping[str, Any]], where: str) -> pa.DataType:
-        self._name(schema, None)
-        members = [pa.field(field["name"], self.of(field["type"], f"{where}.{field['name']}")) for field in fields]
+    def _record(
+        self, schema: Mapping[str, Any], fields: Sequence[Mapping[str, Any]], where: str, space: str
+    ) -> pa.DataType:
+        self._name(schema, None, space)
+        inner = _full_name(str(schema.get("name", "")), _space_of(schema, space)).rpartition(".")[0]
+        members = [
+            pa.field(field["name"], self.of(field["type"], f"{where}.{field['name']}", inner)) for field in fields
+        ]
         kind = pa.struct(members)
-        self._name(schema, kind)
+        self._name(schema, kind, space)
         return kind
 
-    def _name(self, schema: Mapping[str, Any], kind: pa.DataType | None) -> pa.DataType | None:
-        name, space = str(schema.get("name", "")), schema.get("namespace")
-        self._named[name] = kind
-        if space:
-            self._named[f"{space}.{name}"] = kind
+    def _name(self, schema: Mapping[str, Any], kind: pa.DataType | None, space: str) -> pa.DataType | None:
+        name = str(schema.get("name", ""))
+        # Also by itself: schemas that were written by hand forget the namespace.
+        self._named[name] = self._named[_full_name(name, _space_of(schema, space))] = kind
         return kind
 
     @staticmethod
@@ -119,3 +127,11 @@ class _Types:
         if not 1 <= precision <= 38:
             raise ConfigError(f"{where} of the Avro schema is a decimal of {precision} digits; 38 are possible")
         return pa.decimal128(precision, scale)
+
+
+def _space_of(schema: Mapping[str, Any], around: str) -> str:
+    return str(schema.get("namespace", around) or "")
+
+
+def _full_name(name: str, space: str) -> str:
+    return name if "." in name or not space else f"{space}.{name}"

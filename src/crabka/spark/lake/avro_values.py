@@ -1,7 +1,8 @@
 """Values in Avro, with or without the five bytes by which Confluent's serializers say which schema they used.
 
-The schema is given; schema registries are not asked. A value whose first byte is zero is taken for one with these five
-bytes if the rest is exactly one record, else it is read from its first byte.
+The schema is given; schema registries are not asked. Unless it is said which of both values are, one whose first byte
+is zero is taken for one with these five bytes if the rest is exactly one record, else it is read from its first byte. A
+record that begins with a zero can be both, so that it is better to say it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from typing import Any
 
@@ -32,9 +34,11 @@ class AvroValues:
     schema: str
     fields: tuple[pa.Field, ...]
     infers: bool = False
+    # Whether there are the five bytes; None if values may have them or not.
+    has_prefix: bool | None = None
 
     @classmethod
-    def of(cls, schema: str) -> AvroValues:
+    def of(cls, schema: str, *, has_prefix: bool | None = None) -> AvroValues:
         """Return the decoder for a schema in JSON. Raises ConfigError."""
         try:
             content = json.loads(schema)
@@ -42,7 +46,7 @@ class AvroValues:
             fastavro.parse_schema(content)
         except (ValueError, KeyError, SchemaParseException, UnknownType) as error:
             raise ConfigError(f"The Avro schema cannot be read: {error}") from error
-        return cls(schema, fields)
+        return cls(schema, fields, has_prefix=has_prefix)
 
     def with_fields(self, fields: Sequence[pa.Field]) -> AvroValues:  # noqa: ARG002 - as ValueDecoder has it
         """Return the same: the schema says which fields there are."""
@@ -74,14 +78,19 @@ class AvroValues:
         return pa.concat_arrays([self._structs(records[:middle], bad), self._structs(records[middle:], bad)])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "fields": self.fields, "infers": self.infers}
+        return {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
 
     @cached_property
     def _parsed(self) -> Any:
         return fastavro.parse_schema(without_foreign_types(json.loads(self.schema)))
 
     def _record(self, value: bytes) -> dict[str, Any]:
-        if len(value) >= _WIRE_BYTES and value[0] == _WIRE_MAGIC:
+        may_be_prefixed = len(value) >= _WIRE_BYTES and value[0] == _WIRE_MAGIC
+        if self.has_prefix:
+            if not may_be_prefixed:
+                raise ValueError("it does not begin with the bytes that name a schema")
+            return self._whole(value[_WIRE_BYTES:])
+        if may_be_prefixed and self.has_prefix is None:
             try:
                 return self._whole(value[_WIRE_BYTES:])
             except Exception:  # noqa: BLE001, S110 - a plain record may begin with a zero as well

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,6 +13,17 @@ from crabka.spark.lake.avro_schemas import avro_fields
 from crabka.spark.lake.schemas import plain_schema
 from crabka.spark.lake.value_modes import ValueDecoder, value_decoder
 
+_READABLE = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_string,
+    pa.types.is_binary,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+)
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -19,7 +31,9 @@ if TYPE_CHECKING:
 def decoder_of(mode: str, schema: str | None) -> ValueDecoder:
     """Return the decoder of a value mode and its schema, if one is given. Raises ConfigError."""
     if mode == "json":
-        return value_decoder(mode, None, None if schema is None else fields_of(schema))
+        fields = None if schema is None else fields_of(schema)
+        _require_readable(fields or (), "")
+        return value_decoder(mode, None, fields)
     return value_decoder(mode, schema)
 
 
@@ -35,6 +49,18 @@ def fields_of(schema: str) -> list[pa.Field]:
     if isinstance(content, dict) and content.get("type") == "struct":
         return _of_spark(content)
     return list(avro_fields(content))
+
+
+def _require_readable(fields: Iterable[pa.Field], where: str) -> None:
+    """Raise ConfigError for types that values in JSON cannot be read into."""
+    for field in fields:
+        kind, path = field.type, where + field.name
+        while pa.types.is_list(kind):
+            kind = kind.value_type
+        if pa.types.is_struct(kind):
+            _require_readable(kind, f"{path}.")
+        elif not any(check(kind) for check in _READABLE):
+            raise ConfigError(f"The column {path} of the schema is {kind}, which values in JSON cannot be read into")
 
 
 def _of_ddl(text: str) -> list[pa.Field]:

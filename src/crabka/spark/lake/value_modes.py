@@ -15,7 +15,7 @@ import pyarrow as pa
 from crabka.errors import ConfigError
 from crabka.spark.lake.schemas import RAW_VALUE_FIELD
 
-VALUE_MODES = ("raw", "json", "avro")
+VALUE_MODES = ("raw", "json", "avro", "avro-plain", "avro-confluent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ def value_decoder(mode: str, schema: str | None, fields: Sequence[pa.Field] | No
             from crabka.spark.lake.json_values import JsonValues
 
             return JsonValues(tuple(fields or ()), infers=fields is None)
-        case "avro":
+        case "avro" | "avro-plain" | "avro-confluent":
             from crabka.spark.lake.avro_values import AvroValues
 
             if schema is None:
                 raise ConfigError("Values in Avro need --schema")
-            return AvroValues.of(schema)
+            return AvroValues.of(schema, has_prefix={"avro-plain": False, "avro-confluent": True}.get(mode))
     raise ConfigError(f"{mode} is no value mode: use {', '.join(VALUE_MODES)}")
 
 

@@ -51,6 +51,40 @@ def test_a_named_type_can_be_used_again() -> None:
 
 
 @pytest.mark.parametrize(
+    ("outer", "inner", "reference"),
+    [
+        ({"name": "R", "namespace": "com.x"}, {"name": "E"}, "com.x.E"),
+        ({"name": "R", "namespace": "com.x"}, {"name": "E"}, "E"),
+        ({"name": "com.x.R"}, {"name": "com.x.E"}, "E"),
+        ({"name": "com.x.R", "namespace": "ignored"}, {"name": "E"}, "com.x.E"),
+        ({"name": "com.x.R"}, {"name": "E", "namespace": "y"}, "y.E"),
+        ({"name": "com.x.R"}, {"name": "E", "namespace": ""}, "E"),
+    ],
+)
+def test_names_are_resolved_as_avro_does(outer: dict[str, str], inner: dict[str, str], reference: str) -> None:
+    kind = {"type": "enum", "symbols": ["A"]} | inner
+    nested = {"type": "record", "name": "N", "fields": [{"name": "again", "type": ["null", reference]}]}
+    schema = record(kind, reference, nested) | outer
+    assert [field.type for field in avro_fields(schema)] == [
+        pa.string(),
+        pa.string(),
+        pa.struct([("again", pa.string())]),
+    ]
+
+
+def test_the_namespace_around_a_name_decides_between_types_of_the_same_name() -> None:
+    def fixed(space: str) -> dict[str, Any]:
+        return {"type": "fixed", "name": "T", "namespace": space, "size": 2}
+
+    def user(name: str) -> dict[str, Any]:
+        return {"type": "record", "name": name, "fields": [{"name": "x", "type": "T"}]}
+
+    text = {"type": "enum", "name": "T", "namespace": "b", "symbols": ["A"]}
+    fields = avro_fields(record(text, fixed("a"), user("a.U"), user("b.U")))
+    assert [str(field.type) for field in fields[2:]] == ["struct<x: binary>", "struct<x: string>"]
+
+
+@pytest.mark.parametrize(
     ("schema", "reason"),
     [
         ("string", "record"),

@@ -55,6 +55,23 @@ def test_records_are_read_with_and_without_the_prefix_of_a_registry() -> None:
     assert rows(data, WIRE + data, None) == ([RECORD, RECORD, dict.fromkeys(RECORD)], {})
 
 
+def test_whether_there_is_a_prefix_can_be_said() -> None:
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "a", "type": "string"}, {"name": "b", "type": "bytes"}],
+    }
+    stream = io.BytesIO()
+    # A plain record that is one with a prefix as well: its first five bytes, and then a string and no bytes.
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), {"a": "", "b": b"\x01\x02\x03\x02X\x00"})
+    found = {}
+    for has_prefix in (None, False, True):
+        decoder = pickle.loads(pickle.dumps(AvroValues.of(json.dumps(schema), has_prefix=has_prefix)))  # noqa: S301
+        decoded = decoder.decode(pa.array([stream.getvalue(), b"\x02X\x00"], pa.binary()))
+        found[has_prefix] = (decoded.columns[0].to_pylist(), [index for index, _ in decoded.bad])
+    assert found == {None: (["X", "X"], []), False: (["", "X"], []), True: (["X"], [1])}
+
+
 @pytest.mark.parametrize("value", [b"", b"\x00", WIRE, b"nonsense", WIRE + b"nonsense", encoded(RECORD) + b"x"])
 def test_what_is_not_exactly_one_record_is_told(value: bytes) -> None:
     found, bad = rows(encoded(RECORD), value, encoded(RECORD))

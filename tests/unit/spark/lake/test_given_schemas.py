@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -43,6 +44,28 @@ def test_modes_take_their_schemas() -> None:
     assert decoder_of("json", None).infers
     assert isinstance(decoder_of("avro", AVRO), AvroValues)
     assert isinstance(decoder_of("raw", None), RawValues)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ({"type": "map", "values": "long"}, "a"),
+        ({"type": "array", "items": {"type": "map", "values": "long"}}, "a"),
+        ({"type": "record", "name": "S", "fields": [{"name": "m", "type": {"type": "map", "values": "int"}}]}, "a.m"),
+    ],
+)
+def test_types_that_json_cannot_be_read_into_are_refused(kind: dict[str, Any], place: str) -> None:
+    schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]})
+    with pytest.raises(ConfigError, match=f"The column {place} of the schema is map"):
+        decoder_of("json", schema)
+    assert isinstance(decoder_of("avro", schema), AvroValues)
+
+
+@pytest.mark.parametrize("kind", ["void", "interval day to second"])
+def test_types_of_spark_that_json_cannot_be_read_into_are_refused(kind: str) -> None:
+    field = {"name": "a", "type": kind, "nullable": True, "metadata": {}}
+    with pytest.raises(ConfigError, match="The column a of the schema is"):
+        decoder_of("json", json.dumps({"type": "struct", "fields": [field]}))
 
 
 @pytest.mark.parametrize("schema", ["{", '{"type": "struct"}', '{"type": "struct", "fields": [{"name": "a"}]}', "{}"])

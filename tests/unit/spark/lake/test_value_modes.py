@@ -26,7 +26,10 @@ def test_json_without_fields_looks_for_them() -> None:
 
 
 def test_avro_takes_its_schema() -> None:
-    assert isinstance(value_decoder("avro", AVRO), AvroValues)
+    for mode, has_prefix in (("avro", None), ("avro-plain", False), ("avro-confluent", True)):
+        decoder = value_decoder(mode, AVRO)
+        assert isinstance(decoder, AvroValues)
+        assert decoder.has_prefix is has_prefix
 
 
 @pytest.mark.parametrize(("mode", "schema"), [("avro", None), ("raw", AVRO), ("xml", None)])
