@@ -105,7 +105,10 @@ def sync(
             request = SyncRequest(topics=tuple(topics or ()), pattern=pattern, table_name=table, settings=settings)
             job = LakeSync(lake, source, runner, request, listener=progress)
             try:
-                follow_until_interrupted(job, interval) if follow else job.run_once()
+                if follow:
+                    follow_until_interrupted(job, interval)
+                else:
+                    job.run_once()
             except TopicsFailedError as error:
                 failure = error
         print_rows(SUMMARY_COLUMNS, [asdict(summary) for summary in job.summaries], as_json=as_json)
