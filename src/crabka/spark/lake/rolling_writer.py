@@ -2,7 +2,7 @@
 
 Rows wait until they are worth a row group. If a column has so many values that too many files are open, those with the
 most rows in them are finished early. Rows of many values wait in many small batches, which take far more memory than
-their bytes, so that every batch counts for more than it holds.
+their bytes, so that every batch counts for more than it holds, and small ones are merged.
 """
 
 from __future__ import annotations
@@ -117,12 +117,21 @@ class RollingWriter:
             pending.writer = None
 
     def _make_room(self) -> None:
+        """Merge what waits if it takes too much memory, and write some if it still takes more than half of that.
+
+        Down to a half, as merging copies everything: it is worth it only if there is room for a while then.
+        """
+        if sum(pending.memory_bytes for pending in self._pending.values()) <= _MAX_PENDING_BYTES:
+            return
+        for pending in self._pending.values():
+            if len(pending.batches) > 1:
+                pending.batches = pa.Table.from_batches(pending.batches).combine_chunks().to_batches()
+                pending.memory_bytes = pending.size_bytes + len(pending.batches) * self._overhead_bytes
         memory_bytes = sum(pending.memory_bytes for pending in self._pending.values())
-        if memory_bytes > _MAX_PENDING_BYTES:
-            self._write_largest(memory_bytes - _MAX_PENDING_BYTES // 2)
+        self._write_largest(memory_bytes - _MAX_PENDING_BYTES // 2)
 
     def _write_largest(self, enough_bytes: int) -> None:
-        """Write those of the most memory until so much is free: more than is needed now, as it is looked for rarely."""
+        """Write those of the most memory until so much is free."""
         for value in sorted(self._pending, key=lambda value: self._pending[value].memory_bytes, reverse=True):
             if enough_bytes <= 0:
                 return

@@ -93,6 +93,16 @@ def test_many_small_batches_count_for_what_they_take(tmp_path: Path, monkeypatch
     assert sum(file.rows for file in rolling.close()) == 1000
 
 
+def test_small_batches_are_merged_before_files_become_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rolling = writer(tmp_path, column="kind")
+    monkeypatch.setattr(rolling_writer, "_MAX_PENDING_BYTES", 20 * rolling._overhead_bytes)
+    for offset in range(200):
+        rolling.write(rows_of(0, [offset], kind=kinds(f"k{offset % 5}")))
+        assert sum(len(pending.batches) for pending in rolling._pending.values()) <= 20
+    files = rolling.close()
+    assert [(file.rows, pq.ParquetFile(tmp_path / "t" / file.path).num_row_groups) for file in files] == [(40, 1)] * 5
+
+
 def test_giving_up_does_not_hide_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rolling_writer, "_GROUP_ROWS", 1)
     rolling = writer(tmp_path, target=1)
