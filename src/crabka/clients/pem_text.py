@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from crabka.clients.security_settings import PemFile
+from crabka.vfs import passing_file
 
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _WIDTH: Final = 64
@@ -18,21 +17,9 @@ _WIDTH: Final = 64
 
 @contextmanager
 def pem_text_file(key: str, text: str) -> Iterator[PemFile]:
-    """Yield a file with the PEM of a property, which only this process can read and which is gone afterwards.
-
-    On Linux it is in memory, so that a private key never gets to a disk.
-    """
-    content = pem_lines(text).encode()
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("pem")
-        with os.fdopen(descriptor, "wb", buffering=0) as file:
-            file.write(content)
-            yield PemFile(key, f"/proc/self/fd/{descriptor}", in_property=True)
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            yield PemFile(key, file.name, in_property=True)
+    """Yield a file with the PEM of a property, which only this process can read and which is gone afterwards."""
+    with passing_file(pem_lines(text).encode()) as path:
+        yield PemFile(key, path, in_property=True)
 
 
 def pem_lines(text: str) -> str:

@@ -29,6 +29,7 @@ from crabka.spark.jobs.replay_writer import (
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import PlannedRange, ReadPlan, Split
 from crabka.spark.read.settings import ReadSettings
+from crabka.spark.source.option_names import WHERE
 from crabka.spark.source.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def replay_topic(spark: SparkSession, source: Mapping[str, str], target: ReplayT
     if not any(name.lower().endswith("isolation.level") for name in given):
         given[_ISOLATION] = "read_committed"
     options = SourceOptions.parse(given, streaming=False)
+    if options.where:
+        raise ConfigError(f"{WHERE} has no place here: a replay goes by offsets")
     plan = plan_read(options)
     topics = sorted({topic for topic, _ in plan.ranges})
     if len(topics) != 1:

@@ -18,6 +18,7 @@ from crabka.spark.jobs.batch_facts import DAY_MS, FACT_SCHEMA, LAST_DAY, UNKNOWN
 from crabka.spark.plan.context import open_context, tier_address
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import ReadPlan, TierRange
+from crabka.spark.source.option_names import WHERE
 from crabka.spark.source.options import SourceOptions
 from crabka.spark.source.registration import register
 from crabka.spark.tier_store import TierStore, open_tier_store
@@ -56,6 +57,8 @@ def tier_stats(spark: SparkSession, source: Mapping[str, str]) -> list[TopicDay]
     if not any(name.lower().endswith("isolation.level") for name in given):
         given[_ISOLATION] = "read_committed"
     options = SourceOptions.parse(given, streaming=False)
+    if options.where:
+        raise ConfigError(f"{WHERE} has no place here: statistics are of whole batches")
     plan = plan_read(options)
     with open_context(options) as context:
         uri = tier_address(options, context.session)

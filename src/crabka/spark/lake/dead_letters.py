@@ -23,7 +23,7 @@ SUFFIX = "_dlq"
 
 def is_dead_letters(name: str, spec: TableSpec) -> bool:
     """Return whether a table is one of dead letters."""
-    return name.endswith(SUFFIX) and spec.schema.equals(dead_letter_schema(with_date=False))
+    return name.endswith(SUFFIX) and spec.schema.equals(dead_letter_schema())
 
 
 class DeadLetters:
@@ -71,7 +71,7 @@ class DeadLetters:
         if self._trouble is not None:
             raise LakeError(self._trouble)
         if self._table is None:
-            spec = TableSpec(self._topic, self._topic_id, dead_letter_schema(with_date=False))
+            spec = TableSpec(self._topic, self._topic_id, dead_letter_schema())
             created = self._lake.create(self.name, spec)
             trouble = self._trouble_of(created)
             if trouble is not None:

@@ -13,6 +13,7 @@ from crabka.ids import TopicPartition
 from crabka.spark.lake.rows import READ_COLUMNS
 from crabka.spark.lake.topic_sync import TopicEnds
 from crabka.spark.plan.planner import plan_offsets, survey_topics
+from crabka.spark.source.option_names import WHERE
 from crabka.spark.source.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -43,11 +44,16 @@ class PlannerSource:
     """Plans with the options of the Spark source; rows of transactions that did not commit are left out by default."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """`options` are those of the source but for the topics. Raises ConfigError for limits: a table has its own."""
+        """`options` are those of the source but for the topics.
+
+        Raises ConfigError for those that choose rows: a table has all of them, and goes on where it is.
+        """
         limits = sorted(name for name in options if name.lower().startswith(_LIMITS))
         if limits:
             raise ConfigError(f"{limits[0]} has no place here: a table goes on where it is, from the first offset on")
         lowered = {name.lower() for name in options}
+        if WHERE in lowered:
+            raise ConfigError(f"{WHERE} has no place here: a table has all rows of its topic")
         defaults = {} if lowered & set(_ISOLATION) else _DEFAULTS
         self._options = defaults | dict(options) | _OWN
         self._reader: SettingsReader | None = None

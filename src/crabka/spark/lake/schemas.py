@@ -72,9 +72,9 @@ def _require_distinct(fields: Iterable[pa.Field], where: str) -> None:
             _require_distinct(kind, f"{where}{field.name}.")
 
 
-def dead_letter_schema(*, with_date: bool) -> pa.Schema:
+def dead_letter_schema() -> pa.Schema:
     """Return the columns of the table of rows whose values could not be read."""
-    return table_schema([RAW_VALUE_FIELD, REASON_FIELD], with_date=with_date)
+    return table_schema([RAW_VALUE_FIELD, REASON_FIELD], with_date=False)
 
 
 def merge_schemas(current: pa.Schema, wanted: pa.Schema) -> pa.Schema:

@@ -124,9 +124,7 @@ class _Writers:
             partition_column=job.partition_column,
             stores_partition_column=job.stores_partition_column,
         )
-        self.bad = RollingWriter(
-            job.dead_letter_store, dead_letter_schema(with_date=False), unique, target_bytes=job.target_bytes
-        )
+        self.bad = RollingWriter(job.dead_letter_store, dead_letter_schema(), unique, target_bytes=job.target_bytes)
 
     def give_up(self) -> None:
         self.good.give_up()

@@ -95,6 +95,12 @@ def test_target_has_to_be_there_with_enough_partitions(world: World) -> None:
         replay_topic(SPARK, SOURCE, missing)
 
 
+def test_conditions_are_refused(world: World) -> None:
+    _, target = world
+    with pytest.raises(ConfigError, match="where has no place here"):
+        replay_topic(SPARK, SOURCE | {"where": "offset > 5"}, target)
+
+
 def test_source_is_one_topic(world: World) -> None:
     _, target = world
     with pytest.raises(ConfigError, match="one source topic, not 2"):

@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import pytest
 
+from crabka.errors import ConfigError
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
-from crabka.spark.jobs.stats import Days, TopicDay, count_batches
+from crabka.spark.jobs.stats import Days, TopicDay, count_batches, tier_stats
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.source.options import SourceOptions
 from tests.support.golden import GOLDEN
@@ -72,3 +73,9 @@ def test_tier_without_anything_has_no_days() -> None:
     plan = plan_read(SourceOptions.parse(given, streaming=False))
     count_batches(cast("Any", OneThreadSpark()), plan, URI, {}, days)
     assert days == {}
+
+
+def test_conditions_are_refused() -> None:
+    given = {"tier.uri": URI, "tier.metadata": "listing", "subscribe": "tiered", "where": "offset > 5"}
+    with pytest.raises(ConfigError, match="where has no place here"):
+        tier_stats(cast("Any", OneThreadSpark()), given)

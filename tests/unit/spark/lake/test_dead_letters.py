@@ -18,7 +18,7 @@ from tests.support.lake_tables import TOPIC_ID, lake_of, new_table, rows_of
 
 
 def dead_file(lake: Lake, partition: int, *offsets: int) -> DataFile:
-    schema = dead_letter_schema(with_date=False)
+    schema = dead_letter_schema()
     path = file_name("", offsets[0], partition, str(uuid4()))
     writer = ParquetFileWriter(lake.store("orders_dlq"), path, schema)
     reasons = pa.array(["bad"] * len(offsets), pa.string())

@@ -29,10 +29,10 @@ def test_what_is_not_committed_is_read_if_asked(name: str) -> None:
     assert not reader.settings.options.read_committed
 
 
-@pytest.mark.parametrize("name", ["startingOffsets", "startingtimestamp", "endingOffsetsByTimestamp"])
-def test_limits_of_the_source_are_refused(name: str) -> None:
+@pytest.mark.parametrize("name", ["startingOffsets", "startingtimestamp", "endingOffsetsByTimestamp", "where"])
+def test_what_would_choose_rows_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} has no place here"):
-        PlannerSource({**CLUSTER, name: "5"})
+        PlannerSource({**CLUSTER, name: "offset > 5"})
 
 
 def test_topics_and_their_ends_are_known_without_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

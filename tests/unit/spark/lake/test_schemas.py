@@ -17,7 +17,7 @@ from crabka.spark.lake.schemas import (
 def test_a_table_has_the_columns_of_the_log_and_those_of_values() -> None:
     schema = table_schema([pa.field("id", pa.int64())], with_date=True)
     assert schema.names == [*LOG_COLUMNS.names, "kafka_date", "id"]
-    assert dead_letter_schema(with_date=False).names == [*LOG_COLUMNS.names, "value", "reason"]
+    assert dead_letter_schema().names == [*LOG_COLUMNS.names, "value", "reason"]
 
 
 @pytest.mark.parametrize("name", ["kafka_offset", "Kafka_Offset"])

@@ -256,7 +256,7 @@ def test_dead_letters_that_were_left_behind_do_not_swallow_rows_of_a_topic_that_
     assert len(table_places(Path(lake.root), "again_dlq", lake.table_format)) == 6
     third = ListTopic([[b"{broken"] * 6], topic_id="TheThirdTopicOfTheName")
     lake.create("late", TableSpec("orders", third.topic_id, table_schema((), with_date=False)))
-    lake.create("late_dlq", TableSpec("orders", TOPIC_ID, dead_letter_schema(with_date=False)))
+    lake.create("late_dlq", TableSpec("orders", TOPIC_ID, dead_letter_schema()))
     with pytest.raises(LakeError, match="late_dlq has dead letters"):
         TopicSync(lake, third, InlineRunner(), INFERRING, topic="orders", table_name="late").run_round()
 
