@@ -20,6 +20,7 @@ from crabka.ids import TopicPartition
 from crabka.spark.broker_session import BrokerSession
 from crabka.spark.collecting import collect_rows
 from crabka.spark.jobs.replay_writer import (
+    ReplayRow,
     ReplayTarget,
     ReplayWriter,
     SourceIdentity,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp", "headers")
 RESULT_SCHEMA: Final = "partition int, records long, next_offset long"
-UNKNOWN_END: Final = -1
+_UNKNOWN_END: Final = -1
 _log = logging.getLogger(__name__)
 _ISOLATION: Final = "kafka.isolation.level"
 
@@ -186,11 +187,7 @@ def _row_task(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for partition, group in groupby(_by_partition(batches), key=lambda found: found[0]):
             with ReplayWriter(target, identity, partition) as writer:
-                read = (rows_of_batch(found) for _, found in group)
-                count = 0
-                for rows, _end in in_transactions(read, target, UNKNOWN_END):
-                    if rows:
-                        count += writer.write(rows, rows[-1].offset + 1)
+                count = write_rows(writer, (rows_of_batch(found) for _, found in group), target)
                 yield result_batch(partition, count, writer.next_offset)
 
     return run
@@ -205,6 +202,15 @@ def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.R
             count = sum(1 for _ in group)
             yield partition, batch.slice(start, count)
             start += count
+
+
+def write_rows(writer: ReplayWriter, read: Iterable[list[ReplayRow]], target: ReplayTarget) -> int:
+    """Write rows whose end is only known when it comes, and return how many were not there yet."""
+    count = 0
+    for rows, _end in in_transactions(read, target, _UNKNOWN_END):
+        if rows:
+            count += writer.write(rows, rows[-1].offset + 1)
+    return count
 
 
 def result_batch(partition: int, records: int, next_offset: int) -> pa.RecordBatch:

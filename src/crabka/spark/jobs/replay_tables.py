@@ -19,19 +19,18 @@ from crabka.errors import ConfigError
 from crabka.spark.collecting import collect_rows
 from crabka.spark.jobs.replay import (
     RESULT_SCHEMA,
-    UNKNOWN_END,
     ReplayedPartition,
     check_target,
     replayed,
     result_batch,
     shared_rate,
+    write_rows,
 )
 from crabka.spark.jobs.replay_writer import (
     ReplayRow,
     ReplayTarget,
     ReplayWriter,
     SourceIdentity,
-    in_transactions,
     rows_of_batch,
 )
 
@@ -251,11 +250,7 @@ def _replay_parts(
 ) -> int:
     rest = [part for part in parts if part.greatest >= writer.next_offset]
     merged = in_offset_order(rest, lambda part: reader.rows(partition, part))
-    count = 0
-    for rows, _end in in_transactions(_chunks(merged), target, UNKNOWN_END):
-        if rows:
-            count += writer.write(rows, rows[-1].offset + 1)
-    return count
+    return write_rows(writer, _chunks(merged), target)
 
 
 def _chunks(rows: Iterator[ReplayRow]) -> Iterator[list[ReplayRow]]:
