@@ -147,7 +147,8 @@ class TransactionIndexFollower:
     """Follows `.txnindex`: every abort of a transaction with records, named by its marker.
 
     `open_at_start` has the first offsets of the transactions that earlier segments left open, by producer; None if
-    they are not known. Then whatever lies before the segment is believed.
+    they are not known. Then whatever lies before the segment is believed. From a corrupt batch on nothing is compared:
+    it may have begun or ended any transaction.
     """
 
     def __init__(
@@ -167,9 +168,13 @@ class TransactionIndexFollower:
         self._open: dict[int, int] = dict(open_at_start or {})
         # Entries whose last stable offset lies behind their marker, until the next transaction explains it.
         self._unexplained: list[_Aborted] = []
+        self._is_lost = False
 
     def see(self, batch: WalkedBatch) -> None:
         """Compare with the next batch."""
+        self._is_lost |= not batch.crc_valid
+        if self._is_lost:
+            return
         header = batch.header
         is_abort = header.is_control and _is_abort(batch)
         found = False
@@ -190,6 +195,8 @@ class TransactionIndexFollower:
 
     def finish(self) -> None:
         """Compare with the end of the segment."""
+        if self._is_lost:
+            return
         for entry in self._entries:
             self._report(f"has an abort of producer {entry.producer_id} at {entry.last_offset}, behind the last batch")
         for entry in self._unexplained:

@@ -141,6 +141,12 @@ def test_a_true_transaction_index_fits() -> None:
     assert aborts(log, AbortedTransaction(PRODUCER_ID, 3, 5, 6)) == []
 
 
+def test_a_corrupt_marker_is_no_fault_of_the_index() -> None:
+    spoiled = bytearray(transaction(0, committed=False))
+    spoiled[-1] ^= 4
+    assert aborts(bytes(spoiled) + transaction(3, committed=False), AbortedTransaction(PRODUCER_ID, 0, 2, 3)) == []
+
+
 def test_an_abort_may_end_what_began_in_an_earlier_segment() -> None:
     marker_only = transaction(0, committed=False)
     position = [position for position, _ in iter_headers(marker_only)][1]
