@@ -106,8 +106,9 @@ class LocalTieredStorage(RemoteStorageManager):
             return self._fs.open(self._path(object_path(metadata)), read_only=True)
 
     def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
-        """Return a whole index, whether the batches are there or not: a check tells apart what is lost."""
+        """Return a whole index."""
         with self._found(metadata, f"{index_type.name} index"):
+            self._fs.stat(self._path(object_path(metadata)))
             return read_file(self._fs, self._path(object_path(metadata, index_type)))
 
     def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:

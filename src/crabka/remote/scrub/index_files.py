@@ -25,7 +25,9 @@ _TIME_ENTRY: Final = struct.Struct(">qI")
 _ABORTED_ENTRY: Final = struct.Struct(">hqqqq")
 _ABORTED_VERSION: Final = 0
 _UNINDEXED_ENTRIES: Final = 10
-"""Clean stops during one segment with no more than an index interval between them; nobody has so many."""
+"""Clean stops after which no entry was due; who has more has appended little between them."""
+_INTERVAL_BYTES: Final = 4 << 10
+"""What lies between two entries at least, unless the index interval is set lower than by default."""
 _UNINDEXED_BYTES: Final = 1 << 20
 """What may lie between an offset index entry and a clean stop: what a follower appends at once, by default 1 MiB."""
 _MARKER_KEY: Final = struct.Struct(">hh")
@@ -61,10 +63,12 @@ class OffsetIndexFollower:
         self._entries = deque((base_offset + relative, position) for relative, position in entries)
         self._awaited: deque[int] = deque()
         self._last_position = entries[-1][1] if entries else 0
+        self._last_indexed = base_offset + (entries[-1][0] if entries else -1)
         self._indexed_end = 0
-        last_offset = base_offset + (entries[-1][0] if entries else -1)
+        # The index interval may be set to more than followers append at once.
+        self._largest_step = max((b[1] - a[1] for a, b in pairwise(entries)), default=0)
         self._unindexed = deque(
-            offset for offset in _time_index_offsets(time_index, base_offset) if offset > last_offset
+            offset for offset in _time_index_offsets(time_index, base_offset) if offset > self._last_indexed
         )
         self._unindexed_count = 0
         self._looks_cut = False
@@ -85,16 +89,18 @@ class OffsetIndexFollower:
             offset = self._awaited.popleft()
             if offset != last_offset:
                 self._report(f"has an entry of offset {offset}, with which no batch ends")
-        if batch.position <= self._last_position and self._last_position:
+        if last_offset <= self._last_indexed:
             self._indexed_end = batch.position + header.size_in_bytes
         while self._unindexed and self._unindexed[0] <= last_offset:
             self._unindexed.popleft()
             self._unindexed_count += 1
-            self._looks_cut |= batch.position - self._indexed_end > self._unindexed_count * _UNINDEXED_BYTES
+            is_many = self._unindexed_count > _UNINDEXED_ENTRIES
+            step = _INTERVAL_BYTES if is_many else max(_UNINDEXED_BYTES, self._largest_step)
+            self._looks_cut |= batch.position - self._indexed_end > self._unindexed_count * step
 
     def finish(self) -> None:
         """Compare with the end of the segment."""
-        if self._looks_cut or self._unindexed_count > _UNINDEXED_ENTRIES:
+        if self._looks_cut:
             self._report(
                 f"ends at position {self._last_position}, too early: "
                 f"the time index has {self._unindexed_count} entries of what follows"

@@ -61,6 +61,13 @@ class SegmentFindings:
         self._faults.setdefault((kind, part), detail)
         self._counts[kind, part] += 1
 
+    def lose_log(self) -> None:
+        """Note that the log is not there. Storages may hide what they still have of such a segment: it is not told."""
+        self._faults = {
+            key: detail for key, detail in self._faults.items() if key[0] is not TierFaultKind.MISSING_OBJECT
+        }
+        self.add(TierFaultKind.MISSING_OBJECT, LOG, "is not there")
+
     def reporter(self, kind: TierFaultKind, part: str) -> Report:
         """Return a function that notes faults of a kind."""
         return lambda detail: self.add(kind, part, detail)
@@ -125,7 +132,7 @@ def check_segment(
     except BrokenBatchError as error:
         findings.add(TierFaultKind.CORRUPT_BATCH, LOG, f"{error}, after offset {order.next_offset - 1}")
     except SegmentNotFoundError:
-        findings.add(TierFaultKind.MISSING_OBJECT, LOG, "is not there")
+        findings.lose_log()
     except (InvalidRangeError, TruncatedObjectError) as error:
         findings.add(TierFaultKind.WRONG_SIZE, LOG, str(error))
     except RemoteStorageError as error:

@@ -137,14 +137,14 @@ def test_what_was_never_stored_is_not_found() -> None:
         storage.fetch_index(segment.metadata, IndexType.OFFSET)
 
 
-def test_an_index_without_its_log_is_still_read() -> None:
+def test_an_index_without_its_log_is_not_found() -> None:
     fs = MemoryFileSystem()
     segment = write_segment(fs, "/local")
     storage = configured(fs)
     storage.copy_log_segment_data(segment.metadata, segment.data)
-    index = storage.fetch_index(segment.metadata, IndexType.OFFSET)
     fs.unlink(f"{ROOT}/{object_path(segment.metadata)}")
-    assert storage.fetch_index(segment.metadata, IndexType.OFFSET) == index
+    with pytest.raises(SegmentNotFoundError):
+        storage.fetch_index(segment.metadata, IndexType.OFFSET)
 
 
 def test_a_tier_whose_root_is_gone_says_so_instead_of_being_empty() -> None:

@@ -194,7 +194,7 @@ def test_every_flipped_bit_of_a_transaction_index_is_found() -> None:
 
 
 def test_an_offset_index_that_was_cut_is_found_by_the_time_index() -> None:
-    log = batches(0, 60)
+    log = batches(0, 60, records_each=1, value=b"x" * 5_000)
     true, times_of_it = offset_index(log), time_index(log)
     for size, is_cut in ((len(true), False), (len(true) - 88, False), (len(true) - 96, True), (8, True), (0, True)):
 
@@ -222,6 +222,28 @@ def test_stops_of_a_broker_leave_times_without_offsets() -> None:
     data = b"".join(struct.pack(">qI", FIRST_TIMESTAMP_MS + START + end, end) for end in ends)
     assert follow(partial(TimeIndexFollower, data, START)) == []
     assert follow(lambda report: OffsetIndexFollower(b"", START, report, data)) == []
+
+
+def test_many_stops_of_a_broker_that_is_told_little_leave_times_without_offsets() -> None:
+    log = batches(0, 30, records_each=1, value=b"x" * 1_000)
+    assert follow(lambda report: OffsetIndexFollower(b"", 0, report, time_index(log)), log) == []
+
+
+def test_what_was_appended_together_is_indexed_as_a_whole() -> None:
+    log = batches(0, 20, records_each=1, value=b"x" * 300_000)
+    # The first ten batches came at once, and a stop was noted after four more.
+    entry = struct.pack(">II", 9, 0)
+    times_of_it = time_index(log)
+    stop_and_roll = times_of_it[12 * 6 : 12 * 7] + times_of_it[-12:]
+    assert follow(lambda report: OffsetIndexFollower(entry, 0, report, stop_and_roll), log) == []
+
+
+def test_an_index_may_have_large_steps() -> None:
+    log = batches(0, 20, records_each=1, value=b"x" * 300_000)
+    true, times_of_it = offset_index(log), time_index(log)
+    entries = [true[8 * number : 8 * (number + 1)] for number in (1, 5)]
+    stop_and_roll = times_of_it[12 * 8 : 12 * 9] + times_of_it[-12:]
+    assert follow(lambda report: OffsetIndexFollower(b"".join(entries), 0, report, stop_and_roll), log) == []
 
 
 @pytest.mark.parametrize(
