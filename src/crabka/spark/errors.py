@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crabka.errors import CrabkaError
+from crabka.errors import ConfigError, CrabkaError
 
 
 class DataLossError(CrabkaError):
@@ -22,3 +22,7 @@ class SegmentVanishedError(TierReadError):
 
 class TopicChangedError(DataLossError):
     """The topic of a plan is gone, and another one has its name."""
+
+
+class TierElsewhereError(ConfigError):
+    """The tier is a directory that this machine does not have."""

@@ -15,6 +15,7 @@ from crabka.remote.backends.bucket import Bucket, StoredObject
 from crabka.remote.backends.store_errors import ObjectMissingError
 from crabka.remote.backends.url import CLASS_NAME, SETTING_PREFIX, storage_settings_of_url
 from crabka.remote.layout import parse_partition_directory
+from crabka.spark.errors import TierElsewhereError
 from crabka.vfs import OsFileSystem
 
 _ROOT_NAME = "kafka-tiered-storage"
@@ -77,10 +78,12 @@ def _open_directory(path: str) -> TierStore:
     if not os.path.isdir(root):
         root = path
     if not os.path.isdir(root):
-        raise ConfigError(f"there is no tier at {path}: the directory does not exist")
+        raise TierElsewhereError(f"there is no tier at {path}: the directory does not exist")
     names = os.listdir(root)
     if names and os.path.basename(root) != _ROOT_NAME and not any(_is_partition(name) for name in names):
-        raise ConfigError(f"there is no tier at {path}: it has neither {_ROOT_NAME} nor directories of partitions")
+        raise TierElsewhereError(
+            f"there is no tier at {path}: it has neither {_ROOT_NAME} nor directories of partitions"
+        )
     return Bucket(LocalStore(root), location=root)
 
 

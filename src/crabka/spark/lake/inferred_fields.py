@@ -114,7 +114,10 @@ class InferredFields:
                 return None
             self._taken.setdefault(item_path.lower(), item_path)
             item = self._type(known_item, found.value_type, item_path, (*steps, _ITEMS), refused)
-            return None if item is None else pa.list_(item)
+            if item is None:
+                del self._taken[item_path.lower()]
+                return None
+            return pa.list_(item)
         return _inferred_scalar(found) if known is None else known
 
     def _objection(self, name: str, path: str) -> str | None:

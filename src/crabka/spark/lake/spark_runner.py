@@ -35,6 +35,7 @@ class SparkRunner:
 
     def run(self, job: WriteJob, splits: Sequence[Split]) -> list[TaskResult]:
         """Run a task per split. Raises LakeError with what a task said that failed for good."""
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         if not splits:
@@ -44,7 +45,8 @@ class SparkRunner:
         with self._watching(len(splits)):
             try:
                 rows = collect_rows(numbers.mapInArrow(arrow_task(job, splits), RESULT_DDL))
-            except PySparkException as error:
+            except (PySparkException, Py4JJavaError) as error:
+                # The second is what a worker that dies comes as: Java lives, and tells of it.
                 raise LakeError(failure_of(str(error))) from error
         return decode_results(rows, len(splits))
 

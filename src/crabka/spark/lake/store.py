@@ -36,10 +36,8 @@ class LakeStore:
 
     def __post_init__(self) -> None:
         """Raises ConfigError for a root that is no address of a store, and for a name that is none of a directory."""
-        if self.name in ("", ".", "..") or self.name.startswith("_") or not _UNSAFE.isdisjoint(self.name):
-            raise ConfigError(
-                f"{self.name!r} is no name for a table: it must not begin with _ nor hold / or {_SHOWN_UNSAFE}"
-            )
+        if self.name in ("", ".", "..") or not _UNSAFE.isdisjoint(self.name):
+            raise ConfigError(f"{self.name!r} is no name for a table: it must not hold / or {_SHOWN_UNSAFE}")
         address, question, parameters = self.root.partition("?")
         if question and "://" not in self.root:
             raise ConfigError(f"The directory {self.root} cannot have tables: ? has a meaning in addresses of tables")

@@ -195,8 +195,11 @@ class LakeSync:
 
 def _raise_if_final(error: Exception) -> None:
     """Raise an error that no later turn can do better than: Spark's Java is gone, or this is a bug."""
-    is_of_java = isinstance(error, ConnectionError) or type(error).__module__.partition(".")[0] == "py4j"
-    if is_of_java or isinstance(error, InvariantError):
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    # An exception of Java's own comes from a Java that lives.
+    is_java_gone = isinstance(error, (ConnectionError, Py4JError)) and not isinstance(error, Py4JJavaError)
+    if is_java_gone or isinstance(error, InvariantError):
         raise error
 
 

@@ -1,7 +1,7 @@
 """From offsets to bytes: which bytes of segments hold the parts that are read, cut to the size of a task.
 
-An index that sends a reader past its rows must not go unnoticed: the batches at the positions that it names are asked
-for their offsets.
+An index that sends a reader past its rows must not go unnoticed. Where a range begins too late its reader sees it; the
+batches where ranges end are asked here for their offsets.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ def tier_ranges(
 
     def cut(number: int) -> list[_Piece]:
         part = parts[number]
+        if not part.segment.segment_size_bytes:
+            return []  # compaction took all of its batches
         index = objects.offset_index(part.segment)
         if max_records is not None and part.end - part.start > max_records:
-            pieces = _cut_by_records(part, index, objects, max_records)
+            pieces = _cut_by_records(part, index, max_records)
         else:
             pieces = _cut_by_bytes(part, index, objects, target_bytes)
         if any(piece.start_byte >= piece.end_byte for piece in pieces):
@@ -51,6 +53,7 @@ def tier_ranges(
         return pieces
 
     cut_parts = dict(zip(large, objects.for_all(large, cut), strict=True))
+    _check_ends([(parts[number], pieces) for number, pieces in cut_parts.items()], objects)
     found: list[TierRange] = []
     for number, part in enumerate(parts):
         whole = _Piece(part.start, part.end, 0, part.segment.segment_size_bytes)
@@ -111,39 +114,39 @@ def _contradiction(part: TierPart) -> CorruptDataError:
     )
 
 
-def _start_byte(part: TierPart, index: SegmentOffsets, objects: SegmentObjects, offset: int) -> int:
-    """Return where to begin for an offset. Raises CorruptDataError if the batch there is a later one."""
-    position = index.start_byte(offset)
-    if position > 0 and objects.base_offset_at(part.segment, position) > offset:
-        raise _contradiction(part)
-    return position
+def _check_ends(cut_parts: Sequence[tuple[TierPart, Sequence[_Piece]]], objects: SegmentObjects) -> None:
+    """Raise CorruptDataError where the batch behind a piece begins before the piece is to end."""
+    ends = {
+        (part, piece.end_byte): piece.end
+        for part, pieces in cut_parts
+        for piece in pieces
+        if not piece.ends_at_cut and piece.end_byte < part.segment.segment_size_bytes
+    }
+
+    def check(place: tuple[TierPart, int]) -> None:
+        part, position = place
+        if objects.base_offset_at(part.segment, position) < ends[place]:
+            raise _contradiction(part)
+
+    objects.for_all(ends, check)
 
 
-def _end_byte(part: TierPart, index: SegmentOffsets, objects: SegmentObjects, offset: int) -> int:
-    """Return where to stop before an offset. Raises CorruptDataError if the batch there is an earlier one."""
-    size_bytes = part.segment.segment_size_bytes
-    position = index.end_byte(offset, size_bytes)
-    if position < size_bytes and objects.base_offset_at(part.segment, position) < offset:
-        raise _contradiction(part)
-    return position
-
-
-def _cut_by_records(part: TierPart, index: SegmentOffsets, objects: SegmentObjects, max_records: int) -> list[_Piece]:
+def _cut_by_records(part: TierPart, index: SegmentOffsets, max_records: int) -> list[_Piece]:
     size = part.end - part.start
     pieces = -(-size // max_records)
     borders = [part.start + size * number // pieces for number in range(pieces + 1)]
+    size_bytes = part.segment.segment_size_bytes
     return [
-        _Piece(start, end, _start_byte(part, index, objects, start), _end_byte(part, index, objects, end))
-        for start, end in pairwise(borders)
+        _Piece(start, end, index.start_byte(start), index.end_byte(end, size_bytes)) for start, end in pairwise(borders)
     ]
 
 
 def _cut_by_bytes(part: TierPart, index: SegmentOffsets, objects: SegmentObjects, target_bytes: int) -> list[_Piece]:
     segment = part.segment
-    start_byte = _start_byte(part, index, objects, part.start) if part.start > segment.start_offset else 0
+    start_byte = index.start_byte(part.start) if part.start > segment.start_offset else 0
     end_byte = segment.segment_size_bytes
     if part.end <= segment.end_offset:
-        end_byte = _end_byte(part, index, objects, part.end)
+        end_byte = index.end_byte(part.end, segment.segment_size_bytes)
     cuts: list[int] = []
     if needs_cutting(end_byte - start_byte, target_bytes):
         cuts = cut_positions(index.positions, start_byte, end_byte, target_bytes)

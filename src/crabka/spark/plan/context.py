@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from crabka.errors import ConfigError
 from crabka.spark.broker_session import BrokerSession
+from crabka.spark.errors import TierElsewhereError
 from crabka.spark.plan.segment_objects import SegmentObjects
 from crabka.spark.plan.tier_address import ask_tier_uri
 from crabka.spark.source.options import SourceOptions
@@ -62,13 +63,13 @@ def tier_address(options: SourceOptions, session: BrokerSession | None) -> str |
 
 
 def _open(options: SourceOptions, uri: str) -> SegmentObjects | None:
-    """Return the objects of the tier; None if the cluster names a place that is not to be seen from this machine.
+    """Return the objects of the tier; None if the cluster names a directory that this machine does not have.
 
     Brokers serve everything then, unless the options insist on the tier. Raises ConfigError.
     """
     try:
         return SegmentObjects(open_tier_store(uri, options.storage))
-    except ConfigError as error:
+    except TierElsewhereError as error:
         if options.tier_uri is not None or options.read_mode != "auto":
             raise
         if uri not in _told:

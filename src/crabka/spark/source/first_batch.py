@@ -3,14 +3,17 @@
 Spark's Kafka source writes the initial offsets into the checkpoint. Sources in Python have no file there, only the end
 of each batch is logged. So a partition that begins at its end, which moves, also ends there in the first batch: its
 logged end is its initial offset, and the next batch reads on from that. Spark runs and logs a first batch even if it is
-empty. Pure.
+empty.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 
 from crabka.ids import TopicPartition
+
+_log = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -51,11 +54,19 @@ class FirstBatch:
         A query that stopped before its first batch was done gets that batch again, with the logged end and with initial
         offsets that were asked for anew. Those may lie behind the end. No record is passed over by an empty batch then:
         either the partition began where the batch ends, or all that was before its end is deleted. The next batch
-        begins at the logged end and tells if records behind that are gone too.
+        begins at the logged end and tells if records behind that are gone too. A first batch that Spark's Kafka source
+        began has its start in a file that is not seen here; so such a batch is told.
         """
         if not self._is_current(starts):
             return starts
         self._has_end = True
+        for partition, start in starts.items():
+            if start > ends.get(partition, start):
+                _log.warning(
+                    "the first batch of %s ends at %d, before its start at %d: nothing is read of it; if another "
+                    "source began it, what it was to read is passed over",
+                    *(partition, ends[partition], start),
+                )
         return {p: min(start, ends[p]) for p, start in starts.items() if p in ends}
 
     def _is_current(self, starts: Offsets) -> bool:

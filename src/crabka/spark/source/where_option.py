@@ -154,6 +154,6 @@ def _time(token: str) -> datetime | None:
     """Return a time; of one without a zone that of UTC, since a source is not told the zone of a session."""
     try:
         found = datetime.fromisoformat((_unquoted(token) or "").strip())
-    except ValueError:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)

@@ -80,3 +80,10 @@ def test_rows_that_have_a_refused_field_are_found_at_any_depth() -> None:
     ]
     [refusal] = InferredFields([]).look_at(kind)
     assert refusal.rows_in(pa.array(rows, kind)) == [2, 4]
+
+
+def test_a_list_of_which_nothing_could_be_added_takes_no_name() -> None:
+    inferred = InferredFields([])
+    assert inferred.look_at(struct(x=pa.list_(pa.struct([("n\0", INT)]))))
+    assert inferred.look_at(struct(x=pa.list_(struct(b=INT)))) == []
+    assert inferred.new == [pa.field("x", pa.list_(struct(b=INT)))]

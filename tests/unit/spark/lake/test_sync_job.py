@@ -13,6 +13,7 @@ from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.sync_job import LakeSync, SyncListener, SyncRequest, TopicSummary
 from crabka.spark.lake.topic_sync import RoundResult, SyncStep, TopicSync
 from crabka.spark.plan.ranges import ReadPlan
+from tests.support.java_errors import ToldByJavaError
 from tests.support.lake_reader import table_places
 from tests.support.lake_tables import lake_of
 from tests.support.lake_topic import InlineRunner, ListTopic
@@ -157,6 +158,13 @@ def test_what_no_later_turn_does_better_ends_everything(tmp_path: Path, error: E
     with pytest.raises(type(error)):
         job.run_once()
     assert notes.heard == ["orders", "orders"]
+
+
+def test_what_java_tells_ends_nothing_but_a_turn(tmp_path: Path) -> None:
+    job, _, notes = failing(tmp_path, {"orders": ToldByJavaError("told by a Java that lives")})
+    job.follow(lambda: False)
+    assert ("orders", "told by a Java that lives") in notes.heard
+    assert "orders.eu" in notes.heard
 
 
 def test_what_comes_while_a_long_plan_is_carried_out_is_read_as_well(tmp_path: Path) -> None:

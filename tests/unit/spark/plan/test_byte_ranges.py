@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -90,11 +91,26 @@ def test_no_flipped_bit_of_an_index_hides_offsets(records: int | None) -> None:
         except CorruptDataError as error:
             told += error.where == key
             continue
-        begun = {position for position, _ in iter_headers(LOG)}
-        # A range that does not begin with a batch fails when it is read.
-        if all(each.start_byte in begun for each in ranges):
+        begun = {position: header.base_offset for position, header in iter_headers(LOG)}
+        # A range that does not begin with a batch, or with one that is too late, fails when it is read.
+        if all(begun.get(each.start_byte, each.end_offset) <= each.start_offset for each in ranges):
             assert [offset for each in ranges for offset in offsets_in(each)] == list(range(33, 171))
     assert told > len(whole) * 4
+
+
+@pytest.mark.parametrize(("start", "end"), [(33, 200), (0, 171), (0, 200)])
+def test_a_segment_without_batches_has_no_ranges(start: int, end: int) -> None:
+    part, store = planted()
+    empty = replace(part.segment, segment_size_bytes=0)
+    part = part._replace(segment=empty, start=start, end=end)
+    assert cut(part, store, records=20) == cut(part, store) == []
+
+
+def test_batches_behind_many_ranges_are_asked_once_each() -> None:
+    part, store = planted()
+    ranges = cut(part, store, records=3)
+    ends = {each.end_byte for each in ranges} - {part.segment.segment_size_bytes}
+    assert store.asked.count(object_path(part.segment)) == len(ends) < len(ranges)
 
 
 def test_a_position_behind_the_end_is_told() -> None:

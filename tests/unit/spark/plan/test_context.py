@@ -43,6 +43,16 @@ def test_a_tier_that_is_out_of_reach_leaves_everything_to_brokers(
                 pass
 
 
+def test_wrong_settings_of_a_tier_are_not_hidden_by_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crabka.spark.plan.context.ask_tier_uri", lambda _session: "s3://bucket/prefix")
+    with (
+        Broker() as broker,
+        pytest.raises(ConfigError, match="bogus"),
+        open_context(options(broker, tier__config__bogus="x")),
+    ):
+        pass
+
+
 def test_a_cluster_without_a_tier_serves_everything_itself() -> None:
     with Broker() as broker:
         with open_context(options(broker)) as context:

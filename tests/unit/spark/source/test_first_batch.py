@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from crabka.ids import TopicPartition
 from crabka.spark.source.first_batch import FirstBatch
 
@@ -34,10 +36,12 @@ def test_a_partition_that_is_new_since_the_beginning_is_left_to_the_second_batch
     assert again.end_of({T0: 5}, {T0: 9, T2: 4}) == {T0: 9, T2: 4}
 
 
-def test_a_first_batch_that_is_run_again_never_begins_behind_its_end() -> None:
+def test_a_first_batch_that_is_run_again_never_begins_behind_its_end(caplog: pytest.LogCaptureFixture) -> None:
     first = FirstBatch()
     first.begin_at({T0: 9, T1: 2}, {T0})
     assert first.start_of({T0: 9, T1: 2}, {T0: 5, T1: 4}) == {T0: 5, T1: 2}
+    (told,) = caplog.messages
+    assert told.startswith(f"the first batch of {T0} ends at 5, before its start at 9")
     assert first.end_of({T0: 9, T1: 2}, {T0: 9, T1: 6}) == {T0: 9, T1: 6}
 
 

@@ -59,6 +59,7 @@ def test_conditions_are_joined_by_and() -> None:
         ("offset = 99999999999999999999", "offset is compared with whole numbers"),
         ("topic = 5", "topic is compared with text, not with 5"),
         ("timestamp > 5", "timestamp is compared with times, not with 5"),
+        ("timestamp > '0001-01-01T00:00:00+05:00'", "timestamp is compared with times"),
         ("timestamp > 'soon'", "timestamp is compared with times, not with 'soon'"),
         ("offset in 5", "5 stands where there should be a list in parentheses"),
         ("offset in (5", "it ends where there should be"),
