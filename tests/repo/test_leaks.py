@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from tests.support.leaks import describe_leaks, take_snapshot, watch_pending_tas
 ROOT = Path(__file__).parents[2]
 PLANTED = """
 import asyncio
+import logging
 
 async def forget_a_task():
     asyncio.create_task(asyncio.Event().wait())
@@ -29,6 +31,9 @@ def test_forgets_a_file(tmp_path):
 
 def test_forgets_a_task():
     asyncio.run(forget_a_task())
+
+def test_forgets_its_log_level():
+    logging.getLogger().setLevel("INFO")
 
 def test_forgets_nothing():
     pass
@@ -47,8 +52,12 @@ def test_the_fixture_fails_the_tests_that_leak_and_no_other(tmp_path: Path) -> N
         text=True,
     )
     summary = [line for line in result.stdout.splitlines() if line.startswith("ERROR ")]
-    assert [line.split("::")[1].split()[0] for line in summary] == ["test_forgets_a_file", "test_forgets_a_task"]
-    assert result.stdout.splitlines()[-1].startswith("3 passed")
+    assert [line.split("::")[1].split()[0] for line in summary] == [
+        "test_forgets_a_file",
+        "test_forgets_a_task",
+        "test_forgets_its_log_level",
+    ]
+    assert result.stdout.splitlines()[-1].startswith("4 passed")
 
 
 def test_nothing_is_reported_when_everything_is_closed(tmp_path: Path) -> None:
@@ -81,6 +90,18 @@ def test_a_running_thread_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         release.set()
         thread.join()
+
+
+def test_logging_that_stays_set_up_is_reported() -> None:
+    before, root = take_snapshot(), logging.getLogger()
+    handler, level = logging.NullHandler(), root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        assert describe_leaks(before) == [f"log handler {handler}", "log level DEBUG"]
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
 
 
 @pytest.mark.allow_leaks("the leak is the subject of the test")

@@ -1,4 +1,4 @@
-"""What a test leaves behind: asyncio tasks, file descriptors and threads.
+"""What a test leaves behind: asyncio tasks, file descriptors, threads and a root logger that was set up.
 
 Taking a snapshot costs a listing of a small directory, so every test can afford one. Tasks are seen at the moment when
 asyncio.run cancels what is still pending, which otherwise hides them.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import asyncio.runners
 import gc
+import logging
 import os
 import threading
 import time
@@ -25,20 +26,23 @@ LASTING_TARGETS = ("/dev/null", "/dev/urandom", "/dev/random", "anon_inode:[pidf
 
 
 class ProcessSnapshot(NamedTuple):
-    """The descriptors and threads that exist at one moment."""
+    """The descriptors, threads and log handlers that exist at one moment, and what is logged."""
 
     descriptors: dict[int, str]
     threads: frozenset[threading.Thread]
+    log_level: int
+    log_handlers: frozenset[logging.Handler]
 
 
 def take_snapshot() -> ProcessSnapshot:
-    """Return the descriptors and threads of this process now."""
-    return ProcessSnapshot(_open_descriptors(), frozenset(threading.enumerate()))
+    """Return what this process has now."""
+    root = logging.getLogger()
+    return ProcessSnapshot(_open_descriptors(), frozenset(threading.enumerate()), root.level, frozenset(root.handlers))
 
 
 def describe_leaks(before: ProcessSnapshot) -> list[str]:
-    """Return one line per descriptor and thread that was not there before; ending threads get a moment."""
-    return [*_leaked_descriptors(before.descriptors), *_leaked_threads(before.threads)]
+    """Return one line per thing that was not there before; ending threads get a moment."""
+    return [*_leaked_descriptors(before.descriptors), *_leaked_threads(before.threads), *_leaked_logging(before)]
 
 
 @contextmanager
@@ -92,3 +96,12 @@ def _leaked_threads(before: frozenset[threading.Thread]) -> list[str]:
     for thread in leaked:
         thread.join(max(0.0, deadline - time.monotonic()))
     return [f"thread {thread.name}" for thread in leaked if thread.is_alive()]
+
+
+def _leaked_logging(before: ProcessSnapshot) -> list[str]:
+    """Other tests of this process would see more log records than they asked for, or write to a closed stream."""
+    root = logging.getLogger()
+    leaked = [f"log handler {handler}" for handler in root.handlers if handler not in before.log_handlers]
+    if root.level != before.log_level:
+        leaked.append(f"log level {logging.getLevelName(root.level)}")
+    return leaked

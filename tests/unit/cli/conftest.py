@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -38,7 +39,19 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def crabka(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RunCommand:
+def root_logger() -> Iterator[logging.Logger]:
+    """The root logger, which is afterwards as it was before: commands set up the logging of the whole process."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield root
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def crabka(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, root_logger: logging.Logger
+) -> RunCommand:
     """Run a command in this process."""
 
     def run(*arguments: str, stdin: bytes = b"") -> CommandResult:

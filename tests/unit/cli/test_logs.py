@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -26,15 +25,6 @@ def _failed_record() -> logging.LogRecord:
     except ValueError:
         record.exc_info = sys.exc_info()
     return record
-
-
-@pytest.fixture
-def root_logger() -> Iterator[logging.Logger]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield root
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def test_text_line_has_time_level_logger_and_message() -> None:
