@@ -63,6 +63,7 @@ class FetchAnswer(NamedTuple):
     log_start_offset: int
     aborted: tuple[AbortedSpan, ...]
     records: bytes
+    last_stable_offset: int = -1
 
 
 class FetchRequest(NamedTuple):
@@ -131,5 +132,6 @@ def read_answers(response: Any, topic_ids: Mapping[str, uuid.UUID]) -> dict[Topi
                 getattr(data, "log_start_offset", -1),
                 aborted,
                 data.records or b"",
+                data.last_stable_offset,
             )
     return answers

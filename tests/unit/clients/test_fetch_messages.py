@@ -50,7 +50,7 @@ def test_answers_are_read_in_every_version(version: int) -> None:
     )
     topic = types.new("FetchableTopicResponse", topic="a", topic_id=TOPIC_ID, partitions=[data])
     response = types.message(throttle_time=0, error_code=ErrorCode.none, session_id=0, responses=[topic])
-    expected = FetchAnswer(ErrorCode.none, 50, -1, (AbortedSpan(8, 41),), b"")
+    expected = FetchAnswer(ErrorCode.none, 50, -1, (AbortedSpan(8, 41),), b"", 49)
     assert read_answers(response, {"a": TOPIC_ID}) == {TopicPartition("a", 2): expected}
 
 

@@ -19,32 +19,14 @@ from crabka.spark.lake.errors import CommitConflictError
 from crabka.spark.lake.parquet_files import ParquetFileWriter, conform, read_batches
 from crabka.spark.lake.schemas import PARTITION
 from crabka.spark.lake.store import LakeStore
-from crabka.spark.lake.table import Compaction, TableSpec
+from crabka.spark.lake.table import Compaction, TableView
 
 _SMALL_SHARE = 0.75
 _TRIES = 20
 
 
-class CompactedTable(Protocol):
-    """What a compaction needs of a table; see TableFormat."""
-
-    @property
-    def spec(self) -> TableSpec:
-        """What the table is now."""
-        ...
-
-    @property
-    def stores_partition_column(self) -> bool:
-        """Whether the column that the table is partitioned by is also in the files."""
-        ...
-
-    def refresh(self) -> None:
-        """Look at the table as it is now."""
-        ...
-
-    def files(self) -> list[DataFile]:
-        """Return the files that make up the table."""
-        ...
+class CompactedTable(TableView, Protocol):
+    """A table whose files can be replaced."""
 
     def replace(self, replaced: Sequence[DataFile], merged: Sequence[DataFile]) -> None:
         """Put files with the same rows into the place of others, in one step. Raises CommitConflictError."""

@@ -52,8 +52,8 @@ class Vacuum:
     size_bytes: int = 0
 
 
-class TableFormat(Protocol):
-    """A table that follows a topic. Methods raise LakeError."""
+class TableView(Protocol):
+    """What a table is, as of the last refresh. Methods raise LakeError."""
 
     @property
     def spec(self) -> TableSpec:
@@ -69,12 +69,16 @@ class TableFormat(Protocol):
         """Look at the table as it is now."""
         ...
 
-    def committed_offsets(self) -> dict[int, int]:
-        """Return the next offset of every partition."""
-        ...
-
     def files(self) -> list[DataFile]:
         """Return the files that make up the table."""
+        ...
+
+
+class TableFormat(TableView, Protocol):
+    """A table that follows a topic. Methods raise LakeError."""
+
+    def committed_offsets(self) -> dict[int, int]:
+        """Return the next offset of every partition."""
         ...
 
     def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:

@@ -1,7 +1,8 @@
 """What the leader of a partition knows of aborted transactions whose markers are not in the tier.
 
 Only an answer with records tells: one with an error, or one that came too early to have any, has an empty list of
-aborted transactions, which must not be taken for the truth.
+aborted transactions, which must not be taken for the truth. But where the log ends and no transaction is open there is
+nothing to tell: all markers lie before, in the tier. Compaction may have left no record there that a leader could send.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class LeaderAborts:
             return None, str(error)
         code = answer.error_code
         if code is ErrorCode.none:
-            return (answer, "") if answer.records else (None, f"it has no records, up to {answer.high_watermark}")
+            if answer.records or answer.last_stable_offset == answer.high_watermark == offset + 1:
+                return answer, ""
+            return None, f"it has no records, up to {answer.high_watermark}"
         if code is ErrorCode.offset_out_of_range:
             # Deleted or cut off since the survey: another one shows what is there now.
             raise SegmentVanishedError(f"offset {offset} of {self._partition} is in the tier and not in the log")

@@ -85,6 +85,17 @@ def test_nothing_is_assumed_if_the_leader_never_tells(answer: FetchAnswer | Exce
         aborts(Leader([answer]), timeout_ms=0).across(60)
 
 
+def test_where_the_log_ends_without_open_transactions_there_is_nothing_to_tell() -> None:
+    ending = EMPTY._replace(high_watermark=60, last_stable_offset=60)
+    assert aborts(Leader([ending]), timeout_ms=0).across(60) == []
+
+
+@pytest.mark.parametrize(("end", "stable"), [(61, 60), (61, 61), (60, 59)])
+def test_markers_may_follow_the_border_or_be_missing_yet(end: int, stable: int) -> None:
+    with pytest.raises(TierReadError, match="did not tell"):
+        aborts(Leader([EMPTY._replace(high_watermark=end, last_stable_offset=stable)]), timeout_ms=0).across(60)
+
+
 def test_what_waiting_does_not_help_is_raised() -> None:
     for code in (ErrorCode.topic_authorization_failed, ErrorCode.unsupported_version):
         with pytest.raises(OperationError):
