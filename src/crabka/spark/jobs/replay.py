@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from crabka.clients.group_admin import GroupAdmin
 from crabka.clients.offsets import EARLIEST, LATEST
@@ -30,6 +30,7 @@ from crabka.spark.jobs.replay_writer import (
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import PlannedRange, ReadPlan, Split
 from crabka.spark.read.settings import ReadSettings
+from crabka.spark.row_tasks import for_each_row
 from crabka.spark.source.option_names import WHERE
 from crabka.spark.source.options import SourceOptions
 
@@ -165,20 +166,16 @@ def _has_progress(session: BrokerSession, target: ReplayTarget, partitions: Iter
 def _range_task(
     settings: ReadSettings, target: ReplayTarget, identity: SourceIdentity
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def replay(row: dict[str, Any]) -> pa.RecordBatch:
         from crabka.spark.read.split_reader import read_split
 
-        for batch in batches:
-            for row in batch.to_pylist():
-                with ReplayWriter(target, identity, row["partition"]) as writer:
-                    split = rest_of(Split.from_json(json.loads(row["split"])), writer.next_offset)
-                    read = (rows_of_batch(found) for found in read_split(split, settings))
-                    count = 0
-                    for rows, end in in_transactions(read, target, row["end_offset"]):
-                        count += writer.write(rows, end)
-                    yield result_batch(row["partition"], count, writer.next_offset)
+        with ReplayWriter(target, identity, row["partition"]) as writer:
+            split = rest_of(Split.from_json(json.loads(row["split"])), writer.next_offset)
+            read = (rows_of_batch(found) for found in read_split(split, settings))
+            count = sum(writer.write(rows, end) for rows, end in in_transactions(read, target, row["end_offset"]))
+            return result_batch(row["partition"], count, writer.next_offset)
 
-    return run
+    return for_each_row(replay)
 
 
 def _row_task(

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from heapq import heappop, heappush
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from crabka.errors import ConfigError
 from crabka.spark.collecting import collect_rows
@@ -33,17 +33,19 @@ from crabka.spark.jobs.replay_writer import (
     SourceIdentity,
     rows_of_batch,
 )
+from crabka.spark.row_tasks import for_each_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from crabka.spark.lake.data_files import DataFile
+    from crabka.spark.lake.data_files import ColumnRange, DataFile
     from crabka.spark.lake.store import LakeStore
     from crabka.spark.lake.table import TableFormat
 
 _PART_SCHEMA: Final = "partition int, part string"
 _CHUNK_ROWS: Final = 1_000
+_MAX_TASKS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +95,16 @@ class TableReader:
             for partition in least
         }
 
-    def rows(self, partition: int, part: FilePart) -> Iterator[ReplayRow]:
-        """Yield the rows of a partition that a file has, by offset."""
-        found = chain.from_iterable(self._rows(partition, part))
+    def rows(self, partition: int, part: FilePart, start: int = 0) -> Iterator[ReplayRow]:
+        """Yield the rows of a partition that a file has, by offset: all from `start` on, and perhaps earlier ones."""
+        found = chain.from_iterable(self._rows(partition, part, start))
         return found if part.is_sorted else iter(sorted(found, key=lambda row: row.offset))
 
-    def _rows(self, partition: int, part: FilePart) -> Iterator[list[ReplayRow]]:
+    def _rows(self, partition: int, part: FilePart, start: int) -> Iterator[list[ReplayRow]]:
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        from crabka.spark.lake.data_files import ColumnRange
         from crabka.spark.lake.schemas import OFFSET, PARTITION, RAW_VALUE, TIMESTAMP
 
         names = {
@@ -111,19 +114,22 @@ class TableReader:
             "kafka_headers": "headers",
             TIMESTAMP: "timestamp",
         }
-        for batch in self._batches(part.path, part.constant, [PARTITION, *names]):
+        within = {PARTITION: ColumnRange(partition, partition), OFFSET: ColumnRange(start, part.greatest)}
+        for batch in self._batches(part.path, part.constant, [PARTITION, *names], within):
             mine = batch.filter(pc.equal(batch.column(0), pa.scalar(partition, pa.int32())))
             yield rows_of_batch(pa.RecordBatch.from_arrays(mine.columns[1:], names=list(names.values())))
 
-    def _batches(self, path: str, constant: str | None, names: list[str]) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, path: str, constant: str | None, names: list[str], within: Mapping[str, ColumnRange] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Yield columns of a file, with that of the partition column if the file lacks it."""
         import pyarrow as pa
 
-        from crabka.spark.lake.parquet_files import read_batches
+        from crabka.spark.lake.parquet_reading import read_batches
         from crabka.spark.lake.schemas import LOG_COLUMNS, RAW_VALUE_FIELD
 
         types = {field.name: field.type for field in (*LOG_COLUMNS, RAW_VALUE_FIELD)}
-        for batch in read_batches(self.store, path, names):
+        for batch in read_batches(self.store, path, names, within=within):
             columns = []
             for name in names:
                 if batch.schema.get_field_index(name) >= 0:
@@ -210,7 +216,7 @@ def _parts_of_files(spark: SparkSession, reader: TableReader, files: Sequence[Da
     if not files:
         return {}
     rows = [(file.path, file.partition_value) for file in files]
-    frame = spark.createDataFrame(rows, "path string, constant string").repartition(len(rows))
+    frame = spark.createDataFrame(rows, "path string, constant string").repartition(min(len(rows), _MAX_TASKS))
     found: dict[int, list[FilePart]] = {}
     for row in collect_rows(frame.mapInArrow(_parts_task(reader), _PART_SCHEMA)):
         found.setdefault(row["partition"], []).append(FilePart(**json.loads(row["part"])))
@@ -218,38 +224,34 @@ def _parts_of_files(spark: SparkSession, reader: TableReader, files: Sequence[Da
 
 
 def _parts_task(reader: TableReader) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def find(row: dict[str, Any]) -> pa.RecordBatch:
         import pyarrow as pa
 
-        for batch in batches:
-            for row in batch.to_pylist():
-                found = reader.parts(row["path"], row["constant"])
-                texts = [json.dumps(asdict(part)) for part in found.values()]
-                columns = [pa.array(list(found), pa.int32()), pa.array(texts, pa.string())]
-                yield pa.RecordBatch.from_arrays(columns, names=["partition", "part"])
+        found = reader.parts(row["path"], row["constant"])
+        texts = [json.dumps(asdict(part)) for part in found.values()]
+        columns = [pa.array(list(found), pa.int32()), pa.array(texts, pa.string())]
+        return pa.RecordBatch.from_arrays(columns, names=["partition", "part"])
 
-    return run
+    return for_each_row(find)
 
 
 def _replay_task(
     reader: TableReader, target: ReplayTarget, identity: SourceIdentity
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                parts = [FilePart(**fields) for fields in json.loads(row["parts"])]
-                with ReplayWriter(target, identity, row["partition"]) as writer:
-                    count = _replay_parts(reader, row["partition"], parts, writer, target)
-                    yield result_batch(row["partition"], count, writer.next_offset)
+    def replay(row: dict[str, Any]) -> pa.RecordBatch:
+        parts = [FilePart(**fields) for fields in json.loads(row["parts"])]
+        with ReplayWriter(target, identity, row["partition"]) as writer:
+            count = _replay_parts(reader, row["partition"], parts, writer, target)
+            return result_batch(row["partition"], count, writer.next_offset)
 
-    return run
+    return for_each_row(replay)
 
 
 def _replay_parts(
     reader: TableReader, partition: int, parts: Sequence[FilePart], writer: ReplayWriter, target: ReplayTarget
 ) -> int:
     rest = [part for part in parts if part.greatest >= writer.next_offset]
-    merged = in_offset_order(rest, lambda part: reader.rows(partition, part))
+    merged = in_offset_order(rest, lambda part: reader.rows(partition, part, writer.next_offset))
     return write_rows(writer, _chunks(merged), target)
 
 

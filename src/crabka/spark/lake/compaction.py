@@ -8,7 +8,7 @@ place of the same files in the table as it is by then.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 from uuid import uuid4
 
@@ -16,12 +16,15 @@ import pyarrow as pa
 
 from crabka.spark.lake.data_files import DataFile, file_name, partition_directory
 from crabka.spark.lake.errors import CommitConflictError
-from crabka.spark.lake.parquet_files import ParquetFileWriter, conform, read_batches
+from crabka.spark.lake.parquet_files import GROUP_BYTES, GROUP_ROWS, ParquetFileWriter, conform
+from crabka.spark.lake.parquet_reading import read_batches
 from crabka.spark.lake.schemas import PARTITION
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.table import Compaction, TableView
 
 _SMALL_SHARE = 0.75
+# A batch takes far more memory than the few rows in it: so many are copied into one.
+_BATCHES_AT_ONCE = 256
 _TRIES = 20
 
 
@@ -88,10 +91,26 @@ def merge_files(store: LakeStore, group: Sequence[DataFile], schema: pa.Schema, 
     path = file_name(partition_directory(column, value), first_offset, partition, f"merged-{uuid4()}")
     writer = ParquetFileWriter(store, path, schema, partition_value=value)
     try:
-        for file in group:
-            for batch in read_batches(store, file.path):
-                writer.write(conform(batch, schema))
+        for rows in _row_groups(conform(batch, schema) for file in group for batch in read_batches(store, file.path)):
+            writer.write(rows)
         return writer.close()
     except BaseException:
         writer.give_up()
         raise
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Gather rows until they are worth a row group: files that were tiny are to be as quick to read as large ones."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        size_bytes += batch.nbytes
+        if rows >= GROUP_ROWS or size_bytes >= GROUP_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size_bytes = [], 0, 0
+        elif len(waiting) >= _BATCHES_AT_ONCE:
+            waiting = pa.Table.from_batches(waiting).combine_chunks().to_batches()
+    if waiting:
+        yield pa.Table.from_batches(waiting)

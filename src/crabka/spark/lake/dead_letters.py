@@ -13,7 +13,7 @@ from crabka.spark.lake.commits import CommitOutcome, commit_once
 from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.offsets import Offsets
-from crabka.spark.lake.parquet_files import read_batches
+from crabka.spark.lake.parquet_reading import read_batches
 from crabka.spark.lake.schemas import OFFSET, PARTITION, dead_letter_schema
 from crabka.spark.lake.table import TableFormat, TableSpec
 from crabka.spark.lake.tables import Lake

@@ -1,4 +1,4 @@
-"""Parquet files of tables: written in place on a disk, by way of a temporary file elsewhere, and read back.
+"""Parquet files of tables: written in place on a disk, by way of a temporary file elsewhere.
 
 A file that was closed is complete in its store, and durable; one that was not is at most an orphan.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pyarrow as pa
@@ -20,6 +19,9 @@ from crabka.spark.lake.schemas import LOG_COLUMNS, OFFSET, TIMESTAMP
 from crabka.spark.lake.store import LakeStore
 
 COMPRESSION = "zstd"
+# Rows wait until they are worth a row group: so many bytes here, or so many rows.
+GROUP_BYTES = 32 << 20
+GROUP_ROWS = 512 * 1024
 
 
 class ParquetFileWriter:
@@ -93,14 +95,6 @@ class ParquetFileWriter:
         path = os.path.join(directory, self._path)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return path
-
-
-def read_batches(store: LakeStore, path: str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Read a file of a table."""
-    directory = store.local_directory
-    source = pa.BufferReader(store.bucket.get(path)) if directory is None else pa.OSFile(os.path.join(directory, path))
-    with source, pq.ParquetFile(source) as file:
-        yield from file.iter_batches(columns=columns)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

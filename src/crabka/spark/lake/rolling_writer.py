@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from crabka.spark.lake.data_files import DataFile, file_name, partition_directory
-from crabka.spark.lake.parquet_files import ParquetFileWriter, conform
+from crabka.spark.lake.parquet_files import GROUP_BYTES, GROUP_ROWS, ParquetFileWriter, conform
 from crabka.spark.lake.rows import by_partition_value
 from crabka.spark.lake.schemas import OFFSET, PARTITION
 from crabka.spark.lake.store import LakeStore
 
-_GROUP_BYTES = 32 << 20
-_GROUP_ROWS = 512 * 1024
 _MAX_PENDING_BYTES = 128 << 20
 _MAX_OPEN = 64
 # What a column of a batch takes besides its values, as measured with batches of one row.
@@ -74,7 +72,7 @@ class RollingWriter:
             pending.size_bytes += rows.nbytes
             pending.memory_bytes += rows.nbytes + self._overhead_bytes
             pending.rows += rows.num_rows
-            if pending.size_bytes >= _GROUP_BYTES or pending.rows >= _GROUP_ROWS:
+            if pending.size_bytes >= GROUP_BYTES or pending.rows >= GROUP_ROWS:
                 self._write_group(value, pending)
         self._make_room()
 

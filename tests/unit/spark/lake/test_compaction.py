@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from crabka.spark.lake import compaction
 from crabka.spark.lake.compaction import compact_table, compaction_groups, merge_files
 from crabka.spark.lake.data_files import ColumnRange, DataFile
 from crabka.spark.lake.errors import CommitConflictError
-from crabka.spark.lake.parquet_files import read_batches
+from crabka.spark.lake.parquet_reading import read_batches
 from crabka.spark.lake.schemas import merge_schemas
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.table import Compaction, TableSpec
@@ -47,6 +49,19 @@ def test_merged_rows_have_the_columns_of_the_table(tmp_path: Path) -> None:
         *((0, offset, None) for offset in range(3)),
         *((1, offset, None) for offset in range(5, 7)),
     ]
+
+
+def test_rows_of_small_files_share_a_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = lake_of(tmp_path, "parquet")
+    table = new_table(lake)
+    group = [each for offset in range(12) for each in written(lake, table, 0, [offset])]
+    for rows, together, sizes in ((100, 256, [12]), (5, 256, [5, 5, 2]), (100, 3, [12])):
+        monkeypatch.setattr(compaction, "GROUP_ROWS", rows)
+        monkeypatch.setattr(compaction, "_BATCHES_AT_ONCE", together)
+        merged = merge_files(lake.store("orders"), group, table.spec.schema, None)
+        file = pq.ParquetFile(Path(lake.root) / "orders" / merged.path)
+        assert [file.metadata.row_group(index).num_rows for index in range(file.num_row_groups)] == sizes
+        assert file.read(["kafka_offset"]).column(0).to_pylist() == list(range(12))
 
 
 def test_a_merge_that_fails_leaves_no_file(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from crabka.spark.lake.data_files import ColumnRange
 from crabka.spark.lake.errors import LakeError
-from crabka.spark.lake.parquet_files import ParquetFileWriter, conform, conform_array, read_batches
+from crabka.spark.lake.parquet_files import ParquetFileWriter, conform, conform_array
 from crabka.spark.lake.store import LakeStore
 from tests.support.lake_tables import raw_spec, rows_of
 
@@ -53,16 +53,6 @@ def test_a_disk_that_does_not_take_a_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(b"no directory")
     with pytest.raises(LakeError, match=rf"^file://{tmp_path}/t/d/f\.parquet cannot be written: Not a directory$"):
         ParquetFileWriter(LakeStore(str(tmp_path), "t"), "d/f.parquet", raw_spec().schema)
-
-
-def test_some_columns_are_read_alone(tmp_path: Path) -> None:
-    store, schema = LakeStore(str(tmp_path), "t"), raw_spec().schema
-    writer = ParquetFileWriter(store, "f.parquet", schema)
-    writer.write(conform(rows_of(0, [1, 2]), schema))
-    writer.close()
-    assert [batch.to_pydict() for batch in read_batches(store, "f.parquet", ["kafka_offset"])] == [
-        {"kafka_offset": [1, 2]}
-    ]
 
 
 def test_rows_of_an_older_schema_get_nulls_wherever_something_is_new() -> None:

@@ -40,7 +40,7 @@ def test_small_batches_become_one_row_group(tmp_path: Path) -> None:
 
 
 def test_a_file_is_finished_when_it_is_large_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rolling_writer, "_GROUP_ROWS", 10)
+    monkeypatch.setattr(rolling_writer, "GROUP_ROWS", 10)
     rolling = writer(tmp_path, target=1)
     for start in range(0, 40, 5):
         rolling.write(rows_of(0, range(start, start + 5)))
@@ -60,7 +60,7 @@ def test_each_value_has_files_of_its_own(tmp_path: Path) -> None:
 
 def test_many_values_do_not_keep_many_files_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rolling_writer, "_MAX_OPEN", 3)
-    monkeypatch.setattr(rolling_writer, "_GROUP_ROWS", 1)
+    monkeypatch.setattr(rolling_writer, "GROUP_ROWS", 1)
     rolling = writer(tmp_path, column="kind")
     for turn in range(2):
         offsets = range(turn * 20, turn * 20 + 20)
@@ -104,7 +104,7 @@ def test_small_batches_are_merged_before_files_become_small(tmp_path: Path, monk
 
 
 def test_giving_up_does_not_hide_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rolling_writer, "_GROUP_ROWS", 1)
+    monkeypatch.setattr(rolling_writer, "GROUP_ROWS", 1)
     rolling = writer(tmp_path, target=1)
     rolling.write(rows_of(0, [1]))
 
@@ -117,7 +117,7 @@ def test_giving_up_does_not_hide_why(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_given_up_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rolling_writer, "_GROUP_ROWS", 1)
+    monkeypatch.setattr(rolling_writer, "GROUP_ROWS", 1)
     rolling = writer(tmp_path, target=1)
     rolling.write(rows_of(0, [1]))
     rolling.write(rows_of(0, [2]))
