@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from struct import Struct
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,12 +19,13 @@ from pyiceberg.manifest import DataFile as IcebergFile
 from sqlalchemy.exc import SQLAlchemyError
 
 from crabka.spark.lake.compaction import compact_table
-from crabka.spark.lake.data_files import ColumnRange, DataFile
+from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.iceberg_catalog import NAMESPACE
+from crabka.spark.lake.iceberg_files import data_file
 from crabka.spark.lake.iceberg_names import map_names
 from crabka.spark.lake.offsets import Offsets, check_step, decode_offsets, encode_offsets
-from crabka.spark.lake.schemas import OFFSET, TIMESTAMP, merge_schemas, plain_schema
+from crabka.spark.lake.schemas import TIMESTAMP, merge_schemas, plain_schema
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.table import CommitInfo, Compaction, TableSpec, Vacuum
 from crabka.spark.lake.vacuuming import remove_unreferenced
@@ -41,10 +40,7 @@ NO_RETRIES = {"commit.retry.num-retries": "0"}
 # Every commit writes all metadata anew. Those of the last hundred stay, which is more than any reader is behind.
 _FEW_METADATA = {"write.metadata.delete-after-commit.enabled": "true"}
 _WITHOUT_BOUNDS_OF_TIME = {f"write.metadata.metrics.column.{TIMESTAMP}": "counts"}
-# How Iceberg keeps bounds of long columns.
-_LONG = Struct("<q")
 _TRIES = 20
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What goes wrong in stores, files and catalogs; pyiceberg's own errors have no class in common.
 _TROUBLE: tuple[type[Exception], ...] = (
     ValueError,
@@ -118,7 +114,8 @@ class IcebergLakeTable:
 
     def files(self) -> list[DataFile]:
         """Return the files that make up the table."""
-        return [self._file_of(file) for file in self._live()]
+        schema, partitioning = self._table.schema(), self._table.spec()
+        return [data_file(file, self._relative(file.file_path), schema, partitioning) for file in self._live()]
 
     def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
         """Add files and move the offsets in one step. Raises CommitConflictError."""
@@ -265,30 +262,6 @@ class IcebergLakeTable:
     def _relative(self, location: str) -> str:
         own = self._table.location().rstrip("/") + "/"
         return location[len(own) :] if location.startswith(own) else self._store.relative(location)
-
-    def _file_of(self, file: IcebergFile) -> DataFile:
-        value = file.partition[0] if self._table.spec().fields else None
-        return DataFile(
-            self._relative(file.file_path),
-            file.record_count,
-            file.file_size_in_bytes,
-            None if value is None else self._partition_text(value),
-            self._offsets_of(file),
-        )
-
-    def _offsets_of(self, file: IcebergFile) -> ColumnRange | None:
-        column = self._table.schema().find_field(OFFSET).field_id
-        least, greatest = (file.lower_bounds or {}).get(column), (file.upper_bounds or {}).get(column)
-        if least is None or greatest is None:
-            return None
-        return ColumnRange(_LONG.unpack(least)[0], _LONG.unpack(greatest)[0])
-
-    def _partition_text(self, value: object) -> str:
-        """Return the value of the partition column as DataFile has it; Iceberg keeps dates as days."""
-        column = self._table.schema().find_field(self._table.spec().fields[0].source_id)
-        if str(column.field_type) == "date" and isinstance(value, int):
-            return (_EPOCH + timedelta(days=value)).date().isoformat()
-        return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _make(catalog: Catalog, store: LakeStore, spec: TableSpec, properties: dict[str, str]) -> None:
