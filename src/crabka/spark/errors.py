@@ -10,6 +10,7 @@ class DataLossError(CrabkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(f"{message}; set failOnDataLoss to false to read what there is")
+        self.loss = message
 
 
 class TierReadError(CrabkaError):

@@ -9,25 +9,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.errors import DataLossError, SegmentVanishedError
-from crabka.spark.plan.byte_ranges import tier_ranges
 from crabka.spark.plan.context import PlanContext, is_tier_only, open_context
-from crabka.spark.plan.filters import NO_FILTERS, RowBounds, row_bounds
-from crabka.spark.plan.index_files import AbortedEntry
+from crabka.spark.plan.drafting import make_plan
+from crabka.spark.plan.filters import NO_FILTERS, row_bounds
 from crabka.spark.plan.latest import survey_reaching
-from crabka.spark.plan.leader_aborts import LeaderAborts
-from crabka.spark.plan.lineage import TierPart
-from crabka.spark.plan.pruning import clip, narrow_by_time, prune_parts
-from crabka.spark.plan.ranges import AbortedSpans, BrokerRange, PlannedRange, PlanReport, ReadPlan, TierRange
+from crabka.spark.plan.losses import lose
+from crabka.spark.plan.ranges import ReadPlan
 from crabka.spark.plan.resolve import Offsets, is_resolved_late, resolve_end, resolve_start
-from crabka.spark.plan.splits import SplitLimits, limits_per_task, make_splits, target_bytes
 from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
-from crabka.spark.plan.transactions import AbortedTable, find_aborted
 from crabka.spark.source.options import SourceOptions
 
 _log = logging.getLogger(__name__)
@@ -46,7 +40,7 @@ def plan_read(options: SourceOptions) -> ReadPlan:
         ends = resolve_end(context, survey, options.ending)
         limits = options.starting, options.ending
         open_ended = {p for p in starts if any(is_resolved_late(limit, p) for limit in limits)}
-        return _plan(context, survey, _checked(context, survey, starts, ends, open_ended), filters)
+        return make_plan(context, survey, _checked(context, survey, starts, ends, open_ended), filters)
 
     with open_context(options) as context:
         return _again_if_vanished(lambda: plan(context))
@@ -70,7 +64,7 @@ def plan_offsets(
         _check_partitions(options, survey, starts, wanted)
         there = {partition: end for partition, end in wanted.items() if partition in survey.partitions}
         begin = {partition: starts.get(partition, survey.partitions[partition].earliest) for partition in there}
-        return _plan(context, survey, _checked(context, survey, begin, there), NO_FILTERS)
+        return make_plan(context, survey, _checked(context, survey, begin, there), NO_FILTERS)
 
     with open_context(options) as context:
         return _again_if_vanished(lambda: plan(context))
@@ -93,11 +87,14 @@ def _check_partitions(
     if options.streaming:
         gone |= starts.keys() - ends.keys()
     for partition in sorted(gone):
-        _lose(options, f"{partition} does not exist any more")
+        lose(options, DataLossError(f"{partition} does not exist any more"))
     for partition in sorted(ends.keys() - starts.keys() - gone) if options.streaming else ():
         earliest = survey.partitions[partition].earliest
         if earliest > 0:
-            _lose(options, f"offsets 0 to {earliest - 1} of {partition}, which is new to the query, are gone")
+            lose(
+                options,
+                DataLossError(f"offsets 0 to {earliest - 1} of {partition}, which is new to the query, are gone"),
+            )
 
 
 def _again_if_vanished(plan: Callable[[], _Result]) -> _Result:
@@ -130,7 +127,7 @@ def _checked(
             message = f"the starting offset {start} of {partition} is behind the ending offset {end}"
             if not context.options.streaming:
                 raise ConfigError(message)
-            _lose(context.options, f"{message}: the topic may have been created anew")
+            lose(context.options, DataLossError(f"{message}: the topic may have been created anew"))
     return checked
 
 
@@ -139,172 +136,17 @@ def _available(context: PlanContext, partition: TopicPartition, wanted: range, k
     options = context.options
     if wanted.start < known.earliest:
         gone = f"offsets {wanted.start} to {min(known.earliest, wanted.stop) - 1} of {partition} are gone"
-        _lose(options, gone)
+        lose(options, DataLossError(gone))
     end = min(wanted.stop, known.latest)
     if end < wanted.stop:
-        _lose(options, f"offsets {max(known.latest, wanted.start)} to {wanted.stop - 1} of {partition} are not there")
+        lose(
+            options,
+            DataLossError(
+                f"offsets {max(known.latest, wanted.start)} to {wanted.stop - 1} of {partition} are not there"
+            ),
+        )
         if options.streaming and not is_tier_only(options):
             # Spark commits the end that it logged: the broker may have the rest when the task asks for it.
             end = wanted.stop
     start = max(wanted.start, known.earliest)
     return range(start, max(start, end))
-
-
-def _lose(options: SourceOptions, message: str) -> None:
-    if options.fail_on_data_loss:
-        raise DataLossError(message)
-    _log.warning("%s; going on, since failOnDataLoss is false", message)
-
-
-@dataclass(slots=True)
-class _Draft:
-    """What of the tier and of brokers is to be read, before it is cut."""
-
-    parts: list[TierPart] = field(default_factory=list)
-    broker: list[BrokerRange] = field(default_factory=list)
-    aborted: dict[TopicPartition, AbortedTable] = field(default_factory=dict)
-    pruned: int = 0
-    pruned_bytes: int = 0
-
-
-def _plan(context: PlanContext, survey: Survey, wanted: Mapping[TopicPartition, range], filters: RowBounds) -> ReadPlan:
-    options = context.options
-    draft = _Draft()
-    for partition, offsets in wanted.items():
-        _draft_partition(context, draft, partition, (survey.partitions[partition], offsets), filters)
-    draft.broker = narrow_by_time(context, draft.broker, filters)
-    limits = _limits(options, draft)
-    ranges = _tier_ranges(context, draft, limits)
-    report = PlanReport(
-        segments=len({each.object_name for each in ranges}),
-        bytes=sum(each.size_bytes for each in ranges),
-        pruned=draft.pruned,
-        ignored=survey.ignored,
-        broker_ranges=len(draft.broker),
-        pruned_bytes=draft.pruned_bytes,
-    )
-    all_ranges: list[PlannedRange] = [*ranges, *draft.broker]
-    plan = ReadPlan(
-        splits=make_splits(all_ranges, limits),
-        ranges={(p.topic, p.partition): (offsets.start, offsets.stop) for p, offsets in wanted.items()},
-        topic_ids={partition.topic: survey.partitions[partition].id_text for partition in wanted},
-        report=report,
-        tier_uri=context.tier_uri,
-    )
-    _tell(plan)
-    return plan
-
-
-def _draft_partition(
-    context: PlanContext,
-    draft: _Draft,
-    partition: TopicPartition,
-    known: tuple[PartitionSurvey, range],
-    filters: RowBounds,
-) -> None:
-    survey, offsets = known
-    clipped = [
-        clip(part, offsets.start, offsets.stop)
-        for part in survey.parts
-        if max(part.start, offsets.start) < min(part.end, offsets.stop)
-    ]
-    gaps = _gaps(clipped, offsets)
-    if gaps and is_tier_only(context.options):
-        for gap in gaps:
-            # Compaction that leaves nothing between two segments looks the same as a segment that is lost.
-            missing = f"offsets {gap.start} to {gap.stop - 1} of {partition} are not in the tier"
-            _lose(context.options, f"{missing}; compaction may have removed them")
-        gaps = []
-    kept = [] if not filters.allows(*partition) else prune_parts(context, clipped, filters)
-    draft.pruned += len(clipped) - len(kept)
-    draft.pruned_bytes += sum(p.segment.segment_size_bytes for p in clipped) - sum(
-        p.segment.segment_size_bytes for p in kept
-    )
-    draft.parts += kept
-    for gap in gaps if filters.allows(*partition) else ():
-        start, end = max(gap.start, filters.min_offset), min(gap.stop, filters.max_offset + 1)
-        if start < end:
-            draft.broker.append(BrokerRange(partition.topic, survey.id_text, partition.partition, start, end))
-    if context.options.read_committed and kept:
-        draft.aborted[partition] = _aborted(context, partition, survey, kept)
-
-
-def _gaps(parts: list[TierPart], offsets: range) -> list[range]:
-    """Return the offsets that no part has."""
-    gaps: list[range] = []
-    position = offsets.start
-    for part in parts:
-        if part.start > position:
-            gaps.append(range(position, part.start))
-        position = max(position, part.end)
-    if position < offsets.stop:
-        gaps.append(range(position, offsets.stop))
-    return gaps
-
-
-def _aborted(
-    context: PlanContext, partition: TopicPartition, survey: PartitionSurvey, parts: list[TierPart]
-) -> AbortedTable:
-    """Return the aborted transactions that may concern parts, also those whose markers are not in the tier."""
-    assert context.objects is not None  # noqa: S101 - parts come from a tier
-    if context.session is None:
-        # Nobody knows of markers that are not in the tier: the survey ends before the first open transaction.
-        return AbortedTable(find_aborted(parts, survey.parts, context.objects))
-    leader = LeaderAborts(context.session, partition, survey.id_text, context.options.poll_timeout_ms)
-
-    def ask(border: int) -> list[AbortedEntry]:
-        # What is read ends with the last stable offset, and leaders tell nothing from there on.
-        return leader.across(min(border, survey.latest))
-
-    return AbortedTable(find_aborted(parts, survey.parts, context.objects, ask))
-
-
-def _limits(options: SourceOptions, draft: _Draft) -> SplitLimits:
-    """Return what is asked of the splits of a draft."""
-    limits = SplitLimits(options.max_tasks, options.min_partitions, options.max_records_per_partition)
-    return limits_per_task(
-        limits,
-        records=sum(part.end - part.start for part in draft.parts)
-        + sum(each.end_offset - each.start_offset for each in draft.broker),
-        size_bytes=sum(map(_size_bytes, draft.parts)),
-    )
-
-
-def _size_bytes(part: TierPart) -> int:
-    """Return about how many bytes a part has, by its share of the offsets of its segment."""
-    segment = part.segment
-    return segment.segment_size_bytes * (part.end - part.start) // (segment.end_offset + 1 - segment.start_offset)
-
-
-def _tier_ranges(context: PlanContext, draft: _Draft, limits: SplitLimits) -> list[TierRange]:
-    if context.objects is None or not draft.parts:
-        return []
-    committed = context.options.read_committed
-
-    def aborted_in(part: TierPart, start: int, end: int) -> AbortedSpans | None:
-        if not committed:
-            return None
-        place = part.segment.topic_id_partition.topic_partition
-        return draft.aborted[place].within(start, end)
-
-    return tier_ranges(
-        draft.parts,
-        context.objects,
-        target_bytes=target_bytes(sum(map(_size_bytes, draft.parts)), limits),
-        max_records=limits.max_records,
-        aborted_in=aborted_in,
-    )
-
-
-def _tell(plan: ReadPlan) -> None:
-    report = plan.report
-    _log.info(
-        "%d splits: %d segments with %d bytes, %d ranges from brokers, %d segments pruned",
-        len(plan.splits),
-        report.segments,
-        report.bytes,
-        report.broker_ranges,
-        report.pruned,
-    )
-    for reason in report.ignored:
-        _log.warning("ignored in the tier: %s", reason)

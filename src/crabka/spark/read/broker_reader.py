@@ -25,6 +25,7 @@ from crabka.records.header import HEADER_SIZE
 from crabka.spark.broker_session import BrokerSession
 from crabka.spark.decode import AbortedTransactions, BatchBounds, CorruptBatch, Origin, RowRange
 from crabka.spark.errors import DataLossError, TierReadError, TopicChangedError
+from crabka.spark.plan.losses import lose
 from crabka.spark.plan.ranges import BrokerRange
 from crabka.spark.read.batch_walk import first_offsets_of, next_offset_of
 from crabka.spark.read.settings import ReadSettings
@@ -144,9 +145,7 @@ class BrokerReader:
             # The log was cut behind the records that were read last.
             position = self._lose(partition, position, end)
         except TopicChangedError as error:
-            if self._options.fail_on_data_loss:
-                raise
-            _log.warning("%s; going on, since failOnDataLoss is false", error)
+            lose(self._options, error)
             position = end
         else:
             return answer, position
@@ -175,10 +174,7 @@ class BrokerReader:
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
     def _lose(self, partition: TopicPartition, position: int, gone_until: int) -> int:
-        message = f"offsets {position} to {gone_until - 1} of {partition} are gone"
-        if self._options.fail_on_data_loss:
-            raise DataLossError(message)
-        _log.warning("%s; going on, since failOnDataLoss is false", message)
+        lose(self._options, DataLossError(f"offsets {position} to {gone_until - 1} of {partition} are gone"))
         return gone_until
 
     def _log_range(self, partition: TopicPartition) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from crabka.spark.broker_session import BrokerSession
 from crabka.spark.decode import CorruptBatch, warm_up
 from crabka.spark.errors import DataLossError, TopicChangedError
 from crabka.spark.plan.context import tier_address
+from crabka.spark.plan.losses import lose
 from crabka.spark.plan.planner import plan_offsets
 from crabka.spark.plan.ranges import BrokerRange, PlannedRange, Split, TierRange
 from crabka.spark.read.broker_reader import BrokerReader
@@ -92,9 +93,8 @@ class _SplitReader:
         elif options.bootstrap is not None and options.read_mode != "tier":
             # The metadata still names what is gone; the disks of the broker may have it.
             ranges = (BrokerRange(each.topic, each.topic_id, each.partition, position, each.end_offset),)
-        elif options.fail_on_data_loss:
-            raise DataLossError(f"{each.object_name} with offsets {position} to {each.end_offset - 1} is gone")
         else:
+            lose(options, DataLossError(f"{each.object_name} with offsets {position} to {each.end_offset - 1} is gone"))
             return
         with ExitStack() as stack:
             yield from _SplitReader(self._settings, stack, self._replans + 1).read(Split(ranges))
@@ -107,9 +107,7 @@ class _SplitReader:
             return tuple(found for split in plan.splits for found in split.ranges)
         # Plans go by names: what they found are offsets of another topic.
         message = f"the topic {each.topic} was deleted and created anew: its id is not {each.topic_id} any more"
-        if self._settings.options.fail_on_data_loss:
-            raise TopicChangedError(message)
-        _log.warning("%s; going on, since failOnDataLoss is false", message)
+        lose(self._settings.options, TopicChangedError(message))
         return ()
 
     def _make_decoder(self) -> BatchDecoder:

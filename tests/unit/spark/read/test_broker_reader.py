@@ -159,11 +159,13 @@ def test_what_was_deleted_meanwhile_is_a_loss() -> None:
     assert read(session, 5, 9, failOnDataLoss="false") == []
 
 
-def test_another_topic_of_the_same_name_is_a_loss() -> None:
+def test_another_topic_of_the_same_name_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
     session = LogSession(batches(0, 4))
     with pytest.raises(TopicChangedError):
         read(session, 0, 20, "gone")
     assert read(session, 0, 20, "gone", failOnDataLoss="false") == []
+    (told,) = caplog.messages
+    assert "set failOnDataLoss" not in told
 
 
 def test_an_end_that_the_log_lost_is_passed_over_by_those_who_accept_that() -> None:

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +16,12 @@ from crabka.spark.decode.batches import CorruptionListener
 from crabka.spark.errors import DataLossError, TopicChangedError
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import ReadPlan, Split, TierRange
+from crabka.spark.read import split_reader
 from crabka.spark.read.read_ahead import RangeReadAhead
 from crabka.spark.read.settings import ReadSettings
 from crabka.spark.read.split_reader import read_split
 from crabka.spark.source.options import SourceOptions
-from crabka.spark.tier_store import ObjectMissingError
+from crabka.spark.tier_store import ObjectMissingError, TierStore, open_tier_store
 from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
 from tests.support.tier_stores import write_tier
 
@@ -85,6 +86,34 @@ def test_a_topic_that_was_created_anew_meanwhile_is_a_loss(tmp_path: Path) -> No
     with pytest.raises(TopicChangedError, match="the topic orders was deleted and created anew"):
         offsets(plan, chosen)
     assert offsets(plan, options(f"file://{tmp_path}", failOnDataLoss="false")) == []
+
+
+def test_a_segment_that_cannot_be_had_however_often_it_is_planned_is_a_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tier = two_segments()
+    chosen = options(write_tier(tier, tmp_path))
+    plan = plan_read(chosen)
+    first = object_path(tier.segments[0])
+
+    def open_without_the_first(uri: str, settings: Mapping[str, str]) -> TierStore:
+        store = open_tier_store(uri, settings)
+        get_range = store.get_range
+
+        def but_for_the_first(key: str, span: range) -> memoryview:
+            if key.endswith(f"{Path(first).stem}.log"):
+                raise ObjectMissingError("gone")
+            return get_range(key, span)
+
+        monkeypatch.setattr(store, "get_range", but_for_the_first)
+        return store
+
+    monkeypatch.setattr(split_reader, "open_tier_store", open_without_the_first)
+    monkeypatch.setattr(split_reader, "_REPLAN_PAUSE_S", 0)
+    with pytest.raises(DataLossError, match=f"{first} with offsets 0 to 29 is gone; set failOnDataLoss to false"):
+        offsets(plan, chosen)
+    assert offsets(plan, options(f"file://{tmp_path}", failOnDataLoss="false")) == list(range(30, 60))
+    assert caplog.messages == [f"{first} with offsets 0 to 29 is gone; going on, since failOnDataLoss is false"]
 
 
 def test_a_segment_that_vanishes_behind_the_last_offset_of_its_range_is_no_loss(
