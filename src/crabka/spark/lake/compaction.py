@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Protocol
 from uuid import uuid4
 
@@ -18,7 +19,7 @@ from crabka.spark.lake.data_files import DataFile, file_name, partition_director
 from crabka.spark.lake.errors import CommitConflictError
 from crabka.spark.lake.parquet_files import GROUP_BYTES, GROUP_ROWS, ParquetFileWriter, conform
 from crabka.spark.lake.parquet_reading import read_batches
-from crabka.spark.lake.schemas import PARTITION
+from crabka.spark.lake.rows import topic_partition_in
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.table import Compaction, TableView
 
@@ -86,12 +87,13 @@ def merge_files(store: LakeStore, group: Sequence[DataFile], schema: pa.Schema, 
     """Write the rows of some files into a new one and return it."""
     value = group[0].partition_value
     first_offset = min((file.offsets.least for file in group if file.offsets), default=0)
-    first = next(read_batches(store, group[0].path, [PARTITION]), None)
-    partition = first.column(0)[0].as_py() if first is not None and first.num_rows else 0
+    groups = _row_groups(conform(batch, schema) for file in group for batch in read_batches(store, file.path))
+    first = next(groups, schema.empty_table())
+    partition = topic_partition_in(first, column, value)
     path = file_name(partition_directory(column, value), first_offset, partition, f"merged-{uuid4()}")
     writer = ParquetFileWriter(store, path, schema, partition_value=value)
     try:
-        for rows in _row_groups(conform(batch, schema) for file in group for batch in read_batches(store, file.path)):
+        for rows in chain([first], groups):
             writer.write(rows)
         return writer.close()
     except BaseException:

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from crabka.spark.lake.data_files import DataFile, file_name, partition_directory
 from crabka.spark.lake.parquet_files import GROUP_BYTES, GROUP_ROWS, ParquetFileWriter, conform
-from crabka.spark.lake.rows import by_partition_value
-from crabka.spark.lake.schemas import OFFSET, PARTITION
+from crabka.spark.lake.rows import by_partition_value, topic_partition_in
+from crabka.spark.lake.schemas import OFFSET
 from crabka.spark.lake.store import LakeStore
 
 _MAX_PENDING_BYTES = 128 << 20
@@ -141,7 +141,7 @@ class RollingWriter:
         path = file_name(
             partition_directory(self._column, value),
             first.column(OFFSET)[0].as_py(),
-            first.column(PARTITION)[0].as_py(),
+            topic_partition_in(first, self._column, value),
             f"{self._unique}-{self._number:04d}",
         )
         return ParquetFileWriter(self._store, path, self._schema, partition_value=value)

@@ -105,6 +105,16 @@ def by_partition_value(batch: pa.RecordBatch, column: str | None) -> Iterator[tu
         start = end
 
 
+def topic_partition_in(rows: pa.RecordBatch | pa.Table, column: str | None, value: str | None) -> int:
+    """Return a partition of the topic that rows of a file are of; 0 if there are none.
+
+    `value` is what all rows have in the column that their table is partitioned by, which may not be among theirs.
+    """
+    if column == PARTITION and value is not None:
+        return int(value)
+    return int(rows.column(PARTITION)[0].as_py()) if rows.num_rows else 0
+
+
 def partition_text(value: pa.Scalar) -> str | None:
     """Return the value of a partition column as formats write it."""
     content = value.as_py()

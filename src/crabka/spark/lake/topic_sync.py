@@ -24,7 +24,7 @@ from crabka.spark.lake.dead_letters import SUFFIX, DeadLetters, is_dead_letters
 from crabka.spark.lake.errors import LakeError, SchemaConflictError
 from crabka.spark.lake.inferred_fields import grown
 from crabka.spark.lake.rounds import Round, next_round
-from crabka.spark.lake.schemas import DATE, LOG_COLUMNS, table_schema
+from crabka.spark.lake.schemas import DATE, LOG_COLUMNS, OFFSET, table_schema
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.table import TableFormat, TableSpec
 from crabka.spark.lake.tables import Lake
@@ -190,6 +190,8 @@ class TopicSync:
             raise ConfigError(f"The table cannot be partitioned by {column}: there is no such column")
         if column is not None and not _may_partition(schema.field(column).type):
             raise ConfigError(f"The table cannot be partitioned by {column}: its type is {schema.field(column).type}")
+        if column == OFFSET:
+            raise ConfigError(f"The table cannot be partitioned by {column}: every row would have a file of its own")
         return TableSpec(self._topic, topic_id, schema, column)
 
     def _write(self, table: TableFormat, chosen: Round, dead_letters: DeadLetters) -> list[TaskResult]:

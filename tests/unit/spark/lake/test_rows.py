@@ -12,9 +12,10 @@ from crabka.spark.lake.rows import (
     by_partition_value,
     partition_text,
     table_rows,
+    topic_partition_in,
     without_offsets,
 )
-from crabka.spark.lake.schemas import DATE, FIRST_CALENDAR_US, LAST_CALENDAR_US
+from crabka.spark.lake.schemas import DATE, FIRST_CALENDAR_US, LAST_CALENDAR_US, PARTITION
 from crabka.spark.lake.value_modes import DecodedValues, RawValues
 from tests.support.lake_tables import TOPIC_ID, day_of, raw_spec, rows_of
 from tests.support.lake_topic import ListTopic
@@ -122,3 +123,10 @@ def test_values_of_partitions_are_written_as_formats_do() -> None:
     assert partition_text(pa.scalar(day_of(0), pa.date32())) == "2026-01-01"
     assert partition_text(pa.scalar(7)) == "7"
     assert partition_text(pa.scalar(None, pa.string())) is None
+
+
+def test_rows_may_leave_their_partition_to_the_table() -> None:
+    rows = rows_of(3, range(2))
+    assert topic_partition_in(rows, None, None) == topic_partition_in(rows, DATE, "2026-01-01") == 3
+    assert topic_partition_in(rows.drop_columns([PARTITION]), PARTITION, "3") == 3
+    assert topic_partition_in(rows.slice(0, 0), None, None) == 0

@@ -12,6 +12,7 @@ from crabka.errors import ConfigError
 from crabka.spark.lake.commits import CommitOutcome, compact_once
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.json_values import JsonValues
+from crabka.spark.lake.parquet_reading import read_batches
 from crabka.spark.lake.schemas import dead_letter_schema, table_schema
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.table import TableSpec
@@ -191,6 +192,28 @@ def test_a_table_is_partitioned_by_date_with_one_day_per_file(lake: Lake) -> Non
     assert {file.partition_value for file in table.files()} == {"2026-01-01", "2026-01-02", "2026-01-03"}
 
 
+def test_a_table_is_partitioned_as_its_topic(lake: Lake) -> None:
+    settings = SyncSettings(partition_by="kafka_partition", round_bytes=1)
+    to_the_end(syncer(lake, ListTopic([[b"v"] * 12, [b"v"] * 5]), settings))
+    table = lake.open("orders")
+    assert table is not None
+    before = table.files()
+    compact_once(table, 1 << 20)
+    table.refresh()
+    for files in (before, table.files()):
+        found: dict[str | None, list[int]] = {}
+        for file in files:
+            numbers = [
+                number
+                for batch in read_batches(lake.store("orders"), file.path, ["kafka_offset"])
+                for number in batch.column(0).to_pylist()
+            ]
+            found.setdefault(file.partition_value, []).extend(numbers)
+            assert f"part-0000{file.partition_value}-" in file.path
+        assert {value: sorted(numbers) for value, numbers in found.items()} == {"0": [*range(12)], "1": [*range(5)]}
+    assert len(table.files()) == 2 < len(before)
+
+
 def test_timestamps_that_no_calendar_has_do_not_stop_the_sync(lake: Lake) -> None:
     strange = {1: -1000, 2: 1_800_000_000_000_000_000, 3: -900_000_000_000_000_000, 4: (1 << 63) - 1, 5: -(1 << 63)}
     topic = ListTopic([[b"v"] * 8], timestamps_us=strange)
@@ -289,6 +312,11 @@ def test_a_table_that_is_partitioned_otherwise_is_refused(lake: Lake) -> None:
 def test_a_column_to_partition_by_must_exist(lake: Lake) -> None:
     with pytest.raises(ConfigError, match="no such column"):
         syncer(lake, ListTopic([[b"a"]]), SyncSettings(partition_by="nowhere")).run_round()
+
+
+def test_a_file_for_every_row_is_refused(lake: Lake) -> None:
+    with pytest.raises(ConfigError, match="cannot be partitioned by kafka_offset: every row would have a file"):
+        syncer(lake, ListTopic([[b"a"]]), SyncSettings(partition_by="kafka_offset")).run_round()
 
 
 def nested(levels: int) -> bytes:
