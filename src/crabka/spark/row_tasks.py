@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def for_each_row(
-    answer: Callable[[dict[str, Any]], pa.RecordBatch],
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+ArrowTask = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+"""A function for mapInArrow."""
+
+
+def for_each_row(answer: Callable[[dict[str, Any]], pa.RecordBatch]) -> ArrowTask:
     """Return the function for mapInArrow."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

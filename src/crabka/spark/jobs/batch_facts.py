@@ -6,7 +6,7 @@ Runs in tasks: the bytes of a range stream by once, and what is kept is one sum 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ from crabka.records.header import BatchHeader
 from crabka.remote.scrub.batches import walk_batches
 from crabka.spark.plan.ranges import Split, TierRange
 from crabka.spark.read.read_ahead import RangeReadAhead
+from crabka.spark.row_tasks import ArrowTask
 from crabka.spark.tier_store import open_tier_store
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def continued_ranges(splits: Iterable[Split]) -> set[tuple[str, int]]:
 
 def fact_task(
     tier_uri: str, storage: Mapping[str, str], tiered: Mapping[str, int], continued: Collection[tuple[str, int]]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+) -> ArrowTask:
     """Return what tasks run: rows with a split as JSON in, rows of FACT_COLUMNS out."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +30,7 @@ from crabka.spark.jobs.replay_writer import (
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import PlannedRange, ReadPlan, Split
 from crabka.spark.read.settings import ReadSettings
-from crabka.spark.row_tasks import for_each_row
+from crabka.spark.row_tasks import ArrowTask, for_each_row
 from crabka.spark.source.option_names import WHERE
 from crabka.spark.source.options import SourceOptions
 
@@ -163,9 +163,7 @@ def _has_progress(session: BrokerSession, target: ReplayTarget, partitions: Iter
     return False
 
 
-def _range_task(
-    settings: ReadSettings, target: ReplayTarget, identity: SourceIdentity
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _range_task(settings: ReadSettings, target: ReplayTarget, identity: SourceIdentity) -> ArrowTask:
     def replay(row: dict[str, Any]) -> pa.RecordBatch:
         from crabka.spark.read.split_reader import read_split
 
@@ -178,9 +176,7 @@ def _range_task(
     return for_each_row(replay)
 
 
-def _row_task(
-    target: ReplayTarget, identity: SourceIdentity
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _row_task(target: ReplayTarget, identity: SourceIdentity) -> ArrowTask:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for partition, group in groupby(_by_partition(batches), key=lambda found: found[0]):
             with ReplayWriter(target, identity, partition) as writer:

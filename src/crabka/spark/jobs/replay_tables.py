@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from heapq import heappop, heappush
 from itertools import chain
@@ -33,7 +33,7 @@ from crabka.spark.jobs.replay_writer import (
     SourceIdentity,
     rows_of_batch,
 )
-from crabka.spark.row_tasks import for_each_row
+from crabka.spark.row_tasks import ArrowTask, for_each_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -223,7 +223,7 @@ def _parts_of_files(spark: SparkSession, reader: TableReader, files: Sequence[Da
     return found
 
 
-def _parts_task(reader: TableReader) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _parts_task(reader: TableReader) -> ArrowTask:
     def find(row: dict[str, Any]) -> pa.RecordBatch:
         import pyarrow as pa
 
@@ -235,9 +235,7 @@ def _parts_task(reader: TableReader) -> Callable[[Iterable[pa.RecordBatch]], Ite
     return for_each_row(find)
 
 
-def _replay_task(
-    reader: TableReader, target: ReplayTarget, identity: SourceIdentity
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _replay_task(reader: TableReader, target: ReplayTarget, identity: SourceIdentity) -> ArrowTask:
     def replay(row: dict[str, Any]) -> pa.RecordBatch:
         parts = [FilePart(**fields) for fields in json.loads(row["parts"])]
         with ReplayWriter(target, identity, row["partition"]) as writer:

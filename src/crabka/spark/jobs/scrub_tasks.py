@@ -20,6 +20,7 @@ from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentSta
 from crabka.remote_topic.serde import decode_event, encode_event
 from crabka.spark.collecting import collect_rows
 from crabka.spark.failures import SparkJobError
+from crabka.spark.row_tasks import ArrowTask
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,7 +153,7 @@ def checked_segment(
     )
 
 
-def _task(settings: dict[str, str]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _task(settings: dict[str, str]) -> ArrowTask:
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 

@@ -7,7 +7,7 @@ meets fields that have no column yet writes nothing: it tells them, and is run a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -23,6 +23,7 @@ from crabka.spark.lake.schemas import dead_letter_schema
 from crabka.spark.lake.store import LakeStore
 from crabka.spark.lake.value_modes import ValueDecoder
 from crabka.spark.plan.ranges import Split
+from crabka.spark.row_tasks import ArrowTask, for_each_row
 
 SplitReader = Callable[[Split], Iterable[pa.RecordBatch]]
 RESULT_SCHEMA = pa.schema([pa.field("task", pa.int64()), pa.field("answer", pa.string())])
@@ -100,17 +101,13 @@ def decode_results(rows: Iterable[Mapping[str, Any]], count: int) -> list[TaskRe
     return results
 
 
-def arrow_task(
-    job: WriteJob, splits: Sequence[Split]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function for mapInArrow over rows that hold the numbers of splits."""
+def arrow_task(job: WriteJob, splits: Sequence[Split]) -> ArrowTask:
+    """Return the function for mapInArrow over rows that hold the numbers of splits, as `range` of Spark makes them."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield encode_result(run_task(job, number, splits[number]))
+    def write(row: dict[str, Any]) -> pa.RecordBatch:
+        return encode_result(run_task(job, row["id"], splits[row["id"]]))
 
-    return run
+    return for_each_row(write)
 
 
 class _Writers:

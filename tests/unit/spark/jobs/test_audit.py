@@ -23,14 +23,12 @@ from tests.support.planted_tier import PlantedTier, batches, two_segments
 from tests.support.tier_on_disk import write_tier
 from tests.unit.remote_topic.test_tier_view import publish_events
 
-pytestmark = pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends")
+pytestmark = [
+    pytest.mark.usefixtures("plan_cache"),
+    pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends"),
+]
 
 SPARK = cast("Any", OneThreadSpark())
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def test_settings_of_the_storage_come_from_the_address_and_beside_it() -> None:

@@ -19,14 +19,12 @@ from tests.support.one_thread_spark import OneThreadSpark
 from tests.support.planted_tier import FIRST_TIMESTAMP_MS, PlantedTier, batches
 from tests.support.tier_on_disk import write_tier
 
-pytestmark = pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends")
+pytestmark = [
+    pytest.mark.usefixtures("plan_cache"),
+    pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends"),
+]
 
 URI = f"file://{GOLDEN}/single/tier"
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def count(topics: str, uri: str = URI, **more: str) -> list[TopicDay]:

@@ -41,12 +41,9 @@ from tests.support.scale import soaking
 from tests.support.tier_plans import at, options, spans
 from tests.support.tier_stores import write_tier
 
+pytestmark = pytest.mark.usefixtures("plan_cache")
+
 O0 = TopicPartition("orders", 0)
-
-
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def aborted_by_start(plan: ReadPlan) -> dict[int, AbortedSpans | None]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import uuid
-from pathlib import Path
 
 import pytest
 
@@ -13,10 +12,7 @@ from crabka.spark.plan.segment_objects import SegmentObjects
 from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
 from tests.support.tier_stores import store_of
 
-
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("plan_cache")
 
 
 def test_all_complete_segments_count() -> None:

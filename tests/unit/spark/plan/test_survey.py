@@ -22,26 +22,19 @@ from crabka.spark.plan.survey import Survey, chosen_catalog, make_survey, wants_
 from crabka.spark.source.options import SourceOptions
 from crabka.spark.source.strategies import Assign, Subscribe, SubscribePattern
 from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
+from tests.support.tier_plans import options
 from tests.support.tier_stores import write_tier
 
 if TYPE_CHECKING:
     from crabka.clients.metadata import TopicMetadata
 
+pytestmark = pytest.mark.usefixtures("plan_cache")
+
 O0 = TopicPartition("orders", 0)
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
-
-
-def of_tier(uri: str, **more: str) -> SourceOptions:
-    given = {"subscribe": "orders", "tier.uri": uri, "tier.metadata": "listing"}
-    return SourceOptions.parse(given | {k.replace("__", "."): v for k, v in more.items()}, streaming=False)
-
-
 def test_the_tier_alone_tells_how_far_it_reaches(tmp_path: Path) -> None:
-    with open_context(of_tier(write_tier(two_segments(), tmp_path))) as context:
+    with open_context(options(write_tier(two_segments(), tmp_path))) as context:
         survey = make_survey(context).partitions[O0]
     assert (survey.topic_id, survey.earliest, survey.latest, len(survey.parts)) == (ORDERS.topic_id, 0, 60, 2)
 
@@ -52,9 +45,9 @@ def test_committed_reads_of_the_tier_end_at_the_oldest_open_transaction(tmp_path
     writer.txn_first_offset = 48
     tier.put(tier.segments[1], IndexType.PRODUCER_SNAPSHOT, encode_snapshot([writer]))
     uri = write_tier(tier, tmp_path)
-    with open_context(of_tier(uri, isolation__level="read_committed")) as context:
+    with open_context(options(uri, isolation__level="read_committed")) as context:
         assert make_survey(context).partitions[O0].latest == 48
-    with open_context(of_tier(uri)) as context:
+    with open_context(options(uri)) as context:
         assert make_survey(context).partitions[O0].latest == 60
 
 
@@ -63,7 +56,7 @@ def test_segments_that_are_no_part_of_the_history_are_told(tmp_path: Path) -> No
     tier.add(batches(0, 2), [(0, 0)])
     tier.add(batches(10, 2, epoch=1), [(0, 0), (1, 10)])
     tier.add(batches(10, 2, epoch=2), [(0, 0), (2, 10)])
-    with open_context(of_tier(write_tier(tier, tmp_path))) as context:
+    with open_context(options(write_tier(tier, tmp_path))) as context:
         survey = make_survey(context)
     assert [part.segment.segment_id for part in survey.partitions[O0].parts] == [
         tier.segments[0].segment_id,
@@ -75,7 +68,7 @@ def test_segments_that_are_no_part_of_the_history_are_told(tmp_path: Path) -> No
 
 
 def test_some_partitions_can_be_asked_for(tmp_path: Path) -> None:
-    with open_context(of_tier(write_tier(two_segments(), tmp_path))) as context:
+    with open_context(options(write_tier(two_segments(), tmp_path))) as context:
         assert make_survey(context, [TopicPartition("orders", 3)]).partitions == {}
 
 

@@ -23,17 +23,10 @@ from crabka.spark.read.split_reader import read_split
 from crabka.spark.source.options import SourceOptions
 from crabka.spark.tier_store import ObjectMissingError, TierStore, open_tier_store
 from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
+from tests.support.tier_plans import options
 from tests.support.tier_stores import write_tier
 
-
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
-
-
-def options(uri: str, **more: str) -> SourceOptions:
-    given = {"subscribe": "orders", "tier.uri": uri, "tier.metadata": "listing"}
-    return SourceOptions.parse(given | more, streaming=False)
+pytestmark = pytest.mark.usefixtures("plan_cache")
 
 
 def offsets(plan: ReadPlan, chosen: SourceOptions) -> list[int]:
