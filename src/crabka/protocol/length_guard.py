@@ -3,7 +3,8 @@
 kio reserves memory for an array from the length on the wire, and a length that lies makes the allocator abort the
 whole process. The guard walks a body by its schema without building anything and refuses lengths that cannot be true.
 It also bounds the number of array elements, because a decoded element is many times larger than its bytes.
-What it lets pass may still be malformed (null where none is allowed, invalid UTF-8): kio finds that.
+It refuses null where the schema allows none, as Kafka's generated readers do: kio decodes some of these to None, which
+no handler expects. What it lets pass may still be malformed (invalid UTF-8): kio finds that.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import dataclasses
 import functools
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_origin
 
 from kio.serial._introspect import (
     EntityField,
@@ -21,7 +22,6 @@ from kio.serial._introspect import (
     PrimitiveTupleField,
     classify_field,
     get_field_tag,
-    is_optional,
 )
 from kio.static.constants import EntityType
 
@@ -89,31 +89,56 @@ def _fixed(size: int) -> _Step:
     return _Step(skip, size, is_fixed=True)
 
 
-def _skip_compact_bytes(view: memoryview, position: int, _budget: list[int]) -> int:
-    length, position = read_uvarint(view, position)
-    return position + length - 1 if length else position
+def is_nullable(field: dataclasses.Field[Any]) -> bool:
+    """Return whether the field itself may be null; for an array this says nothing about its items."""
+    return type(None) in get_args(field.type) and get_origin(field.type) is not tuple
 
 
-def _skip_legacy_string(view: memoryview, position: int, _budget: list[int]) -> int:
-    length: int = _unpack_i16(view, position)[0]
-    return position + 2 + length if length > 0 else position + 2
+def items_are_nullable(field: dataclasses.Field[Any]) -> bool:
+    """Return whether the items of an array may be null."""
+    array = next((item for item in (field.type, *get_args(field.type)) if get_origin(item) is tuple), None)
+    return array is not None and type(None) in get_args(get_args(array)[0])
 
 
-def _skip_legacy_bytes(view: memoryview, position: int, _budget: list[int]) -> int:
-    length: int = _unpack_i32(view, position)[0]
-    return position + 4 + length if length > 0 else position + 4
+def _refuse_null(name: str) -> WireError:
+    return WireError(f"{name} is null, which it may not be")
 
 
-def _primitive(kafka_type: str, *, flexible: bool) -> _Step:
+def _compact_bytes(name: str, *, nullable: bool) -> _Step:
+    def skip(view: memoryview, position: int, _budget: list[int]) -> int:
+        length, position = read_uvarint(view, position)
+        if length:
+            return position + length - 1
+        if not nullable:
+            raise _refuse_null(name)
+        return position
+
+    return _Step(skip, 1)
+
+
+def _legacy_bytes(name: str, unpack_length: Callable[..., tuple[int]], size: int, *, nullable: bool) -> _Step:
+    def skip(view: memoryview, position: int, _budget: list[int]) -> int:
+        (length,) = unpack_length(view, position)
+        if length >= 0:
+            return position + size + length
+        if not nullable:
+            raise _refuse_null(name)
+        return position + size
+
+    return _Step(skip, size)
+
+
+def _primitive(name: str, kafka_type: str, *, nullable: bool, flexible: bool) -> _Step:
     size = _FIXED_SIZES.get(kafka_type)
     if size is not None:
         return _fixed(size)
     if flexible:
-        return _Step(_skip_compact_bytes, 1)
-    return _Step(_skip_legacy_string, 2) if kafka_type == "string" else _Step(_skip_legacy_bytes, 4)
+        return _compact_bytes(name, nullable=nullable)
+    unpack, size = (_unpack_i16, 2) if kafka_type == "string" else (_unpack_i32, 4)
+    return _legacy_bytes(name, unpack, size, nullable=nullable)
 
 
-def _array(item: _Step, *, flexible: bool) -> _Step:
+def _array(name: str, item: _Step, *, nullable: bool, flexible: bool) -> _Step:
     def skip(view: memoryview, position: int, budget: list[int]) -> int:
         if flexible:
             count, position = read_uvarint(view, position)
@@ -122,6 +147,8 @@ def _array(item: _Step, *, flexible: bool) -> _Step:
             count = _unpack_i32(view, position)[0]
             position += 4
         if count <= 0:
+            if count < 0 and not nullable:
+                raise _refuse_null(name)
             return position
         if count * item.min_size > len(view) - position:
             raise WireError(f"an array claims {count} elements in {len(view) - position} bytes")
@@ -146,16 +173,20 @@ def _nullable(step: _Step) -> _Step:
     return _Step(skip, 1)
 
 
-def _field(field: dataclasses.Field[Any], *, flexible: bool) -> _Step:
+def _field(owner: str, field: dataclasses.Field[Any], *, flexible: bool) -> _Step:
+    name = f"{owner}.{field.name}"
+    nullable = is_nullable(field)
     match classify_field(field):
         case PrimitiveField():
-            return _primitive(field.metadata["kafka_type"], flexible=flexible)
+            return _primitive(name, field.metadata["kafka_type"], nullable=nullable, flexible=flexible)
         case PrimitiveTupleField():
-            return _array(_primitive(field.metadata["kafka_type"], flexible=flexible), flexible=flexible)
+            kafka_type = field.metadata["kafka_type"]
+            item = _primitive(f"an item of {name}", kafka_type, nullable=items_are_nullable(field), flexible=flexible)
+            return _array(name, item, nullable=nullable, flexible=flexible)
         case EntityTupleField(type_):
-            return _array(_entity(type_), flexible=flexible)
+            return _array(name, _entity(type_), nullable=nullable, flexible=flexible)
         case EntityField(type_):
-            return _nullable(_entity(type_)) if is_optional(field) else _entity(type_)
+            return _nullable(_entity(type_)) if nullable else _entity(type_)
 
 
 def _tagged_fields(known: dict[int, _Step]) -> _Step:
@@ -197,7 +228,7 @@ def _entity(entity_class: Any) -> _Step:
     tagged: dict[int, _Step] = {}
     for field in dataclasses.fields(entity_class):
         tag = get_field_tag(field)
-        step = _field(field, flexible=flexible)
+        step = _field(entity_class.__name__, field, flexible=flexible)
         if tag is None:
             steps.append(step)
         else:

@@ -5,10 +5,12 @@ import struct
 import pytest
 
 from crabka.errors import WireError
-from crabka.protocol.api_keys import ApiKey
-from crabka.protocol.apis import encode_message, request_types, response_types
+from crabka.protocol.api_keys import SPECS, ApiKey
+from crabka.protocol.apis import encode_message, read_request, request_types, response_types
+from crabka.protocol.hot import read_produce_request
 from crabka.protocol.length_guard import MAX_REQUEST_ELEMENTS, length_guard
 from crabka.protocol.schemas import message_class
+from tests.support.null_fields import null_bodies, plain_body
 from tests.support.wire_frames import recorded_frames
 
 metadata_v1 = length_guard(message_class(ApiKey.METADATA, 1, "request"))
@@ -87,3 +89,42 @@ def test_nullable_structs_pass_in_both_forms() -> None:
         check(memoryview(body), 0)
         with pytest.raises(WireError):
             check(memoryview(body[:-1]), 0)
+
+
+def versions_with_nulls(api_key: int) -> tuple[int, ...]:
+    """The oldest and the newest version, and the first that is flexible: the ways to write a null."""
+    spec = SPECS[api_key]
+    flexible = (
+        version
+        for version in range(spec.min_version, spec.max_version + 1)
+        if message_class(api_key, version, "request").__flexible__
+    )
+    return tuple(sorted({spec.min_version, next(flexible, spec.max_version), spec.max_version}))
+
+
+@pytest.mark.parametrize("api_key", [ApiKey(key) for key in SPECS], ids=lambda key: ApiKey(key).name)
+def test_null_is_refused_in_every_field_that_may_not_be_null(api_key: ApiKey) -> None:
+    for version in versions_with_nulls(api_key):
+        request_class = message_class(api_key, version, "request")
+        read_request(api_key, version, plain_body(request_class))
+        for name, body in null_bodies(request_class):
+            with pytest.raises(WireError, match="null"):
+                read_request(api_key, version, body)
+            assert name
+
+
+def test_the_message_names_the_field_that_is_null() -> None:
+    bodies = dict(null_bodies(message_class(ApiKey.LIST_OFFSETS, 7, "request")))
+    with pytest.raises(WireError, match="ListOffsetsTopic.partitions is null, which it may not be"):
+        read_request(ApiKey.LIST_OFFSETS, 7, bodies["topics.partitions"])
+    bodies = dict(null_bodies(message_class(ApiKey.METADATA, 12, "request")))
+    assert not any(name == "topics" for name in bodies), "null there stands for all topics"
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_the_fast_reader_of_produce_refuses_the_same_nulls(version: int) -> None:
+    request_class = message_class(ApiKey.PRODUCE, version, "request")
+    read_produce_request(version, memoryview(plain_body(request_class)), 0)
+    for _, body in null_bodies(request_class):
+        with pytest.raises(WireError):
+            read_produce_request(version, memoryview(body), 0)
