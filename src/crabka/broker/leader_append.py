@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crabka.broker.partition_replicas import RequiredOffset
 from crabka.broker.purgatory import DelayedProduce
 from crabka.errors import OperationError, StorageError
 from crabka.log.append import prepared_as_built
@@ -88,15 +89,15 @@ class LeaderAppender:
         return error.error_code
 
     def _replicated(self, partition: Partition, result: AppendResult, done: Done, timeout_ms: int) -> None:
-        end_offset = result.last_offset + 1
-        if partition.replication is None and partition.log.high_watermark >= end_offset:
+        # Its outcome must not be in doubt: it counts as soon as this log keeps it, though the epoch rises meanwhile.
+        required = RequiredOffset(result.last_offset + 1, result.leader_epoch, spans_epochs=True)
+        if partition.replication is None and partition.acknowledgement(required) is ErrorCode.none:
             done(ErrorCode.none)
             return
 
         def complete() -> None:
             done(next(iter(waiting.failures.values()), ErrorCode.none))
 
-        waiting = DelayedProduce(complete, {partition: end_offset})
-        waiting.start(timeout_ms)
         # It may be replicated already. Its turn is still after those who wait, and whose completion is scheduled.
-        waiting.progressed(partition, 0)
+        waiting = DelayedProduce(complete, {partition: required})
+        waiting.start(timeout_ms)

@@ -136,11 +136,11 @@ class Partition(PartitionFollowers):
             # The log is closed. Why, the partition knows better.
             self.require_leader()
             raise
-        self.require_leader()
+        self.require_led_since(pending.leader_epoch)
         plan = log.begin_flush() if log.flush_due() else None
         if plan is not None:
             await self.writer.flush(log, plan)
-        self.require_leader()
+        self.require_led_since(pending.leader_epoch)
         self._advance_high_watermark(pending.size)
         return result
 

@@ -6,7 +6,7 @@ keeps a `LeaderReplication` for each epoch that it leads in. It knows nothing of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from crabka.broker.replication.host import NO_HOST
 from crabka.broker.replication.leader_state import LeaderLog, LeaderReplication, ReplicationLimits
@@ -23,7 +23,20 @@ if TYPE_CHECKING:
     from crabka.log.partition_log import PartitionLog
     from crabka.metadata.topics import PartitionImage
 
+# What waiters are poked with instead of readable bytes when the epoch of this leader has ended.
 LEADERSHIP_LOST: Final = -1
+
+
+class RequiredOffset(NamedTuple):
+    """An offset that replicas have to reach, and the leader epoch that gives it its meaning.
+
+    After another leader's epoch the log may have been cut below the offset and filled with other records.
+    """
+
+    offset: int
+    leader_epoch: int
+    # Whether it counts in later epochs of this leader as well, if nobody else led in between: nothing was cut then.
+    spans_epochs: bool = False
 
 
 class PartitionReplicas:
@@ -42,6 +55,7 @@ class PartitionReplicas:
         "is_leader",
         "leader_epoch",
         "leader_id",
+        "led_since_epoch",
         "log",
         "queued",
         "replica_count",
@@ -71,6 +85,8 @@ class PartitionReplicas:
         self.leader_id = -1
         self.leader_epoch = -1
         self.is_leader = False
+        # The first epoch of the present leadership; without meaning while another node leads.
+        self.led_since_epoch = -1
         self.in_sync_count = 0
         self.replica_count = 0
         # What is known of the other replicas; None unless this one leads and there are others.
@@ -103,6 +119,10 @@ class PartitionReplicas:
         self.is_leader = image.leader == node_id
         if self.is_leader and new_epoch:
             self.log.leader_epochs.assign(self.leader_epoch, self.log.next_append_offset)
+        if self.is_leader and not was_leader:
+            self.led_since_epoch = self.leader_epoch
+        elif self.is_leader and new_epoch:
+            self._end_epoch()
         if self.is_leader and image.replicas != (node_id,):
             self._lead_others(image, node_id, broker_epoch, new_epoch=new_epoch, now_ms=now_ms)
             return
@@ -145,6 +165,10 @@ class PartitionReplicas:
         self.log.set_high_watermark(self.log.log_end_offset)
         self._tell_high_watermark()
 
+    def _end_epoch(self) -> None:
+        for waiter in tuple(self._waiters):
+            waiter.progressed(self, LEADERSHIP_LOST)
+
     def retire(self, refusal: ErrorCode = ErrorCode.not_leader_or_follower) -> None:
         """Stop leading: whoever waits here is answered now, with what can be said then.
 
@@ -162,6 +186,21 @@ class PartitionReplicas:
             self.require_epoch(current_leader_epoch)
         if not self.is_leader:
             raise OperationError(self._refusal)
+
+    def has_led_since(self, leader_epoch: int) -> bool:
+        """Return whether this node leads since an epoch without interruption: what it appended then was not cut."""
+        return self.is_leader and self.led_since_epoch <= leader_epoch
+
+    def require_led_since(self, leader_epoch: int) -> None:
+        """Raise unless this node leads since an epoch without interruption."""
+        if not self.has_led_since(leader_epoch):
+            raise OperationError(self._refusal if not self.is_leader else ErrorCode.not_leader_or_follower)
+
+    def is_led_for(self, required: RequiredOffset) -> bool:
+        """Return whether an offset still means what it meant when it was required."""
+        if required.leader_epoch == self.leader_epoch:
+            return self.is_leader
+        return required.spans_epochs and self.has_led_since(required.leader_epoch)
 
     def require_epoch(self, current_leader_epoch: int) -> None:
         """Raise unless the epoch that a client believes in is the present one; -1 is any."""
@@ -211,12 +250,19 @@ class PartitionReplicas:
         """Return the settings that replication goes by now."""
         return ReplicationLimits(self.log.config.min_insync_replicas, self.host.max_lag_ms())
 
-    def acknowledgement(self, end_offset: int) -> ErrorCode | None:
-        """Return what to answer to an acks=all append that ends at an offset; None if it has to wait."""
+    def acknowledgement(self, required: RequiredOffset) -> ErrorCode | None:
+        """Return what to answer to an acks=all append that ends at an offset; None if it has to wait.
+
+        An offset of another epoch says nothing: NOT_LEADER_OR_FOLLOWER, the producer retries where the leader is.
+        """
+        if not self.is_led_for(required):
+            return ErrorCode.not_leader_or_follower
         high_watermark = self.log.high_watermark
+        if high_watermark < required.offset:
+            return None
         if self.replication is not None:
-            return self.replication.acknowledgement(end_offset, high_watermark, self.limits)
-        return None if high_watermark < end_offset else ErrorCode.none
+            return self.replication.acknowledgement(required.offset, high_watermark, self.limits)
+        return ErrorCode.none
 
     def advance_high_watermark(self, now_ms: int | None = None) -> None:
         """Let the high watermark of a led partition rise as far as its replicas allow, and tell who waits for it."""

@@ -1,7 +1,8 @@
 """Requests that wait: fetches for bytes, produces for replication, deletions of records for all replicas.
 
 A waiting request is an object that partitions know and poke; it completes exactly once, by progress or by its
-timer. Completion never runs inside the poke: it is scheduled on the loop, so that the produce that made the
+timer. What happened before it was registered pokes nobody: a request that waits for offsets looks at each partition
+once after that. Completion never runs inside the poke: it is scheduled on the loop, so that the produce that made the
 progress is answered before the fetch that it woke is read from the log.
 """
 
@@ -15,7 +16,7 @@ from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.broker.partition_followers import PartitionFollowers
-    from crabka.broker.partition_replicas import PartitionReplicas
+    from crabka.broker.partition_replicas import PartitionReplicas, RequiredOffset
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class Delayed(Generic[T]):
     def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:
         """Called by a partition when bytes became readable; subclasses decide what that means.
 
-        A partition that is no longer led here tells a negative count.
+        A partition whose leader epoch ended gives a negative count.
         """
         raise NotImplementedError
 
@@ -181,22 +182,41 @@ class DelayedCommittedFetch(DelayedFetch[T]):
 class _DelayedByReplicas(Delayed[T]):
     """A request that completes once the replicas of every partition have reached an offset.
 
-    After completion `failures` tells of the partitions where that did not happen, and why.
+    After completion `failures` names the partitions where that did not happen, and why.
     """
 
     __slots__ = ("_failures", "_required")
 
-    def __init__(self, complete: Completion[T], required: Mapping[Any, int]) -> None:
+    def __init__(self, complete: Completion[T], required: Mapping[Any, RequiredOffset]) -> None:
         super().__init__(complete, required)
-        self._required: dict[PartitionReplicas, int] = dict(required)
+        self._required: dict[Any, RequiredOffset] = dict(required)
         self._failures: dict[PartitionReplicas, ErrorCode] = {}
+
+    def start(self, timeout_ms: int) -> asyncio.Future[T]:
+        """Register, and look at each partition: it may have moved since its offset was required."""
+        super().start(timeout_ms)
+        for partition in self._partitions:
+            self._look_at(partition)
+        return self.future
 
     @property
     def failures(self) -> dict[PartitionReplicas, ErrorCode]:
         """Return the partitions whose replicas are not known to have reached the offset."""
         return {**dict.fromkeys(self._required, ErrorCode.request_timed_out), **self._failures}
 
-    def _is_done_with(self, partition: PartitionReplicas, outcome: ErrorCode) -> None:
+    def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:  # noqa: ARG002 - any counts
+        """Forget a partition that is done, or whose leader epoch ended."""
+        self._look_at(partition)
+
+    def _outcome(self, partition: Any, required: RequiredOffset) -> ErrorCode | None:
+        """Return what came of a partition, None if it has to be waited for."""
+        raise NotImplementedError
+
+    def _look_at(self, partition: PartitionReplicas) -> None:
+        required = self._required.get(partition)
+        outcome = None if required is None else self._outcome(partition, required)
+        if outcome is None:
+            return
         del self._required[partition]
         if outcome is not ErrorCode.none:
             self._failures[partition] = outcome
@@ -209,15 +229,8 @@ class DelayedProduce(_DelayedByReplicas[T]):
 
     __slots__ = ()
 
-    def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:
-        """Forget the partition once its records are replicated, or at once if it is no longer led here."""
-        required = self._required.get(partition)
-        if required is None:
-            return
-        lost = readable_bytes < 0
-        outcome = ErrorCode.not_leader_or_follower if lost else partition.acknowledgement(required)
-        if outcome is not None:
-            self._is_done_with(partition, outcome)
+    def _outcome(self, partition: PartitionReplicas, required: RequiredOffset) -> ErrorCode | None:
+        return partition.acknowledgement(required)
 
 
 class DelayedDeletion(_DelayedByReplicas[T]):
@@ -225,13 +238,11 @@ class DelayedDeletion(_DelayedByReplicas[T]):
 
     __slots__ = ()
 
-    def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:
-        """Forget a partition that is no longer led here."""
-        if readable_bytes < 0 and partition in self._required:
-            self._is_done_with(partition, ErrorCode.not_leader_or_follower)
-
     def low_watermark_rose(self, partition: PartitionFollowers) -> None:
         """Forget the partition once its low watermark reached what was asked for."""
-        required = self._required.get(partition)
-        if required is not None and partition.low_watermark() >= required:
-            self._is_done_with(partition, ErrorCode.none)
+        self._look_at(partition)
+
+    def _outcome(self, partition: PartitionFollowers, required: RequiredOffset) -> ErrorCode | None:
+        if not partition.is_led_for(required):
+            return ErrorCode.not_leader_or_follower
+        return ErrorCode.none if partition.low_watermark() >= required.offset else None

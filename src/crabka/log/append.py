@@ -35,6 +35,8 @@ class AppendResult(NamedTuple):
     last_offset: int
     log_append_time_ms: int
     log_start_offset: int
+    # The epoch that the appending leader was in: in another one the log may have been cut below the batch.
+    leader_epoch: int
     duplicate: bool = False
 
 

@@ -103,9 +103,9 @@ class PartitionLog(LogReads, LogCopying, LogTiering, LogCleaning, LogMoving):
             duplicate = self.producer_state.check(header, origin, verify_sequence=verify_sequence, guard=terms.guard)
             if duplicate is not None:
                 time_ms = duplicate.timestamp if self.config.message_timestamp_type == "LogAppendTime" else -1
-                return AppendResult(
-                    duplicate.first_offset, duplicate.last_offset, time_ms, self.log_start_offset, duplicate=True
-                )
+                first_offset, last_offset = duplicate.first_offset, duplicate.last_offset
+                start_offset = self.log_start_offset
+                return AppendResult(first_offset, last_offset, time_ms, start_offset, leader_epoch, duplicate=True)
         if self.prepares_batches and marker is None:
             batch, header, append_time_ms = prepared or prepare_batch(batch, header, self.config, now_ms)
         last_offset = first_offset + header.last_offset_delta
@@ -127,7 +127,7 @@ class PartitionLog(LogReads, LogCopying, LogTiering, LogCleaning, LogMoving):
             view[PATCHED_PREFIX_SIZE:],
         ]
         if deferred or self._pending is not None:
-            result = AppendResult(first_offset, last_offset, append_time_ms, self.log_start_offset)
+            result = AppendResult(first_offset, last_offset, append_time_ms, self.log_start_offset, leader_epoch)
             return self._defer(buffers, header, leader_epoch, marker, result)
         try:
             segment.append(buffers, size, last_offset, max_timestamp)
@@ -136,7 +136,7 @@ class PartitionLog(LogReads, LogCopying, LogTiering, LogCleaning, LogMoving):
         self._note_appended(header, leader_epoch, first_offset, last_offset, marker)
         if self.flushes_by_count and self.flush_due():
             self.flush()
-        return AppendResult(first_offset, last_offset, append_time_ms, self.log_start_offset)
+        return AppendResult(first_offset, last_offset, append_time_ms, self.log_start_offset, leader_epoch)
 
     def _defer(
         self,
@@ -162,10 +162,10 @@ class PartitionLog(LogReads, LogCopying, LogTiering, LogCleaning, LogMoving):
         self._pending = None
         if not pending.segment.is_active:
             raise OperationError(ErrorCode.not_leader_or_follower)
-        header, (first_offset, last_offset, append_time_ms, _, _) = pending.header, pending.result
+        header, (first_offset, last_offset, append_time_ms, *_) = pending.header, pending.result
         pending.segment.append(None, pending.size, last_offset, header.max_timestamp)
         self._note_appended(header, pending.leader_epoch, first_offset, last_offset, pending.marker)
-        return AppendResult(first_offset, last_offset, append_time_ms, self.log_start_offset)
+        return AppendResult(first_offset, last_offset, append_time_ms, self.log_start_offset, pending.leader_epoch)
 
     def _note_appended(
         self,

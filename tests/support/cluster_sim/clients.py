@@ -50,6 +50,8 @@ class TopicPlan:
     partitions: int
     replication_factor: int
     min_insync_replicas: int = 1
+    # Whether each append is flushed, in a thread: requests for other topics wait with it.
+    flushes: bool = False
 
     @property
     def places(self) -> list[TopicPartition]:
@@ -270,6 +272,7 @@ def plans(replication_factor: int) -> list[TopicPlan]:
     return [
         TopicPlan("safe", 2, most, min(2, most)),
         TopicPlan("loose", 1, most),
+        TopicPlan("flushed", 2, 1, flushes=True),
         TopicPlan("pair", 1, min(2, most)),
         TopicPlan("single", 1, 1),
     ]
@@ -281,4 +284,5 @@ def configs_of(plan: TopicPlan) -> Mapping[str, str]:
         "min.insync.replicas": str(plan.min_insync_replicas),
         "internal.segment.bytes": "20000",
         "index.interval.bytes": "600",
+        **({"flush.messages": "1"} if plan.flushes else {}),
     }

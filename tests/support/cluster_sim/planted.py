@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from crabka.broker.partition_replicas import PartitionReplicas
+from crabka.broker.purgatory import Delayed, DelayedProduce
 from crabka.broker.replication.follower_state import CutFollowerLog, FetchAnswered, FetchPhase, FollowerFetching
 from crabka.broker.replication.isr_state import IsrState
 from crabka.broker.replication.leader_state import LeaderReplication
@@ -29,6 +31,7 @@ from tests.support.cluster_sim.watch import (
     ONE_LEADER,
     RISING_WATERMARK,
     UNFENCED,
+    WAITING,
 )
 from tests.support.cluster_sim.world import LIVENESS, Script
 
@@ -82,7 +85,27 @@ def cut_followers_to_their_high_watermark(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def acknowledge_before_replication(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LeaderReplication, "acknowledgement", lambda *_: ErrorCode.none)
+    monkeypatch.setattr(PartitionReplicas, "acknowledgement", lambda *_: ErrorCode.none)
+
+
+def acknowledge_by_the_offset_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notice the end of an epoch only while waiting; before that, any record at the offset counts."""
+
+    def progressed(waiting: Any, partition: Any, readable_bytes: int) -> None:
+        if readable_bytes >= 0:
+            waiting._look_at(partition)
+        elif waiting._required.pop(partition, None) is not None:
+            waiting._failures[partition] = ErrorCode.not_leader_or_follower
+            if not waiting._required:
+                waiting.trigger()
+
+    monkeypatch.setattr(DelayedProduce, "progressed", progressed)
+    monkeypatch.setattr(PartitionReplicas, "is_led_for", lambda *_: True)
+
+
+def wait_for_what_has_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register without a look at what happened before."""
+    monkeypatch.setattr(DelayedProduce, "start", Delayed.start)
 
 
 def skip_fsync_of_the_quorum(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +145,8 @@ BUGS = [
         frozenset({IN_SYNC, RISING_WATERMARK, ACKNOWLEDGED}),
     ),
     PlantedBug(acknowledge_before_replication, scripts.kill_leaders, frozenset(LOST)),
+    PlantedBug(acknowledge_by_the_offset_alone, scripts.move_leaders_of_slow_disks, frozenset({ALL_THERE})),
+    PlantedBug(wait_for_what_has_happened, scripts.move_leaders_of_slow_disks, frozenset({WAITING})),
     PlantedBug(
         skip_fsync_of_the_quorum,
         scripts.cut_power_of_controllers,

@@ -7,6 +7,9 @@ import functools
 import itertools
 
 from crabka.broker.transactions.state import ENDING
+from crabka.clients.admin import Admin
+from crabka.clients.cluster_types import ElectionKind
+from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
 from tests.support.cluster_sim.clients import write_carelessly
 from tests.support.cluster_sim.machine import ClusterMachine, Ending
@@ -16,6 +19,7 @@ TOPIC = "safe"
 NO_LEADER = -1
 # Longer than `replica.lag.time.max.ms` and `broker.session.timeout.ms` of the simulation.
 LONG_S = 5.0
+ADMIN_TIMEOUT_MS = 3_000
 
 
 async def _healthy(world: ClusterWorld) -> None:
@@ -165,6 +169,37 @@ async def return_to_slow_controllers(world: ClusterWorld) -> None:
         await _work(world, 4)
         for machine in world.machines:
             machine.slow_down(None)
+
+
+async def move_leaders_of_slow_disks(world: ClusterWorld) -> None:
+    """Let others lead while followers are far away and appends wait for slow disks: requests end in another epoch."""
+    _move_apart(world)
+    for _ in range(4):
+        await _healthy(world)
+        for machine in world.machines:
+            if machine.spec.is_broker:
+                machine.slow_down(250)
+        for _ in range(3):
+            await _lead_elsewhere(world)
+            await _work(world, 1)
+        for machine in world.machines:
+            machine.slow_down(None)
+
+
+async def _lead_elsewhere(world: ClusterWorld) -> None:
+    """Let the next replica of each partition lead."""
+    partitions = world.probe.image.topics.by_name[TOPIC].partitions
+    rotated = {
+        TopicPartition(TOPIC, index): [*partition.replicas[1:], partition.replicas[0]]
+        for index, partition in partitions.items()
+    }
+    try:
+        async with world.desk.connect() as cluster:
+            admin = Admin(cluster, ADMIN_TIMEOUT_MS)
+            await admin.alter_partition_reassignments(rotated)
+            await admin.elect_leaders(ElectionKind.PREFERRED, list(rotated))
+    except CrabkaError as error:
+        world.trace.note(f"leaders stay: {error}")
 
 
 async def cut_power_of_controllers(world: ClusterWorld) -> None:

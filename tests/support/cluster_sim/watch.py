@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from crabka.broker.purgatory import DelayedProduce
 from crabka.ids import TopicPartition
 from crabka.metadata.image import MetadataImage
 from tests.support.cluster_sim.machine import ClusterMachine
@@ -23,6 +24,7 @@ EQUAL = "members of the ISR agree below the high watermark"
 ACKNOWLEDGED = "acknowledged records are on every member of the ISR"
 EPOCHS = "leader epochs rise within a log"
 ALIVE = "nodes start and stay alive"
+WAITING = "whoever waits has something to wait for"
 SMALL_STEP_S = 0.04
 LARGE_STEP_S = 2.0
 
@@ -79,6 +81,7 @@ class ClusterWatch:
             if replica.partition.is_leader:
                 self._check_leader(replica, image)
                 self._check_below_min_isr(replica, image, standing)
+            self._check_waiting(replica)
         for place in self._committed:
             self._check_in_sync(place, image)
 
@@ -181,6 +184,20 @@ class ClusterWatch:
             committed.excuses, committed.end, committed.first_epoch = ledger.excuses, 0, current.leader_epoch + 1
         if epoch >= committed.first_epoch:
             committed.end = max(committed.end, high_watermark)
+
+    def _check_waiting(self, replica: Replica) -> None:
+        """An acks=all is answered when its records are replicated, not when its time is up."""
+        machine, partition = replica
+        if machine.is_paused:
+            return
+        for waiter in partition._waiters:
+            required = waiter._required.get(partition) if isinstance(waiter, DelayedProduce) else None
+            outcome = None if required is None else partition.acknowledgement(required)
+            self._require(
+                outcome is None,
+                WAITING,
+                f"{partition.topic}-{partition.index} at {machine.name}: {required} has come to {outcome}",
+            )
 
     def _check_in_sync(self, place: tuple[str, int], image: MetadataImage) -> None:
         committed = self._committed[place]

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.partition_replicas import LEADERSHIP_LOST
+from crabka.broker.partition_replicas import LEADERSHIP_LOST, RequiredOffset
 from crabka.broker.purgatory import DelayedFetch, DelayedProduce, DelayedReplicaFetch
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
 from tests.support.logs import make_batch
-from tests.support.replicas import LedPartition, replicated_image
+from tests.support.replicas import EPOCH, LedPartition, replicated_image
 
 
 def in_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -232,12 +232,37 @@ def test_all_waiters_are_released_and_counted() -> None:
 def test_an_acknowledgement_waits_for_the_high_watermark_and_says_if_it_is_not_safe() -> None:
     led = LedPartition(min_isr=2)
     led.append(3)
-    assert led.partition.acknowledgement(3) is None
+    assert led.partition.acknowledgement(RequiredOffset(3, EPOCH)) is None
     led.fetch(2, 3)
     led.fetch(3, 3)
-    assert led.partition.acknowledgement(3) is ErrorCode.none
+    assert led.partition.acknowledgement(RequiredOffset(3, EPOCH)) is ErrorCode.none
     led.become(replicated_image(1, partition_epoch=11))
-    assert led.partition.acknowledgement(3) is ErrorCode.not_enough_replicas_after_append
+    assert led.partition.acknowledgement(RequiredOffset(3, EPOCH)) is ErrorCode.not_enough_replicas_after_append
+
+
+def test_an_acknowledgement_counts_in_its_epoch_alone() -> None:
+    led = LedPartition()
+    led.append(3)
+    once, spanning = RequiredOffset(3, EPOCH), RequiredOffset(3, EPOCH, spans_epochs=True)
+    led.become(replicated_image(leader_epoch=EPOCH + 1))
+    assert led.partition.acknowledgement(once) is ErrorCode.not_leader_or_follower
+    # Nobody else led: the records are still those that were appended.
+    assert led.partition.acknowledgement(spanning) is None
+    led.become(replicated_image(leader=2, leader_epoch=EPOCH + 2))
+    assert led.partition.acknowledgement(spanning) is ErrorCode.not_leader_or_follower
+    led.become(replicated_image(1, leader_epoch=EPOCH + 3))
+    assert led.high_watermark == 3
+    assert led.partition.acknowledgement(spanning) is ErrorCode.not_leader_or_follower
+    assert not led.partition.has_led_since(EPOCH + 2)
+    assert led.partition.has_led_since(EPOCH + 3)
+
+
+def test_the_end_of_an_epoch_pokes_waiters_though_this_node_leads_on() -> None:
+    led = LedPartition()
+    consumer, follower = waiting(led)
+    led.become(replicated_image(leader_epoch=EPOCH + 1))
+    assert consumer.progress == [LEADERSHIP_LOST]
+    assert follower.triggers == 1
 
 
 def test_real_waiters_wait_for_the_right_thing() -> None:
@@ -246,7 +271,7 @@ def test_real_waiters_wait_for_the_right_thing() -> None:
         loop = asyncio.get_running_loop()
         consumer: DelayedFetch[float] = DelayedFetch(loop.time, [led.partition], 1)
         follower: DelayedReplicaFetch[float] = DelayedReplicaFetch(loop.time, [led.partition], 1)
-        produce: DelayedProduce[float] = DelayedProduce(loop.time, {led.partition: 1})
+        produce: DelayedProduce[float] = DelayedProduce(loop.time, {led.partition: RequiredOffset(1, EPOCH)})
         futures = [waiter.start(60_000) for waiter in (consumer, follower, produce)]
         await asyncio.sleep(1)
         led.append()

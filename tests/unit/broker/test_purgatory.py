@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from crabka.broker.partition import LEADERSHIP_LOST
+from crabka.broker.partition_replicas import RequiredOffset
 from crabka.broker.purgatory import (
     Delayed,
     DelayedCommittedFetch,
@@ -35,6 +36,7 @@ class PartitionStub:
         self.log = LogStub()
         self.log_start_of_followers = 0
         self.is_safe = True
+        self.is_leader = True
         self.waiters: set[Delayed[Any]] = set()
 
     def add_waiter(self, waiter: Delayed[Any]) -> None:
@@ -46,8 +48,13 @@ class PartitionStub:
     def low_watermark(self) -> int:
         return self.log_start_of_followers
 
-    def acknowledgement(self, end_offset: int) -> ErrorCode | None:
-        if self.log.high_watermark < end_offset:
+    def is_led_for(self, _required: RequiredOffset) -> bool:
+        return self.is_leader
+
+    def acknowledgement(self, required: RequiredOffset) -> ErrorCode | None:
+        if not self.is_leader:
+            return ErrorCode.not_leader_or_follower
+        if self.log.high_watermark < required.offset:
             return None
         return ErrorCode.none if self.is_safe else ErrorCode.not_enough_replicas_after_append
 
@@ -165,7 +172,7 @@ def test_a_completion_may_take_its_time(outcome: str) -> None:
 def test_a_produce_waits_for_every_high_watermark() -> None:
     async def main() -> None:
         first, second = partitions(2)
-        produce = DelayedProduce(lambda: "safe", {first: 5, second: 3})
+        produce = DelayedProduce(lambda: "safe", {first: RequiredOffset(5, 0), second: RequiredOffset(3, 0)})
         future = produce.start(60_000)
         first.log.high_watermark = 4
         produce.progressed(first, 100)
@@ -184,8 +191,9 @@ def test_a_produce_waits_for_every_high_watermark() -> None:
 def test_a_produce_does_not_wait_for_a_partition_that_is_gone() -> None:
     async def main() -> None:
         (partition,) = partitions()
-        produce = DelayedProduce(lambda: "told", {partition: 5})
+        produce = DelayedProduce(lambda: "told", {partition: RequiredOffset(5, 0)})
         future = produce.start(60_000)
+        partition.is_leader = False
         produce.progressed(partition, LEADERSHIP_LOST)
         assert await future == "told"
         assert produce.failures == {partition: ErrorCode.not_leader_or_follower}
@@ -193,10 +201,27 @@ def test_a_produce_does_not_wait_for_a_partition_that_is_gone() -> None:
     in_loop(main)
 
 
+def test_what_happened_before_the_wait_was_registered_counts() -> None:
+    async def main() -> None:
+        replicated, lost = partitions(2)
+        required = {replicated: RequiredOffset(5, 0), lost: RequiredOffset(3, 0)}
+        produce = DelayedProduce(lambda: "told", required)
+        deletion = DelayedDeletion(lambda: "gone", required)
+        replicated.log.high_watermark = replicated.log_start_of_followers = 5
+        lost.is_leader = False
+        assert (await produce.start(60_000), await deletion.start(60_000)) == ("told", "gone")
+        assert asyncio.get_running_loop().time() == 0
+        assert produce.failures == deletion.failures == {lost: ErrorCode.not_leader_or_follower}
+        assert not replicated.waiters
+        assert not lost.waiters
+
+    in_loop(main)
+
+
 def test_a_produce_that_waited_in_vain_tells_where() -> None:
     async def main() -> None:
         first, second = partitions(2)
-        produce = DelayedProduce(lambda: "late", {first: 5, second: 3})
+        produce = DelayedProduce(lambda: "late", {first: RequiredOffset(5, 0), second: RequiredOffset(3, 0)})
         future = produce.start(100)
         second.log.high_watermark = 3
         produce.progressed(second, 100)
@@ -210,7 +235,7 @@ def test_a_produce_that_is_not_safe_enough_in_the_end_fails() -> None:
     async def main() -> None:
         (partition,) = partitions()
         partition.is_safe = False
-        produce = DelayedProduce(lambda: "told", {partition: 5})
+        produce = DelayedProduce(lambda: "told", {partition: RequiredOffset(5, 0)})
         future = produce.start(60_000)
         partition.log.high_watermark = 5
         produce.progressed(partition, 1)
@@ -252,7 +277,7 @@ def test_a_follower_that_consumers_read_from_hears_of_the_high_watermark() -> No
 def test_a_deletion_waits_for_every_low_watermark() -> None:
     async def main() -> None:
         first, second = partitions(2)
-        deletion = DelayedDeletion(lambda: "gone", {first: 5, second: 3})
+        deletion = DelayedDeletion(lambda: "gone", {first: RequiredOffset(5, 0), second: RequiredOffset(3, 0)})
         future = deletion.start(60_000)
         first.log_start_of_followers = 4
         deletion.low_watermark_rose(first)
@@ -271,8 +296,9 @@ def test_a_deletion_waits_for_every_low_watermark() -> None:
 def test_a_deletion_does_not_wait_for_a_partition_that_is_gone() -> None:
     async def main() -> None:
         (partition,) = partitions()
-        deletion = DelayedDeletion(lambda: "told", {partition: 5})
+        deletion = DelayedDeletion(lambda: "told", {partition: RequiredOffset(5, 0)})
         future = deletion.start(60_000)
+        partition.is_leader = False
         deletion.progressed(partition, LEADERSHIP_LOST)
         assert await future == "told"
         assert deletion.failures == {partition: ErrorCode.not_leader_or_follower}

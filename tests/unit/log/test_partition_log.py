@@ -37,7 +37,7 @@ def test_offsets_and_epoch_are_patched_outside_the_checksum() -> None:
     log = open_test_log()
     append(log, make_batch(3))
     result = log.append_as_leader(memoryview(make_batch(2)), leader_epoch=7, now_ms=NOW_MS)
-    assert result == AppendResult(3, 4, -1, 0)
+    assert result == AppendResult(3, 4, -1, 0, leader_epoch=7)
     header, batch = read_batches(log, 3)[0]
     assert (header.base_offset, header.partition_leader_epoch) == (3, 7)
     assert crc_valid(batch, 0, header)
@@ -50,7 +50,7 @@ def test_a_repeated_batch_answers_with_its_first_offsets() -> None:
     append(log, batch)
     append(log, make_batch(2, producer=ProducerFields(1, sequence=3)))
     result = log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
-    assert result == AppendResult(0, 2, -1, 0, duplicate=True)
+    assert result == AppendResult(0, 2, -1, 0, leader_epoch=0, duplicate=True)
     assert log.log_end_offset == 5
 
 
@@ -211,7 +211,7 @@ def test_a_deferred_duplicate_is_answered_at_once() -> None:
     batch = make_batch(3, producer=ProducerFields(1))
     append(log, batch)
     result = log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS, deferred=True)
-    assert result == AppendResult(0, 2, -1, 0, duplicate=True)
+    assert result == AppendResult(0, 2, -1, 0, leader_epoch=0, duplicate=True)
     assert log.next_append_offset == 3
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from crabka.broker.coordinators.appender import WITHOUT_LIMIT_MS
 from crabka.broker.coordinators.loader import replay_log
+from crabka.broker.partition_replicas import RequiredOffset
 from crabka.broker.purgatory import DelayedProduce
 from crabka.errors import CrabkaError, OperationError
 from crabka.protocol.error_codes import ErrorCode
@@ -172,8 +173,9 @@ class ShardRegistry(Generic[S]):
 
 
 async def _wait_until_replicated(partition: Partition) -> bool:
-    """Wait for all that the log holds; return whether this node leads the partition still."""
-    end_offset = partition.log.log_end_offset
-    while partition.is_leader and partition.log.high_watermark < end_offset:
-        await DelayedProduce(lambda: None, {partition: end_offset}).start(WITHOUT_LIMIT_MS)
-    return partition.is_leader
+    """Wait for all that the log holds; return whether this node has led the partition since."""
+    leader_epoch = partition.leader_epoch
+    required = RequiredOffset(partition.log.log_end_offset, leader_epoch, spans_epochs=True)
+    if partition.log.high_watermark < required.offset:
+        await DelayedProduce(lambda: None, {partition: required}).start(WITHOUT_LIMIT_MS)
+    return partition.has_led_since(leader_epoch)

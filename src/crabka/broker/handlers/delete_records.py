@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.broker.cluster_view import INTERNAL_TOPICS
+from crabka.broker.partition_replicas import RequiredOffset
 from crabka.broker.purgatory import DelayedDeletion
 from crabka.errors import OperationError, StorageError
 from crabka.protocol.apis import ms, response_types
@@ -60,12 +61,11 @@ async def handle(context: BrokerContext, request: Request) -> Any:
 
 
 async def _wait_for_replicas(rows: list[_Trimmed], timeout_ms: int) -> dict[PartitionReplicas, ErrorCode]:
-    """Wait until no living replica has the records any more; return the partitions where that did not happen."""
-    required = {
-        row.partition: row.offset
-        for row in rows
-        if row.partition is not None and row.partition.low_watermark() < row.offset
-    }
+    """Wait until no living replica has the records any more; return the partitions where that did not happen.
+
+    A leader that was replaced meanwhile cannot say that they are gone: its successor may not have heard of it.
+    """
+    required = {row.partition: row.required for row in rows if row.partition is not None}
     if not required:
         return {}
     delayed: DelayedDeletion[None] = DelayedDeletion(lambda: None, required)
@@ -79,7 +79,7 @@ class _Trimmed(NamedTuple):
     partition_index: int
     error_code: ErrorCode
     partition: Partition | None = None
-    offset: int = INVALID_LOW_WATERMARK
+    required: RequiredOffset = RequiredOffset(INVALID_LOW_WATERMARK, -1)
 
 
 def _row(types: MessageTypes, index: int, error_code: ErrorCode, low_watermark: int = INVALID_LOW_WATERMARK) -> Any:
@@ -101,7 +101,7 @@ def _trim_safely(context: BrokerContext, topic: str, index: int, offset: int) ->
         context.logs.on_dir_failure(error.log_dir, error)
         return _Trimmed(index, ErrorCode.kafka_storage_error)
     wanted = partition.log.log_start_offset if offset == HIGH_WATERMARK else offset
-    return _Trimmed(index, ErrorCode.none, partition, wanted)
+    return _Trimmed(index, ErrorCode.none, partition, RequiredOffset(wanted, partition.leader_epoch))
 
 
 def _trim(context: BrokerContext, topic: str, index: int, offset: int) -> Partition:

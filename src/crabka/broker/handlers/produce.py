@@ -15,6 +15,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.current_leaders import MISDIRECTED_PRODUCE, CurrentLeaders
+from crabka.broker.partition_replicas import RequiredOffset
 from crabka.broker.purgatory import DelayedProduce
 from crabka.broker.transactional_produce import TransactionalProduce
 from crabka.broker.txn_verification import TransactionalProducer
@@ -92,7 +93,7 @@ class _Produce:
         self._clock = context.runtime.clock
         self._now_ms = self._clock.now_ms()
         # High watermarks to reach, and batches that wait for a thread in the order of their rows.
-        self._waiting: dict[Partition, int] = {}
+        self._waiting: dict[Partition, RequiredOffset] = {}
         self.queued: list[asyncio.Future[ProducePartitionResult]] = []
         # Whether a partition is led elsewhere.
         self._is_misdirected = False
@@ -261,9 +262,12 @@ class _Produce:
             return self.failure(partition.index, error)
 
     def _success(self, partition: Partition, result: AppendResult) -> ProducePartitionResult:
-        first_offset, last_offset, log_append_time_ms, log_start_offset, _ = result
-        if self._acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
-            self._waiting[partition] = last_offset + 1
+        first_offset, last_offset, log_append_time_ms, log_start_offset, leader_epoch, _ = result
+        # The epoch may have ended since a thread finished the append: then the high watermark says nothing.
+        if self._acks == ACKS_ALL and (
+            partition.log.high_watermark <= last_offset or partition.leader_epoch != leader_epoch
+        ):
+            self._waiting[partition] = RequiredOffset(last_offset + 1, leader_epoch)
         return ProducePartitionResult(partition.index, _NONE, first_offset, log_append_time_ms, log_start_offset)
 
     def failure(self, index: int, error: OperationError | StorageError) -> ProducePartitionResult:

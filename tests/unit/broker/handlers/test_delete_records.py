@@ -123,3 +123,34 @@ def test_lost_leadership_ends_the_wait(node: SimNode) -> None:
     give_followers(node, "t")
     node.loop.call_later(0.2, lambda: give_followers(node, "t", leader=2))
     assert trim(node, 1) == (ErrorCode.not_leader_or_follower, -1)
+
+
+def test_leadership_that_was_lost_before_the_wait_is_noticed(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.create_topic("t")
+    node.produce("t", batch(b"a", b"b"))
+    save = node.context.logs.save_log_starts
+
+    async def save_and_lose(dirs: set[str]) -> None:
+        await save(dirs)
+        give_followers(node, "t", leader=2)
+
+    monkeypatch.setattr(node.context.logs, "save_log_starts", save_and_lose)
+    assert trim(node, 1) == (ErrorCode.not_leader_or_follower, -1)
+
+
+def test_replicas_that_followed_before_the_wait_are_not_waited_for(
+    node: SimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.create_topic("t")
+    node.produce("t", batch(b"a", b"b"))
+    give_followers(node, "t")
+    partition = node.context.partitions.by_name("t", 0)
+    save = node.context.logs.save_log_starts
+
+    async def save_and_follow(dirs: set[str]) -> None:
+        await save(dirs)
+        for follower in (2, 3):
+            partition.follower_fetched(follower, FollowerFetch(2, 1, follower))
+
+    monkeypatch.setattr(node.context.logs, "save_log_starts", save_and_follow)
+    assert trim(node, 1) == (ErrorCode.none, 1)

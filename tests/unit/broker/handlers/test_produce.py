@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from crabka.broker.handlers.produce import FIRST_VERSION_WITH_TOPIC_IDS
+from crabka.broker.partition import Partition
+from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from crabka.records.record import decode_records
 from crabka.testing import FaultyFileSystem, disk_failure
+from tests.support.logs import make_batch
 from tests.support.replicas import fetch_as, give_followers, replicated_image
 from tests.support.sim_node import SimNode, WireClient, batch, build, produce_body, row, versions_of
 
@@ -196,6 +201,78 @@ def test_lost_leadership_is_told_with_the_leader(node: SimNode, topic: str, vers
     if version >= 10:
         epoch = node.context.partitions.by_name(topic, 0).leader_epoch
         assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (2, epoch)
+
+
+def produce_beside_a_held_row(node: SimNode, during: Callable[[], None]) -> list[Any]:
+    """Write to `t`, at once, and to `held`, whose batch waits for its turn until `during` has run; return both rows."""
+    node.create_topic("t")
+    node.create_topic("held")
+    give_followers(node, "t")
+    held = node.context.partitions.by_name("held", 0)
+    topics = [
+        row("TopicProduceData", name=name, partition_data=[row("PartitionProduceData", index=0, records=batch(b"v"))])
+        for name in ("t", "held")
+    ]
+    client = node.connect()
+
+    async def run() -> Any:
+        async with held.turn():
+            body = build(ApiKey.PRODUCE, 9, transactional_id=None, acks=-1, timeout=30_000, topic_data=topics)
+            client.post(ApiKey.PRODUCE, 9, body)
+            while not node.context.partitions.by_name("t", 0).log.log_end_offset:
+                await asyncio.sleep(0.001)
+            during()
+        return (await client.response(ApiKey.PRODUCE, 9))[1]
+
+    return [topic.partition_responses[0] for topic in node.run(run()).responses]
+
+
+def test_records_that_were_replicated_before_the_answer_could_wait_are_acknowledged_at_once(node: SimNode) -> None:
+    def replicated() -> None:
+        for follower in (2, 3):
+            node.context.partitions.by_name("t", 0).follower_fetched(follower, FollowerFetch(1, 0, follower))
+
+    rows = produce_beside_a_held_row(node, replicated)
+    assert [each.error_code for each in rows] == [ErrorCode.none, ErrorCode.none]
+    assert node.loop.time() < 1
+
+
+@pytest.mark.parametrize("leads_again", [False, True])
+def test_an_offset_that_holds_another_record_by_now_is_not_acknowledged(node: SimNode, leads_again: bool) -> None:
+    def cut_and_fill() -> None:
+        partition = node.context.partitions.by_name("t", 0)
+        give_followers(node, "t", leader=2)
+        partition.log.truncate_to(0)
+        partition.log.append_as_follower(make_batch(1, leader_epoch=partition.leader_epoch))
+        partition.log.set_high_watermark(1)
+        if leads_again:
+            give_followers(node, "t")
+
+    rows = produce_beside_a_held_row(node, cut_and_fill)
+    assert [each.error_code for each in rows] == [ErrorCode.not_leader_or_follower, ErrorCode.none]
+    assert rows[0].base_offset == -1
+
+
+def test_another_epoch_between_a_queued_append_and_its_answer_is_noticed(
+    node: SimNode, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = node.context.partitions.by_name(topic, 0)
+    give_followers(node, topic)
+    append_queued = Partition.append_queued
+
+    async def append_then_lose(*arguments: Any, **options: Any) -> Any:
+        result = await append_queued(*arguments, **options)
+        # The task that waits for this one runs later.
+        give_followers(node, topic, leader=2)
+        partition.log.truncate_to(0)
+        partition.log.append_as_follower(make_batch(1, leader_epoch=partition.leader_epoch))
+        partition.log.set_high_watermark(1)
+        give_followers(node, topic)
+        return result
+
+    monkeypatch.setattr(Partition, "append_queued", append_then_lose)
+    partition.writer.note_append(partition.writer.slow_append_ms * 100)
+    assert node.produce(topic, batch(b"a"), timeout=30_000).error_code == ErrorCode.not_leader_or_follower
 
 
 @pytest.mark.parametrize("version", [9, 10, 13])
