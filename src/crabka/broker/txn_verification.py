@@ -75,6 +75,14 @@ class VerificationMode(Enum):
         """Return whether the client bumps its epoch with every transaction."""
         return self is VerificationMode.ADD
 
+    def asks_coordinator(self, *, verifies: bool) -> bool:
+        """Return whether a first write needs the coordinator, given `transaction.partition.verification.enable`.
+
+        Without it a check is left out, but not the adding: a partition that is not added gets no marker, and its last
+        stable offset stands still for ever.
+        """
+        return verifies or self is VerificationMode.ADD
+
 
 class TransactionalProducer(NamedTuple):
     """Who writes."""

@@ -73,7 +73,8 @@ TRANSACTIONS_KEYS = (
     ),
     boolean(
         "transaction.partition.verification.enable",
-        "Whether a transactional write is checked against the coordinator's state.",
+        "Whether a transactional write of a client that adds its partitions itself is checked against the state of the "
+        "coordinator. Clients of transactions v2 leave the adding to the write, which always asks the coordinator.",
         default=True,
         scope=CLUSTER_WIDE,
     ),

@@ -122,10 +122,14 @@ def test_it_is_not_waited_for_ever(node: SimNode, coordinator: FakeCoordinator) 
     assert len(coordinator.asked) == 6
 
 
-def test_without_verification_nobody_is_asked(coordinator: FakeCoordinator, node: SimNode) -> None:
+def test_without_verification_only_clients_that_add_partitions_by_writing_go_through_the_coordinator(
+    coordinator: FakeCoordinator, node: SimNode
+) -> None:
     assert node.set_configs(4, "", transaction_partition_verification_enable="false") == 0
-    assert produce(node, "t", transactional_batch(b"v")).error_code == ErrorCode.none
+    assert produce(node, "t", transactional_batch(b"v"), version=11).error_code == ErrorCode.none
     assert not coordinator.asked
+    assert produce(node, "t", transactional_batch(b"w"), partition=1, version=12).error_code == ErrorCode.none
+    assert [(each.partitions, each.verify_only) for each in coordinator.asked] == [((("t", 1),), False)]
 
 
 def test_a_transactional_batch_needs_a_transactional_id(node: SimNode, coordinator: FakeCoordinator) -> None:

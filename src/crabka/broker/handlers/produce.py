@@ -18,7 +18,7 @@ from crabka.broker.current_leaders import MISDIRECTED_PRODUCE, CurrentLeaders
 from crabka.broker.partition_replicas import RequiredOffset
 from crabka.broker.purgatory import DelayedProduce
 from crabka.broker.transactional_produce import TransactionalProduce
-from crabka.broker.txn_verification import TransactionalProducer
+from crabka.broker.txn_verification import PRODUCE_VERSIONS, TransactionalProducer, VerificationMode
 from crabka.errors import OperationError, StorageError, WireError
 from crabka.log.validation import check_client_batch
 from crabka.log.verification import ANY_TERMS, AppendTerms
@@ -142,7 +142,8 @@ class _Produce:
             raise OperationError(ErrorCode.transactional_id_authorization_failed)
         producer_id = header.producer_id
         terms = ANY_TERMS
-        if context.config.transaction_partition_verification_enable:
+        mode = VerificationMode.of_version(self._request.version, PRODUCE_VERSIONS)
+        if mode.asks_coordinator(verifies=context.config.transaction_partition_verification_enable):
             terms = AppendTerms(guard=None)
             state = partition.log.producer_state
             if producer_id in partition.verifying or not state.has_open_transaction(producer_id, header.producer_epoch):

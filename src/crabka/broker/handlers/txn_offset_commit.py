@@ -135,7 +135,7 @@ async def _verify(
     context: BrokerContext, hosted: HostedShard, producer: TransactionalProducer, mode: VerificationMode
 ) -> AppendTerms:
     """Return the terms of the append. Raises OperationError if the transaction is not open."""
-    if not context.config.transaction_partition_verification_enable:
+    if not mode.asks_coordinator(verifies=context.config.transaction_partition_verification_enable):
         return ANY_TERMS
     partition = hosted.partition
     guard = begin_verification(context, partition, producer, NO_SEQUENCE, mode)

@@ -184,10 +184,13 @@ def test_groups_of_other_kinds(node: SimNode, coordinator: FakeCoordinator) -> N
     assert len(coordinator.asked) == 1
 
 
-def test_without_verification_nobody_is_asked(node: SimNode, coordinator: FakeCoordinator) -> None:
+@pytest.mark.parametrize(("version", "asked"), [(4, []), (5, [False])])
+def test_without_verification_only_clients_that_add_groups_by_writing_go_through_the_coordinator(
+    node: SimNode, coordinator: FakeCoordinator, version: int, asked: list[bool]
+) -> None:
     assert node.set_configs(4, "", transaction_partition_verification_enable="false") == 0
-    assert commit(node) is ErrorCode.none
-    assert not coordinator.asked
+    assert commit(node, version=version) is ErrorCode.none
+    assert [each.verify_only for each in coordinator.asked] == asked
 
 
 def test_a_group_with_pending_offsets_can_be_deleted(node: SimNode, coordinator: FakeCoordinator) -> None:
