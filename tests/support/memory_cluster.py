@@ -64,6 +64,24 @@ class MemoryPartition:
         header = header or parse_header(batch)
         self.batches.append(patched_prefix(self.end_offset, header.batch_length, self.leader_epoch) + batch[16:])
 
+    def elect(self, node_id: int, end_offset: int | None = None) -> None:
+        """Let a replica lead in a new epoch; one that was not in sync has the log up to an offset only."""
+        if end_offset is not None:
+            self.batches = [batch for batch in self.batches if parse_header(batch).next_offset <= end_offset]
+            end = self.end_offset
+            self.producers = {p: [row for row in rows if row[2] < end] for p, rows in self.producers.items()}
+        self.leader, self.leader_epoch = node_id, self.leader_epoch + 1
+
+    def divergence(self, wanted: Any) -> tuple[int, int] | None:
+        """Return the last epoch that is shared with who fetches and where it ends, None if all that it has is."""
+        asked = getattr(wanted, "last_fetched_epoch", -1)
+        if asked < 0:
+            return None
+        ends = {0: 0} | {h.partition_leader_epoch: h.next_offset for h in map(parse_header, self.batches)}
+        epoch = max((epoch for epoch in ends if epoch <= asked), default=asked)
+        end = ends.get(epoch, self.log_start_offset)
+        return (epoch, end) if epoch < asked or end < wanted.fetch_offset else None
+
     def records(self) -> list[Record]:
         return [record for batch in self.batches for record in decode_records(batch)]
 
@@ -227,7 +245,9 @@ class MemoryCluster:
             )
         answer = types.message(throttle_time=0, error_code=ErrorCode.none, session_id=0, responses=topics)
         is_idle = not any(
-            part.records or part.error_code is not ErrorCode.none for topic in topics for part in topic.partitions
+            part.records or part.error_code is not ErrorCode.none or _is_diverging(part)
+            for topic in topics
+            for part in topic.partitions
         )
         return Later(ms(request.body.max_wait), answer) if is_idle else answer
 
@@ -236,8 +256,14 @@ class MemoryCluster:
     ) -> Any:
         partition = self.topics[name][wanted.partition]
         code = fault or ErrorCode.none
+        optional: dict[str, Any] = {}
         if partition.leader != node_id:
             code = ErrorCode.not_leader_or_follower
+        elif wanted.current_leader_epoch not in {-1, partition.leader_epoch}:
+            is_old = wanted.current_leader_epoch < partition.leader_epoch
+            code = ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch
+        elif (parts := partition.divergence(wanted)) is not None:
+            optional["diverging_epoch"] = request.types.new("EpochEndOffset", epoch=parts[0], end_offset=parts[1])
         elif not partition.log_start_offset <= wanted.fetch_offset <= partition.end_offset:
             code = ErrorCode.offset_out_of_range
         data = b"".join(b for b in partition.batches if parse_header(b).next_offset > wanted.fetch_offset)
@@ -254,7 +280,8 @@ class MemoryCluster:
             aborted_transactions=[
                 new("AbortedTransaction", producer_id=p, first_offset=o) for p, o in partition.aborted
             ],
-            records=data[:size] if code is ErrorCode.none else b"",
+            records=data[:size] if code is ErrorCode.none and not optional else b"",
+            **optional,
         )
 
     def _list_offsets(self, node_id: int, request: ReceivedRequest) -> Any:
@@ -283,6 +310,11 @@ class MemoryCluster:
     def _name_of(self, topic: Any, field_name: str) -> str:
         by_name = getattr(topic, field_name, None)
         return by_name or next(name for name, topic_id in self.topic_ids.items() if topic_id == topic.topic_id)
+
+
+def _is_diverging(data: Any) -> bool:
+    found = getattr(data, "diverging_epoch", None)
+    return found is not None and found.end_offset >= 0
 
 
 def _find_offset(partition: MemoryPartition, timestamp: int) -> int:

@@ -21,9 +21,13 @@ class RecordedEvents:
     def __init__(self) -> None:
         self.batches: list[EventBatch] = []
         self.started_over: list[int] = []
+        self.suspended: list[int] = []
 
     def deliver(self, batch: EventBatch) -> None:
         self.batches.append(batch)
+
+    def suspend(self, partitions: Collection[int]) -> None:
+        self.suspended += partitions
 
     def start_over(self, partitions: Collection[int]) -> None:
         self.started_over += partitions

@@ -109,6 +109,10 @@ class SharedMetadata(SwappableRlmm):
         self._scene = scene
         self._broker_id = broker_id
 
+    def subscribe_doubts(self, listener: Callable[[], None]) -> None:
+        """Remember who is to be called when what this says was void; the test calls it."""
+        self.doubt = listener
+
     def partitions_of_own(self) -> list[TopicIdPartition]:
         """Return all partitions, or none."""
         return self._scene.rlmm.partitions() if self._scene.cluster.owner == self._broker_id else []

@@ -48,11 +48,25 @@ class FetchLimits(Protocol):
 
 
 class FetchTarget(NamedTuple):
-    """A partition to fetch, from an offset, of the leader with that epoch."""
+    """A partition to fetch, from an offset, of the leader with that epoch.
+
+    With the epoch of the record before the offset the leader checks that this record is part of its history (KIP-595).
+    """
 
     partition: TopicPartition
     offset: int
     leader_epoch: int
+    last_fetched_epoch: int = -1
+
+
+class DivergingEpoch(NamedTuple):
+    """The largest epoch of the leader's log up to the one that was asked for, and where it ends there.
+
+    What the client has of a later epoch, or from this offset on, is no part of the leader's history.
+    """
+
+    epoch: int
+    end_offset: int
 
 
 class FetchAnswer(NamedTuple):
@@ -64,6 +78,7 @@ class FetchAnswer(NamedTuple):
     aborted: tuple[AbortedSpan, ...]
     records: bytes
     last_stable_offset: int = -1
+    diverging: DivergingEpoch | None = None
 
 
 class FetchRequest(NamedTuple):
@@ -87,6 +102,7 @@ def fetch_request(
             partition=target.partition.partition,
             current_leader_epoch=target.leader_epoch,
             fetch_offset=target.offset,
+            last_fetched_epoch=target.last_fetched_epoch,
             partition_max_bytes=limits.partition_max_bytes,
         )
 
@@ -133,5 +149,11 @@ def read_answers(response: Any, topic_ids: Mapping[str, uuid.UUID]) -> dict[Topi
                 aborted,
                 data.records or b"",
                 data.last_stable_offset,
+                _divergence(data),
             )
     return answers
+
+
+def _divergence(data: Any) -> DivergingEpoch | None:
+    found = getattr(data, "diverging_epoch", None)
+    return None if found is None or found.end_offset < 0 else DivergingEpoch(found.epoch, found.end_offset)

@@ -73,6 +73,8 @@ class LogState:
         self.is_held = False
         # The last offset that the remote tier is known to hold without a gap below it, -1 if nothing is known.
         self.highest_remote_offset = -1
+        # Whether that is known now; if not, nothing leaves this disk for it.
+        self._is_remote_offset_current = False
         self._apply_settings(config)
         # What a clean stop left here, None if there was none.
         self._settled_shape = self._shape() if loaded.is_settled else None

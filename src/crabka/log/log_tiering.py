@@ -36,6 +36,11 @@ class LogTiering(LogShrinking, LogDurability):
         """
         if self.is_tiered:
             self.highest_remote_offset = offset
+            self._is_remote_offset_current = True
+
+    def doubt_remote_offset(self) -> None:
+        """Let nothing leave this disk for the remote tier until `note_remote_offset` is called again."""
+        self._is_remote_offset_current = False
 
     def untiered(self) -> UntieredPart:
         """Return how much of the log is on this disk and not, or not to its end, in the remote tier."""
@@ -120,7 +125,7 @@ class LogTiering(LogShrinking, LogDurability):
 
     def may_drop_tiered(self, now_ms: int) -> bool:
         """Return whether the oldest segment is in the remote tier, durable here as well, and past local retention."""
-        if not self.copies_to_tier or len(self._segments) == 1 or self.is_held:
+        if not self.copies_to_tier or len(self._segments) == 1 or self.is_held or not self._is_remote_offset_current:
             return False
         first, end = self._segments.first, self._segments.upper_bound(0, self.log_end_offset)
         # A follower hears of offsets in the tier before it has flushed them; epochs and producers would go with them.

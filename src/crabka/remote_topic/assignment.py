@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from crabka.clients.backoff import Backoff
 from crabka.errors import CrabkaError
@@ -41,6 +41,8 @@ class MetadataAssignment:
         self._hosted: dict[TopicIdPartition, int] = {}
         self._own: frozenset[int] = frozenset()
         self._changed = asyncio.Event()
+        # Hears that partitions which were ready may be so no more: nothing that they said before is to be relied on.
+        self.on_doubt: Callable[[], None] = lambda: None
 
     @property
     def wanted(self) -> set[int]:
@@ -75,6 +77,12 @@ class MetadataAssignment:
         if partition.is_assigned:
             partition.apply(batch)
 
+    def suspend(self, partitions: Collection[int]) -> None:
+        """Answer nothing about partitions until their new leaders confirm what is known."""
+        for number in partitions:
+            self.partitions[number].suspend()
+        self.on_doubt()
+
     def start_over(self, partitions: Collection[int]) -> None:
         """Forget what is known of partitions, or of all if the topic is another one now."""
         if self._event_log.topic_id == self.topic_id:
@@ -83,6 +91,7 @@ class MetadataAssignment:
         else:
             self._replace_topic()
         self._changed.set()
+        self.on_doubt()
 
     async def run(self) -> None:
         """Bring what is read in line with what is wanted, again and again."""
@@ -114,15 +123,14 @@ class MetadataAssignment:
         if partition.is_assigned:
             return
         if not partition.is_loaded:
-            view, next_offset = await self._runtime.threads.submit(self._load, number)
-            partition.load(view, next_offset)
+            partition.load(*await self._runtime.threads.submit(self._load, number))
         # Another topic may have taken the place of this one meanwhile.
         if number < len(self.partitions) and self.partitions[number] is partition:
             partition.assign()
-            self._event_log.consume(number, partition.next_offset)
+            self._event_log.consume(number, partition.next_offset, partition.leader_epoch)
 
-    def _load(self, number: int) -> tuple[InmemoryRemoteLogMetadataManager, int]:
-        """Return what the snapshot of a partition has; runs in a thread."""
+    def _load(self, number: int) -> tuple[InmemoryRemoteLogMetadataManager, int, int]:
+        """Return what the snapshot of a partition has, and its place; runs in a thread."""
         view = InmemoryRemoteLogMetadataManager()
         snapshot = load_snapshot(
             self._runtime.fs,
@@ -132,29 +140,36 @@ class MetadataAssignment:
             partition=number,
         )
         if snapshot is None:
-            return view, 0
+            return view, 0, -1
         view.load(snapshot.dump)
-        return view, snapshot.next_offset
+        return view, snapshot.next_offset, snapshot.leader_epoch
 
     async def _set_targets(self) -> bool:
-        aimless = [partition for partition in self.partitions if partition.is_assigned and partition.target is None]
-        if not aimless:
+        """Ask how far the partitions go that are not ready; return whether there are none.
+
+        Those that have a target are asked for as well: a leader that was elected since may not have as much.
+        """
+        waiting = [partition for partition in self.partitions if partition.is_assigned and partition.readable is None]
+        if not waiting:
             return True
+        places = [(partition.histories, partition.next_offset) for partition in waiting]
         try:
-            ends = await self._event_log.end_offsets([partition.number for partition in aimless])
+            ends = await self._event_log.end_offsets([partition.number for partition in waiting])
         except CrabkaError as error:
-            _log.warning("the ends of %d metadata partitions are not known: %s", len(aimless), error)
+            _log.warning("the ends of %d metadata partitions are not known: %s", len(waiting), error)
             return False
-        for partition in aimless:
+        for partition, (history, next_offset) in zip(waiting, places, strict=True):
             end = ends.get(partition.number)
-            if end is None or not partition.is_assigned:
+            # The end of a history that was left meanwhile may lie where the new one never comes to.
+            if end is None or not partition.is_assigned or partition.histories != history:
                 continue
-            if end < partition.next_offset:
+            if end < next_offset:
                 _log.warning("metadata partition %d lost events that were read before", partition.number)
                 partition.start_over()
                 self._event_log.consume(partition.number, 0)
+                self.on_doubt()
             partition.aim(end)
-        return all(partition.target is not None for partition in aimless)
+        return all(partition.readable is not None for partition in waiting)
 
     def _replace_topic(self) -> None:
         _log.error("the metadata topic was replaced by another one: what it said about remote segments is lost")

@@ -18,8 +18,10 @@ from crabka.records.errors import CorruptBatchError
 from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2
 from crabka.records.varint import encode_varint
 
-Portion = tuple[list[tuple[int, bytes | None]], int]
-"""Offsets with values, and the offset behind them."""
+Portion = tuple[list[tuple[int, bytes | None]], int, int]
+"""Offsets with values, the offset after them, and the leader epoch of the batch before that offset."""
+
+NO_EPOCH: Final = -1
 
 # Base offset, length, leader epoch, magic, checksum, attributes, last offset delta, (timestamps, producer), count.
 _HEADER: Final = struct.Struct(">qiiBIhi30xi")
@@ -34,20 +36,30 @@ _KNOWN_SIZES: Final = 4_096
 
 
 def portions(data: bytes, start_offset: int, size: int) -> Iterator[Portion]:
-    """Yield the values from an offset on, up to `size` at a time. Raises CorruptBatchError.
+    """Yield the values from an offset on, up to `size` at a time, each portion of one epoch. Raises CorruptBatchError.
 
     An incomplete batch at the end is left out, as brokers may cut it.
     """
     records: list[tuple[int, bytes | None]] = []
-    next_offset = start_offset
+    next_offset = yielded_to = start_offset
+    epoch = NO_EPOCH
     position, end = 0, len(data)
     while position + HEADER_SIZE <= end:
-        base_offset, length, _, magic, checksum, attributes, last_delta, count = _HEADER.unpack_from(data, position)
+        base_offset, length, leader_epoch, magic, checksum, attributes, last_delta, count = _HEADER.unpack_from(
+            data, position
+        )
         if length < HEADER_SIZE - LOG_OVERHEAD:
             raise CorruptBatchError(f"the batch at offset {base_offset} claims a length of {length} bytes")
         stop = position + LOG_OVERHEAD + length
         if stop > end:
             break
+        # Older formats have their checksum there.
+        batch_epoch = leader_epoch if magic == MAGIC_V2 else NO_EPOCH
+        if batch_epoch != epoch:
+            if next_offset > yielded_to:
+                yield records, next_offset, epoch
+                records, yielded_to = [], next_offset
+            epoch = batch_epoch
         value = None
         if count == 1 and magic == MAGIC_V2 and not attributes & _UNUSUAL_ATTRIBUTES and base_offset >= start_offset:
             value = _only_value(data, position, stop, checksum)
@@ -59,10 +71,11 @@ def portions(data: bytes, start_offset: int, size: int) -> Iterator[Portion]:
             next_offset = base_offset + last_delta + 1
         position = stop
         while len(records) > size:
-            yield records[:size], records[size][0]
+            yielded_to = records[size][0]
+            yield records[:size], yielded_to, epoch
             del records[:size]
-    if next_offset > start_offset:
-        yield records, next_offset
+    if next_offset > yielded_to:
+        yield records, next_offset, epoch
 
 
 def _only_value(data: bytes, position: int, stop: int, checksum: int) -> bytes | None:

@@ -3,6 +3,10 @@
 One fetch per leader is under way at a time, on a connection of its own, for all partitions that it leads: few
 connections, and no group. What fails is asked for again after a pause, from whoever leads by then; nothing ends a
 partition but `stop`. Events are handed over in portions, so that others get their turn on the loop.
+
+Each fetch names the leader epoch of the last event before its offset, and the leader answers whether its log has that
+event (KIP-595). If not, there was an unclean election: the partition is read again from the first event on. A leader
+that was not asked yet in its epoch may be one: until it has answered once, what came before counts for nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from crabka._kio import ErrorCode
@@ -30,6 +34,8 @@ from crabka.runtime.task_scope import TaskScope
 
 PORTION: Final = 200
 FETCH: Final = FetcherSettings(max_bytes=4 * 1024 * 1024, partition_max_bytes=512 * 1024)
+# For a place that a leader has to confirm: it answers at once.
+CHECK: Final = replace(FETCH, max_wait_ms=0)
 
 OnFailure: TypeAlias = Callable[[BaseException], None]
 
@@ -42,8 +48,16 @@ class _Reading:
     """Where a partition is."""
 
     offset: int
+    # Of what stands before the offset, -1 if it is not known.
+    last_epoch: int
     backoff: Backoff
+    # The epoch of the leader that has confirmed the place; None before any has.
+    confirmed_by: int | None = None
     retry_at_ms: int = 0
+
+    def needs_check(self, leader_epoch: int) -> bool:
+        """Return whether the leader of an epoch may have another history than the one that was read."""
+        return bool(self.offset) and self.confirmed_by != leader_epoch
 
 
 class EventFetcher:
@@ -70,9 +84,9 @@ class EventFetcher:
         self._scope = TaskScope(on_failure)
         self._changed = asyncio.Event()
 
-    def consume(self, partition: int, offset: int) -> None:
-        """Read a partition from an offset on."""
-        self._readings[partition] = _Reading(offset, self._cluster.backoff())
+    def consume(self, partition: int, offset: int, leader_epoch: int = -1) -> None:
+        """Read a partition from an offset on; the event before it is of a leader epoch, -1 if it is not known."""
+        self._readings[partition] = _Reading(offset, leader_epoch, self._cluster.backoff())
         self._changed.set()
 
     def stop(self, partition: int) -> None:
@@ -120,8 +134,12 @@ class EventFetcher:
                 self._cluster.invalidate(self._topic)
                 self._pause([number], "it has no leader")
             elif partition.leader not in self._busy_nodes:
-                target = FetchTarget(TopicPartition(self._topic, number), reading.offset, partition.leader_epoch)
+                place = TopicPartition(self._topic, number)
+                target = FetchTarget(place, reading.offset, partition.leader_epoch, reading.last_epoch)
                 by_leader.setdefault(partition.leader, []).append(target)
+                if reading.confirmed_by is not None and reading.needs_check(partition.leader_epoch):
+                    reading.confirmed_by = None
+                    self._sink.suspend([number])
         for node_id, targets in by_leader.items():
             self._busy_nodes.add(node_id)
             self._scope.start(self._fetch(node_id, targets, topic.topic_id))
@@ -144,18 +162,25 @@ class EventFetcher:
     ) -> dict[TopicPartition, FetchAnswer]:
         connection = await self._cluster.connection(node_id, _CHANNEL)
         ids = {self._topic: topic_id}
-        request = fetch_request(targets, FETCH, ids)
+        request = fetch_request(targets, CHECK if self._has_unchecked(targets) else FETCH, ids)
         timeout_ms = FETCH.max_wait_ms + FETCH.request_timeout_ms
         response = await connection.request(ApiKey.FETCH, request.body, timeout_ms, max_version=request.max_version)
         if response.error_code is not ErrorCode.none:
             raise OperationError(response.error_code, f"fetch from broker {node_id}: {response.error_code.name}")
         return read_answers(response, ids)
 
+    def _has_unchecked(self, targets: list[FetchTarget]) -> bool:
+        return any(
+            reading.needs_check(target.leader_epoch)
+            for target in targets
+            if (reading := self._readings.get(target.partition.partition)) is not None
+        )
+
     async def _accept(self, target: FetchTarget, answer: FetchAnswer | None) -> None:
         number = target.partition.partition
         reading = self._readings.get(number)
         # Meanwhile the partition may have been stopped, begun elsewhere, or read from a new leader.
-        if reading is None or reading.offset != target.offset:
+        if reading is None or (reading.offset, reading.last_epoch) != (target.offset, target.last_fetched_epoch):
             return
         try:
             if answer is None:
@@ -166,7 +191,18 @@ class EventFetcher:
                 if means_stale_metadata(answer.error_code):
                     self._cluster.invalidate(self._topic)
                 self._pause([number], answer.error_code.name)
+            elif answer.diverging is not None:
+                _log.error(
+                    "metadata partition %d has another history than the one that was read to %d: it parts at %d",
+                    number,
+                    reading.offset,
+                    answer.diverging.end_offset,
+                )
+                self._start_over(number, reading, 0)
             else:
+                if reading.needs_check(target.leader_epoch):
+                    self._sink.deliver(EventBatch(number, [], reading.offset, reading.last_epoch))
+                reading.confirmed_by = target.leader_epoch
                 await self._hand_over(number, reading, answer.records)
                 reading.backoff.reset()
         # A batch that is corrupt, or a leader that does not tell its offsets: this partition waits, others do not.
@@ -176,9 +212,10 @@ class EventFetcher:
 
     async def _hand_over(self, number: int, reading: _Reading, data: bytes) -> None:
         start = reading.offset
-        for records, next_offset in portions(data, reading.offset, PORTION):
-            self._sink.deliver(EventBatch(number, records, next_offset))
+        for records, next_offset, epoch in portions(data, reading.offset, PORTION):
+            self._sink.deliver(EventBatch(number, records, next_offset, epoch))
             expected = reading.offset = next_offset
+            reading.last_epoch = epoch
             await asyncio.sleep(0)
             if self._readings.get(number) is not reading or reading.offset != expected:
                 return
@@ -194,13 +231,20 @@ class EventFetcher:
             return
         if reading.offset > end:
             _log.error("metadata partition %d ends at %d, but had events up to %d", number, end, reading.offset)
-            self._sink.start_over([number])
-            reading.offset = first
+            self._start_over(number, reading, first)
         elif reading.offset < first:
             _log.error("metadata partition %d lost its events from %d to %d", number, reading.offset, first)
-            reading.offset = first
+            reading.offset, reading.last_epoch = first, -1
+        elif reading.last_epoch >= 0:
+            # The leader knows no epoch of what was read, or its log has grown since it answered.
+            _log.error("metadata partition %d cannot confirm what was read to %d", number, reading.offset)
+            self._start_over(number, reading, first)
         else:
             self._pause([number], "its offset is out of range and is not")
+
+    def _start_over(self, number: int, reading: _Reading, offset: int) -> None:
+        self._sink.start_over([number])
+        reading.offset, reading.last_epoch, reading.confirmed_by = offset, -1, None
 
     def _pause(self, numbers: Iterable[int], reason: str) -> None:
         now_ms = self._cluster.runtime.clock.monotonic_ms()

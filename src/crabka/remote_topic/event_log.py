@@ -17,19 +17,32 @@ from crabka.ids import ZERO_UUID
 class EventBatch(NamedTuple):
     """Values of one partition in the order of their offsets.
 
-    Offsets may be missing where the log has something else than a value; `next_offset` is behind all of them.
+    Offsets may be missing where the log has something else than a value; `next_offset` is after all of them.
+    `leader_epoch` is that of what stands before `next_offset`, -1 if it is not known. A batch without values confirms
+    that all before `next_offset` is part of the log.
     """
 
     partition: int
     records: list[tuple[int, bytes | None]]
     next_offset: int
+    leader_epoch: int = -1
 
 
 class EventSink(Protocol):
     """Who gets the events of a log; called on the loop."""
 
     def deliver(self, batch: EventBatch) -> None:
-        """Take events; each follows the one before, but what was delivered already may come again."""
+        """Take events; each follows the one before, but what was delivered already may come again.
+
+        What was delivered before is confirmed: the leader that this comes from has it.
+        """
+        ...
+
+    def suspend(self, partitions: Collection[int]) -> None:
+        """Learn that partitions have a new leader, which may lack what was delivered before.
+
+        Nothing of it may be relied on until `deliver` confirms it or `start_over` revokes it.
+        """
         ...
 
     def start_over(self, partitions: Collection[int]) -> None:
@@ -58,8 +71,12 @@ class MetadataEventLog(Protocol):
         """Store a value so that no crash takes it back; return its offset."""
         ...
 
-    def consume(self, partition: int, offset: int) -> None:
-        """Deliver a partition from an offset on, until `stop` is called; failures are tried again for ever."""
+    def consume(self, partition: int, offset: int, leader_epoch: int = -1) -> None:
+        """Deliver a partition from an offset on, until `stop` is called; failures are tried again for ever.
+
+        `leader_epoch` is that of the event before the offset, by which the log notices another history; -1 if it is
+        not known. The first delivery confirms the place, with or without events.
+        """
         ...
 
     def stop(self, partition: int) -> None:
@@ -112,6 +129,7 @@ class InProcessMetadataEventLog:
         self._topic = topic
         self._sink: EventSink | None = None
         self._positions: dict[int, int] = {}
+        self._unconfirmed: set[int] = set()
         self._wakeup: asyncio.Handle | None = None
         self._is_delivering = True
 
@@ -145,9 +163,10 @@ class InProcessMetadataEventLog:
         await asyncio.sleep(0)
         return self._topic.append(partition, value)
 
-    def consume(self, partition: int, offset: int) -> None:
+    def consume(self, partition: int, offset: int, leader_epoch: int = -1) -> None:  # noqa: ARG002 - one history
         """Deliver a partition from an offset on."""
         self._positions[partition] = offset
+        self._unconfirmed.add(partition)
         self.wake()
 
     def stop(self, partition: int) -> None:
@@ -179,7 +198,8 @@ class InProcessMetadataEventLog:
             return
         for partition, position in list(self._positions.items()):
             values = self._topic.values[partition][position : position + self.BATCH_RECORDS]
-            if values:
+            if values or partition in self._unconfirmed:
+                self._unconfirmed.discard(partition)
                 self._positions[partition] = end = position + len(values)
                 records = list(zip(range(position, end), values, strict=True))
                 self._sink.deliver(EventBatch(partition, records, end))

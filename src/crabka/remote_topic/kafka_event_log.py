@@ -124,9 +124,9 @@ class KafkaMetadataEventLog:
                 await producer.close(flush=False)
             raise
 
-    def consume(self, partition: int, offset: int) -> None:
+    def consume(self, partition: int, offset: int, leader_epoch: int = -1) -> None:
         """Deliver a partition from an offset on."""
-        self._running_fetcher().consume(partition, offset)
+        self._running_fetcher().consume(partition, offset, leader_epoch)
 
     def stop(self, partition: int) -> None:
         """Deliver a partition no more."""

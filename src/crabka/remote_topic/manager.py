@@ -93,6 +93,13 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
             partition.unassign()
         await self._snapshots.write_dirty()
 
+    def subscribe_doubts(self, listener: Callable[[], None]) -> None:
+        """Call `listener` on the loop when what reads answered before may be void: for those that are not ready then.
+
+        The metadata topic has a new leader that has not confirmed its history yet, or it has another history.
+        """
+        self._assignment.on_doubt = listener
+
     # -- changes, on the loop ------------------------------------------------------------------------------------
 
     async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
@@ -144,11 +151,12 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
         partition = self._assignment.partitions[number]
         if not partition.is_assigned:
             raise NotReadyError(f"metadata partition {number} of {event.topic_id_partition} is not read here")
+        value = encode_event(event)
         with partition.publishing():
             try:
                 async with asyncio.timeout(self._settings.consume_wait_ms / 1000):
-                    offset = await self._event_log.publish(number, encode_event(event))
-                    await partition.wait_applied(offset)
+                    offset = await self._event_log.publish(number, value)
+                    await partition.wait_applied(offset, value)
             except TimeoutError as error:
                 waited_ms = self._settings.consume_wait_ms
                 message = f"an event of {event.topic_id_partition} was not read back within {waited_ms} ms"

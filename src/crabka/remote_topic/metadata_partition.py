@@ -38,6 +38,7 @@ class Capture(NamedTuple):
     """What was known of a partition at one moment."""
 
     next_offset: int
+    leader_epoch: int
     dump: RlmmCacheDump
     view: InmemoryRemoteLogMetadataManager  # where it was known
 
@@ -48,8 +49,11 @@ class MetadataPartition:
     def __init__(self, number: int) -> None:
         self.number = number
         self.counts = EventCounts()
-        # The offset behind the last event that is applied.
+        # The offset after the last event that is applied, and the leader epoch of that event, -1 if not known.
         self.next_offset = 0
+        self.leader_epoch = -1
+        # How often another history took the place of the one that was applied.
+        self.histories = 0
         # That of the snapshot file; -1 if the file tells something else than what is known here.
         self.snapshot_offset = 0
         self.is_loaded = False
@@ -60,27 +64,38 @@ class MetadataPartition:
         self.readable: InmemoryRemoteLogMetadataManager | None = None
         self._view = InmemoryRemoteLogMetadataManager()
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        # Whether the leader of the partition has what was applied here. Nothing is ever wrong about nothing.
+        self._is_confirmed = False
         self._publishing = 0
         self._refusals: dict[int, RemoteStorageError] = {}
+        # What stands at the offsets that were applied while somebody publishes.
+        self._published: dict[int, bytes] = {}
 
     @property
     def is_dirty(self) -> bool:
         """Whether more is known than the snapshot file has."""
         return self.next_offset != self.snapshot_offset
 
-    def load(self, view: InmemoryRemoteLogMetadataManager, next_offset: int) -> None:
+    def load(self, view: InmemoryRemoteLogMetadataManager, next_offset: int, leader_epoch: int) -> None:
         """Take over what a snapshot has, before anything is applied."""
         self._view = view
         self.next_offset = self.snapshot_offset = next_offset
+        self.leader_epoch = leader_epoch
         self.is_loaded = True
 
     def assign(self) -> None:
-        """Begin to take events. Reads stay refused until `aim` is called and reached."""
+        """Begin to take events. Reads stay refused until `aim` is called and reached, and what is known confirmed."""
         self.is_assigned = True
+        self._is_confirmed = False
 
     def aim(self, end_offset: int) -> None:
-        """Set the offset that must be reached before reads are answered."""
-        self.target = end_offset
+        """Set the offset that must be reached before reads are answered; one that was set before is only lowered."""
+        self.target = end_offset if self.target is None else min(self.target, end_offset)
+        self._refresh()
+
+    def suspend(self) -> None:
+        """Answer no reads until an event, or a batch without any, confirms that the log still has what was applied."""
+        self._is_confirmed = False
         self._refresh()
 
     def unassign(self) -> None:
@@ -96,12 +111,16 @@ class MetadataPartition:
         self._refresh()
         self._view = InmemoryRemoteLogMetadataManager()
         self.next_offset = 0
+        self.leader_epoch = -1
         self.snapshot_offset = -1
+        self.histories += 1
+        self._refusals.clear()
+        self._published.clear()
         self._fail_waiters()
 
     def capture(self) -> Capture:
         """Return all that is known."""
-        return Capture(self.next_offset, self._view.dump(), self._view)
+        return Capture(self.next_offset, self.leader_epoch, self._view.dump(), self._view)
 
     def note_snapshot(self, capture: Capture) -> None:
         """Learn that what was captured is in the snapshot file."""
@@ -111,8 +130,12 @@ class MetadataPartition:
 
     def apply(self, batch: EventBatch) -> None:
         """Apply events; those that were applied before are skipped."""
+        if batch.next_offset >= self.next_offset:
+            self.leader_epoch = batch.leader_epoch
         for offset, value in batch.records:
             if offset >= self.next_offset:
+                if self._publishing:
+                    self._published[offset] = value or b""
                 try:
                     self._apply_value(value or b"")
                 except (MetadataEventError, RemoteStorageError) as error:
@@ -120,6 +143,7 @@ class MetadataPartition:
                 # Not before: a snapshot must not be ahead of what is known.
                 self.next_offset = offset + 1
         self.next_offset = max(self.next_offset, batch.next_offset)
+        self._is_confirmed = True
         self._refresh()
         self._wake_waiters()
 
@@ -133,13 +157,17 @@ class MetadataPartition:
             self._publishing -= 1
             if not self._publishing:
                 self._refusals.clear()
+                self._published.clear()
 
-    async def wait_applied(self, offset: int) -> None:
-        """Return once the event at an offset is applied. To be used inside `publishing`.
+    async def wait_applied(self, offset: int, value: bytes) -> None:
+        """Return once an event that was stored at an offset is applied. To be used inside `publishing`.
 
-        Raises why it was refused, or NotReadyError if nobody will know because the partition was taken away.
+        Raises why it was refused, or NotReadyError if that cannot be known: the partition was taken away, or a leader
+        that lacks the event has stored another one in its place.
         """
         await self.wait_read(offset + 1)
+        if self._published.get(offset) != value:
+            raise NotReadyError(f"event {offset} of metadata partition {self.number} was replaced by another one")
         if (refusal := self._refusals.get(offset)) is not None:
             raise refusal
 
@@ -184,8 +212,9 @@ class MetadataPartition:
             self._refusals[offset] = error
 
     def _refresh(self) -> None:
-        is_ready = self.is_assigned and self.target is not None and self.next_offset >= self.target
-        self.readable = self._view if is_ready else None
+        is_complete = self.is_assigned and self.target is not None and self.next_offset >= self.target
+        is_current = self._is_confirmed or not self.next_offset
+        self.readable = self._view if is_complete and is_current else None
 
     def _wake_waiters(self) -> None:
         if not self._waiters:

@@ -1,6 +1,7 @@
 """What is known of one metadata partition as a file, so that a start need not read all events again.
 
     magic "CRLM" | version int16 | topic id | partition count int32 | partition int32 | next offset int64
+    | leader epoch int32 of the event before the next offset, -1 if not known; not in version 1
     | count int32 of known partitions, each:
         name length int16 | name | topic id | partition int32
         | count int32 of segments, each: length int32 | event in the form of the topic, with its current state
@@ -40,9 +41,12 @@ if TYPE_CHECKING:
     from crabka.ids import TopicId
 
 MAGIC: Final = b"CRLM"
-VERSION: Final = 1
+VERSION: Final = 2
+NO_EPOCH: Final = -1
 
-_HEADER = struct.Struct(">4sh16siiqi")
+_HEADER = struct.Struct(">4sh16siiqii")
+_HEADER_OF_VERSION_1 = struct.Struct(">4sh16siiqi")
+_VERSION = struct.Struct(">4xh")
 _NAME = struct.Struct(">h")
 _PARTITION = struct.Struct(">16si")
 _COUNT = struct.Struct(">i")
@@ -61,6 +65,8 @@ class Snapshot:
     partition: int
     next_offset: int
     dump: RlmmCacheDump
+    # Of the last of these events: it tells whether a log still has them. -1 if it is not known.
+    leader_epoch: int = NO_EPOCH
 
 
 def snapshot_path(directory: str, partition: int) -> str:
@@ -105,6 +111,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
             snapshot.partition_count,
             snapshot.partition,
             snapshot.next_offset,
+            snapshot.leader_epoch,
             len(dumps),
         )
     )
@@ -116,16 +123,16 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 def decode_snapshot(data: bytes, where: str) -> Snapshot:
     """Return what a file says; `where` names it. Raises CorruptDataError."""
-    if len(data) < _HEADER.size + _CRC.size or data[:4] != MAGIC:
+    if len(data) < _HEADER_OF_VERSION_1.size + _CRC.size or data[:4] != MAGIC:
         raise CorruptDataError(where, "this is no snapshot of remote log metadata")
-    version = _HEADER.unpack_from(data)[1]
-    if version != VERSION:
+    (version,) = _VERSION.unpack_from(data)
+    if version not in {1, VERSION}:
         raise CorruptDataError(where, f"version {version} of the format is not known")
     end = len(data) - _CRC.size
     if crc32c.crc32c(data[:end]) != _CRC.unpack_from(data, end)[0]:
         raise CorruptDataError(where, "the content does not fit its checksum")
     try:
-        return _read_snapshot(data, end)
+        return _read_snapshot(data, end, version)
     # The checksum was right, so a writer with another idea of the format was here.
     except (MetadataEventError, struct.error, ValueError) as error:
         raise CorruptDataError(where, f"the content cannot be read: {error}") from error
@@ -147,9 +154,14 @@ def _write_dump(out: bytearray, dump: PartitionDump) -> None:
     out += _COUNT.pack(len(event)) + event
 
 
-def _read_snapshot(data: bytes, end: int) -> Snapshot:
-    _, _, topic_id, partition_count, partition, next_offset, count = _HEADER.unpack_from(data)
-    position = _HEADER.size
+def _read_snapshot(data: bytes, end: int, version: int) -> Snapshot:
+    header, leader_epoch = _HEADER, NO_EPOCH
+    if version == VERSION:
+        _, _, topic_id, partition_count, partition, next_offset, leader_epoch, count = header.unpack_from(data)
+    else:
+        header = _HEADER_OF_VERSION_1
+        _, _, topic_id, partition_count, partition, next_offset, count = header.unpack_from(data)
+    position = header.size
     dumps: list[PartitionDump] = []
     for _ in range(count):
         dump, position = _read_dump(data, position)
@@ -161,6 +173,7 @@ def _read_snapshot(data: bytes, end: int) -> Snapshot:
         partition_count=partition_count,
         partition=partition,
         next_offset=next_offset,
+        leader_epoch=leader_epoch,
         dump=RlmmCacheDump(tuple(dumps)),
     )
 

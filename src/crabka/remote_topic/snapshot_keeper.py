@@ -50,6 +50,7 @@ class MetadataSnapshotKeeper:
             partition_count=len(self._assignment.partitions),
             partition=partition.number,
             next_offset=capture.next_offset,
+            leader_epoch=capture.leader_epoch,
             dump=capture.dump,
         )
         try:

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from crabka._kio import ErrorCode
-from crabka.clients.fetch_messages import FetchAnswer, FetchTarget, fetch_request, read_answers
+from crabka.clients.fetch_messages import DivergingEpoch, FetchAnswer, FetchTarget, fetch_request, read_answers
 from crabka.clients.fetcher import FetcherSettings
 from crabka.clients.isolation import AbortedSpan
 from crabka.ids import TopicPartition
@@ -59,3 +59,30 @@ def test_answer_about_an_unknown_topic_id_is_ignored() -> None:
     topic = types.new("FetchableTopicResponse", topic_id=TOPIC_ID, partitions=[])
     response = types.message(throttle_time=0, error_code=ErrorCode.none, session_id=0, responses=[topic])
     assert read_answers(response, {}) == {}
+
+
+def test_the_last_fetched_epoch_goes_out_where_the_version_has_it() -> None:
+    request = fetch_request([FetchTarget(TopicPartition("a", 0), 40, 3, 2)], FetcherSettings(), {"a": TOPIC_ID})
+    for version, epoch in [(11, None), (12, 2), (17, 2)]:
+        encoded = encode_request(request.body(request_types(ApiKey.FETCH, version)))
+        (topic,) = read_request(ApiKey.FETCH, version, encoded).topics
+        assert getattr(topic.partitions[0], "last_fetched_epoch", None) == epoch
+
+
+def test_another_history_of_the_leader_is_read() -> None:
+    types = response_types(ApiKey.FETCH, 13)
+    data = types.new(
+        "PartitionData",
+        partition_index=2,
+        error_code=ErrorCode.none,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        diverging_epoch=types.new("EpochEndOffset", epoch=4, end_offset=17),
+        aborted_transactions=[],
+        records=None,
+    )
+    topic = types.new("FetchableTopicResponse", topic_id=TOPIC_ID, partitions=[data])
+    response = types.message(throttle_time=0, error_code=ErrorCode.none, session_id=0, responses=[topic])
+    (answer,) = read_answers(response, {"a": TOPIC_ID}).values()
+    assert answer.diverging == DivergingEpoch(4, 17)

@@ -416,3 +416,12 @@ def test_a_rebuild_does_not_overtake_an_append() -> None:
     )
     with pytest.raises(InvariantError):
         log.rebuild_from_remote(100, log_start_offset=0, epochs=[(0, 0)], producer_snapshot=EMPTY_SNAPSHOT)
+
+
+def test_nothing_leaves_while_it_is_in_doubt_what_the_tier_holds() -> None:
+    log = filled_log(SMALL_LOCAL)
+    log.note_remote_offset(5)
+    log.doubt_remote_offset()
+    assert (drop_tiered(log), log.highest_remote_offset) == ([], 5)
+    log.note_remote_offset(3)
+    assert drop_tiered(log) == [0, 2]

@@ -11,7 +11,7 @@ import pytest
 from crabka.clients.errors import ClientNetworkError
 from crabka.remote.segments import TopicIdPartition
 from crabka.remote_topic.assignment import MetadataAssignment
-from crabka.remote_topic.event_log import InProcessMetadataEventLog, InProcessMetadataTopic
+from crabka.remote_topic.event_log import EventBatch, InProcessMetadataEventLog, InProcessMetadataTopic
 from crabka.remote_topic.partitioner import metadata_partition_for
 from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.snapshot import load_snapshot, write_snapshot
@@ -35,9 +35,9 @@ class WatchedLog(InProcessMetadataEventLog):
         self.unknown_ends: set[int] = set()
         self.is_down = False
 
-    def consume(self, partition: int, offset: int) -> None:
+    def consume(self, partition: int, offset: int, leader_epoch: int = -1) -> None:
         self.consumed.append((partition, offset))
-        super().consume(partition, offset)
+        super().consume(partition, offset, leader_epoch)
 
     def stop(self, partition: int) -> None:
         self.stopped.append(partition)
@@ -288,5 +288,42 @@ def test_events_of_a_partition_that_is_not_read_any_more_are_dropped() -> None:
             store(simulation.topic, 1, 1)
             await asyncio.sleep(1)
             assert running.assignment.partitions[1].next_offset == 0
+
+    simulate_topic(test, partition_count=COUNT)
+
+
+def test_a_target_that_the_log_does_not_reach_any_more_is_lowered() -> None:
+    async def test(simulation: TopicSimulation) -> None:
+        async with Running(simulation) as running:
+            store(simulation.topic, 1, 5)
+            running.log.is_delivering = False
+            running.assignment.set_own([1])
+            await until(lambda: running.assignment.partitions[1].target == 5)
+            # An unclean election, before any of this was read: nothing contradicts what is known.
+            del simulation.topic.values[1][2:]
+            running.log.is_delivering = True
+            await until(lambda: running.ready() == {1})
+            assert running.assignment.partitions[1].target == 2
+            # A log that grows meanwhile does not put it off.
+            running.assignment.partitions[1].aim(9)
+            assert running.assignment.partitions[1].target == 2
+
+    simulate_topic(test, partition_count=COUNT)
+
+
+def test_a_suspended_partition_is_not_ready_and_its_users_are_notified() -> None:
+    async def test(simulation: TopicSimulation) -> None:
+        async with Running(simulation) as running:
+            doubts: list[set[int]] = []
+            running.assignment.on_doubt = lambda: doubts.append(running.ready())
+            store(simulation.topic, 1, 2)
+            running.assignment.set_own([1, 2])
+            await until(lambda: running.ready() == {1, 2})
+            running.assignment.suspend([1])
+            assert running.ready() == {2}
+            running.assignment.deliver(EventBatch(1, [], 2))
+            assert running.ready() == {1, 2}
+            running.assignment.start_over([1])
+            assert doubts == [{2}, {2}]
 
     simulate_topic(test, partition_count=COUNT)

@@ -20,7 +20,7 @@ def single(offset: int, value: bytes | None, **options: int) -> bytes:
 
 
 def read(data: bytes, start: int = 0, size: int = 1_000) -> list[tuple[int, bytes | None]]:
-    return [record for records, _ in portions(data, start, size) for record in records]
+    return [record for records, _, _ in portions(data, start, size) for record in records]
 
 
 def as_consumer(data: bytes, start: int = 0) -> list[tuple[int, bytes | None]]:
@@ -31,7 +31,7 @@ def as_consumer(data: bytes, start: int = 0) -> list[tuple[int, bytes | None]]:
 def test_one_value_of_any_length_is_read(length: int) -> None:
     data = single(7, b"v" * length)
     assert read(data) == [(7, b"v" * length)]
-    assert list(portions(data, 0, 10)) == [([(7, b"v" * length)], 8)]
+    assert list(portions(data, 0, 10)) == [([(7, b"v" * length)], 8, -1)]
 
 
 def test_batches_of_every_kind_are_read_as_by_a_consumer() -> None:
@@ -54,15 +54,15 @@ def test_batches_of_every_kind_are_read_as_by_a_consumer() -> None:
     assert len(read(data)) == 17
     for start in range(22):
         assert read(data, start) == as_consumer(data, start)
-    assert [next_offset for _, next_offset in portions(data, 0, 1_000)] == [21]
+    assert [next_offset for _, next_offset, _ in portions(data, 0, 1_000)] == [21]
 
 
 def test_portions_are_not_larger_than_asked_for() -> None:
     data = b"".join(single(offset, b"%d" % offset) for offset in range(10))
-    assert [len(records) for records, _ in portions(data, 0, 4)] == [4, 4, 2]
-    assert [next_offset for _, next_offset in portions(data, 0, 4)] == [4, 8, 10]
+    assert [len(records) for records, _, _ in portions(data, 0, 4)] == [4, 4, 2]
+    assert [next_offset for _, next_offset, _ in portions(data, 0, 4)] == [4, 8, 10]
     batch = build_batch([Record(0, 1_000, None, b"%d" % n) for n in range(10)])
-    assert [next_offset for _, next_offset in portions(batch, 3, 4)] == [7, 10]
+    assert [next_offset for _, next_offset, _ in portions(batch, 3, 4)] == [7, 10]
 
 
 def test_a_simple_batch_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,3 +118,17 @@ def test_batches_of_kafka_are_read_as_by_a_consumer(node: str) -> None:
     for path in (GOLDEN / node).glob("d?/__remote_log_metadata-*/*.log"):
         data = path.read_bytes()
         assert read(data) == as_consumer(data)
+
+
+def test_a_portion_has_one_epoch() -> None:
+    epochs = [3, 3, 3, 5, 5, 7]
+    data = b"".join(single(offset, b"v", leader_epoch=epoch) for offset, epoch in enumerate(epochs))
+    found = [([offset for offset, _ in records], *rest) for records, *rest in portions(data, 0, 2)]
+    assert found == [([0, 1], 2, 3), ([2], 3, 3), ([3, 4], 5, 5), ([5], 6, 7)]
+
+
+def test_the_epoch_of_a_batch_without_values_counts() -> None:
+    marker = EndTransactionMarker(committed=True, coordinator_epoch=0)
+    control = build_end_transaction_batch(marker, producer_id=9, producer_epoch=0, timestamp=5, base_offset=1)
+    data = single(0, b"v", leader_epoch=1) + control[:12] + (2).to_bytes(4, "big") + control[16:]
+    assert [rest for _, *rest in portions(data, 0, 9)] == [[1, 1], [2, 2]]

@@ -10,9 +10,10 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients.metadata import TopicMetadata
-from crabka.protocol.apis import ApiKey
+from crabka.protocol.apis import ApiKey, ms
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.remote_topic.event_fetcher import PORTION, EventFetcher
+from crabka.remote_topic.event_log import EventBatch
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.runtime.task_scope import TaskScope
 from tests.support.client_simulation import ClientSimulation, simulate
@@ -264,5 +265,81 @@ def test_nothing_is_fetched_from_a_topic_that_is_another_one() -> None:
             await fetcher.close()
         assert sink.batches == []
         assert seen[0].topic_id == simulation.brokers.topic_ids[METADATA_TOPIC]
+
+    simulate(test)
+
+
+def test_another_history_is_noticed_and_read_from_the_first_event_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = metadata_partitions(simulation.brokers, 1)
+        for number in range(6):
+            append_values(partition, numbered(1, number))
+        async with fetching(simulation) as (fetcher, sink):
+            fetcher.consume(0, 0)
+            await until(lambda: sink.next_offset(0) == 6)
+            # A replica that lacks two events is elected, and writes more than that: offsets alone look fine.
+            partition.elect(2, end_offset=4)
+            for number in range(10, 14):
+                append_values(partition, numbered(1, number))
+            await until(lambda: sink.values(0)[-1] == b"13")
+        assert sink.started_over == [0]
+        assert sink.suspended == [0]
+        assert sink.values(0) == numbered(6) + numbered(4) + numbered(4, 10)
+        assert "has another history than the one that was read to 6: it parts at 4" in caplog.text
+
+    simulate(test, node_ids=(1, 2))
+
+
+def test_a_new_leader_with_the_same_history_confirms_it() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = metadata_partitions(simulation.brokers, 1)
+        append_values(partition, numbered(3))
+        async with fetching(simulation) as (fetcher, sink):
+            fetcher.consume(0, 0)
+            await until(lambda: sink.next_offset(0) == 3)
+            partition.elect(2)
+            await until(lambda: sink.batches[-1].records == [])
+            assert sink.suspended == [0]
+            assert (sink.batches[-1].next_offset, sink.batches[-1].leader_epoch) == (3, 0)
+            append_values(partition, numbered(1, 3))
+            await until(lambda: sink.next_offset(0) == 4)
+        assert sink.batches[-1].leader_epoch == 1
+        assert sink.started_over == []
+        assert sink.suspended == [0]
+
+    simulate(test, node_ids=(1, 2))
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_place_from_before_is_confirmed_at_once_or_started_over(epoch: int) -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = metadata_partitions(simulation.brokers, 1)
+        append_values(partition, numbered(3))
+        async with fetching(simulation) as (fetcher, sink):
+            # The log has exactly as many events as were read, in epoch 0.
+            fetcher.consume(0, 3, epoch)
+            await until(lambda: bool(sink.batches))
+        if epoch:
+            assert sink.started_over == [0]
+            assert sink.values(0) == numbered(3)
+        else:
+            assert sink.started_over == []
+            assert sink.batches == [EventBatch(0, [], 3, 0)]
+            assert ms(simulation.brokers.asked(ApiKey.FETCH)[0].body.max_wait) == 0
+
+    simulate(test)
+
+
+def test_a_leader_without_any_epoch_of_what_was_read_makes_it_start_over() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = metadata_partitions(simulation.brokers, 1)
+        append_values(partition, numbered(3))
+        # As Kafka answers if it knows no epochs.
+        simulation.brokers.fail_next(ApiKey.FETCH, ErrorCode.offset_out_of_range)
+        async with fetching(simulation) as (fetcher, sink):
+            fetcher.consume(0, 2, 0)
+            await until(lambda: sink.next_offset(0) == 3)
+        assert sink.started_over == [0]
+        assert sink.values(0) == numbered(3)
 
     simulate(test)

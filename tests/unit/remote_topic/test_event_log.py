@@ -18,6 +18,9 @@ class Collected:
     def deliver(self, batch: EventBatch) -> None:
         self.batches.append(batch)
 
+    def suspend(self, partitions: Collection[int]) -> None:
+        raise AssertionError("a list in memory has no leaders")
+
     def start_over(self, partitions: Collection[int]) -> None:
         raise AssertionError("a list in memory keeps its history")
 

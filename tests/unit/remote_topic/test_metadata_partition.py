@@ -153,11 +153,14 @@ def test_what_a_snapshot_had_is_taken_over() -> None:
     capture = first.capture()
     view = InmemoryRemoteLogMetadataManager()
     view.load(capture.dump)
-    second.load(view, capture.next_offset)
+    second.load(view, capture.next_offset, capture.leader_epoch)
     assert second.is_loaded
     assert not second.is_dirty
     second.assign()
     second.aim(3)
+    # Whether the log still has it is not known.
+    assert second.readable is None
+    second.apply(EventBatch(0, [], 3))
     assert known(second) == known(first)
     assert second.readable is not None
     deletion = second.readable.partition_delete_metadata(SAMPLE_PARTITION)
@@ -173,14 +176,14 @@ def test_who_waits_for_an_offset_is_woken_by_it_and_not_before() -> None:
     async def test() -> None:
         partition = assigned()
         with partition.publishing():
-            waiting = asyncio.ensure_future(partition.wait_applied(1))
+            waiting = asyncio.ensure_future(partition.wait_applied(1, encode_event(LIFE[1])))
             await asyncio.sleep(0)
             partition.apply(batch(SEGMENT))
             await asyncio.sleep(0)
             assert not waiting.done()
             partition.apply(batch(LIFE[1], start=1))
             await waiting
-            await partition.wait_applied(0)
+            await partition.wait_applied(0, encode_event(SEGMENT))
 
     run(test())
 
@@ -191,11 +194,10 @@ def test_a_refusal_reaches_who_published_even_if_it_came_first() -> None:
         with partition.publishing():
             partition.apply(batch(LIFE[1]))
             with pytest.raises(InvalidSegmentTransitionError):
-                await partition.wait_applied(0)
+                await partition.wait_applied(0, encode_event(LIFE[1]))
         assert partition.counts.refused == 1
-        with partition.publishing():
-            # Refusals are remembered only while somebody publishes.
-            await partition.wait_applied(0)
+        # Refusals are remembered only while somebody publishes.
+        assert partition._refusals == {}
 
     run(test())
 
@@ -204,7 +206,7 @@ def test_a_refusal_reaches_who_published_even_if_it_came_first() -> None:
 def test_who_waits_hears_when_the_partition_is_taken_away(step: Any) -> None:
     async def test() -> None:
         partition = assigned()
-        waiting = asyncio.ensure_future(partition.wait_applied(0))
+        waiting = asyncio.ensure_future(partition.wait_applied(0, b""))
         await asyncio.sleep(0)
         step(partition)
         with pytest.raises(NotReadyError):
@@ -216,7 +218,7 @@ def test_who_waits_hears_when_the_partition_is_taken_away(step: Any) -> None:
 def test_waiting_on_a_partition_that_is_not_read_fails_at_once() -> None:
     async def test() -> None:
         with pytest.raises(RemoteStorageError, match="not read here"):
-            await MetadataPartition(3).wait_applied(0)
+            await MetadataPartition(3).wait_applied(0, b"")
 
     run(test())
 
@@ -226,8 +228,41 @@ def test_who_gave_up_waiting_leaves_nothing_behind() -> None:
         partition = assigned()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1):
-                await partition.wait_applied(0)
+                await partition.wait_applied(0, b"")
         partition.apply(batch(SEGMENT))
         assert partition._waiters == []
 
     run(test())
+
+
+def test_an_event_that_another_one_replaced_is_not_taken_for_applied() -> None:
+    async def test() -> None:
+        partition = assigned()
+        with partition.publishing():
+            # Stored by a leader that was replaced; the next one lacks it and stored something else at its offset.
+            partition.apply(batch(sample_segment(9, (0, 4))))
+            with pytest.raises(NotReadyError, match="replaced by another one"):
+                await partition.wait_applied(0, encode_event(SEGMENT))
+
+    run(test())
+
+
+def test_nothing_is_read_from_a_suspended_partition_until_its_place_is_confirmed() -> None:
+    partition = assigned()
+    partition.apply(EventBatch(0, batch(SEGMENT).records, 1, leader_epoch=4))
+    partition.suspend()
+    assert partition.readable is None
+    partition.apply(EventBatch(0, [], 1, leader_epoch=4))
+    assert known(partition) == [SEGMENT]
+    assert (partition.next_offset, partition.leader_epoch) == (1, 4)
+
+
+def test_the_epoch_of_the_last_event_is_captured_and_forgotten_with_its_history() -> None:
+    partition = assigned()
+    partition.apply(EventBatch(0, batch(SEGMENT).records, 1, leader_epoch=4))
+    assert partition.capture().leader_epoch == 4
+    # What comes again is older.
+    partition.apply(EventBatch(0, [], 0, leader_epoch=3))
+    assert partition.leader_epoch == 4
+    partition.start_over()
+    assert (partition.next_offset, partition.leader_epoch, partition.histories) == (0, -1, 1)

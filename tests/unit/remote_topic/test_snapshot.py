@@ -34,6 +34,7 @@ FULL = Snapshot(
     partition_count=50,
     partition=7,
     next_offset=1234,
+    leader_epoch=6,
     dump=RlmmCacheDump(
         (
             PartitionDump(
@@ -58,7 +59,7 @@ FULL = Snapshot(
         )
     ),
 )
-EMPTY = replace(FULL, dump=RlmmCacheDump(), next_offset=0)
+EMPTY = replace(FULL, dump=RlmmCacheDump(), next_offset=0, leader_epoch=-1)
 
 
 def load(fs: MemoryFileSystem | FaultyFileSystem, **changes: object) -> Snapshot | None:
@@ -138,8 +139,8 @@ def sealed(content: bytes) -> bytes:
 
 def test_a_later_version_is_not_guessed_at() -> None:
     data = encode_snapshot(FULL)[:-4]
-    with pytest.raises(CorruptDataError, match="version 2 of the format is not known"):
-        decode_snapshot(sealed(data[:4] + b"\x00\x02" + data[6:]), "here")
+    with pytest.raises(CorruptDataError, match="version 3 of the format is not known"):
+        decode_snapshot(sealed(data[:4] + b"\x00\x03" + data[6:]), "here")
 
 
 def test_content_that_contradicts_the_format_is_refused() -> None:
@@ -174,3 +175,11 @@ def test_a_crash_leaves_the_old_snapshot_or_the_new_one() -> None:
         if is_written:
             return
     raise AssertionError("the write never succeeded")
+
+
+def test_a_file_from_before_epochs_were_kept_can_be_read() -> None:
+    data = encode_snapshot(FULL)
+    # Version 1 ends its header without the epoch.
+    old = data[:4] + (1).to_bytes(2, "big") + data[6:38] + data[42:-4]
+    read = decode_snapshot(old + struct.pack(">I", crc32c.crc32c(old)), "here")
+    assert read == replace(FULL, leader_epoch=-1)

@@ -191,8 +191,12 @@ class CopyTask:
         if self._starts_over:
             self._verified_offset = NOTHING_COPIED
         if self._starts_over or not self._has_log_start():
-            await self._take_over_log_start()
             self._starts_over = False
+            try:
+                await self._take_over_log_start()
+            except BaseException:
+                self._starts_over = True
+                raise
         copied = note_copied_offset(metadata, self._partition, source, verified_offset=self._verified_offset)
         self._verified_offset = max(copied, self._verified_offset)
         self._note_lag()
@@ -207,6 +211,9 @@ class CopyTask:
             except Exception:
                 self._tools.stats.count(REMOTE_COPY_ERRORS, self._partition.topic)
                 raise
+            if self._starts_over:
+                # The metadata may have lost what was copied before this segment.
+                return
             self._verified_offset = segment.end_offset
             source.note_remote_offset(segment.end_offset)
             self._note_lag()

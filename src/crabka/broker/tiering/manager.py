@@ -16,6 +16,7 @@ from crabka.broker.tiering.copier import CopyTask, SegmentCopier
 from crabka.broker.tiering.deletion import PartitionRemover, SegmentRemover
 from crabka.broker.tiering.expirer import ExpiryTask
 from crabka.broker.tiering.follower_task import FollowerTask
+from crabka.broker.tiering.metadata_port import HasDoubts
 from crabka.broker.tiering.orphans import OrphanSweep
 from crabka.broker.tiering.partition_tasks import PartitionTasks, RepeatedTask
 from crabka.broker.tiering.pool import TierPool
@@ -240,8 +241,18 @@ class TieringManager:
     # -- start and stop ------------------------------------------------------------------------------------------------
 
     async def _start_metadata(self) -> None:
-        self._rlmm.swap(await self._hooks.start_metadata())
+        started = await self._hooks.start_metadata()
+        if isinstance(started, HasDoubts):
+            started.subscribe_doubts(self._on_doubt)
+        self._rlmm.swap(started)
         log.info("The metadata of the remote tier is at hand")
+
+    def _on_doubt(self) -> None:
+        """Let nothing go by what the metadata said so far of partitions for which it is not ready any more."""
+        for name, tasks in self._hosted.items():
+            if not self.tools.metadata.is_ready(name):
+                tasks.log.doubt_remote_offset()
+                tasks.on_epoch()
 
     def retire(self) -> None:
         """Take no new role from now on: the broker hands over what it leads, and stops.

@@ -6,7 +6,7 @@ which are used instead: nothing must block in the simulation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from crabka.remote.switching import SwappableRlmm
@@ -109,6 +109,15 @@ class CatchesUp(Protocol):
 
     async def catch_up(self, partition: TopicIdPartition) -> None:
         """Return when it knows all that was stored of a partition at the call."""
+        ...
+
+
+@runtime_checkable
+class HasDoubts(Protocol):
+    """A metadata manager whose answers can turn out to be void, after an unclean election where it keeps its events."""
+
+    def subscribe_doubts(self, listener: Callable[[], None]) -> None:
+        """Call `listener` on the loop then; the partitions concerned are not ready at that moment."""
         ...
 
 

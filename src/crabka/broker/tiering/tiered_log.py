@@ -80,6 +80,10 @@ class TieredLog(Protocol):
         """Learn that the tier holds everything up to an offset, which may be less than it held before."""
         ...
 
+    def doubt_remote_offset(self) -> None:
+        """Learn that what is known of the tier may be void: nothing is deleted for it until it is noted again."""
+        ...
+
     def raise_log_start(self, offset: int, /) -> bool:
         """Move the log start up, without touching local segments; return whether it moved."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,9 +12,12 @@ from crabka.broker.tiering.manager import CLOSING_MS
 from crabka.broker.tiering.stats import REMOTE_COPY_LAG_BYTES
 from crabka.errors import InvariantError, StorageError
 from crabka.remote.errors import RemoteBackendError
+from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager, PartitionDump, RlmmCacheDump
+from crabka.remote.segments import RemoteLogSegmentMetadata
+from crabka.remote.switching import NotReadyRlmm
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.remote_segments import ORDERS, STARTED
-from tests.support.tier_scene import GRACE_MS, SEGMENT_RECORDS, TierBroker, TierScene, passes
+from tests.support.tier_scene import GRACE_MS, SEGMENT_RECORDS, SharedMetadata, TierBroker, TierScene, passes
 
 
 def test_leadership_that_moves_back_and_forth_copies_everything_once() -> None:
@@ -360,3 +363,74 @@ def test_a_start_of_the_metadata_that_fails_is_told(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.ERROR):
         scene.run(main())
     assert "A task of the remote tier failed" in caplog.text
+
+
+def test_nothing_goes_by_metadata_that_another_history_revoked() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.set_topic(local_retention_bytes=0, retention_ms=-1)
+        broker.fill(3)
+        broker.lead()
+        await passes(3)
+        log, now_ms = broker.log, scene.clock.now_ms()
+        assert log.highest_remote_offset == 3 * SEGMENT_RECORDS - 1
+        assert log.may_drop_tiered(now_ms)
+        metadata = cast("SharedMetadata", broker.rlmm.inner)
+        assert isinstance(metadata, SharedMetadata)
+        metadata.swap(NotReadyRlmm())
+        metadata.doubt()
+        assert not log.may_drop_tiered(now_ms)
+        await passes(3)
+        assert not log.may_drop_tiered(now_ms)
+        # The leader of the metadata topic never heard of the copies.
+        scene.rlmm = InmemoryRemoteLogMetadataManager()
+        metadata.swap(scene.rlmm)
+        scene.storage.add(StorageFault(operation="copy_log_segment_data", error=RemoteBackendError("down")))
+        await passes(30)
+        assert log.highest_remote_offset == -1
+        assert not log.may_drop_tiered(now_ms)
+
+    scene.run(main())
+
+
+def test_a_doubt_during_a_copy_keeps_its_end_from_being_taken_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = TierScene()
+    # With up to where the tier holds all at that moment.
+    noted: list[tuple[int, int]] = []
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(3)
+        broker.lead()
+        await passes(3)
+        note = broker.log.note_remote_offset
+
+        def check(offset: int) -> None:
+            ends = dict(scene.finished_ranges())
+            end = 0
+            while end in ends:
+                end = ends[end] + 1
+            noted.append((offset, end - 1))
+            note(offset)
+
+        monkeypatch.setattr(broker.log, "note_remote_offset", check)
+        metadata = cast("SharedMetadata", broker.rlmm.inner)
+
+        def forget(_operation: str, _segment: RemoteLogSegmentMetadata) -> None:
+            """Lose what was noted of two of three segments while the fourth is on its way."""
+            kept = (scene.listed()[0], scene.listed()[-1])
+            metadata.swap(NotReadyRlmm())
+            metadata.doubt()
+            scene.rlmm = InmemoryRemoteLogMetadataManager()
+            scene.rlmm.load(RlmmCacheDump((PartitionDump(topic_id_partition=ORDERS, segments=kept),)))
+            metadata.swap(scene.rlmm)
+
+        scene.storage.add(StorageFault(operation="copy_log_segment_data", after=forget, times=1))
+        broker.fill(1)
+        await passes(10)
+        assert [offset for offset, limit in noted if offset > limit] == []
+        assert noted[-1][0] == 4 * SEGMENT_RECORDS - 1
+
+    scene.run(main())
