@@ -10,11 +10,12 @@ no more (KIP-405).
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.broker.tiering.reader import RemoteFetch
-from crabka.errors import OffsetInRemoteTierError, OperationError, StorageError
+from crabka.errors import CorruptDataError, OffsetInRemoteTierError, OperationError, StorageError
 from crabka.ids import ZERO_UUID
 from crabka.log.reader import empty_slice
 from crabka.protocol.error_codes import ErrorCode
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from crabka.broker.fetch_sessions import SessionTarget
     from crabka.broker.partition import Partition
     from crabka.log.reader import ReadSlice
+
+logger = logging.getLogger(__name__)
 
 UNKNOWN = -1
 
@@ -92,6 +95,10 @@ def read_targets(
                 reserved_bytes = min(reserved_bytes + read.remote.max_bytes, max_bytes // 2)
         except OperationError as error:
             read, length = _failed(target, error.error_code), 0
+        except CorruptDataError:
+            # An error of this partition alone: the connection and its other partitions go on.
+            logger.exception("cannot read partition %d of %s", target.index, target.topic or target.topic_id)
+            read, length = _failed(target, ErrorCode.kafka_storage_error), 0
         except StorageError as error:
             context.logs.on_dir_failure(error.log_dir, error)
             read, length = _failed(target, ErrorCode.kafka_storage_error), 0

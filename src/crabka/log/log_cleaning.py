@@ -110,6 +110,9 @@ class LogCleaning(LogState):
         segment = Segment(self._context, self.path, group[0].base_offset, cleaned.size)
         segment.index_interval_bytes = self.config.index_interval_bytes
         self._segments.replace(index, len(group), segment)
+        with self._storage_errors():
+            segment.aborted()
+            self._write_aborted_note()
         self._unsynced = [each for each in self._unsynced if each not in group]
         self._names_dirty = True
         self._deletions += 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from crabka.errors import require
 from crabka.log.flushing import FlushPlan
 from crabka.log.log_state import LogState
-from crabka.log.naming import PARTITION_METADATA, DirectoryKind, marked_name
+from crabka.log.naming import ABORTED_CHECKPOINT, PARTITION_METADATA, DirectoryKind, marked_name
 
 if TYPE_CHECKING:
     import uuid
@@ -43,7 +43,7 @@ class LogDurability(LogState):
         paths += [self._snapshots.path(o) for o in self._snapshots.offsets if o >= self.recovery_point]
         names, self._names_dirty = self._names_dirty, False
         if names:
-            paths.append(f"{self.path}/{PARTITION_METADATA}")
+            paths += [f"{self.path}/{PARTITION_METADATA}", f"{self.path}/{ABORTED_CHECKPOINT}"]
         epochs = self.leader_epochs.encode() if self.leader_epochs.dirty else None
         self.leader_epochs.dirty = False
         return FlushPlan(
@@ -89,6 +89,7 @@ class LogDurability(LogState):
             require(self._pending is None, f"{self.topic}-{self.partition}: the log closes before an append is done")
             with self._storage_errors():
                 self._active.persist_indexes(final=True)
+                self._write_aborted_note()
                 self._take_snapshot(self.log_end_offset)
                 self._names_dirty = True
                 self.flush()

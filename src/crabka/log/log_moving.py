@@ -92,6 +92,9 @@ class LogMoving(LogState):
         self.path = directory
         self._unsynced.clear()
         self._durable_deletions = self._deletions
+        # The copy has none yet.
+        self._aborted_notes = {}
+        self._write_aborted_note()
         # A stop must write what belongs to a clean one: indexes and a snapshot.
         self._settled_shape = None
         self._names_dirty = True

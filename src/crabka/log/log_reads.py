@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
-from crabka.errors import OffsetInRemoteTierError, OperationError
+from crabka.errors import CorruptDataError, OffsetInRemoteTierError, OperationError
 from crabka.log.leader_epochs import EpochEnd
 from crabka.log.log_state import LogState
 from crabka.log.reader import EXACT, ReadSlice, empty_slice, plan_in_segment
 from crabka.log.timestamps import TimestampOffset, find_by_timestamp, find_max_timestamp
 from crabka.log.txn_index import AbortedTransaction, overlapping
+
+if TYPE_CHECKING:
+    from crabka.log.segment import Segment
 
 # Positions of recent log ends: a consumer at the tail asks for exactly these offsets next.
 _MAX_TAIL_HINTS: Final = 16
@@ -29,17 +32,17 @@ class LogReads(LogState):
         as in Kafka. Raises OperationError (OFFSET_OUT_OF_RANGE) below the log start or above the log end, and its
         subclass OffsetInRemoteTierError for what a tiered log has in the remote tier only.
         """
+        if self.is_damaged:
+            return self._read_around(
+                start_offset, max_bytes=max_bytes, upper_offset=upper_offset, min_one_batch=min_one_batch
+            )
         end_offset = self.log_end_offset
         active = self._active
         if start_offset == end_offset:
             self._remember_tail(end_offset, active.size)
             return empty_slice(start_offset)
         if not self.log_start_offset <= start_offset < end_offset:
-            raise OperationError(
-                ErrorCode.offset_out_of_range,
-                f"Received request for offset {start_offset} for partition {self.topic}-{self.partition}, but we only "
-                f"have log segments from offset {self.log_start_offset} up to {end_offset}.",
-            )
+            raise self._out_of_range(start_offset)
         if upper_offset is not None and upper_offset <= start_offset:
             return empty_slice(start_offset)
         whole = upper_offset is None or upper_offset >= end_offset
@@ -60,6 +63,57 @@ class LogReads(LogState):
             return plan
         upper = None if whole else upper_offset
         return self._plan_by_index(start_offset, max_bytes=max_bytes, upper=upper, min_one_batch=min_one_batch)
+
+    def _out_of_range(self, offset: int) -> OperationError:
+        return OperationError(
+            ErrorCode.offset_out_of_range,
+            f"Received request for offset {offset} for partition {self.topic}-{self.partition}, but we only "
+            f"have log segments from offset {self.log_start_offset} up to {self.log_end_offset}.",
+        )
+
+    def _read_around(
+        self, start_offset: int, *, max_bytes: int, upper_offset: int | None, min_one_batch: bool
+    ) -> ReadSlice:
+        """Plan a read of a damaged log: as `read`, but it ends before the next damaged range.
+
+        Raises OperationError (CORRUPT_MESSAGE) if it would begin in one.
+        """
+        if start_offset != self.log_end_offset and not self.log_start_offset <= start_offset < self.log_end_offset:
+            raise self._out_of_range(start_offset)
+        if start_offset == self.log_end_offset or (upper_offset is not None and upper_offset <= start_offset):
+            return empty_slice(start_offset)
+        if start_offset < self._segments.first.base_offset:
+            raise OffsetInRemoteTierError(self.topic, self.partition, start_offset, self.local_log_start_offset)
+        damaged = self.damage.at(start_offset)
+        if damaged is not None:
+            raise OperationError(
+                ErrorCode.corrupt_message,
+                f"Offsets {damaged.offset} to {damaged.end_offset - 1} of partition {self.topic}-{self.partition} "
+                f"are damaged on this replica: {damaged.reason}",
+            )
+        with self._storage_errors():
+            index = self._segments.floor_index(start_offset)
+            while index + 1 < len(self._segments) and not self._reaches(self._segments[index], start_offset):
+                index += 1
+            segment = self._segments[index]
+            whole = upper_offset is None or upper_offset >= self._segments.upper_bound(index, self.log_end_offset)
+            before = self.damage.before(segment.base_offset, start_offset)
+            after = self.damage.after(segment.base_offset, start_offset)
+            return plan_in_segment(
+                segment,
+                start_offset,
+                max_bytes=max_bytes,
+                upper_offset=None if whole else upper_offset,
+                min_one_batch=min_one_batch,
+                first_position=0 if before is None else before.end_position,
+                end_position=None if after is None else after.position,
+            )
+
+    def _reaches(self, segment: Segment, offset: int) -> bool:
+        before = self.damage.before(segment.base_offset, offset)
+        if before is None:
+            return segment.is_active or segment.reaches(offset)
+        return any(header.last_offset >= offset for _, header in segment.headers(before.end_position))
 
     def _plan_by_index(self, start_offset: int, *, max_bytes: int, upper: int | None, min_one_batch: bool) -> ReadSlice:
         if start_offset < self._segments.first.base_offset:
@@ -86,15 +140,29 @@ class LogReads(LogState):
             hints[end_offset] = position
 
     def aborted_transactions(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions that a read_committed consumer of [start, upper) must know."""
+        """Return the aborted transactions that a read_committed consumer of [start, upper) must know.
+
+        Raises OperationError (KAFKA_STORAGE_ERROR, on which consumers retry) while a transaction index is damaged; that
+        is reported, and the index is rebuilt.
+        """
         found: list[AbortedTransaction] = []
         with self._storage_errors():
             for segment in self._segments.from_offset(start_offset):
-                entries, complete = overlapping(segment.aborted(), start_offset, upper_offset)
+                entries, complete = overlapping(self._aborted_in(segment), start_offset, upper_offset)
                 found += entries
                 if complete:
                     break
         return found
+
+    def _aborted_in(self, segment: Segment) -> list[AbortedTransaction]:
+        try:
+            if not segment.aborted_unsure:
+                return segment.aborted()
+            reason = "batches that tell of aborted transactions are damaged"
+        except CorruptDataError as error:
+            reason = str(error)
+        self._context.report_damage(self.topic_partition, segment.base_offset, reason)
+        raise OperationError(ErrorCode.kafka_storage_error, reason)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """Return the first record whose timestamp is not below the given one. May wait for the disk."""

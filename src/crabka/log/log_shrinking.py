@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+
 from kio.schema.errors import ErrorCode
 
-from crabka.errors import OperationError, require
+from crabka.errors import CorruptDataError, OperationError, require
 from crabka.log import retention
 from crabka.log.log_state import LogState
 from crabka.log.replay import rebuild_producer_state
 from crabka.log.segment import Segment
+from crabka.log.txn_rebuild import rebuild_aborted
+
+logger = logging.getLogger(__name__)
 
 
 class LogShrinking(LogState):
@@ -75,6 +80,7 @@ class LogShrinking(LogState):
             self._delete_segments(self._segments.drop_from(index + 1), now_ms)
             self._active = self._segments.active
             if not self._active.is_active:
+                self._mend_aborted(self._active)
                 self._active.activate(self._active.load_indexes(), self.config, now_ms)
             end_offset = self._active.truncate(offset)
             if end_offset < self.log_start_offset <= offset:
@@ -84,6 +90,18 @@ class LogShrinking(LogState):
                 self.log_start_offset = min(self.log_start_offset, end_offset)
                 self._after_truncation(end_offset)
         return True
+
+    def _mend_aborted(self, segment: Segment) -> None:
+        """Rebuild a damaged transaction index before the segment is cut and appended to. May wait for the disk."""
+        try:
+            segment.aborted()
+        except CorruptDataError as error:
+            rebuilt = rebuild_aborted(self._context.fs, list(self._segments), self._snapshots, segment)
+            if rebuilt.gap:
+                segment.hold_aborted(rebuilt.entries)
+            else:
+                segment.replace_aborted(rebuilt.entries)
+            logger.warning("%s: rebuilt from the log before a truncation. %s", error, rebuilt.gap)
 
     def truncate_fully(self, offset: int, *, now_ms: int = 0) -> None:
         """Drop everything and start again, empty, at `offset`. Durable on return."""
@@ -105,6 +123,9 @@ class LogShrinking(LogState):
         require(not self.is_held, f"{self.topic}-{self.partition}: a truncation while the log changes its dir")
         self._unsynced = [segment for segment in self._unsynced if segment in self._segments and not segment.is_active]
         self._tail_hints.clear()
+        self.damage.truncate(offset)
+        self.damage.keep(self._segments.bases)
+        self.is_damaged = len(self.damage) > 0
         self._context.fs.fsync_dir(self.path)
         self.log_end_offset = max(offset, self._segments.first.base_offset)
         if self.mirror is not None:

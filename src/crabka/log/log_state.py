@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Protocol
 from crabka.config.keys import LONG_MAX
 from crabka.errors import StorageError, require
 from crabka.ids import TopicPartition
+from crabka.log.aborted_note import write_aborted_note
 from crabka.log.append import needs_preparation
+from crabka.log.damage import LogDamage
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.segment import Segment
@@ -59,8 +61,12 @@ class LogState:
         self._active = loaded.segments.active
         # Files or names were created since the last flush.
         self._names_dirty = loaded.names_dirty
+        self._aborted_notes = loaded.aborted_notes
         self._tail_hints: dict[int, int] = {}
         self._truncations = 0
+        # What is known to be damaged, and whether anything is, which every read asks.
+        self.damage = LogDamage()
+        self.is_damaged = False
         # Sealed, but their index files are not durable yet.
         self._unsynced: list[Segment] = []
         # How often segments were deleted, and how many of these deletions a crash can no longer undo.
@@ -217,6 +223,7 @@ class LogState:
                 self._context.fs.fsync_dir(self.path)
             self._active.seal()
             self._unsynced.append(self._active)
+            self._write_aborted_note()
             self._take_snapshot(base_offset)
             return self._new_segment(base_offset, now_ms)
 
@@ -228,6 +235,14 @@ class LogState:
         self._tail_hints.clear()
         self._names_dirty = True
         return segment
+
+    def _write_aborted_note(self) -> None:
+        """Note which segments have aborted transactions, if that has changed."""
+        notes = {each.base_offset: noted for each in self._segments if (noted := each.noted) and noted.size_bytes != 0}
+        if notes != self._aborted_notes:
+            write_aborted_note(self._context.fs, self.path, notes)
+            self._aborted_notes = notes
+            self._names_dirty = True
 
     def _take_snapshot(self, offset: int) -> None:
         self.producer_state.map_end_offset = offset

@@ -30,6 +30,8 @@ REPLICATION_CHECKPOINT: Final = "replication-offset-checkpoint"
 LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+# Which segments have aborted transactions: Crabka's own, Kafka ignores it.
+ABORTED_CHECKPOINT: Final = "aborted-transactions-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK_FILE: Final = ".lock"

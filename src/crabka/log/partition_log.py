@@ -15,6 +15,7 @@ from crabka.errors import OperationError, require
 from crabka.log.append import NO_APPEND_TIME, AppendResult, PendingAppend, PreparedBatch, prepare_batch
 from crabka.log.log_cleaning import LogCleaning
 from crabka.log.log_copying import LogCopying
+from crabka.log.log_healing import LogHealing
 from crabka.log.log_moving import LogMoving
 from crabka.log.log_reads import LogReads
 from crabka.log.log_tiering import LogTiering
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "ReadSlice"]
 
 
-class PartitionLog(LogReads, LogCopying, LogTiering, LogCleaning, LogMoving):
+class PartitionLog(LogReads, LogCopying, LogTiering, LogCleaning, LogMoving, LogHealing):
     """A log that is open. Made by `recovery.open_log`."""
 
     @overload

@@ -130,12 +130,25 @@ class ProducerSnapshots:
     def read_latest(self, lowest: int, highest: int) -> tuple[int, list[ProducerEntry]] | None:
         """Return offset and content of the newest readable snapshot in [lowest, highest]; bad ones are removed."""
         for offset in reversed([o for o in self._offsets if lowest <= o <= highest]):
-            path = self.path(offset)
             try:
-                return offset, decode_snapshot(read_file(self._fs, path), path)
+                return offset, self.read(offset)
             except (CorruptDataError, FileNotFoundError):
                 self.remove(offset)
         return None
+
+    def peek_latest(self, lowest: int, highest: int) -> tuple[int, list[ProducerEntry]] | None:
+        """Return offset and content of the newest readable snapshot in [lowest, highest]; removes nothing."""
+        for offset in reversed([o for o in self._offsets if lowest <= o <= highest]):
+            try:
+                return offset, self.read(offset)
+            except (CorruptDataError, FileNotFoundError):
+                continue
+        return None
+
+    def read(self, offset: int) -> list[ProducerEntry]:
+        """Return the content of one snapshot. Raises CorruptDataError and FileNotFoundError."""
+        path = self.path(offset)
+        return decode_snapshot(read_file(self._fs, path), path)
 
     def remove(self, offset: int) -> None:
         """Delete one snapshot file; a missing one is fine."""

@@ -41,6 +41,7 @@ class ReadSlice:
         "_min_one_batch",
         "_upper_offset",
         "end",
+        "is_lost",
         "length",
         "position",
         "start_offset",
@@ -70,6 +71,8 @@ class ReadSlice:
         self.length = min(max_bytes, end - position)
         self._find_offset = find_offset
         self._upper_offset = upper_offset
+        # No batch was found where one must be: the log is damaged.
+        self.is_lost = False
         self._min_one_batch = min_one_batch
 
     @property
@@ -146,6 +149,7 @@ class ReadSlice:
         found = find_batch(read, self.position, self.end, self._find_offset)
         if found is None:
             return False
+        self.is_lost = found[1] is None and self._upper_offset is None
         self.position = found[0]
         self.length = min(max_bytes, self.end - self.position)
         self._find_offset = EXACT
@@ -178,19 +182,31 @@ def empty_slice(start_offset: int) -> ReadSlice:
 
 
 def plan_in_segment(
-    segment: Segment, start_offset: int, *, max_bytes: int, upper_offset: int | None, min_one_batch: bool
+    segment: Segment,
+    start_offset: int,
+    *,
+    max_bytes: int,
+    upper_offset: int | None,
+    min_one_batch: bool,
+    first_position: int = 0,
+    end_position: int | None = None,
 ) -> ReadSlice:
-    """Return the plan for a read that begins in `segment`; `upper_offset` None allows all of it."""
+    """Return the plan for a read that begins in `segment`; `upper_offset` None allows all of it.
+
+    Only [first, end) of the file may be looked at: what lies around it is damaged.
+    """
     index = segment.indexes().offsets
     end = segment.size
     if upper_offset is not None:
         # A near end saves reading what is cut off afterwards.
         behind = index.position_behind(upper_offset)
         end = segment.size if behind is None else min(behind, segment.size)
+    if end_position is not None:
+        end = min(end, end_position)
     return ReadSlice(
         handle=segment.handle(),
         start_offset=start_offset,
-        position=index.floor_position(start_offset),
+        position=max(index.floor_position(start_offset), first_position),
         end=end,
         max_bytes=max_bytes,
         find_offset=start_offset,

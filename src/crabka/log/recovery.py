@@ -7,19 +7,23 @@ leader epochs are built anew. Runs in a thread per log: it uses no state that lo
 
 from __future__ import annotations
 
+import logging
 import posixpath
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CorruptDataError, StorageError
+from crabka.log.aborted_note import read_aborted_note
 from crabka.log.checkpoints import decode_epochs
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.naming import (
+    ABORTED_CHECKPOINT,
     DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
+    TXN_INDEX_SUFFIX,
     file_offset,
 )
 from crabka.log.partition_log import PartitionLog
@@ -32,6 +36,8 @@ from crabka.log.segment_recovery import SegmentRecovery
 from crabka.log.segments import Segments
 from crabka.log.swap import complete_swaps
 from crabka.log.tierable import is_tierable
+from crabka.log.txn_index import IndexNote
+from crabka.log.txn_rebuild import rebuild_aborted
 from crabka.vfs import read_file
 
 if TYPE_CHECKING:
@@ -40,6 +46,8 @@ if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig
     from crabka.ids import TopicPartition
     from crabka.ports import FileSystem
+
+logger = logging.getLogger(__name__)
 
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -73,6 +81,12 @@ class LoadedLog:
     high_watermark: int = 0
     now_ms: int = 0
     names_dirty: bool = False
+    # Size and checksum of the transaction indexes as they were last noted, by base offset.
+    aborted_notes: dict[int, IndexNote] = field(default_factory=dict)
+    # The segments that have a transaction index.
+    indexed: set[int] = field(default_factory=set)
+    # Whether the checkpoint of the leader epochs is missing or damaged.
+    epochs_lost: bool = False
     # Whether the log may begin in the remote tier, before the first segment.
     is_tiered: bool = False
     # Whether a clean stop left everything on the disk as it is here.
@@ -96,6 +110,7 @@ def open_log(
         else:
             SegmentRecovery(context, loaded, config).run(options.recovery_point)
         _settle(context, loaded, config, options)
+        _mend_aborted(context.fs, loaded)
         if loaded.names_dirty and loaded.segments.first.base_offset > 0:
             _keep_names(context.fs, path)
     except OSError as error:
@@ -121,12 +136,21 @@ def _load_parts(context: SegmentContext, path: str, options: OpenOptions) -> Loa
     if not segments:
         created = True
         segments.append(Segment(context, path, max(options.log_start_offset, 0), 0))
+    epochs = _read_epochs(fs, path)
+    notes = read_aborted_note(fs, path) if ABORTED_CHECKPOINT in names else {}
+    for segment in segments:
+        segment.note_aborted(notes.get(segment.base_offset))
     return LoadedLog(
         path=path,
         topic_id=_topic_id(fs, path, options.topic_id),
         segments=Segments(segments),
+        aborted_notes=notes,
+        indexed={
+            offset for name in names if name.endswith(TXN_INDEX_SUFFIX) and (offset := file_offset(name)) is not None
+        },
         snapshots=ProducerSnapshots(fs, path, names),
-        leader_epochs=_read_epochs(fs, path),
+        leader_epochs=LeaderEpochCache() if epochs is None else epochs,
+        epochs_lost=epochs is None,
         names_dirty=created,
         now_ms=options.now_ms,
     )
@@ -182,13 +206,16 @@ def _topic_id(fs: FileSystem, path: str, expected: uuid.UUID | None) -> uuid.UUI
     return found
 
 
-def _read_epochs(fs: FileSystem, path: str) -> LeaderEpochCache:
+def _read_epochs(fs: FileSystem, path: str) -> LeaderEpochCache | None:
+    """Return the known leader epochs, None if their checkpoint is missing or damaged."""
     checkpoint = f"{path}/{LEADER_EPOCH_CHECKPOINT}"
     try:
         return LeaderEpochCache(decode_epochs(checkpoint, read_file(fs, checkpoint)))
-    except (FileNotFoundError, CorruptDataError):
-        # Epochs above the recovery point are found again in the batches.
-        return LeaderEpochCache()
+    except FileNotFoundError:
+        return None
+    except CorruptDataError as error:
+        logger.warning("%s: the leader epochs are read from the batches", error)
+        return None
 
 
 def _is_torn(loaded: LoadedLog, config: TopicConfig, options: OpenOptions) -> bool:
@@ -229,17 +256,42 @@ def _settle(context: SegmentContext, loaded: LoadedLog, config: TopicConfig, opt
     loaded.producer_state.on_high_watermark(loaded.high_watermark)
 
 
+def _mend_aborted(fs: FileSystem, loaded: LoadedLog) -> None:
+    """Rebuild the transaction indexes that are damaged, and those that are lost although the note tells of them.
+
+    One that needs a batch which is damaged stays as it is: read_committed consumers cannot read the segment before that
+    batch is repaired.
+    """
+    for segment in loaded.segments:
+        if segment.base_offset not in loaded.indexed and segment.noted is None:
+            continue
+        try:
+            segment.aborted()
+        except CorruptDataError as error:
+            rebuilt = rebuild_aborted(fs, list(loaded.segments), loaded.snapshots, segment)
+            if rebuilt.gap:
+                logger.warning("%s, and it cannot be rebuilt from the log: %s", error, rebuilt.gap)
+                segment.hold_aborted(rebuilt.entries)
+                continue
+            segment.replace_aborted(rebuilt.entries)
+            loaded.names_dirty = True
+            logger.warning("%s: rebuilt from the log with %d aborted transactions", error, len(rebuilt.entries))
+        segment.forget_aborted()
+
+
 def _refill_epochs(loaded: LoadedLog, start: int) -> None:
     """Find the epochs of the first records again: a crash may have kept that they were cut and lost the log start.
+
+    So are all of them if their checkpoint is lost.
 
     Without them the records could neither be compared with a leader's nor be copied to the remote tier.
     """
     known = loaded.leader_epochs.entries
-    if not known or known[0][1] <= start:
+    if known[0][1] <= start if known else not loaded.epochs_lost:
         return
     epochs = LeaderEpochCache()
     for segment in loaded.segments:
-        if segment.base_offset >= known[0][1]:
+        if known and segment.base_offset >= known[0][1]:
             break
         for _, header in segment.headers(0):
             if header.last_offset >= start:

@@ -31,7 +31,7 @@ from crabka.log.segment_indexes import (
     write_index_files,
 )
 from crabka.log.time_index import TimeIndexEntry
-from crabka.log.txn_index import AbortedTransaction, decode_aborted, encode_aborted
+from crabka.log.txn_index import WRONG_INDEX, AbortedTransaction, IndexNote, decode_aborted, encode_aborted, note_of
 from crabka.records.header import NO_TIMESTAMP, BatchHeader
 from crabka.vfs import read_file
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import random
 
     from crabka.config.topic import TopicConfig
+    from crabka.ids import TopicPartition
     from crabka.ports import Buffer, FileSystem
 
 NEVER: Final = 1 << 63
@@ -59,6 +60,8 @@ class SegmentContext:
     indexes: LruCache[SegmentIndexes] = field(default_factory=lambda: LruCache(1024))
     # Whether the node has a remote tier; without one no log is tiered, whatever its topic says.
     tiering: bool = True
+    # Called with a log, the base offset of a segment that was found damaged, and what is wrong with it.
+    report_damage: Callable[[TopicPartition, int, str], None] = lambda _log, _base_offset, _reason: None
     # Called with a path (file or directory) and the time from which it may be removed.
     schedule_deletion: Callable[[str, int], None] = lambda _path, _due_ms: None
 
@@ -74,9 +77,11 @@ class Segment:
         "_handle",
         "_indexes",
         "_last_offset",
+        "_noted",
         "_persisted",
         "_pinned",
         "_roll_wait_ms",
+        "aborted_unsure",
         "base_offset",
         "created_ms",
         "full",
@@ -112,6 +117,10 @@ class Segment:
         # Index entries that the files hold already.
         self._persisted = (0, 0)
         self._aborted: list[AbortedTransaction] | None = None
+        # Size and checksum that the transaction index had when it was last known to be right, None if never.
+        self._noted: IndexNote | None = None
+        # Aborted transactions may be missing, because a batch that tells of them is damaged.
+        self.aborted_unsure = False
         # The file and indexes of a segment whose name belongs to another one now.
         self._pinned: tuple[Handle, SegmentIndexes] | None = None
         # Known once a sealed segment was asked for it.
@@ -211,6 +220,7 @@ class Segment:
         """Write the indexes and keep the file only in the cache from now on."""
         self.persist_indexes(final=True)
         indexes, handle = self._indexes, self._handle
+        self._noted = self.noted
         if indexes is not None and handle is not None:
             self._context.indexes.put(self.log_path, indexes)
             self._context.handles.put(self.log_path, handle)
@@ -252,6 +262,9 @@ class Segment:
     def append_aborted(self, entry: AbortedTransaction) -> None:
         """Add an aborted transaction whose marker lies in this segment, in the file at once."""
         entries = self.aborted()
+        if self.aborted_unsure:
+            entries.append(entry)
+            return
         size_bytes = len(encode_aborted(entries))
         write_end(self._context.fs, self.stem + TXN_INDEX_SUFFIX, encode_aborted([entry]), size_bytes)
         entries.append(entry)
@@ -296,20 +309,62 @@ class Segment:
         self._persisted = write_index_files(self._context.fs, self.stem, indexes, self._persisted)
 
     def aborted(self) -> list[AbortedTransaction]:
-        """Return the aborted transactions whose markers lie in this segment."""
+        """Return the aborted transactions whose markers lie in this segment.
+
+        Raises CorruptDataError if the file is damaged, or not the one that was noted.
+        """
         if self._aborted is None:
-            path = self.stem + TXN_INDEX_SUFFIX
-            try:
-                self._aborted = decode_aborted(read_file(self._context.fs, path), path)
-            except FileNotFoundError:
-                self._aborted = []
+            entries = self.read_aborted()
+            self._noted = note_of(encode_aborted(entries))
+            self._aborted = entries
         return self._aborted
+
+    def read_aborted(self) -> list[AbortedTransaction]:
+        """Return what the file of the transaction index holds now. Raises as `aborted`."""
+        path = self.stem + TXN_INDEX_SUFFIX
+        try:
+            data = read_file(self._context.fs, path)
+        except FileNotFoundError:
+            data = b""
+        entries = decode_aborted(data, path)
+        if self._noted is not None and self._noted != note_of(data):
+            raise CorruptDataError(path, f"transaction index of {len(data)} bytes, noted were {self._noted.size_bytes}")
+        return entries
+
+    @property
+    def noted(self) -> IndexNote | None:
+        """Size and checksum of the transaction index, None if they are not known."""
+        if self.aborted_unsure:
+            return WRONG_INDEX
+        if self._aborted is not None and self._handle is not None:
+            return note_of(encode_aborted(self._aborted))
+        return self._noted
+
+    def note_aborted(self, noted: IndexNote | None) -> None:
+        """Expect a transaction index of this size and checksum from now on."""
+        self._noted = noted
+
+    def forget_aborted(self) -> None:
+        """Read the transaction index from its file when it is needed next."""
+        if self._handle is None and self._pinned is None and not self.aborted_unsure:
+            self._aborted = None
+
+    def hold_aborted(self, entries: list[AbortedTransaction]) -> None:
+        """Take these for the aborted transactions in memory only: a damaged batch may hide others.
+
+        The file and what is noted of it stay wrong, so that the next start sees to it as well.
+        """
+        self._aborted = entries
+        self.aborted_unsure = True
 
     def replace_aborted(self, entries: list[AbortedTransaction]) -> None:
         """Rewrite the transaction index; without entries there is no file."""
         self._aborted = entries
+        content = encode_aborted(entries)
+        self._noted = note_of(content)
+        self.aborted_unsure = False
         if entries:
-            write_end(self._context.fs, self.stem + TXN_INDEX_SUFFIX, encode_aborted(entries), 0)
+            write_end(self._context.fs, self.stem + TXN_INDEX_SUFFIX, content, 0)
         elif self._context.fs.exists(self.stem + TXN_INDEX_SUFFIX):
             self._context.fs.unlink(self.stem + TXN_INDEX_SUFFIX)
 
@@ -391,13 +446,19 @@ class Segment:
         self._indexes.times.truncate(end_offset)
         self._persisted = (0, 0)
         self._bytes_since_entry = 0
-        self.replace_aborted([entry for entry in self.aborted() if entry.last_offset < end_offset])
+        self._keep_aborted([entry for entry in self.aborted() if entry.last_offset < end_offset])
         self.max_timestamp, self.max_timestamp_offset = self._indexes.times.last
         for _, header in self.headers(self._indexes.offsets.last_position):
             # Batches behind the last entry are in no index.
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
         return end_offset
+
+    def _keep_aborted(self, entries: list[AbortedTransaction]) -> None:
+        if self.aborted_unsure:
+            self.hold_aborted(entries)
+        else:
+            self.replace_aborted(entries)
 
     def empty_indexes(self) -> SegmentIndexes:
         """Return indexes without entries."""

@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from crc32c import crc32c
+
 from crabka.errors import CorruptDataError
 from crabka.ports import Buffer
 
@@ -26,6 +28,22 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
     last_offset: int
     last_stable_offset: int
+
+
+class IndexNote(NamedTuple):
+    """What the bytes of an index file must be: so many, with this CRC-32C."""
+
+    size_bytes: int
+    crc: int
+
+
+# Of an index that is known to be wrong: no file is like that.
+WRONG_INDEX: Final = IndexNote(-1, 0)
+
+
+def note_of(content: Buffer) -> IndexNote:
+    """Return the note of a file with this content; one of no bytes stands for a file that is not there as well."""
+    return IndexNote(len(content), crc32c(content))
 
 
 def encode_aborted(entries: Iterable[AbortedTransaction]) -> bytes:

@@ -1,0 +1,41 @@
+"""Damage on disks in memory, and checks that are run to their end."""
+
+from __future__ import annotations
+
+from crabka.log.log_healing import Repairs, write_rebuilt_indexes
+from crabka.log.partition_log import PartitionLog
+from crabka.log.segment_check import SegmentCheck, SegmentFindings
+from crabka.ports import FileSystem
+
+
+def flip(fs: FileSystem, path: str, position: int, mask: int = 1) -> None:
+    """Change one byte of a file."""
+    file = fs.open(path)
+    try:
+        file.pwritev([bytes([file.pread(1, position)[0] ^ mask])], position)
+    finally:
+        file.close()
+
+
+def check(log: PartitionLog, base_offset: int) -> SegmentFindings:
+    """Check a segment and return what was found."""
+    target = log.begin_check(base_offset)
+    assert target is not None
+    run = SegmentCheck(target)
+    for size in run.steps():
+        assert size > 0
+    assert run.findings is not None
+    return run.findings
+
+
+def check_and_repair(log: PartitionLog, base_offset: int) -> Repairs:
+    """Check a segment and put right what follows from its batches."""
+    target = log.begin_check(base_offset)
+    assert target is not None
+    run = SegmentCheck(target)
+    for _ in run.steps():
+        pass
+    assert run.findings is not None
+    if run.findings.indexes is not None:
+        write_rebuilt_indexes(target.fs, target.segment, run.findings.indexes)
+    return log.take_findings(target, run.findings)
