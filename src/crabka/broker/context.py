@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from crabka.broker.logdirs.choices import RememberedChoices
+from crabka.runtime.thread_share import ThreadShare
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from crabka.ports import Runtime
     from crabka.quorum.raft_quorum import RaftQuorum
     from crabka.serving.metrics import NodeMetrics
+
+# Jobs of requests that are with the thread pool at a time; others wait in order.
+REQUEST_JOBS_AT_ONCE: Final = 64
 
 
 @dataclass(slots=True)
@@ -77,6 +81,12 @@ class BrokerContext:
     on_broken_invariant: Callable[[InvariantError], None]
     # Log dirs that were chosen for replicas before these are here.
     choices: RememberedChoices = field(default_factory=RememberedChoices)
+    # For work that a request waits for: however many do, the node's own syncs find the queue of the pool short.
+    request_threads: ThreadShare = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Give requests their share of the threads."""
+        self.request_threads = ThreadShare(self.runtime.threads, REQUEST_JOBS_AT_ONCE)
 
     @property
     def image(self) -> MetadataImage:

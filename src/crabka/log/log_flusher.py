@@ -6,15 +6,18 @@ import asyncio
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from crabka.errors import StorageError
+from crabka.runtime.thread_share import ThreadShare
 
 if TYPE_CHECKING:
     from crabka.log.dir_writer import DirWriter
     from crabka.log.flushing import FlushPlan
     from crabka.log.partition_log import PartitionLog
     from crabka.ports import Runtime
+
+FLUSHES_AT_ONCE: Final = 32
 
 
 class LogFlusher:
@@ -24,6 +27,8 @@ class LogFlusher:
         self, runtime: Runtime, writers: Mapping[str, DirWriter], on_failure: Callable[[str, Exception], None]
     ) -> None:
         self._runtime = runtime
+        # All logs may be due at once: so many flushes are with the pool, the others wait for their turn.
+        self._threads = ThreadShare(runtime.threads, FLUSHES_AT_ONCE)
         self._writers = writers
         self._on_failure = on_failure
         self._running: dict[PartitionLog, asyncio.Future[None]] = {}
@@ -59,7 +64,7 @@ class LogFlusher:
     def _start(self, log: PartitionLog, plan: FlushPlan, now_ms: int) -> None:
         writer = self._writers[log.log_dir]
         # A slow dir has one thread, so that it does not take all of the pool.
-        future = writer.run(plan.run) if writer.is_slow else self._runtime.threads.submit(plan.run)
+        future = writer.run(plan.run) if writer.is_slow else self._threads.submit(plan.run)
         self._running[log] = future
         future.add_done_callback(partial(self._on_done, log, plan, now_ms))
 

@@ -27,6 +27,7 @@ from crabka.log.naming import DirectoryKind, marked_name
 from crabka.log.recovery import DAY_MS, OpenOptions, open_log
 from crabka.log.segment import SegmentContext
 from crabka.log.tierable import is_tierable
+from crabka.runtime.thread_share import run_all
 
 if TYPE_CHECKING:
     import uuid
@@ -184,7 +185,20 @@ class LogManager:
 
     async def _open_logs(self, log_dir: LogDir, content: LogDirContent, config_of: ConfigOf) -> None:
         now_ms = self._runtime.clock.now_ms()
-        opening = []
+
+        def take_in(log: PartitionLog) -> None:
+            self._logs[log.topic_partition] = log
+
+        await run_all(self._runtime.threads, self._openings(content, config_of, now_ms), on_result=take_in)
+        for path in content.doomed:
+            self._deletions.schedule(path, now_ms)
+        if not content.clean and content.logs:
+            logger.info("recovered %d logs in %s after an unclean stop", len(content.logs), log_dir.path)
+
+    def _openings(
+        self, content: LogDirContent, config_of: ConfigOf, now_ms: int
+    ) -> Iterator[Callable[[], PartitionLog]]:
+        """Yield what opens each log in a thread. Raises CorruptDataError, ConfigError."""
         for topic_partition, path in content.logs.items():
             if topic_partition in self._logs:
                 raise CorruptDataError(path, f"{topic_partition} lies in {self._logs[topic_partition].path} as well")
@@ -203,17 +217,7 @@ class LogManager:
                     "You have to delete all topics with the property remote.storage.enable=true before disabling "
                     f"tiered storage cluster-wide; {topic_partition.topic} is one"
                 )
-            opening.append(
-                self._runtime.threads.submit(open_log, self._context, path, topic_partition, config, options)
-            )
-        for outcome in await asyncio.gather(*opening, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
-            self._logs[outcome.topic_partition] = outcome
-        for path in content.doomed:
-            self._deletions.schedule(path, now_ms)
-        if not content.clean and content.logs:
-            logger.info("recovered %d logs in %s after an unclean stop", len(content.logs), log_dir.path)
+            yield partial(open_log, self._context, path, topic_partition, config, options)
 
     def create(
         self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: TopicConfig, log_dir: str | None = None
@@ -433,11 +437,8 @@ class LogManager:
                 raise outcome
 
     async def _close_dir(self, path: str, logs: list[PartitionLog], broker_epoch: int) -> None:
-        # Each in a thread: a disk that is asked to sync many files at once is as good as done with all of them.
-        closing = [self._runtime.threads.submit(partial(log.close, clean=True)) for log in logs]
-        for outcome in await asyncio.gather(*closing, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
+        # Many at once: a disk that is asked to sync several files is as good as done with all of them.
+        await run_all(self._runtime.threads, (partial(log.close, clean=True) for log in logs))
         await self._runtime.threads.submit(self._mark_clean, path, logs, broker_epoch)
 
     def _mark_clean(self, path: str, logs: list[PartitionLog], broker_epoch: int) -> None:

@@ -9,15 +9,18 @@ from crabka.runtime.limits import raise_open_file_limit
 from crabka.runtime.network import AsyncioNetwork
 from crabka.runtime.real import real_runtime
 from crabka.runtime.thread_pool import PoolSaturatedError, ThreadPool
+from crabka.runtime.thread_share import ThreadShare, run_all
 
 __all__ = [
     "AsyncioNetwork",
     "PoolSaturatedError",
     "SystemClock",
     "ThreadPool",
+    "ThreadShare",
     "collect_less_often",
     "new_event_loop",
     "raise_open_file_limit",
     "real_runtime",
     "run",
+    "run_all",
 ]

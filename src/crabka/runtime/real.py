@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
+from typing import Final
 
 from crabka.ports import Runtime
 from crabka.runtime.clock import SystemClock
 from crabka.runtime.failpoints import failpoints_from_environment
 from crabka.runtime.network import AsyncioNetwork
 from crabka.runtime.thread_pool import DEFAULT_WORKER_COUNT, ThreadPool
+from crabka.runtime.thread_share import ThreadShare
 from crabka.vfs import OsFileSystem
+
+# Ranges of files that are read for slow peers at a time; each connection waits for one of its own.
+READS_AT_ONCE: Final = 64
 
 
 def real_runtime(seed: int | None = None, *, max_workers: int = DEFAULT_WORKER_COUNT) -> Runtime:
@@ -23,7 +28,7 @@ def real_runtime(seed: int | None = None, *, max_workers: int = DEFAULT_WORKER_C
         rng=random.Random(seed),
         threads=threads,
         fs=OsFileSystem(),
-        network=AsyncioNetwork(threads),
+        network=AsyncioNetwork(ThreadShare(threads, READS_AT_ONCE)),
         make_pool=lambda size, name: ThreadPool(size, name=name),
         failpoints=failpoints_from_environment(),
     )

@@ -1,6 +1,8 @@
 """The bounded pool for work that would stall the loop.
 
-Owns the threads and the queue. Leaner than run_in_executor: one future per job instead of two.
+Owns the threads and the queue. Leaner than run_in_executor: one future per job instead of two. Those who may have many
+jobs at once, one per log or per request, go through `thread_share`, which makes them wait; the limit here only protects
+the memory from what was overlooked.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from crabka.errors import CrabkaError
+from crabka._kio import ErrorCode
+from crabka.errors import OperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +26,14 @@ DEFAULT_WORKER_COUNT = 8
 DEFAULT_QUEUE_LIMIT = 10_000
 
 
-class PoolSaturatedError(CrabkaError):
-    """More jobs wait for a thread than the pool admits."""
+class PoolSaturatedError(OperationError):
+    """More jobs wait for a thread than the pool admits: a last resort, after the shares of all who have many jobs.
+
+    Clients repeat a request that fails so, whichever it is.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(ErrorCode.kafka_storage_error, f"{limit} jobs wait for a thread already")
 
 
 class _Job(NamedTuple):
@@ -61,7 +70,7 @@ class ThreadPool:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         if self._queue.qsize() >= self._queue_limit:
-            future.set_exception(PoolSaturatedError(f"{self._queue_limit} jobs wait for a thread already"))
+            future.set_exception(PoolSaturatedError(self._queue_limit))
             return future
         if not self._started:
             self._started = True

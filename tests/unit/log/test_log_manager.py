@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from crabka.log.checkpoints import read_offset_checkpoint
 from crabka.log.log_dir import LogDirContent
 from crabka.log.log_manager import LogManager
 from crabka.log.partition_log import PartitionLog
+from crabka.runtime import ThreadPool, real_runtime
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
 from tests.support.log_managers import CONFIG, DIRS, TOPIC_ID, filled, partition, simulate
@@ -398,3 +401,31 @@ def test_what_a_move_leaves_is_removed_with_the_deletions() -> None:
         assert not fs.exists("/d1/old")
 
     simulate(fs, scenario)
+
+
+def test_more_logs_than_the_pool_admits_jobs_are_opened_flushed_and_closed(tmp_path: Path) -> None:
+    """The bound of the pool slows a node with very many partitions down; it fails neither its stop nor its start."""
+    count = 150
+
+    async def session(manager: LogManager) -> None:
+        await manager.load(lambda _topic: CONFIG)
+        for index in range(count):
+            manager.create(partition(index), TOPIC_ID, CONFIG)
+        for log in manager:
+            append(log, make_batch(1))
+            log.roll(NOW_MS)
+        await manager.flush_dirty(NOW_MS)
+        assert len(manager) == count
+        assert not any(log.has_unflushed_segments() for log in manager)
+        assert not manager.offline_dirs
+        await manager.shutdown(broker_epoch=7)
+
+    for _ in range(2):
+        # Far fewer than there are logs, and enough for what `run_all` hands over.
+        pool = ThreadPool(4, queue_limit=32)
+        runtime = replace(real_runtime(), threads=pool)
+        try:
+            asyncio.run(session(LogManager(runtime, [str(tmp_path / "d1")])))
+        finally:
+            pool.close()
+    assert (tmp_path / "d1" / ".kafka_cleanshutdown").exists()

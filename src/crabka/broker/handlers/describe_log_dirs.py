@@ -64,7 +64,7 @@ async def _usage(context: BrokerContext, path: str) -> tuple[str, DiskUsage | No
     usage = None
     if context.logs.dirs.is_online(path):
         try:
-            usage = await context.runtime.threads.submit(context.runtime.fs.disk_usage, path)
+            usage = await context.request_threads.submit(context.runtime.fs.disk_usage, path)
         except OSError as error:
             # Kafka answers so, too, and leaves it to the next read or write to take the dir offline.
             log.warning("cannot tell the size of %s: %s", path, error)

@@ -133,7 +133,7 @@ class _Fetch:
         return await self._finish_cold(found) if found.cold_slices else self._pack(found)
 
     async def _finish_cold(self, found: FetchRead) -> Frame:
-        chunks = await self._context.runtime.threads.submit(read_slices, found.cold_slices)
+        chunks = await self._context.request_threads.submit(read_slices, found.cold_slices)
         return self._pack(found._replace(reads=with_cold_bytes(self._context, found.reads, chunks)))
 
     def _pack(self, found: FetchRead) -> Frame:

@@ -159,7 +159,7 @@ async def _lookup(context: BrokerContext, partition: Partition, timestamp: int, 
         case -5 | -6:
             found = _tiered(partition, timestamp)
         case -3:
-            found = await context.runtime.threads.submit(log.max_timestamp_offset)
+            found = await context.request_threads.submit(log.max_timestamp_offset)
         case _:
             found = await _by_timestamp(context, partition, timestamp, search.timeout_ms)
     if found is None or found.offset >= reach.end_offset:
@@ -176,7 +176,7 @@ async def _by_timestamp(
         found = await context.remote_reads.offset_for_timestamp(partition, timestamp, timeout_ms)
         if found is not None:
             return found
-    return await context.runtime.threads.submit(log.offset_for_timestamp, timestamp)
+    return await context.request_threads.submit(log.offset_for_timestamp, timestamp)
 
 
 def _tiered(partition: Partition, timestamp: int) -> TimestampOffset | None:

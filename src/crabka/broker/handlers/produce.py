@@ -178,7 +178,7 @@ class _Produce:
             if not partition.must_queue(len(records), header, validate=validate):
                 return self._success(partition, self._append_now(partition, records, header, terms))
             result = await partition.append_queued(
-                self._context.runtime.threads, records, header, self._clock.now_ms(), validate=validate, terms=terms
+                self._context.request_threads, records, header, self._clock.now_ms(), validate=validate, terms=terms
             )
         except (OperationError, StorageError) as error:
             return self.failure(partition.index, error)
@@ -187,7 +187,7 @@ class _Produce:
     def _queue(
         self, partition: Partition, records: Buffer, header: BatchHeader, terms: AppendTerms
     ) -> ProducePartitionResult:
-        threads, spawn = self._context.runtime.threads, self._context.spawn
+        threads, spawn = self._context.request_threads, self._context.spawn
         validate = self._context.config.crabka_validate_records
         # A task of its own: a stop that comes before its first step must not leave it unawaited.
         append = spawn(partition.append_queued(threads, records, header, self._now_ms, validate=validate, terms=terms))
