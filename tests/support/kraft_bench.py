@@ -90,6 +90,8 @@ class CoreBench:
         self.settings = KraftSettings()
         self.now_ms = 1_000
         self.syncs = True
+        # Whether fetched records are not fit to be appended.
+        self.refuses = False
         self.snapshot_file = SnapshotFile(voter_set(*voters), level, b"")
         first = voter_set(*voters) if level else without_directory_ids(voter_set(*voters))
         self.core = KraftCore(
@@ -228,7 +230,10 @@ class CoreBench:
                 self._append(tuple(Entry(epoch, record) for record in records), events)
             case AppendRecords():
                 assert isinstance(action.records, tuple)
-                self._append(action.records, events)
+                if self.refuses:
+                    events.append(LogAppended(self.log.end_offset, refused=True))
+                else:
+                    self._append(action.records, events)
             case TruncateLog(end_offset):
                 self.log.truncate(end_offset)
                 events.append(LogTruncated(end_offset))

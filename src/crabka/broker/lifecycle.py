@@ -1,17 +1,24 @@
 """A broker's life with the controller: registration, heartbeats, controlled shutdown (Kafka's BrokerLifecycleManager).
 
     starting → registered (fenced) → serving (unfenced) → stopping → gone
+                     ↑                      │ unregistered while it lives
+                     └──────────────────────┘
 
 A registration is repeated until the controller takes it: a broker that comes back at once may have to wait until the
 session of its last run is over. Heartbeats tell how far the broker has read the metadata, which log dirs it lost and
 what it wants. One that is due at once (a dir was lost, the broker wants to stop) does not wait for the interval.
+
+A broker whose epoch the controller no longer knows was unregistered, or another process took its id. It registers anew
+under the rules of a start: as a new registration, never clean, and not while another incarnation lives. If that fails
+for `initial.broker.registration.timeout.ms`, the node stops and says why. (Kafka's broker sends its stale heartbeats
+until somebody restarts it.)
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from crabka.controller.features import SUPPORTED_FEATURES
@@ -74,7 +81,10 @@ class BrokerLifecycle:
         identity: BrokerIdentity,
         *,
         metadata_offset: Callable[[], int],
+        fail: Callable[[CrabkaError], None],
     ) -> None:
+        self._fail = fail
+        self._broker: StartingBroker | None = None
         self._config = config
         self._runtime = runtime
         self._controller = controller
@@ -99,6 +109,7 @@ class BrokerLifecycle:
         Raises ConfigError when the controller refuses this broker for good, or did not take it within
         `initial.broker.registration.timeout.ms`.
         """
+        self._broker = broker
         limit_ms = self._config.initial_broker_registration_timeout_ms
         reason = "no controller answered"
         try:
@@ -229,6 +240,8 @@ class BrokerLifecycle:
         except CrabkaError as error:
             log.warning("the controller did not take a heartbeat: %s", error)
             return SOON_MS
+        if answer.error_code is ErrorCode.stale_broker_epoch:
+            return await self._register_anew()
         if answer.error_code is not ErrorCode.none:
             log.warning("the controller refuses heartbeats: %s", answer.error_code.name)
             return self._config.broker_heartbeat_interval_ms
@@ -243,3 +256,19 @@ class BrokerLifecycle:
             self._stop_pause_ms = min(self._stop_pause_ms * 2, LONGEST_STOP_PAUSE_MS)
             return self._stop_pause_ms
         return SOON_MS if answer.is_fenced and not wants_fence else self._config.broker_heartbeat_interval_ms
+
+    async def _register_anew(self) -> int:
+        """The controller does not know this registration any more; return how long to wait for the next heartbeat."""
+        if self._wants_stop or self._broker is None:
+            # There is nothing left to hand over.
+            self._may_stop.set()
+            return self._config.broker_heartbeat_interval_ms
+        stale = self._identity.broker_epoch
+        log_dirs = [directory for directory in self._broker.log_dirs if directory not in self._offline_dirs]
+        try:
+            epoch = await self.register(replace(self._broker, log_dirs=log_dirs, previous_epoch=-1))
+        except ConfigError as error:
+            self._fail(ConfigError(f"this broker is no longer registered and cannot register again: {error}"))
+            return self._config.broker_heartbeat_interval_ms
+        log.warning("this broker was unregistered while it ran: epoch %d is now %d", stale, epoch)
+        return SOON_MS

@@ -75,7 +75,7 @@ class BrokerService:
             local=local_controller,
         )
         self._lifecycle = BrokerLifecycle(
-            config, runtime, self._channel, self._identity, metadata_offset=lambda: quorum.image.offset
+            config, runtime, self._channel, self._identity, metadata_offset=lambda: quorum.image.offset, fail=fail
         )
         self._parts = BrokerParts(
             config=config,

@@ -105,6 +105,9 @@ def admit_controller(image: MetadataImage, application: ControllerApplication) -
             ErrorCode.unsupported_version,
             "The current MetadataVersion is too old to support controller registrations.",
         )
+    if application.controller_id < 0:
+        raise OperationError(ErrorCode.invalid_request, f"{application.controller_id} is no controller id")
+    _check_ranges(application.features)
     record = RegisterControllerRecord(
         controller_id=application.controller_id,
         incarnation_id=application.incarnation_id,
@@ -137,6 +140,8 @@ def _check_identity(
             "Another broker is registered with that broker id. A broker that was restarted just now can register "
             "when the session of its last run is over.",
         )
+    if application.broker_id < 0:
+        raise _invalid(f"{application.broker_id} is no broker id")
     if application.is_migrating_zk_broker:
         raise OperationError(ErrorCode.broker_id_not_registered, "Controller does not support registering ZK brokers.")
 
@@ -163,6 +168,7 @@ def _check_features(image: MetadataImage, application: BrokerApplication, terms:
         METADATA_VERSION: image.features.metadata_version,
         KRAFT_VERSION: terms.kraft_version,
     }
+    _check_ranges(application.features)
     for name, levels in application.features.items():
         _check_feature(name, finalized.get(name, 0), levels.min_version, levels.max_version)
     if METADATA_VERSION not in application.features:
@@ -170,6 +176,13 @@ def _check_features(image: MetadataImage, application: BrokerApplication, terms:
     for name, level in finalized.items():
         if level != 0 and name not in application.features:
             _check_feature(name, level, 0, 0)
+
+
+def _check_ranges(features: Mapping[str, VersionRange]) -> None:
+    """Refuse ranges that are none: they would stay in the metadata."""
+    for name, levels in features.items():
+        if not 0 <= levels.min_version <= levels.max_version:
+            raise _invalid(f"{name} has the range {levels.min_version} to {levels.max_version}")
 
 
 def _check_feature(name: str, finalized: int, low: int, high: int) -> None:

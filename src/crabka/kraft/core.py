@@ -233,7 +233,7 @@ class KraftCore:
             case SnapshotInstalled():
                 snapshot_fetch.handle_installed(state, event)
             case SnapshotRefused():
-                snapshot_fetch.handle_refused(state, event)
+                snapshot_fetch.handle_refused(state, event, now_ms)
             case ResignRequested(epoch):
                 if isinstance(state.role, LeaderRole) and epoch == state.epoch:
                     to_resigned(state, now_ms, "asked to")
@@ -326,8 +326,8 @@ class KraftCore:
                 # Until now there was nobody to hear from.
                 role.check_quorum_deadline_ms = now_ms + state.settings.check_quorum_timeout_ms
             leading.answer_parked(state, role)
-        else:
-            following.follow_high_watermark(state)
+        elif isinstance(role, FollowerRole):
+            following.handle_appended(state, role, event, now_ms)
 
 
 def snapshot_content(core: KraftCore, snapshot: OffsetAndEpoch) -> tuple[VoterSet, int]:

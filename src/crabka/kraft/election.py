@@ -29,6 +29,8 @@ from crabka.protocol.error_codes import ErrorCode
 def handle_vote(state: CoreState, token: object, request: VoteRequest, now_ms: int) -> None:
     """Give or refuse a vote or pre-vote."""
     error = _vote_error(state, request)
+    if error is ErrorCode.none:
+        error = take_epoch(state, request.epoch, now_ms, f"vote request of {request.candidate}")
     if error is ErrorCode.none and request.epoch > state.epoch:
         to_unattached(state, request.epoch, now_ms, f"vote request of {request.candidate}")
     if error is ErrorCode.none and not _is_for_this_replica(state, request.voter):
@@ -95,7 +97,7 @@ def lose_pre_vote(state: CoreState, now_ms: int, reason: str) -> None:
 
 def handle_begin_epoch(state: CoreState, token: object, request: BeginQuorumEpochRequest, now_ms: int) -> None:
     """A leader makes itself known; that counts as hearing from it, but only a fetch tells that it works."""
-    error = _leadership_error(state, request.cluster_id, request.leader_id, request.epoch)
+    error = _leadership_error(state, request, now_ms)
     if error is ErrorCode.none:
         error = _follow(state, request.leader_id, request.epoch, request, now_ms)
     if error is ErrorCode.none and isinstance(state.role, FollowerRole):
@@ -107,7 +109,7 @@ def handle_begin_epoch(state: CoreState, token: object, request: BeginQuorumEpoc
 
 def handle_end_epoch(state: CoreState, token: object, request: EndQuorumEpochRequest, now_ms: int) -> None:
     """A leader resigns: the first successor stands at once, the others a little later by their position."""
-    error = _leadership_error(state, request.cluster_id, request.leader_id, request.epoch)
+    error = _leadership_error(state, request, now_ms)
     if error is ErrorCode.none:
         error = _follow(state, request.leader_id, request.epoch, request, now_ms)
     role = state.role
@@ -164,6 +166,15 @@ def handle_leader_lost(state: CoreState, leader_id: int, now_ms: int) -> None:
         role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + position * LOST_LEADER_STEP_MS)
 
 
+def take_epoch(state: CoreState, epoch: int, now_ms: int, source: str) -> ErrorCode:
+    """Return why a request may not raise the epoch so far, NONE if it may: the caller raises it then."""
+    if state.epochs.take_request(state.epoch, epoch, now_ms):
+        return ErrorCode.none
+    text = f"epoch {epoch} of a request is refused, it is too far ahead of {state.epoch}: {source}"
+    state.warn_of_peer(text, now_ms)
+    return ErrorCode.invalid_request
+
+
 def _vote_error(state: CoreState, request: VoteRequest) -> ErrorCode:
     if not state.accepts_cluster(request.cluster_id):
         return ErrorCode.inconsistent_cluster_id
@@ -177,14 +188,31 @@ def _vote_error(state: CoreState, request: VoteRequest) -> ErrorCode:
     return ErrorCode.none
 
 
-def _leadership_error(state: CoreState, cluster_id: str | None, leader_id: int, epoch: int) -> ErrorCode:
-    if not state.accepts_cluster(cluster_id):
+def _leadership_error(
+    state: CoreState, request: BeginQuorumEpochRequest | EndQuorumEpochRequest, now_ms: int
+) -> ErrorCode:
+    if not state.accepts_cluster(request.cluster_id):
         return ErrorCode.inconsistent_cluster_id
-    if epoch < state.epoch:
+    if request.epoch < state.epoch:
         return ErrorCode.fenced_leader_epoch
-    if leader_id < 0:
+    if request.leader_id < 0:
         return ErrorCode.invalid_request
-    return ErrorCode.none
+    known = request.epoch == state.epoch and request.leader_id == state.election.leader_id
+    if not known and not state.knows_voter(request.leader_id):
+        _note_rumour(state, request, now_ms)
+        return ErrorCode.invalid_request
+    return take_epoch(state, request.epoch, now_ms, f"leader {request.leader_id}")
+
+
+def _note_rumour(state: CoreState, request: BeginQuorumEpochRequest | EndQuorumEpochRequest, now_ms: int) -> None:
+    """Ask a leader that is no known voter, if none is heard: its voters may be newer than those known here.
+
+    Its word alone changes neither epoch nor leader, since nothing here explains it.
+    """
+    text = f"leader {request.leader_id} of epoch {request.epoch} is none of the voters {state.voters}"
+    state.warn_of_peer(text, now_ms)
+    if request.endpoints and not (isinstance(state.role, FollowerRole) and state.role.heard):
+        state.rumour = Peer(-2 - len(state.local.bootstrap), request.endpoints)
 
 
 def _follow(

@@ -62,6 +62,8 @@ class LogAppended:
 
     end_offset: int
     control: tuple[tuple[int, ControlRecord], ...] = ()
+    # Whether the first batch that the leader sent was not fit to be appended, so that none was.
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,19 @@ A fetch says that everything before its offset is durable, so none leaves while 
 
 from __future__ import annotations
 
-from crabka.errors import require
 from crabka.kraft.actions import AppendRecords, TruncateLog
+from crabka.kraft.events import LogAppended
 from crabka.kraft.log_view import OffsetAndEpoch, truncation_offset
 from crabka.kraft.messages import FetchSnapshotResponse, MetadataFetchRequest, MetadataFetchResponse
 from crabka.kraft.requests import SentRequest
 from crabka.kraft.roles import FollowerRole, SnapshotDownload
+from crabka.kraft.settings import refused_records_backoff_ms
 from crabka.kraft.state import CoreState
 from crabka.kraft.transitions import observe
 from crabka.protocol.error_codes import ErrorCode
+
+# Far below what an int64 holds, and more records than a metadata log can ever have.
+MAX_OFFSET = 1 << 62
 
 
 def build_fetch(state: CoreState) -> MetadataFetchRequest:
@@ -42,19 +46,45 @@ def handle_fetch_response(state: CoreState, sent: SentRequest, response: Metadat
     if role is None or not isinstance(request, MetadataFetchRequest):
         return False
     if response.diverging is not None:
-        _truncate(state, response.diverging)
+        if not _truncate(state, response.diverging, now_ms):
+            return False
     elif response.snapshot is not None:
+        if not _is_possible(state, response.snapshot):
+            text = f"leader {sent.node_id} offers snapshot {response.snapshot}, which cannot be"
+            state.warn_of_peer(text, now_ms)
+            return False
         role.download = SnapshotDownload(response.snapshot)
     else:
         if request.fetch_offset != state.log.end_offset:
             return False
         role.leader_high_watermark = response.high_watermark
         if response.records:
+            # Whether the leader counts as heard depends on what its records are worth: see `handle_appended`.
             state.emit(AppendRecords(request.fetch_offset, state.epoch, response.records))
-        else:
-            follow_high_watermark(state)
+            return True
+        follow_high_watermark(state)
     note_leader_heard(state, role, now_ms)
     return True
+
+
+def handle_appended(state: CoreState, role: FollowerRole, event: LogAppended, now_ms: int) -> None:
+    """Records of the leader are in the log. One whose records are not fit for that was not heard.
+
+    It is asked again after a pause that doubles; its fetch time-out goes on, so that another voter can stand.
+    """
+    if not event.refused:
+        role.refused_count = 0
+        note_leader_heard(state, role, now_ms)
+    else:
+        pause_fetches(state, role, now_ms)
+    follow_high_watermark(state)
+
+
+def pause_fetches(state: CoreState, role: FollowerRole, now_ms: int) -> None:
+    """Leave a leader alone for a while whose records or snapshot had to be refused."""
+    role.refused_count += 1
+    wait = refused_records_backoff_ms(state.settings, role.refused_count)
+    state.requests.pause(SentRequest(role.leader.node_id, build_fetch(state)), now_ms + wait)
 
 
 def accept_from_leader(
@@ -83,9 +113,19 @@ def follow_high_watermark(state: CoreState) -> None:
         state.raise_high_watermark(min(role.leader_high_watermark, state.log.end_offset))
 
 
-def _truncate(state: CoreState, diverging: OffsetAndEpoch) -> None:
+def _truncate(state: CoreState, diverging: OffsetAndEpoch, now_ms: int) -> bool:
+    """Cut what the leader does not have; return False for a leader that lacks committed records: it is not heard."""
     offset = truncation_offset(state.log, diverging)
     committed = state.high_watermark or 0
-    require(offset >= committed, f"the leader asks to cut at {offset}, below the high watermark {committed}")
+    if offset < committed:
+        text = f"the leader asks to cut at {offset}, below the high watermark {committed}: it is not followed"
+        state.warn_of_peer(text, now_ms)
+        return False
     if offset < state.log.end_offset:
         state.emit(TruncateLog(offset))
+    return True
+
+
+def _is_possible(state: CoreState, snapshot: OffsetAndEpoch) -> bool:
+    """Whether a leader can have such a snapshot: of records that are committed, in an epoch that there was."""
+    return max(1, state.high_watermark or 0) <= snapshot.offset <= MAX_OFFSET and 0 <= snapshot.epoch <= state.epoch

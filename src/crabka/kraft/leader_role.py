@@ -15,6 +15,9 @@ from crabka.kraft.roles import RoleName
 from crabka.kraft.settings import OBSERVER_SESSION_MS
 from crabka.kraft.voters import ReplicaKey, VoterNode, VoterSet
 
+# Any replica id may fetch, so what is kept of observers needs a bound; far more than a cluster has brokers.
+MAX_OBSERVERS = 10_000
+
 
 @dataclass(slots=True)
 class Progress:
@@ -114,6 +117,10 @@ class LeaderRole:
         voter = self.voters.get(key.node_id)
         if voter is not None and voter.key.matches(key):
             return voter
+        if key not in self.observers and len(self.observers) >= MAX_OBSERVERS:
+            self.forget_idle_observers(now_ms)
+            if len(self.observers) >= MAX_OBSERVERS:
+                del self.observers[min(self.observers, key=lambda each: self.observers[each].last_fetch_ms)]
         return self.observers.setdefault(key, Progress(key, begin_at_ms=now_ms))
 
     def is_voter(self, key: ReplicaKey) -> bool:

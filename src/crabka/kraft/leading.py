@@ -13,13 +13,15 @@ from crabka.kraft.messages import (
 )
 from crabka.kraft.reconfiguration import conclude_change
 from crabka.kraft.state import CoreState
-from crabka.kraft.transitions import to_resigned
+from crabka.kraft.transitions import to_resigned, to_unattached
 from crabka.protocol.error_codes import ErrorCode
 
 
 def handle_fetch(state: CoreState, token: object, request: MetadataFetchRequest, now_ms: int) -> None:
     """Answer with records, a divergence or a snapshot; park the request while there is nothing to tell."""
     error = _fetch_error(state, request)
+    if error is ErrorCode.unknown_leader_epoch:
+        _maybe_give_way(state, request, now_ms)
     role = state.role
     if error is not ErrorCode.none or not isinstance(role, LeaderRole):
         state.reply(token, MetadataFetchResponse(error=error, leader=state.hint()))
@@ -122,6 +124,14 @@ def _fetch_error(state: CoreState, request: MetadataFetchRequest) -> ErrorCode:
     return ErrorCode.invalid_request if malformed else state.leader_only_error(request.epoch)
 
 
+def _maybe_give_way(state: CoreState, request: MetadataFetchRequest, now_ms: int) -> None:
+    """A leader follows Raft's rule for a higher epoch in a fetch, too: else an observer in it is stuck for good."""
+    if not isinstance(state.role, LeaderRole) or request.replica.node_id < 0:
+        return
+    if state.epochs.take_request(state.epoch, request.epoch, now_ms):
+        to_unattached(state, request.epoch, now_ms, f"fetch of {request.replica}")
+
+
 def _record_fetch(state: CoreState, role: LeaderRole, request: MetadataFetchRequest, now_ms: int) -> None:
     progress = role.progress_of(request.replica, now_ms)
     progress.record_fetch(request.fetch_offset, state.log.end_offset, now_ms)
@@ -148,7 +158,8 @@ def _park(state: CoreState, role: LeaderRole, parked: ParkedFetch) -> None:
 
 def _answer(state: CoreState, role: LeaderRole, parked: ParkedFetch) -> None:
     request = parked.request
-    records = LogRange(request.fetch_offset, request.max_bytes) if request.fetch_offset < state.log.end_offset else None
+    max_bytes = max(0, min(request.max_bytes, state.settings.fetch_max_bytes))
+    records = LogRange(request.fetch_offset, max_bytes) if request.fetch_offset < state.log.end_offset else None
     state.reply(parked.token, _response(state, role, records=records))
 
 

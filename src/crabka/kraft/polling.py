@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from crabka.kraft.election import lose_pre_vote
+from crabka.kraft.epochs import MAX_EPOCH
 from crabka.kraft.following import build_fetch, may_fetch
 from crabka.kraft.leader_role import LeaderRole
 from crabka.kraft.leading import expire_parked
@@ -34,6 +35,7 @@ _MAX_ROUNDS = 8
 
 def poll(state: CoreState, now_ms: int) -> None:
     """Let the role act until it rests."""
+    _warn_of_last_epoch(state)
     state.requests.end_pauses(now_ms)
     for _ in range(_MAX_ROUNDS):
         role = state.role
@@ -47,6 +49,15 @@ def next_deadline_ms(state: CoreState, now_ms: int) -> int | None:
     times = [time for time in _deadlines(state) if time > now_ms]
     retry = state.requests.next_retry_ms
     return min([*times, retry] if retry is not None else times, default=None)
+
+
+def _warn_of_last_epoch(state: CoreState) -> None:
+    if state.epoch >= MAX_EPOCH and not state.warned_of_last_epoch:
+        state.warned_of_last_epoch = True
+        state.warn(
+            f"this node cannot stand for election: its epoch {state.epoch} is the largest that there is. Stop it and "
+            "run `crabka quorum repair`, on every voter that says so"
+        )
 
 
 def _poll_role(state: CoreState, now_ms: int) -> None:
@@ -141,6 +152,8 @@ def _ask_anybody(state: CoreState) -> None:
         for index, endpoint in enumerate(state.local.bootstrap)
         if endpoint not in state.local.node.endpoints
     ]
+    if state.rumour is not None:
+        peers.append(state.rumour)
     ready = [peer for peer in peers if state.requests.is_ready(peer.node_id, MetadataFetchRequest)]
     if ready:
         state.send(ready[state.chance.below(len(ready))], build_fetch(state))
@@ -198,7 +211,7 @@ def _poll_leader(state: CoreState, role: LeaderRole, now_ms: int) -> None:
 
 
 def _poll_resigned(state: CoreState, role: ResignedRole, now_ms: int) -> None:
-    if role.deadline_ms <= now_ms and not state.shutting_down:
+    if role.deadline_ms <= now_ms and not state.shutting_down and state.epoch < MAX_EPOCH:
         if state.is_only_voter:
             to_prospective(state, now_ms, "the only voter")
             return

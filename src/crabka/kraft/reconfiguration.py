@@ -24,9 +24,17 @@ from crabka.kraft.messages import (
 from crabka.kraft.requests import SentRequest
 from crabka.kraft.settings import CAUGHT_UP_WITHIN_MS
 from crabka.kraft.state import CoreState
-from crabka.kraft.voters import DYNAMIC_VOTERS_VERSION, Peer, VoterNode, VoterSet
+from crabka.kraft.voters import (
+    DYNAMIC_VOTERS_VERSION,
+    NEWEST_KRAFT_VERSION,
+    Peer,
+    VoterEndpoint,
+    VoterNode,
+    VoterSet,
+)
 from crabka.protocol.error_codes import ErrorCode
 
+MAX_PORT = 65_535
 Refusal = tuple[ErrorCode, str]
 
 
@@ -34,7 +42,9 @@ def handle_add(state: CoreState, token: object, request: AddVoterRequest, now_ms
     """Begin to add a voter: first its versions are asked for, which also shows that it can be reached."""
     refusal = _refusal(state, request.cluster_id)
     role = state.role
-    if refusal is None and (request.voter.directory_id == ZERO_UUID or not request.endpoints):
+    if refusal is None and request.voter.node_id < 0:
+        refusal = (ErrorCode.invalid_request, f"{request.voter.node_id} is no node id")
+    if refusal is None and (request.voter.directory_id == ZERO_UUID or not _can_be_dialled(request.endpoints)):
         refusal = (ErrorCode.invalid_request, "a new voter needs a directory id and an endpoint")
     if refusal is None and request.voter.node_id in state.voters.ids:
         refusal = (ErrorCode.duplicate_voter, f"node {request.voter.node_id} is a voter already: {state.voters}")
@@ -63,7 +73,7 @@ def handle_versions_response(state: CoreState, sent: SentRequest, response: Vers
     low, high = response.kraft_versions or (0, 0)
     voter = replace(pending.voter, min_kraft_version=low, max_kraft_version=high)
     voters = state.voters.maybe_add(voter)
-    if not voter.supports(level) or voters is None:
+    if not 0 <= low <= high or not voter.supports(level) or voters is None:
         _abort(state, role, (ErrorCode.invalid_request, f"its kraft.version range {low}-{high} lacks {level}"))
     elif not is_caught_up(role, voter, now_ms):
         _abort(state, role, (ErrorCode.request_timed_out, "it is not caught up with the log"))
@@ -111,7 +121,7 @@ def handle_update(state: CoreState, token: object, request: UpdateVoterRequest) 
         error = ErrorCode.inconsistent_cluster_id
     if error is ErrorCode.none and (
         node.directory_id == ZERO_UUID
-        or not node.endpoints
+        or not _can_be_dialled(node.endpoints)
         or not 0 <= node.min_kraft_version <= node.max_kraft_version
     ):
         error = ErrorCode.invalid_request
@@ -135,7 +145,7 @@ def handle_upgrade(state: CoreState, token: object, request: UpgradeRequest) -> 
         error, message = ErrorCode.request_timed_out, "the leader has not committed in its epoch or changes voters"
     elif request.kraft_version < level:
         error, message = ErrorCode.invalid_update_version, f"kraft.version cannot go back from {level}"
-    elif not role.told_voters.all_support(request.kraft_version):
+    elif request.kraft_version > NEWEST_KRAFT_VERSION or not role.told_voters.all_support(request.kraft_version):
         error, message = ErrorCode.invalid_update_version, f"not every voter supports {request.kraft_version}"
     elif request.kraft_version > level and any(node.directory_id == ZERO_UUID for node in role.told_voters.nodes):
         error, message = ErrorCode.invalid_update_version, "not every voter has told its directory id yet"
@@ -166,6 +176,13 @@ def is_caught_up(role: LeaderRole, voter: VoterNode, now_ms: int) -> bool:
     if progress is None or progress.last_caught_up_ms < 0:
         return False
     return now_ms - progress.last_fetch_ms < CAUGHT_UP_WITHIN_MS
+
+
+def _can_be_dialled(endpoints: tuple[VoterEndpoint, ...]) -> bool:
+    """Whether there are endpoints, each with a name of its own, a host and a port."""
+    names = {endpoint.name for endpoint in endpoints}
+    complete = all(endpoint.name and endpoint.host and 0 < endpoint.port <= MAX_PORT for endpoint in endpoints)
+    return bool(endpoints) and complete and len(names) == len(endpoints)
 
 
 def _refusal(state: CoreState, cluster_id: str | None) -> Refusal | None:

@@ -141,6 +141,8 @@ class FollowerRole:
     told_leader: bool = False
     leader_high_watermark: int | None = None
     download: SnapshotDownload | None = None
+    # How many times in a row what this leader sent had to be refused.
+    refused_count: int = 0
     name: RoleName = RoleName.FOLLOWER
 
 

@@ -39,6 +39,11 @@ class KraftSettings:
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 8 << 20
     snapshot_max_bytes: int = 1 << 30
+    # How far requests within a window, and one response, may raise the epoch: see `epochs`. At one election a second
+    # the first are almost three hours of elections, the second half a year.
+    request_epochs: int = 10_000
+    request_epochs_window_ms: int = 3_600_000
+    response_epochs: int = 1 << 24
 
     @property
     def check_quorum_timeout_ms(self) -> int:
@@ -83,6 +88,11 @@ def lost_election_backoff_ms(settings: KraftSettings, chance: Chance, retries: i
     return min(settings.election_backoff_max_ms, chance.below(max(1, spread)))
 
 
+def refused_records_backoff_ms(settings: KraftSettings, count: int) -> int:
+    """Return how long a leader is left alone whose records were refused so many times: it doubles."""
+    return min(settings.fetch_timeout_ms, settings.retry_backoff_ms << min(_MAX_DOUBLINGS, count))
+
+
 def successor_backoff_ms(settings: KraftSettings, chance: Chance, position: int | None, successors: int) -> int:
     """Return how long a voter waits after EndQuorumEpoch: the first not at all, the others twice their predecessor.
 
@@ -93,4 +103,4 @@ def successor_backoff_ms(settings: KraftSettings, chance: Chance, position: int 
     if position == 0:
         return 0
     base = max(1, settings.election_backoff_max_ms >> max(0, successors - 1))
-    return min(settings.election_backoff_max_ms, base << (position - 1))
+    return min(settings.election_backoff_max_ms, base << min(_MAX_DOUBLINGS, position - 1))

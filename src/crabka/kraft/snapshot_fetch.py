@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from crabka.kraft.actions import InstallSnapshot, WriteSnapshotChunk
 from crabka.kraft.events import SnapshotInstalled, SnapshotRefused
-from crabka.kraft.following import accept_from_leader, note_leader_heard
+from crabka.kraft.following import accept_from_leader, note_leader_heard, pause_fetches
 from crabka.kraft.leader_role import LeaderRole
 from crabka.kraft.log_view import BOOTSTRAP_SNAPSHOT
 from crabka.kraft.messages import FetchSnapshotRequest, FetchSnapshotResponse, SnapshotRange
@@ -89,11 +89,12 @@ def handle_installed(state: CoreState, event: SnapshotInstalled) -> None:
     state.raise_high_watermark(event.snapshot.offset)
 
 
-def handle_refused(state: CoreState, event: SnapshotRefused) -> None:
-    """Fetch a malformed snapshot again."""
+def handle_refused(state: CoreState, event: SnapshotRefused, now_ms: int) -> None:
+    """Fetch a malformed snapshot again, after a pause."""
     state.warn(f"snapshot {event.snapshot} is fetched anew: {event.reason}")
     if isinstance(state.role, FollowerRole):
         state.role.download = None
+        pause_fetches(state, state.role, now_ms)
 
 
 def _fits(state: CoreState, download: SnapshotDownload, response: FetchSnapshotResponse) -> bool:

@@ -18,6 +18,7 @@ from crabka.kraft.actions import (
     TruncateLog,
     Warn,
 )
+from crabka.kraft.epochs import MAX_EPOCH, EpochGuard
 from crabka.kraft.leader_role import LeaderRole
 from crabka.kraft.log_view import LogView
 from crabka.kraft.messages import LeaderHint, Request, Response
@@ -27,6 +28,8 @@ from crabka.kraft.settings import Chance, KraftSettings, LocalReplica, random_el
 from crabka.kraft.voter_history import VoterHistory
 from crabka.kraft.voters import Peer, ReplicaKey, VoterEndpoint, VoterSet
 from crabka.protocol.error_codes import ErrorCode
+
+PEER_WARNING_PERIOD_MS = 1_000
 
 Role = UnattachedRole | FollowerRole | ProspectiveRole | CandidateRole | LeaderRole | ResignedRole
 
@@ -56,6 +59,11 @@ class CoreState:
         # Everything in the log at the start was found on disk, and opening it synced it.
         self.flushed_offset = log.end_offset
         self.requests = RequestTracker()
+        self.epochs = EpochGuard(settings)
+        # A leader that no known voter set explains: it is asked as a bootstrap address is, not followed at its word.
+        self.rumour: Peer | None = None
+        self.warned_of_last_epoch = False
+        self._next_peer_warning_ms = 0
         self.shutting_down = False
         self.actions: list[Action] = []
         # The log is about to change: the driver's word of it comes as the next event.
@@ -82,7 +90,10 @@ class CoreState:
 
         A voter whose removal is in its log but not known to be committed still may (Ongaro's dissertation, 4.2.2):
         if it alone has that record, no other log is complete enough to win, and it refuses every other candidate.
+        Behind the largest epoch there is none to stand in.
         """
+        if self.epoch >= MAX_EPOCH:
+            return False
         if self.is_voter:
             return True
         before = self.history.uncommitted_predecessor(self.high_watermark or 0)
@@ -108,6 +119,12 @@ class CoreState:
     def warn(self, message: str) -> None:
         """Let the driver log something odd."""
         self.emit(Warn(message))
+
+    def warn_of_peer(self, message: str, now_ms: int) -> None:
+        """Let the driver log what a peer did, at most once a second: peers decide how often they do it."""
+        if now_ms >= self._next_peer_warning_ms:
+            self._next_peer_warning_ms = now_ms + PEER_WARNING_PERIOD_MS
+            self.warn(message)
 
     def reply(self, token: object, response: Response) -> None:
         """Answer a request."""
@@ -136,8 +153,12 @@ class CoreState:
         """Return the voters but this node."""
         return [Peer(node.voter_id, node.endpoints) for node in self.voters.nodes if node.voter_id != self.key.node_id]
 
+    def knows_voter(self, node_id: int) -> bool:
+        """Whether a node can lead as far as this replica knows: a replica that knows no voters cannot tell."""
+        return not self.voters.nodes or self.history.was_voter(node_id)
+
     def accepts_cluster(self, cluster_id: str | None) -> bool:
-        """Whether a request is meant for this cluster; old clients do not say."""
+        """Whether a request is meant for this cluster; as in Kafka, a request that does not say is taken."""
         return cluster_id is None or cluster_id == self.local.cluster_id
 
     def leader_only_error(self, epoch: int) -> ErrorCode:

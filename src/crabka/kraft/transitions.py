@@ -16,6 +16,7 @@ from crabka.kraft.actions import (
     RoleChanged,
     VotersChange,
 )
+from crabka.kraft.epochs import MAX_EPOCH
 from crabka.kraft.leader_role import LeaderRole
 from crabka.kraft.messages import LeaderHint, MetadataFetchResponse, VoterChangeResponse
 from crabka.kraft.roles import (
@@ -72,6 +73,7 @@ def to_follower(state: CoreState, epoch: int, leader: Peer, now_ms: int, reason:
     """Fetch from a leader; the vote of the epoch stays."""
     require(leader.node_id != state.key.node_id, "a replica cannot follow itself")
     voted = state.election.voted if epoch == state.epoch else None
+    state.rumour = None
     role = FollowerRole(
         leader,
         fetch_deadline_ms=now_ms + state.settings.fetch_timeout_ms,
@@ -97,6 +99,7 @@ def to_candidate(state: CoreState, now_ms: int) -> None:
         raise InvariantError("a replica stands without a majority of pre-votes")
     ballot = _own_ballot(state)
     deadline = now_ms + random_election_timeout_ms(state.settings, state.chance)
+    require(state.epoch < MAX_EPOCH, f"there is no epoch behind {MAX_EPOCH}")
     election = ElectionState(state.epoch + 1, None, state.key)
     become(state, CandidateRole(ballot, deadline, before.retries + 1), election, "majority of pre-votes")
     if ballot.is_won:
@@ -143,6 +146,9 @@ def observe(state: CoreState, hint: LeaderHint, now_ms: int, reason: str) -> boo
     """Take what a peer says of epoch and leader; return whether it fits what this replica knows."""
     if hint.epoch < state.epoch:
         return True
+    if not state.epochs.allows_response(state.epoch, hint.epoch):
+        state.warn_of_peer(f"epoch {hint.epoch} is ignored, it is too far ahead of {state.epoch}: {reason}", now_ms)
+        return False
     leader_id = hint.leader_id
     if leader_id == state.key.node_id:
         # Only this node can know; a peer may still tell of an epoch that it led before it restarted.

@@ -89,6 +89,10 @@ class VoterHistory:
         entries = self._voters.entries
         return entries[-2].value if len(entries) > 1 and entries[-1].offset >= high_watermark else None
 
+    def was_voter(self, node_id: int) -> bool:
+        """Whether any set that is still known names this node."""
+        return any(entry.value.get(node_id) is not None for entry in self._voters.entries)
+
     def voters_at(self, offset: int) -> VoterSet:
         """Return the voter set of a snapshot that ends behind `offset`."""
         return self._voters.at(offset)

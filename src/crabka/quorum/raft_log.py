@@ -110,21 +110,16 @@ class RaftLog:
         """Append what the leader sent, up to the first batch that is not what it should be."""
         require(isinstance(action.records, bytes), "fetched records are bytes")
         require(action.base_offset == self.end_offset, f"the log ends at {self.end_offset}, not {action.base_offset}")
-        batches: list[bytes] = []
-        expected, epoch = action.base_offset, self.last_epoch
         data: bytes = action.records  # type: ignore[assignment] # checked above
+        batches, fault = _fit_batches(data, action.base_offset, epochs=(self.last_epoch, action.epoch))
         try:
-            for position, header in iter_headers(data):
-                fault = _fault(data, position, header, expected=expected, epochs=(epoch, action.epoch))
-                if fault:
-                    LOGGER.warning("Fetched metadata from offset %d on is left out: %s", expected, fault)
-                    break
-                batches.append(data[position : position + header.size_in_bytes])
-                expected, epoch = header.next_offset, header.partition_leader_epoch
-            return self.append_batches(batches, now_ms)
+            appended = self.append_batches(batches, now_ms) if batches else None
         except CorruptBatchError as error:
-            LOGGER.warning("Fetched metadata at offset %d is left out: %s", action.base_offset, error)
-            return LogAppended(self.end_offset)
+            # A control record that cannot be read; nothing was written.
+            appended, fault = None, str(error)
+        if fault:
+            LOGGER.warning("Fetched metadata from offset %d on is left out: %s", self.end_offset, fault)
+        return appended or LogAppended(self.end_offset, refused=True)
 
     def truncate(self, end_offset: int, now_ms: int) -> LogTruncated:
         """Cut the log, durably."""
@@ -208,6 +203,22 @@ class RaftLog:
     def _partial_path(self, snapshot: OffsetAndEpoch) -> str:
         # Apart from the partial file of a snapshot that this node writes itself.
         return f"{self._storage.directory}/fetched-{snapshot.offset}-{snapshot.epoch}{PARTIAL_SUFFIX}"
+
+
+def _fit_batches(data: bytes, base_offset: int, *, epochs: tuple[int, int]) -> tuple[list[bytes], str]:
+    """Return the fetched batches that may be appended, and what is wrong with the one that follows them, if any."""
+    batches: list[bytes] = []
+    expected, (epoch, highest) = base_offset, epochs
+    try:
+        for position, header in iter_headers(data):
+            fault = _fault(data, position, header, expected=expected, epochs=(epoch, highest))
+            if fault:
+                return batches, fault
+            batches.append(data[position : position + header.size_in_bytes])
+            expected, epoch = header.next_offset, header.partition_leader_epoch
+    except CorruptBatchError as error:
+        return batches, str(error)
+    return batches, ""
 
 
 def _fault(data: Buffer, position: int, header: BatchHeader, *, expected: int, epochs: tuple[int, int]) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from crabka.errors import CorruptDataError
 from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
 from crabka.kraft.actions import ElectionState
+from crabka.kraft.epochs import MAX_EPOCH
 from crabka.kraft.voters import ReplicaKey
 from crabka.vfs import read_file, write_atomic
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 FILE_NAME = "quorum-state"
 VERSION = 1
 NOBODY = -1
+WAY_OUT = "The node cannot start with it; `crabka quorum repair` shows how to mend it and does so with --execute"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class QuorumStateFile:
 
 
 def parse_quorum_state(text: str, where: str = FILE_NAME) -> QuorumStateFile:
-    """Read version 0 or 1. Raises CorruptDataError for anything else."""
+    """Read version 0 or 1. Raises CorruptDataError for anything else, and for numbers that no node writes."""
     try:
         data = json.loads(text)
         version = data["data_version"]
@@ -43,13 +45,23 @@ def parse_quorum_state(text: str, where: str = FILE_NAME) -> QuorumStateFile:
             raise CorruptDataError(where, f"data_version {version}: known are 0 and {VERSION}")
         voted_directory = data.get("votedDirectoryId")
         return QuorumStateFile(
-            leader_id=int(data["leaderId"]),
-            leader_epoch=int(data["leaderEpoch"]),
-            voted_id=int(data["votedId"]),
+            leader_id=_ranged(data, "leaderId", NOBODY, where),
+            leader_epoch=_ranged(data, "leaderEpoch", 0, where),
+            voted_id=_ranged(data, "votedId", NOBODY, where),
             voted_directory_id=ZERO_UUID if voted_directory is None else uuid_from_text(voted_directory),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptDataError(where, f"malformed: {error!r}") from error
+        raise CorruptDataError(where, f"malformed: {error!r}. {WAY_OUT}") from error
+
+
+def _ranged(data: dict[str, Any], name: str, lowest: int, where: str) -> int:
+    """Return an int32 of the file. Raises CorruptDataError, TypeError."""
+    value = data[name]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}")
+    if not lowest <= value <= MAX_EPOCH:
+        raise CorruptDataError(where, f"{name} {value} is not within {lowest} to {MAX_EPOCH}. {WAY_OUT}")
+    return value
 
 
 def render_quorum_state(state: QuorumStateFile) -> str:

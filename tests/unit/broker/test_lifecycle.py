@@ -14,7 +14,7 @@ from crabka.broker.identity import BrokerIdentity
 from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
 from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
-from crabka.errors import ConfigError, OperationError
+from crabka.errors import ConfigError, CrabkaError, OperationError
 from crabka.metadata.cluster import Endpoint
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
@@ -30,6 +30,9 @@ BROKER = StartingBroker(
     previous_epoch=3,
 )
 
+# What stopped the node of the last run.
+FAILURES: list[CrabkaError] = []
+
 
 class ScriptedController(ControllerInProcess):
     """Answers registrations with `errors` in turn, then takes them; heartbeats as its flags say."""
@@ -38,6 +41,7 @@ class ScriptedController(ControllerInProcess):
         super().__init__()
         self.errors: list[ErrorCode] = []
         self.heartbeat_error = ErrorCode.none
+        self.registered_epoch = 17
         self.is_silent = False
         self.is_fenced = True
         self.may_stop = False
@@ -50,11 +54,19 @@ class ScriptedController(ControllerInProcess):
 
     def _register(self, types: MessageTypes, _: Any) -> Any:
         error_code = self.errors.pop(0) if self.errors else ErrorCode.none
-        return types.message(throttle_time=0, error_code=error_code, broker_epoch=17)
+        return types.message(throttle_time=0, error_code=error_code, broker_epoch=self.registered_epoch)
 
     def _heartbeat(self, types: MessageTypes, body: Any) -> Any:
         if self.is_silent:
             raise OperationError(ErrorCode.request_timed_out, "nobody there")
+        if body.broker_epoch != self.registered_epoch:
+            return types.message(
+                throttle_time=0,
+                error_code=ErrorCode.stale_broker_epoch,
+                is_caught_up=False,
+                is_fenced=True,
+                should_shut_down=False,
+            )
         if not body.want_fence:
             self.is_fenced = False
         return types.message(
@@ -79,7 +91,10 @@ def run(test: Test, **settings: str) -> None:
 
     async def main() -> None:
         controller, identity = ScriptedController(), BrokerIdentity(4)
-        lifecycle = BrokerLifecycle(config, runtime, controller, identity, metadata_offset=lambda: 99)
+        FAILURES.clear()
+        lifecycle = BrokerLifecycle(
+            config, runtime, controller, identity, metadata_offset=lambda: 99, fail=FAILURES.append
+        )
         try:
             await test(lifecycle, controller, identity)
         finally:
@@ -267,10 +282,51 @@ def test_a_broker_that_never_began_retires_at_once() -> None:
 
 def test_refused_heartbeats_go_on_at_their_interval() -> None:
     async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
-        controller.heartbeat_error = ErrorCode.stale_broker_epoch
+        controller.heartbeat_error = ErrorCode.unknown_server_error
         await lifecycle.register(BROKER)
         lifecycle.start()
         await asyncio.sleep(5)
         assert len(controller.heartbeats) == 3
+
+    run(test)
+
+
+def test_a_broker_that_was_unregistered_registers_anew_and_serves() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, identity: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        await lifecycle.serve()
+        controller.registered_epoch = 18
+        await asyncio.sleep(5)
+        assert identity.broker_epoch == 18
+        assert controller.heartbeats[-1].broker_epoch == 18
+        registration = [body for key, body in controller.asked if key is ApiKey.BROKER_REGISTRATION][-1]
+        assert (registration.incarnation_id, registration.previous_broker_epoch) == (BROKER.incarnation_id, -1)
+        assert not controller.is_fenced
+
+    run(test)
+
+
+def test_a_broker_whose_id_another_process_has_stops_with_a_sentence() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        controller.registered_epoch = 18
+        controller.errors = [ErrorCode.duplicate_broker_registration] * 10_000
+        await asyncio.sleep(70)
+        (failure,) = FAILURES
+        assert "no longer registered" in str(failure)
+        assert "duplicate_broker_registration" in str(failure)
+
+    run(test)
+
+
+def test_a_broker_that_was_unregistered_while_it_stops_may_stop() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        lifecycle.start()
+        controller.registered_epoch = 18
+        await lifecycle.retire()
+        assert len([key for key, _body in controller.asked if key is ApiKey.BROKER_REGISTRATION]) == 1
 
     run(test)

@@ -169,6 +169,12 @@ def test_a_broker_that_was_forgotten_is_never_clean() -> None:
                 "The broker wants a version between 1 and 2, inclusive."
             ),
         ),
+        (application(-5), ErrorCode.invalid_registration, "-5 is no broker id"),
+        (
+            application(features={**FEATURES, "new.version": VersionRange(32767, -32768)}),
+            ErrorCode.invalid_registration,
+            "new.version has the range 32767 to -32768",
+        ),
     ],
 )
 def test_refused_registrations(wanted: BrokerApplication, code: ErrorCode, message: str) -> None:
@@ -195,6 +201,14 @@ def test_a_controller_registers() -> None:
     with pytest.raises(OperationError, match="too old to support controller registrations") as caught:
         admit_controller(cluster(features={"metadata.version": 14}), said)
     assert caught.value.error_code is ErrorCode.unsupported_version
+
+
+def test_a_controller_with_an_impossible_id_or_range_is_refused() -> None:
+    said = ControllerApplication(controller_id=-3, incarnation_id=NEW_INCARNATION, endpoints=[], features={})
+    with pytest.raises(OperationError, match="-3 is no controller id"):
+        admit_controller(cluster(), said)
+    with pytest.raises(OperationError, match="has the range 2 to 1"):
+        admit_controller(cluster(), replace(said, controller_id=3, features={"x": VersionRange(2, 1)}))
 
 
 def golden(kind: type) -> Any:

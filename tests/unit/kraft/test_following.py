@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.errors import InvariantError
-from crabka.kraft.actions import AdvanceHighWatermark, AppendRecords, Send, TruncateLog, VotersChange
+from crabka.kraft.actions import AdvanceHighWatermark, AppendRecords, Send, TruncateLog, VotersChange, Warn
+from crabka.kraft.epochs import MAX_EPOCH
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.messages import LeaderHint, MetadataFetchRequest, MetadataFetchResponse
 from crabka.kraft.roles import RoleName
@@ -71,14 +71,51 @@ def test_a_diverging_log_is_cut_and_its_voters_with_it() -> None:
     assert bench.sent(MetadataFetchRequest)[0][1].fetch_offset == 1
 
 
-def test_a_cut_below_the_high_watermark_stops_the_node() -> None:
+@pytest.mark.parametrize("diverging", [OffsetAndEpoch(0, 0), OffsetAndEpoch(-(1 << 63), 3)])
+def test_a_leader_that_wants_committed_records_cut_is_not_followed(diverging: OffsetAndEpoch) -> None:
     bench, send = following()
     bench.respond(send, fetched(EPOCH, 2, Entry(3, 7), high_watermark=1))
     send, _ = bench.sent(MetadataFetchRequest)[0]
-    with pytest.raises(InvariantError, match="below the high watermark"):
-        bench.respond(
-            send, MetadataFetchResponse(error=OK, leader=LeaderHint(EPOCH, 2), diverging=OffsetAndEpoch(0, 0))
-        )
+    bench.pass_time(bench.settings.fetch_timeout_ms - 1)
+    bench.respond(send, MetadataFetchResponse(error=OK, leader=LeaderHint(EPOCH, 2), diverging=diverging))
+    assert not bench.of(TruncateLog)
+    assert "below the high watermark" in bench.of(Warn)[0].message
+    bench.pass_time(1)
+    assert bench.role() is RoleName.PROSPECTIVE
+
+
+@pytest.mark.parametrize(
+    "snapshot", [OffsetAndEpoch(7, EPOCH + 1), OffsetAndEpoch(-7, 1), OffsetAndEpoch((1 << 63) - 1, 1)]
+)
+def test_a_snapshot_that_cannot_be_is_not_fetched(snapshot: OffsetAndEpoch) -> None:
+    bench, send = following()
+    bench.respond(send, MetadataFetchResponse(error=OK, leader=LeaderHint(EPOCH, 2), snapshot=snapshot))
+    assert not bench.of(Send)
+    bench.pass_time(bench.settings.retry_backoff_ms)
+    assert bench.sent(MetadataFetchRequest)
+
+
+def test_a_leader_whose_records_are_refused_is_left_alone_and_was_not_heard() -> None:
+    bench, send = following()
+    bench.refuses = True
+    asked, fetches = bench.now_ms, 0
+    for _ in range(bench.settings.fetch_timeout_ms // 10):
+        bench.pass_time(10)
+        if fetches == 0 or bench.sent(MetadataFetchRequest):
+            send = bench.sent(MetadataFetchRequest)[0][0] if fetches else send
+            fetches += 1
+            bench.respond(send, fetched(EPOCH, 2, Entry(3, 7)))
+            assert not bench.of(Send)
+    assert 2 < fetches < 10
+    assert bench.role() is RoleName.PROSPECTIVE
+    assert bench.now_ms == asked + bench.settings.fetch_timeout_ms
+
+
+def test_an_absurd_epoch_in_an_answer_is_ignored() -> None:
+    bench, send = following()
+    bench.respond(send, fetched(MAX_EPOCH, 3, Entry(9, 1)))
+    assert (bench.core.epoch, bench.state.leader_id) == (EPOCH, 2)
+    assert "too far ahead" in bench.of(Warn)[0].message
 
 
 def test_an_answer_of_a_newer_epoch_leads_to_its_leader() -> None:

@@ -19,7 +19,7 @@ from crabka.kraft.messages import (
     VoterChangeResponse,
 )
 from crabka.kraft.roles import RoleName
-from crabka.kraft.voters import ReplicaKey, VoterSet
+from crabka.kraft.voters import ReplicaKey, VoterEndpoint, VoterSet
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.kraft_bench import CLUSTER, OK, CoreBench, voter, voter_set
 
@@ -298,3 +298,25 @@ def test_versions_of_somebody_else_do_not_count() -> None:
     bench.pass_time(1000)
     bench.respond(send, VERSIONS)
     assert bench.core.voters == VoterSet(voter_set(1, 2, 3).nodes)
+
+
+@pytest.mark.parametrize(
+    "wild",
+    [
+        replace(add(), voter=ReplicaKey(-5, UUID(int=9))),
+        replace(add(), endpoints=(VoterEndpoint("CONTROLLER", "", 9093),)),
+        replace(add(), endpoints=(VoterEndpoint("CONTROLLER", "host", 0),)),
+        replace(add(), endpoints=(VoterEndpoint("A", "host", 1), VoterEndpoint("A", "host", 2))),
+    ],
+)
+def test_a_voter_that_cannot_be_is_not_added(wild: AddVoterRequest) -> None:
+    bench = ready()
+    assert error_of(bench.ask(wild)) is ErrorCode.invalid_request
+
+
+def test_kraft_version_cannot_be_raised_beyond_what_there_is() -> None:
+    bench = ready()
+    for node in bench.core.voters.nodes:
+        changed = replace(node, max_kraft_version=32_767)
+        bench.leader_role.told_voters = bench.leader_role.told_voters.maybe_update(changed) or VoterSet()
+    assert error_of(bench.ask(UpgradeRequest(kraft_version=32_767))) is ErrorCode.invalid_update_version

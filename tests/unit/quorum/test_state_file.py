@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from uuid import UUID
 
 import pytest
@@ -80,3 +81,13 @@ def test_the_core_finds_what_it_must_not_forget(election: ElectionState) -> None
     write_election(fs, "/m", election)
     fs.crash()
     assert read_election(fs, "/m") == election
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("leaderEpoch", 1 << 31), ("leaderEpoch", -1), ("leaderId", -2), ("votedId", 1 << 31), ("leaderEpoch", 1.5)],
+)
+def test_a_number_out_of_range_is_refused_with_the_way_out(name: str, value: float) -> None:
+    fields = {"leaderId": 1, "leaderEpoch": 4, "votedId": 1, "data_version": 1, name: value}
+    with pytest.raises(CorruptDataError, match=rf"{name}.*crabka quorum repair"):
+        parse_quorum_state(json.dumps(fields))
