@@ -33,7 +33,8 @@ def test_a_killed_node_is_replaced_and_comes_back(cluster: CrabkaCluster) -> Non
         node: str(pid) for node, pid in pids.items()
     }
     with SyncAdmin(cluster.bootstrap_servers) as admin, SyncProducer(cluster.bootstrap_servers) as producer:
-        assert [broker.node_id for broker in sorted(admin.describe_cluster().brokers)] == [1, 2, 3]
+        # Each broker learns of the others a moment after they are there.
+        wait_until(lambda: _brokers(admin) == [1, 2, 3], "all brokers are known", timeout_s=CHANGE_SECONDS)
         quorum = admin.describe_quorum()
         assert sorted(voter.node_id for voter in quorum.voters) == [1, 2, 3]
         admin.create_topics([NewTopic("t", assignments={0: [3, 1, 2]})])
@@ -54,6 +55,10 @@ def test_a_cluster_keeps_its_data_and_its_ports(tmp_path: Path) -> None:
     with CrabkaCluster(tmp_path) as second, SyncAdmin(second.bootstrap_servers) as admin:
         assert second.bootstrap_servers == bootstrap
         assert len(admin.describe_topics(["kept"])["kept"].partitions) == 3
+
+
+def _brokers(admin: SyncAdmin) -> list[int]:
+    return sorted(broker.node_id for broker in admin.describe_cluster().brokers)
 
 
 def _leader(admin: SyncAdmin) -> int:

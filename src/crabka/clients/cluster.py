@@ -164,56 +164,57 @@ class Cluster:
         """Forget a topic, so that the next lookup asks a broker."""
         self.view = self.view.without_topic(topic)
 
-    async def topic(self, name: str) -> TopicMetadata:
-        """Return a topic's metadata, waiting while the cluster says that it will come.
+    async def topic(self, name: str, *, partition: int | None = None, timeout_ms: int | None = None) -> TopicMetadata:
+        """Return a topic's metadata; with `partition`, metadata that has this one.
 
-        Raises OperationError with the broker's code, ClientNetworkError when no broker answers in time.
+        A topic that no broker knows is asked for until the time is over (`metadata_timeout_ms` unless given), because a
+        broker may learn of it later than another. With 0 ms it is asked for once. Raises OperationError with the
+        broker's code, ClientNetworkError when no broker answers in time.
         """
         found = self._fresh_topic(name)
-        if found is not None:
+        if found is not None and (partition is None or partition in found.partitions):
             return found
-        deadline_ms = self.runtime.clock.monotonic_ms() + self.settings.metadata_timeout_ms
+        timeout_ms = self.settings.metadata_timeout_ms if timeout_ms is None else timeout_ms
+        deadline_ms = self.runtime.clock.monotonic_ms() + timeout_ms
         backoff = self.backoff()
         while True:
-            failure = await self._look_up(name)
+            failure = await self._look_up(name, partition)
             if failure is None:
                 return self.view.topics[name]
             pause_ms = backoff.next_ms()
-            if not self._may_appear(failure) or self.runtime.clock.monotonic_ms() + pause_ms > deadline_ms:
+            may_appear = isinstance(failure, ClientNetworkError) or failure.retriable
+            if not may_appear or self.runtime.clock.monotonic_ms() + pause_ms > deadline_ms:
                 raise failure
             await asyncio.sleep(pause_ms / 1000)
 
-    async def partition(self, partition: TopicPartition) -> PartitionMetadata:
-        """Return a partition that has a leader.
+    async def partition(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> PartitionMetadata:
+        """Return a partition that has a leader; for one that is unknown the time counts as for `topic`.
 
         Raises OperationError(unknown_topic_or_partition) or, while there is no leader, (leader_not_available).
         """
-        found = (await self.topic(partition.topic)).partitions.get(partition.partition)
-        if found is None or found.leader < 0:
-            self.invalidate(partition.topic)
-            found = (await self.topic(partition.topic)).partitions.get(partition.partition)
-        if found is None:
-            raise OperationError(ErrorCode.unknown_topic_or_partition, f"partition {partition} does not exist")
+        name, index = partition
+        found = (await self.topic(name, partition=index, timeout_ms=timeout_ms)).partitions[index]
+        if found.leader < 0:
+            self.invalidate(name)
+            found = (await self.topic(name, partition=index, timeout_ms=timeout_ms)).partitions[index]
         if found.leader < 0:
             raise OperationError(ErrorCode.leader_not_available, f"partition {partition} has no leader")
         return found
 
-    async def _look_up(self, name: str) -> OperationError | ClientNetworkError | None:
+    async def _look_up(self, name: str, partition: int | None) -> OperationError | ClientNetworkError | None:
         """Ask for a topic; return why it is not known now, None if it is."""
         try:
             await self.refresh([name])
         except ClientNetworkError as error:
             return error
-        if name in self.view.topics:
-            return None
-        code = self.view.topic_errors.get(name, ErrorCode.unknown_topic_or_partition)
-        return OperationError(code, f"topic {name}: {code.name}")
-
-    def _may_appear(self, failure: OperationError | ClientNetworkError) -> bool:
-        if isinstance(failure, ClientNetworkError):
-            return True
-        is_coming = failure.error_code is ErrorCode.leader_not_available or self.settings.allow_auto_topic_creation
-        return is_coming and failure.retriable
+        topic = self.view.topics.get(name)
+        if topic is None:
+            code = self.view.topic_errors.get(name, ErrorCode.unknown_topic_or_partition)
+            return OperationError(code, f"topic {name}: {code.name}")
+        if partition is not None and partition not in topic.partitions:
+            unknown = TopicPartition(name, partition)
+            return OperationError(ErrorCode.unknown_topic_or_partition, f"partition {unknown} does not exist")
+        return None
 
     def _fresh_topic(self, name: str) -> TopicMetadata | None:
         age_ms = self.runtime.clock.monotonic_ms() - self._refreshed_at_ms.get(name, 0)

@@ -7,6 +7,7 @@ is bounded by `max_bytes` per broker. Fetches use a connection of their own and 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,8 @@ from crabka.clients.cluster import Cluster, means_stale_metadata
 from crabka.clients.errors import ClientClosedError, ClientNetworkError
 from crabka.clients.fetch_messages import FetchAnswer, FetchTarget, fetch_request, read_answers
 from crabka.clients.isolation import visible_batches
-from crabka.clients.offsets import EARLIEST, LATEST, list_offsets
+from crabka.clients.leader_requests import Answers
+from crabka.clients.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets, list_offsets_once
 from crabka.errors import CrabkaError, OperationError, WireError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
@@ -217,7 +219,8 @@ class Fetcher:
 
     async def _leader(self, partition: TopicPartition, assignment: _Assignment) -> tuple[int, int] | None:
         try:
-            found = await self._cluster.partition(partition)
+            # Others need not wait for a partition that is unknown.
+            found = await self._cluster.partition(partition, timeout_ms=0)
         except (OperationError, ClientNetworkError) as error:
             if isinstance(error, OperationError) and not error.retriable:
                 raise
@@ -231,19 +234,25 @@ class Fetcher:
         if self._settings.offset_reset is OffsetReset.NONE:
             raise OperationError(ErrorCode.offset_out_of_range, f"{partitions[0]} has no position and no reset policy")
         timestamp = EARLIEST if self._settings.offset_reset is OffsetReset.EARLIEST else LATEST
-        try:
-            found = await self._list_offsets(partitions, timestamp)
-        except (OperationError, ClientNetworkError) as error:
-            if isinstance(error, OperationError) and not error.retriable:
-                raise
-            for partition in partitions:
-                self._pause(self._assignments[partition])
-            return
-        for partition, offset in found.items():
-            assignment = self._assignments.get(partition)
+        found: Answers[OffsetAndTimestamp] = {}
+        with contextlib.suppress(ClientNetworkError):
+            found = await list_offsets_once(
+                self._cluster,
+                dict.fromkeys(partitions, timestamp),
+                read_committed=self._settings.read_committed,
+                timeout_ms=self._settings.request_timeout_ms,
+            )
+        for partition in partitions:
+            assignment, answer = self._assignments.get(partition), found.get(partition)
             # A seek while the broker was asked wins.
-            if assignment is not None and assignment.fetch_offset is None:
-                assignment.position = assignment.fetch_offset = offset
+            if assignment is None or assignment.fetch_offset is not None:
+                continue
+            if isinstance(answer, OffsetAndTimestamp):
+                assignment.position = assignment.fetch_offset = answer.offset
+            elif answer is None or answer.retriable:
+                self._pause(assignment)
+            else:
+                raise answer
 
     async def _list_offsets(self, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         found = await list_offsets(

@@ -32,12 +32,15 @@ async def ask_leaders(
     backoff = cluster.backoff()
     while True:
         failure: Exception | None = None
-        for partition, answer in (await _ask_once(cluster, open_partitions, ask)).items():
+        found: Answers[T] = {}
+        try:
+            found = await ask_leaders_once(cluster, open_partitions, ask)
+        except ClientNetworkError as error:
+            failure = error
+        for partition, answer in found.items():
             if not isinstance(answer, OperationError):
                 answers[partition] = answer
                 continue
-            if means_stale_metadata(answer.error_code):
-                cluster.invalidate(partition.topic)
             if not answer.retriable:
                 raise answer
             failure = answer
@@ -50,21 +53,27 @@ async def ask_leaders(
         await asyncio.sleep(pause_ms / 1000)
 
 
-async def _ask_once(cluster: Cluster, partitions: list[TopicPartition], ask: Ask[T]) -> Answers[T]:
+async def ask_leaders_once(cluster: Cluster, partitions: Iterable[TopicPartition], ask: Ask[T]) -> Answers[T]:
+    """Ask each partition's leader once; return an answer or an error for each that was heard of.
+
+    Raises ClientNetworkError when no broker says who leads.
+    """
     by_leader: dict[int, list[TopicPartition]] = {}
     answers: Answers[T] = {}
     for partition in partitions:
         try:
-            leader = (await cluster.partition(partition)).leader
+            leader = (await cluster.partition(partition, timeout_ms=0)).leader
         except OperationError as error:
-            if error.error_code is not ErrorCode.leader_not_available:
-                raise
+            # One that is unknown may be new: the caller's time decides.
             answers[partition] = error
         else:
             by_leader.setdefault(leader, []).append(partition)
     tasks = [_ask_leader(cluster, leader, group, ask) for leader, group in by_leader.items()]
     for answered in await asyncio.gather(*tasks):
         answers.update(answered)
+    for partition, answer in answers.items():
+        if isinstance(answer, OperationError) and means_stale_metadata(answer.error_code):
+            cluster.invalidate(partition.topic)
     return answers
 
 

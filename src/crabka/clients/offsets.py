@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from crabka.clients.cluster import Cluster
 from crabka.clients.connection import Connection
-from crabka.clients.leader_requests import Answers, ask_leaders, by_topic, error_or
+from crabka.clients.leader_requests import Answers, Ask, ask_leaders, ask_leaders_once, by_topic, error_or
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
 
@@ -40,7 +40,21 @@ async def list_offsets(
 
     With `read_committed` LATEST is the last stable offset. Raises OperationError, ClientNetworkError.
     """
+    ask = _question(timestamps, read_committed=read_committed, timeout_ms=timeout_ms)
+    return await ask_leaders(cluster, timestamps, ask, timeout_ms)
 
+
+async def list_offsets_once(
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool, timeout_ms: int
+) -> Answers[OffsetAndTimestamp]:
+    """As `list_offsets`, but ask once, and return the error of a partition in its place."""
+    ask = _question(timestamps, read_committed=read_committed, timeout_ms=timeout_ms)
+    return await ask_leaders_once(cluster, timestamps, ask)
+
+
+def _question(
+    timestamps: Mapping[TopicPartition, int], *, read_committed: bool, timeout_ms: int
+) -> Ask[OffsetAndTimestamp]:
     async def ask(connection: Connection, partitions: list[TopicPartition]) -> Answers[OffsetAndTimestamp]:
         def build(types: MessageTypes) -> Any:
             topics = [
@@ -68,4 +82,4 @@ async def list_offsets(
             for answer in topic.partitions
         }
 
-    return await ask_leaders(cluster, timestamps, ask, timeout_ms)
+    return ask

@@ -104,8 +104,8 @@ class Producer(ProducerTransactions):
     ) -> asyncio.Future[RecordMetadata]:
         """Queue a record and return a future for where it lands; waits while the buffer is full.
 
-        Raises OperationError for an unknown topic or partition and for a record beyond `max_request_bytes`, and
-        ClientNetworkError when no broker tells about the topic in time. A transactional producer raises
+        Raises OperationError for a topic or partition that is unknown for `max_block_ms` and for a record beyond
+        `max_request_bytes`, and ClientNetworkError when no broker answers in that time. A transactional producer raises
         TransactionError once its transaction is spoilt, and TransactionStateError outside of one.
         """
         if self._transactions is not None:
@@ -113,12 +113,10 @@ class Producer(ProducerTransactions):
         size = record_size(key, value, headers)
         if size + HEADER_SIZE > self._settings.max_request_bytes:
             raise OperationError(ErrorCode.message_too_large, f"a record of {size} bytes is beyond max_request_bytes")
-        metadata = await self._cluster.topic(topic)
+        metadata = await self._cluster.topic(topic, partition=partition, timeout_ms=self._settings.max_block_ms)
         await self._wait_for_room(size)
         if partition is None:
             partition = self._buffer.choose_partition(metadata, key, size)
-        elif partition not in metadata.partitions:
-            raise OperationError(ErrorCode.unknown_topic_or_partition, f"partition {topic}-{partition} does not exist")
         if self._transactions is not None:
             # Waiting for room or metadata took time: the transaction may have ended or be spoilt.
             self._transactions.require_open()

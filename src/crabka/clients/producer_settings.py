@@ -28,7 +28,7 @@ class ProducerSettings:
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
     max_block_ms: int = 60_000
-    """How long a call of a transaction waits for a coordinator."""
+    """How long a send waits for a topic that is unknown, and a call of a transaction for a coordinator."""
 
     def __post_init__(self) -> None:
         if self.transactional_id is not None and not (self.transactional_id and self.idempotent):

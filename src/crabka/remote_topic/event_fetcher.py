@@ -115,7 +115,7 @@ class EventFetcher:
         due = [partition for partition, reading in self._readings.items() if reading.retry_at_ms <= now_ms]
         if due:
             try:
-                topic = await self._cluster.topic(self._topic)
+                topic = await self._cluster.topic(self._topic, timeout_ms=0)
             except CrabkaError as error:
                 self._pause(due, f"the leaders are not known: {error}")
             else:

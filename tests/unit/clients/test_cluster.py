@@ -89,13 +89,44 @@ def test_partition_without_leader_is_told() -> None:
     simulate(test)
 
 
-def test_topic_that_is_created_on_demand_is_waited_for() -> None:
+@pytest.mark.parametrize("on_demand", [False, True])
+def test_topic_that_a_broker_does_not_know_yet_is_waited_for(on_demand: bool) -> None:
     async def test(simulation: ClientSimulation) -> None:
-        async with simulation.connect(ClusterSettings(allow_auto_topic_creation=True)) as cluster:
+        async with simulation.connect(ClusterSettings(allow_auto_topic_creation=on_demand)) as cluster:
             waiting = asyncio.ensure_future(cluster.topic("late"))
             await asyncio.sleep(1)
             simulation.brokers.create_topic("late", 3)
             assert len((await waiting).partitions) == 3
+
+    simulate(test)
+
+
+def test_partition_that_a_broker_does_not_know_yet_is_waited_for() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t", 1)
+        async with simulation.connect() as cluster:
+            await cluster.topic("t")
+            waiting = asyncio.ensure_future(cluster.partition(TopicPartition("t", 1)))
+            await asyncio.sleep(1)
+            simulation.brokers.create_topic("t", 2)
+            assert (await waiting).partition == 1
+
+    simulate(test)
+
+
+def test_unknown_topic_is_asked_for_until_the_time_is_over() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        async with simulation.connect() as cluster:
+            for timeout_ms in (0, 5_000):
+                started_s = simulation.loop.time()
+                asked = len(simulation.brokers.asked(ApiKey.METADATA))
+                with pytest.raises(OperationError) as caught:
+                    await cluster.topic("nope", timeout_ms=timeout_ms)
+                assert caught.value.error_code is ErrorCode.unknown_topic_or_partition
+                took_s = simulation.loop.time() - started_s
+                assert timeout_ms * 0.6 <= took_s * 1000 <= timeout_ms + 100
+                is_once = len(simulation.brokers.asked(ApiKey.METADATA)) - asked == 1
+                assert is_once == (timeout_ms == 0)
 
     simulate(test)
 

@@ -80,7 +80,7 @@ def test_records_are_not_lost_when_the_next_fetch_cannot_be_started_in_time(monk
             fetcher.assign([T0])
             assert len(await fetcher.poll(1_000, 1)) == 1
             # From now on nobody says who leads, as after a change of leaders.
-            monkeypatch.setattr(cluster, "partition", lambda _: asyncio.sleep(60))
+            monkeypatch.setattr(cluster, "partition", lambda _, **_options: asyncio.sleep(60))
             records = [*await fetcher.poll(100, 1), *await fetcher.poll(100), *await fetcher.poll(100)]
             assert [record.value for record in records] == [b"%d" % number for number in range(1, 6)]
 
@@ -325,5 +325,25 @@ def test_closed_fetcher_refuses_to_poll() -> None:
             await fetcher.close()
             with pytest.raises(ClientClosedError):
                 await fetcher.poll()
+
+    simulate(test)
+
+
+@pytest.mark.parametrize("reset", [OffsetReset.EARLIEST, OffsetReset.NONE])
+def test_a_topic_that_appears_later_is_read_then_and_does_not_hold_up_others(reset: OffsetReset) -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic("t")
+        fill(partition, 1)
+        new = TopicPartition("new", 0)
+        settings = FetcherSettings(offset_reset=reset)
+        async with simulation.connect() as cluster, Fetcher(cluster, settings) as fetcher:
+            start = 0 if reset is OffsetReset.NONE else None
+            fetcher.assign({new: start, T0: start})
+            records = await fetcher.poll(5_000)
+            assert {record.topic for record in records} == {"t"}
+            assert await fetcher.poll(2_000) == []
+            (partition,) = simulation.brokers.create_topic("new")
+            fill(partition, 1)
+            assert {record.topic for record in await fetcher.poll(5_000)} == {"new"}
 
     simulate(test)

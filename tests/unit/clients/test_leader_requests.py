@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from crabka._kio import ErrorCode
@@ -114,3 +116,21 @@ def test_small_tools() -> None:
     assert by_topic([TopicPartition("a", 1), TopicPartition("b", 0), TopicPartition("a", 0)]) == {"a": [1, 0], "b": [0]}
     assert error_or(ErrorCode.none, "", 5) == 5
     assert isinstance(error_or(ErrorCode.invalid_config, "m", 5), OperationError)
+
+
+def test_new_partitions_are_waited_for_until_the_time_is_over() -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        async def ask(_: Connection, partitions: list[TopicPartition]) -> Answers[int]:
+            return dict.fromkeys(partitions, 1)
+
+        async with simulation.connect() as cluster:
+            with pytest.raises(OperationError) as caught:
+                await ask_leaders(cluster, PARTITIONS[:1], ask, timeout_ms=2_000)
+            assert caught.value.error_code is ErrorCode.unknown_topic_or_partition
+            assert 1 < simulation.loop.time() <= 2.1
+            waiting = asyncio.ensure_future(ask_leaders(cluster, PARTITIONS[:2], ask))
+            await asyncio.sleep(1)
+            simulation.brokers.create_topic("t", 2)
+            assert await waiting == dict.fromkeys(PARTITIONS[:2], 1)
+
+    simulate(test)

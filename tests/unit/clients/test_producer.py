@@ -417,10 +417,23 @@ def test_impossible_records_are_refused_at_once() -> None:
             with pytest.raises(OperationError) as caught:
                 await producer.send("t", bytes(2_000_000))
             assert caught.value.error_code is ErrorCode.message_too_large
-            for topic, partition in (("nope", None), ("t", 8)):
-                with pytest.raises(OperationError) as caught:
-                    await producer.send(topic, b"x", partition=partition)
-                assert caught.value.error_code is ErrorCode.unknown_topic_or_partition
+
+    simulate(test)
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("new", None), ("new", 0), ("t", 8)])
+def test_a_topic_or_partition_that_is_unknown_is_waited_for(topic: str, partition: int | None) -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster, Producer(cluster, ProducerSettings(max_block_ms=3_000)) as producer:
+            with pytest.raises(OperationError) as caught:
+                await producer.send(topic, b"x", partition=partition)
+            assert caught.value.error_code is ErrorCode.unknown_topic_or_partition
+            assert 1.5 < simulation.loop.time() <= 3.1
+            waiting = asyncio.ensure_future(producer.send(topic, b"x", partition=partition))
+            await asyncio.sleep(1)
+            simulation.brokers.create_topic(topic, 9)
+            assert (await (await waiting)).offset == 0
 
     simulate(test)
 

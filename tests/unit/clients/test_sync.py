@@ -47,7 +47,7 @@ def test_failed_delivery_reaches_the_future_and_bad_calls_raise() -> None:
                 producer.send("t", b"x").result(10)
             assert caught.value.error_code is ErrorCode.message_too_large
             with pytest.raises(OperationError):
-                producer.send("nope", b"x")
+                producer.send("t", bytes(2_000_000))
 
 
 def test_positions_can_be_moved() -> None:
@@ -118,7 +118,7 @@ def test_transactions_can_be_driven_without_async() -> None:
             with producer.transaction():
                 producer.send("t", b"c", partition=0)
             with pytest.raises(OperationError), producer.transaction():
-                producer.send("nope", b"d")
+                producer.send("t", bytes(2_000_000))
             cluster.fail_next(ApiKey.PRODUCE, ErrorCode.message_too_large)
             with pytest.raises(AbortableTransactionError), producer.transaction():
                 producer.send("t", b"e", partition=0)
