@@ -1,7 +1,8 @@
 """`crabka tier`: what is in the remote tier of a cluster, and whether it is all right (KIP-405).
 
-`status` and `ls` ask the cluster alone; `verify` and `fsck` also read the tier. All work with Apache Kafka too, since
-metadata topic and layout are its own. Exit codes of the checks: 0 clean, 1 faults, 2 could not check.
+`status` and `ls` ask the cluster alone; `verify` and `fsck` also read the tier; `forget` writes to the metadata topic.
+All work with Apache Kafka too, since metadata topic and layout are its own. Exit codes of the checks: 0 clean,
+1 faults, 2 could not check.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from crabka.cli.tier_output import SEGMENT_COLUMNS, print_result, segment_row
 from crabka.cli.tier_status import STATUS_COLUMNS, status_rows
 from crabka.clients.admin import Admin
 from crabka.clients.cluster import Cluster
-from crabka.errors import CrabkaError
+from crabka.errors import ConfigError, CrabkaError
+from crabka.ids import TopicPartition
 from crabka.remote.removal_notice import is_removal_notice
 from crabka.remote_topic.tier_view import TierView
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from crabka.remote.storage_manager import RemoteStorageManager
     from crabka.remote_topic.tier_check import CheckResult
 
-app = typer.Typer(help="The remote tier: status, ls, verify, fsck.", no_args_is_help=False)
+app = typer.Typer(help="The remote tier: status, ls, verify, fsck, forget.", no_args_is_help=False)
 
 COULD_NOT_CHECK = 2
 DEFAULT_GRACE_MINUTES = 60.0
@@ -143,6 +145,42 @@ def fsck(
         delete_orphans=delete_orphans,
         as_json=as_json,
     )
+
+
+@app.command()
+def forget(
+    place: Annotated[str, typer.Argument(metavar="TOPIC:PARTITION", help="Whose segments.", show_default=False)],
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    all_segments: Annotated[
+        bool,
+        typer.Option("--all", help="All segments of the partition; its leader is not asked what its log has."),
+    ] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Give them up; without it they are only listed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give up segments that are no part of the leader's log. It keeps them, as its disk may have lost these records."""
+    from crabka.cli.tier_forget import find_forgettable
+    from crabka.cli.tier_forget import forget as forget_segments
+
+    topic, partition = parse_partition(place)
+    if partition is None:
+        raise ConfigError(f"{place} names no partition: TOPIC:PARTITION is needed")
+
+    async def run(cluster: Cluster) -> list[Row]:
+        view = TierView(cluster, [topic])
+        await view.read_on()
+        found = await find_forgettable(cluster, view, TopicPartition(topic, partition), all_segments=all_segments)
+        if execute:
+            await forget_segments(cluster, view, found)
+        now_ms = cluster.runtime.clock.now_ms()
+        return [segment_row(segment, now_ms) for segment in found]
+
+    rows = with_cluster(bootstrap, run, command_config=command_config)
+    print_rows(SEGMENT_COLUMNS, rows, as_json=as_json)
+    if rows and not execute:
+        print("crabka: nothing was changed; --execute lets the leader delete these segments", file=sys.stderr)
 
 
 def _check(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from crabka.clients.admin import Admin
@@ -16,7 +16,7 @@ from crabka.remote_topic.tier_view import TierView, offsets_at, topic_settings
 
 if TYPE_CHECKING:
     from crabka.cli.output import Row
-    from crabka.remote.segments import TopicIdPartition
+    from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 
 STATUS_COLUMNS: Final = (
     "topic",
@@ -31,6 +31,7 @@ STATUS_COLUMNS: Final = (
     "local_start",
     "tiered",
     "high_watermark",
+    "beyond_end",
 )
 _ENABLED, _SEGMENT_BYTES = "remote.storage.enable", "segment.bytes"
 
@@ -68,9 +69,18 @@ async def status_rows(admin: Admin, view: TierView) -> list[Row]:
                 "segments": len(remote),
                 **lag(known, size, segment_bytes),
                 **known,
+                "beyond_end": count_beyond(remote, known["high_watermark"]),
             }
         )
     return rows
+
+
+def count_beyond(segments: Sequence[RemoteLogSegmentMetadata], high_watermark: int | None) -> int | None:
+    """Return how many segments reach beyond the log: not zero if its leader lost records that the tier still has.
+
+    They stay until `crabka tier forget` gives them up.
+    """
+    return None if high_watermark is None else sum(each.end_offset >= high_watermark for each in segments)
 
 
 def lag(offsets: Mapping[str, int | None], local_bytes: int | None, segment_bytes: int) -> dict[str, int | None]:

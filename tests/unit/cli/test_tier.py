@@ -230,3 +230,28 @@ def test_a_metadata_topic_with_garbage_is_damage_and_keeps_orphans(check: Check,
     refused = check("fsck", "--delete-orphans")
     assert refused.code == 1
     assert "orphans were not deleted: parts of the metadata are lost" in refused.out
+
+
+def test_segments_beyond_the_log_are_counted_listed_and_given_up(crabka: RunCommand, topic: TieredTopic) -> None:
+    options = ("--bootstrap", topic.bootstrap)
+    (row,) = crabka("tier", "status", topic.name, "--json", *options).json
+    assert (row["high_watermark"], row["beyond_end"]) == (0, 2)
+    with SyncProducer(topic.bootstrap) as producer:
+        for _ in range(40):
+            producer.send(topic.name, b"x")
+        producer.flush()
+    (row,) = crabka("tier", "status", topic.name, "--json", *options).json
+    assert row["beyond_end"] == 1
+    listed = crabka("tier", "forget", f"{topic.name}:0", *options)
+    assert [line.split("\t")[2] for line in listed.out.splitlines()[1:]] == ["30"]
+    assert "nothing was changed" in listed.err
+    assert len(crabka("tier", "ls", topic.name, "--json", *options).json) == 2
+    done = crabka("tier", "forget", f"{topic.name}:0", "--execute", *options)
+    assert (done.code, done.err) == (0, "")
+    states = {row["start"]: row["state"] for row in crabka("tier", "ls", topic.name, "--json", *options).json}
+    assert states == {0: "COPY_SEGMENT_FINISHED", 30: "DELETE_SEGMENT_STARTED"}
+    assert [row["start"] for row in crabka("tier", "forget", f"{topic.name}:0", "--all", "--json", *options).json] == [
+        0
+    ]
+    assert crabka("tier", "forget", topic.name, *options).code != 0
+    assert crabka("tier", "forget", f"{topic.name}:7", *options).code != 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from crabka.cli.tier_status import STATUS_COLUMNS, lag
+from crabka.cli.tier_status import STATUS_COLUMNS, count_beyond, lag
+from crabka.testing.remote_samples import sample_segment
 
 
 def lag_of(
@@ -37,3 +38,8 @@ def test_what_brokers_do_not_tell_is_unknown() -> None:
     assert lag_of(0, 0, 49, 100, None) == (50, None, None)
     assert lag_of(0, 0, 120, 100) == (0, None, None), "the high watermark was asked for before"
     assert lag({"start": 0, "local_start": 0, "tiered": None, "high_watermark": 5}, 10, 0)["lag_segments"] is None
+
+
+def test_segments_beyond_the_log_are_counted() -> None:
+    segments = [sample_segment(1, (0, 99)), sample_segment(2, (100, 199))]
+    assert [count_beyond(segments, end) for end in (200, 199, 0, None)] == [0, 1, 2, None]

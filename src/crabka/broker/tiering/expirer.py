@@ -55,6 +55,8 @@ class ExpiryTask:
         self._log = source
         self._is_wanted = is_wanted
         self._catch_up = catch_up
+        # How many segments were reported that are no part of the log.
+        self._reported_count = 0
         self._leftovers = LeftoverWatch()
         self._deletions = DeletionWatch()
 
@@ -64,6 +66,7 @@ class ExpiryTask:
         require_ready(metadata, self._partition)
         listed = list(metadata.list_remote_log_segments(self._partition))
         plan = self._plan(listed)
+        self._report_foreign(plan.foreign)
         abandoned = self._abandoned(listed)
         self._note_size(listed)
         if plan.removals or abandoned:
@@ -141,6 +144,24 @@ class ExpiryTask:
             log.info("%s is removed: broker %d never finished its upload", segment.segment_id, segment.broker_id)
             await self._remover.begin(segment)
             self._deletions.note_deleted(segment.segment_id, self._tools.runtime.clock.monotonic_ms())
+
+    def _report_foreign(self, foreign: Sequence[RemoteLogSegmentMetadata]) -> None:
+        """Warn of segments that the log does not know of, once for each time that there are more of them."""
+        if len(foreign) > self._reported_count:
+            source, name = self._log, self._partition.topic_partition
+            log.warning(
+                "%s has %d segments in the tier, of offsets %d to %d, that are no part of its log from %d to %d: they "
+                "are kept. `crabka recover` rebuilds logs from the tier, `crabka tier forget %s:%d` gives them up.",
+                name,
+                len(foreign),
+                min(segment.start_offset for segment in foreign),
+                max(segment.end_offset for segment in foreign),
+                source.log_start_offset,
+                source.log_end_offset,
+                name.topic,
+                name.partition,
+            )
+        self._reported_count = len(foreign)
 
     def _note_size(self, listed: Sequence[RemoteLogSegmentMetadata]) -> None:
         stats, name = self._tools.stats, self._partition.topic_partition

@@ -4,6 +4,11 @@ Segments go from the oldest on, while they are too old, too much, or below the l
 the search, so that the log never has a hole. Only finished segments count: what is being copied, or was given up, is
 neither part of the size nor a reason to stop. What lies in several places, because leaders copied it twice or the
 local disk still has it, counts once: by size a segment goes only if enough is left behind it.
+
+A log that lost its records, as on a disk that was replaced, knows no epoch of what the tier holds. Such segments are
+not removed as those of a history that nobody needs (Kafka does): they may be the last copy. What ends below the log
+start is gone for readers in any case; all other segments of epochs before those of the log stay until an operator
+gives them up (`crabka tier forget`).
 """
 
 from __future__ import annotations
@@ -70,6 +75,8 @@ class RetentionPlan:
     # None if it stays.
     log_start_offset: int | None = None
     removals: tuple[Removal, ...] = ()
+    # Finished segments that are no part of the log and may hold what nothing else has: only an operator removes them.
+    foreign: tuple[RemoteLogSegmentMetadata, ...] = ()
 
 
 class _SizesBehind:
@@ -144,9 +151,13 @@ def plan_retention(
         sizes=_sizes(lineage, finished, extent, limits),
     )
     _search_oldest(lineage, _in_order(lineage, finished), extent, search)
-    unreferenced = [Removal(segment, RemovalReason.UNREFERENCED) for segment in _older(lineage, finished)]
+    older = _older(lineage, finished)
+    start = extent.log_start_offset
+    unreferenced = [Removal(segment, RemovalReason.UNREFERENCED) for segment in older if segment.end_offset < start]
     return RetentionPlan(
-        log_start_offset=search.log_start_offset, removals=(*unfinished, *search.removals, *unreferenced)
+        log_start_offset=search.log_start_offset,
+        removals=(*unfinished, *search.removals, *unreferenced),
+        foreign=tuple(_foreign(lineage, finished, start)),
     )
 
 
@@ -191,6 +202,18 @@ def _older(lineage: EpochLineage, segments: Iterable[RemoteLogSegmentMetadata]) 
     if not lineage.epochs:
         return []
     return [segment for segment in segments if segment.leader_epochs[-1][0] < lineage.epochs[0]]
+
+
+def _foreign(
+    lineage: EpochLineage, segments: Iterable[RemoteLogSegmentMetadata], log_start_offset: int
+) -> Iterable[RemoteLogSegmentMetadata]:
+    """Yield what reaches beyond the end of the log, or is of epochs before all of its own."""
+    first = lineage.epochs[0] if lineage.epochs else math.inf
+    for segment in segments:
+        if segment.end_offset >= lineage.end_offset or (
+            segment.end_offset >= log_start_offset and segment.leader_epochs[-1][0] < first
+        ):
+            yield segment
 
 
 def _sizes(

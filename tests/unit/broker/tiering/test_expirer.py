@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from crabka.broker.tiering.stats import (
     REMOTE_DELETE_ERRORS,
     REMOTE_DELETE_LAG_BYTES,
@@ -17,6 +19,7 @@ from crabka.remote.segments import (
     RemoteLogSegmentState,
 )
 from crabka.testing.faulty_storage import StorageFault
+from crabka.testing.remote_samples import sample_update
 from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
 from tests.support.tier_scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, passes
 
@@ -318,18 +321,48 @@ def test_a_leader_that_was_replaced_removes_nothing_of_its_successor() -> None:
         new.fill(3)
         new.lead()
         await passes(3)
-        # It has another history, in which what is in the tier does not occur; and it believes to lead.
+        # Its history begins after what is in the tier; and it believes to lead.
+        old.fill(4, leader_epoch=5)
+        old.log.raise_log_start(35)
         old.lead(5)
         scene.cluster.news = old.follow
         before = scene.cluster.catch_ups
         await passes(5)
         assert scene.cluster.catch_ups > before
-        assert len(scene.finished_ranges()) == 3
+        assert scene.finished_ranges()[:3] == [(0, 9), (10, 19), (20, 29)]
         # Without news it would have gone.
         scene.cluster.news = lambda: None
         new.leave()
         old.lead(6)
         await passes(5)
-        assert scene.finished_ranges() == []
+        assert not {(0, 9), (10, 19), (20, 29)} & set(scene.finished_ranges())
+
+    scene.run(main())
+
+
+def test_an_empty_log_keeps_the_tier_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        first = scene.broker(1)
+        first.fill(3)
+        first.lead()
+        await passes(3)
+        first.crash()
+        # Another disk, on which there is nothing, leads.
+        second = scene.broker(2)
+        second.set_topic(retention_ms=1, retention_bytes=0)
+        second.lead(5)
+        await passes(60)
+        assert scene.finished_ranges() == [(0, 9), (10, 19), (20, 29)]
+        reported = [each for each in caplog.messages if "no part of its log" in each]
+        assert len(reported) == 1
+        assert "3 segments in the tier, of offsets 0 to 29, that are no part of its log from 0 to 0" in reported[0]
+        assert "crabka tier forget orders:0" in reported[0]
+        # The operator's word: what `crabka tier forget` writes.
+        for segment in scene.listed():
+            scene.rlmm.update_remote_log_segment_metadata(sample_update(segment, DELETING))
+        await passes(2 * GRACE_MS / 1000)
+        assert (scene.listed(), scene.store.segment_ids()) == ([], [])
 
     scene.run(main())

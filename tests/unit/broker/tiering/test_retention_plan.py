@@ -240,3 +240,33 @@ def test_overlapping_segments_go_in_the_order_of_their_offsets() -> None:
 def test_a_surplus_smaller_than_the_segment_keeps_it(retention_bytes: int) -> None:
     expected = [] if retention_bytes else [0]
     assert starts(plan([remote_segment(0, 9)], retention_bytes=retention_bytes)) == expected
+
+
+def test_an_empty_log_removes_nothing_that_the_tier_holds() -> None:
+    # A disk was replaced: the leader of epoch 5 has no records, and two leaders before it have copied theirs.
+    segments = [
+        remote_segment(0, 9, newest_ms=1),
+        remote_segment(10, 19, epochs=[(0, 10), (4, 15)], newest_ms=1),
+        remote_segment(20, 29, epochs=[(4, 20)], newest_ms=1),
+    ]
+    extent = LogExtent(log_start_offset=0, high_watermark=0)
+    planned = plan(segments, lineage=EpochLineage([(5, 0)], 0), extent=extent, retention_ms=0, retention_bytes=0)
+    assert (planned.removals, planned.log_start_offset) == ((), None)
+    assert [segment.start_offset for segment in planned.foreign] == [0, 10, 20]
+    # Nor does it when it has grown to the same offsets.
+    extent = LogExtent(log_start_offset=0, high_watermark=25)
+    planned = plan(segments, lineage=EpochLineage([(5, 0)], 25), extent=extent, retention_ms=0, retention_bytes=0)
+    assert (planned.removals, len(planned.foreign)) == ((), 3)
+
+
+def test_what_the_log_knows_is_not_foreign() -> None:
+    segments = [remote_segment(0, 9), remote_segment(90, 99), remote_segment(95, 104)]
+    planned = plan(segments, lineage=EpochLineage([(0, 0)], 100))
+    # Only what reaches beyond its end; an old leader may have had more.
+    assert [segment.start_offset for segment in planned.foreign] == [95]
+    below_start = plan(
+        [remote_segment(0, 9)],
+        lineage=EpochLineage([(5, 40)], 100),
+        extent=LogExtent(log_start_offset=40, high_watermark=100),
+    )
+    assert (starts(below_start), below_start.foreign) == ([0], ())
