@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from crabka.spark.lake.rewinding import RewindStep, rewind_table
 from crabka.spark.lake.topic_sync import SyncStep
-from tests.support.lake_driver import driver_topic, run
-from tests.support.lake_reader import table_places
+from tests.support.lake_driver import cut_topic, driver_topic, run
+from tests.support.lake_reader import table_places, table_rows
 from tests.support.lake_tables import ALL_FORMATS, lake_of
 from tests.support.scale import scaled
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 ROUNDS = scaled(1, 10)
 
 
-def start(root: str, table_format: str, step: SyncStep, count: int) -> subprocess.Popen[bytes]:
+def start(root: str, table_format: str, step: SyncStep | RewindStep, count: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.support.lake_driver", root, table_format, step.value, str(count)]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     return subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, stderr=subprocess.PIPE)
@@ -45,4 +46,29 @@ def test_drivers_that_are_killed_lose_and_double_nothing(tmp_path: Path, table_f
         good = [place for place in places if place[1] % 5 != 3]
         bad = [place for place in places if place[1] % 5 == 3]
         assert table_places(Path(lake.root), "orders", table_format) == good, deaths
+        assert table_places(Path(lake.root), "orders_dlq", table_format) == bad, deaths
+
+
+@pytest.mark.parametrize("table_format", ALL_FORMATS)
+def test_rewinds_that_are_killed_leave_no_row_of_the_old_log(
+    tmp_path: Path, table_format: str, rng: random.Random
+) -> None:
+    topic = cut_topic()
+    for number in range(ROUNDS):
+        lake = lake_of(tmp_path / str(number), table_format)
+        run(lake)
+        deaths = [rng.choice(list(RewindStep)) for _ in range(2)]
+        drivers = [start(lake.root, table_format, death, 1) for death in deaths]
+        for driver in drivers:
+            _, errors = driver.communicate(timeout=240)
+            # The one that finds nothing to take back comes to its end.
+            assert driver.returncode in (0, -signal.SIGKILL), errors.decode()
+        rewind_table(lake, "orders", topic)
+        run(lake, topic=topic)
+        rows = table_rows(Path(lake.root), "orders", table_format)
+        found = [(row["kafka_partition"], row["kafka_offset"], row["id"]) for row in rows]
+        places = [(partition, offset) for partition in range(2) for offset in range(len(topic.values[partition]))]
+        good = [place for place in places if place[1] % 5 != 3]
+        assert found == [(p, at, -at if p == 0 and at >= 10 else at) for p, at in good], deaths
+        bad = [place for place in places if place[1] % 5 == 3]
         assert table_places(Path(lake.root), "orders_dlq", table_format) == bad, deaths

@@ -1,7 +1,7 @@
 """The driver of a sync as a process that kills itself: python -m tests.support.lake_driver ROOT FORMAT STEP COUNT.
 
 It syncs the topic of `driver_topic` and dies by SIGKILL when it reaches the step for the count-th time; with the count
-0 it comes to its end.
+0 it comes to its end. With a step of a rewind it rewinds the table to `cut_topic` instead.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
+from enum import StrEnum
 
 from crabka.spark.lake.json_values import JsonValues
+from crabka.spark.lake.rewinding import RewindStep, rewind_table
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.tables import Lake
-from crabka.spark.lake.topic_sync import SyncStep, TopicSync
+from crabka.spark.lake.topic_sync import TopicSync
 from tests.support.lake_topic import InlineRunner, ListTopic
 
 SETTINGS = SyncSettings(decoder=JsonValues((), infers=True), round_bytes=1, min_tasks=2)
@@ -32,17 +35,29 @@ def driver_topic() -> ListTopic:
     return ListTopic([[value(offset) for offset in range(18)] for _ in range(2)])
 
 
-def run(lake: Lake, step: str = "", count: int = 0) -> None:
-    """Bring the topic into the table, or die on the way."""
+def cut_topic() -> ListTopic:
+    """The topic after its first partition was cut at offset 10 and filled again, farther than before."""
+    topic = driver_topic()
+    topic.values[0][10:] = [b"{broken" if at % 5 == 3 else b'{"id":-%d}' % at for at in range(10, 25)]
+    return topic
+
+
+def _killing(step: str, count: int) -> Callable[[StrEnum], None]:
     reached = 0
 
-    def on_step(at: SyncStep) -> None:
+    def on_step(at: StrEnum) -> None:
         nonlocal reached
         reached += at.value == step
         if count and reached == count:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    sync = TopicSync(lake, driver_topic(), InlineRunner(), SETTINGS, topic="orders", on_step=on_step)
+    return on_step
+
+
+def run(lake: Lake, step: str = "", count: int = 0, topic: ListTopic | None = None) -> None:
+    """Bring the topic into the table, or die on the way."""
+    source = topic or driver_topic()
+    sync = TopicSync(lake, source, InlineRunner(), SETTINGS, topic="orders", on_step=_killing(step, count))
     while sync.run_round() is not None:
         pass
 
@@ -50,7 +65,10 @@ def run(lake: Lake, step: str = "", count: int = 0) -> None:
 def main() -> None:
     root, table_format, step, count = sys.argv[1:]
     lake = Lake(root, table_format, lambda: int(datetime.now(UTC).timestamp() * 1000))
-    run(lake, step, int(count))
+    if step in list(RewindStep):
+        rewind_table(lake, "orders", cut_topic(), _killing(step, int(count)))
+    else:
+        run(lake, step, int(count))
 
 
 if __name__ == "__main__":

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
 
-from crabka.errors import ConfigError
+from crabka.ids import TopicPartition
 from crabka.spark.lake.schemas import HEADERS_TYPE
 from crabka.spark.lake.tasks import TaskResult, WriteJob, decode_results, encode_result, run_task
-from crabka.spark.lake.topic_sync import TopicEnds
+from crabka.spark.lake.topic_sync import TopicEnds, TopicInspection
+from crabka.spark.plan.divergence import Divergence, LogCutError, ReadPosition
 from crabka.spark.plan.ranges import BrokerRange, PlannedRange, ReadPlan, Split
+from crabka.spark.plan.witnesses import BatchWitness
 from tests.support.lake_tables import FIRST_TIMESTAMP, TOPIC_ID
 
 _RANGE = 5
@@ -30,18 +35,21 @@ class ListTopic:
     first: dict[int, int] = field(default_factory=dict)
     # Microseconds by offset, for offsets that are not an hour after the one before.
     timestamps_us: dict[int, int] = field(default_factory=dict)
+    # Whether failOnDataLoss is false.
+    passes_over: bool = False
 
     @property
     def reader(self) -> ListTopic:
         return self
 
-    def plan(self, topic: str, starts: dict[int, int]) -> ReadPlan:
+    def plan(self, topic: str, positions: Mapping[int, ReadPosition]) -> ReadPlan:
         ranges: list[PlannedRange] = []
         spans: dict[tuple[str, int], tuple[int, int]] = {}
         for partition, values in enumerate(self.values):
-            start = starts.get(partition, self.first.get(partition, 0))
+            position = positions.get(partition)
+            start = self.first.get(partition, 0) if position is None else position.offset
             if start > len(values):
-                raise ConfigError(f"the starting offset {start} is behind the ending offset {len(values)}")
+                raise LogCutError(self.divergences(topic, positions)[1])
             spans[topic, partition] = (start, len(values))
             ranges += [
                 BrokerRange(topic, self.topic_id, partition, at, min(at + _RANGE, len(values)))
@@ -49,6 +57,44 @@ class ListTopic:
             ]
         splits = tuple(Split(tuple(ranges[at : at + 2])) for at in range(0, len(ranges), 2))
         return ReadPlan(splits, spans, {topic: self.topic_id})
+
+    def inspect(
+        self, plan: ReadPlan, positions: Mapping[int, ReadPosition], offsets: Mapping[int, Sequence[int]]
+    ) -> TopicInspection:
+        (topic,) = plan.topic_ids
+        _, cut = self.divergences(topic, positions)
+        if cut and not self.passes_over:
+            raise LogCutError(cut)
+        witnesses = {
+            partition: [self.witness(partition, offset) for offset in wanted if offset < len(self.values[partition])]
+            for partition, wanted in offsets.items()
+        }
+        return TopicInspection(witnesses, frozenset(each.partition.partition for each in cut))
+
+    def divergences(self, topic: str, positions: Mapping[int, ReadPosition]) -> tuple[str | None, list[Divergence]]:
+        found: list[Divergence] = []
+        for partition, position in positions.items():
+            same = list(takewhile(partial(self._has, partition), position.chain))
+            if position.offset > len(self.values[partition]) or same[-1:] != list(position.chain[-1:]):
+                agreed = same[-1].last_offset + 1 if same else 0
+                found.append(
+                    Divergence(
+                        partition=TopicPartition(topic, partition),
+                        position=position.offset,
+                        agreed_offset=agreed,
+                        differs_offset=agreed,
+                        log_start_offset=self.first.get(partition, 0),
+                    )
+                )
+        return self.topic_id, found
+
+    def witness(self, partition: int, offset: int) -> BatchWitness:
+        """A batch has one record, and its value for a checksum."""
+        return BatchWitness(offset, offset, 0, zlib.crc32(self.values[partition][offset] or b""), 0, 1)
+
+    def _has(self, partition: int, witness: BatchWitness) -> bool:
+        offset = witness.last_offset
+        return offset < len(self.values[partition]) and self.witness(partition, offset) == witness
 
     def ends(self, topic: str) -> TopicEnds:
         return TopicEnds(self.topic_id, {partition: len(values) for partition, values in enumerate(self.values)})

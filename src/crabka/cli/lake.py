@@ -47,12 +47,13 @@ if TYPE_CHECKING:
     from crabka.spark.lake.tables import Lake
 
 app = typer.Typer(
-    help="Topics as Delta, Iceberg or Parquet tables: sync, status, compact, vacuum.", no_args_is_help=False
+    help="Topics as Delta, Iceberg or Parquet tables: sync, status, rewind, compact, vacuum.", no_args_is_help=False
 )
 
 SUMMARY_COLUMNS = ("topic", "table", "rows", "dead_rows", "files", "size_bytes", "rounds", "lost_rounds")
 STATUS_COLUMNS = ("table", "partition", "committed", "end", "lag")
 TABLE_COLUMNS = ("table", "topic", "rows", "dead_rows", "files", "size_bytes", "lag", "age_ms")
+REWIND_COLUMNS = ("table", "partition", "position", "rewound_to", "differs_from", "log_start")
 COMMIT_COLUMNS = ("table", "version", "timestamp_ms", "operation")
 
 
@@ -153,6 +154,30 @@ def status(
             [{"table": row["table"]} | commit for row in rows for commit in row["commits"]],
             as_json=False,
         )
+
+
+@app.command()
+def rewind(
+    tables: Tables,
+    *,
+    root: Root,
+    table_format: Format = DEFAULT_FORMAT,
+    catalog: Catalog = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    tier: TierUrl = None,
+    option: SourceOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take back rows that the topic does not have any more because its log was cut; the next sync reads on there."""
+    with _lake_commands():
+        from crabka.spark.lake.planner_source import PlannerSource
+        from crabka.spark.lake.rewinding import rewind_table
+
+        lake = open_lake(root, table_format, catalog)
+        source = PlannerSource(source_options(bootstrap, command_config, tier, option))
+        rows = [asdict(each) for name in tables for each in rewind_table(lake, name, source)]
+        print_rows(REWIND_COLUMNS, rows, as_json=as_json)
 
 
 @app.command()

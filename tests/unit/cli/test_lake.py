@@ -56,7 +56,7 @@ def test_a_grace_that_may_take_files_from_others_has_to_be_confirmed(crabka: Run
     assert crabka("lake", "vacuum", "orders", *place, "--grace", "0.5", "--allow-short-grace").code == 0
 
 
-@pytest.mark.parametrize("command", ["status", "compact", "vacuum"])
+@pytest.mark.parametrize("command", ["status", "rewind", "compact", "vacuum"])
 def test_a_table_that_is_not_there_is_one_line(crabka: RunCommand, root: str, command: str) -> None:
     offline = ("--offline",) if command == "status" else ()
     result = crabka("lake", command, "nothing", "--to", root, "--format", "parquet", *offline)

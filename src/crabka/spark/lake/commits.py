@@ -15,6 +15,7 @@ from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.offsets import Offsets, Settlement, settle
 from crabka.spark.lake.table import Compaction, TableFormat
+from crabka.spark.plan.witnesses import Chains
 
 _TRIES = 20
 
@@ -28,9 +29,15 @@ class CommitOutcome(Enum):
 
 
 def commit_once(
-    table: TableFormat, files: Sequence[DataFile], before: Offsets, after: Offsets, *, retry: bool = True
+    table: TableFormat,
+    files: Sequence[DataFile],
+    before: Offsets,
+    after: Offsets,
+    *,
+    witnesses: Chains | None = None,
+    retry: bool = True,
 ) -> CommitOutcome:
-    """Commit files and offsets, over changes of others that do not touch the offsets. The table is refreshed.
+    """Commit files, offsets and witnesses, over changes of others that do not touch the offsets; refreshes the table.
 
     Without `retry` any change by others counts: for rows that were compared with those in the table. Raises LakeError.
     """
@@ -38,7 +45,7 @@ def commit_once(
         if table.committed_offsets() != dict(before):
             return CommitOutcome.SUPERSEDED
         try:
-            table.commit(files, before, after)
+            table.commit(files, before, after, witnesses)
         except CommitConflictError:
             table.refresh()
             live = [file.path for file in table.files()]

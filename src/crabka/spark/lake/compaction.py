@@ -87,7 +87,7 @@ def merge_files(store: LakeStore, group: Sequence[DataFile], schema: pa.Schema, 
     """Write the rows of some files into a new one and return it."""
     value = group[0].partition_value
     first_offset = min((file.offsets.least for file in group if file.offsets), default=0)
-    groups = _row_groups(conform(batch, schema) for file in group for batch in read_batches(store, file.path))
+    groups = row_groups(conform(batch, schema) for file in group for batch in read_batches(store, file.path))
     first = next(groups, schema.empty_table())
     partition = topic_partition_in(first, column, value)
     path = file_name(partition_directory(column, value), first_offset, partition, f"merged-{uuid4()}")
@@ -101,7 +101,7 @@ def merge_files(store: LakeStore, group: Sequence[DataFile], schema: pa.Schema, 
         raise
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Gather rows until they are worth a row group: files that were tiny are to be as quick to read as large ones."""
     waiting: list[pa.RecordBatch] = []
     rows = size_bytes = 0

@@ -34,11 +34,11 @@ def add_action(file: DataFile, column: str | None, now_ms: int, *, is_new: bool)
     )
 
 
-def remove_action(file: DataFile, column: str | None, now_ms: int) -> RemoveAction:
-    """Return the entry by which a file is part of a table no longer; its rows are in others."""
+def remove_action(file: DataFile, column: str | None, now_ms: int, *, is_lost: bool = False) -> RemoveAction:
+    """Return the entry by which a file is part of a table no longer; its rows are in others, unless they are lost."""
     return RemoveAction(
         path=file.path,
-        data_change=False,
+        data_change=is_lost,
         deletion_timestamp=now_ms,
         size=file.size_bytes,
         partition_values=_partition_values(file, column),

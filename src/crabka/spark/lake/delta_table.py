@@ -8,8 +8,9 @@ and two of them at once both put their copy of the same rows into the table.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -21,14 +22,25 @@ from crabka.spark.lake.compaction import compact_table
 from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.delta_actions import add_action, file_of, interval_ms, remove_action
 from crabka.spark.lake.errors import CommitConflictError, LakeError
-from crabka.spark.lake.offsets import Offsets, app_id, check_step
+from crabka.spark.lake.offsets import (
+    Offsets,
+    app_id,
+    check_rewind,
+    check_step,
+    decode_witnesses,
+    encode_witnesses,
+)
 from crabka.spark.lake.schemas import added_fields, merge_schemas, plain_schema
 from crabka.spark.lake.store import LakeStore
-from crabka.spark.lake.table import CommitInfo, Compaction, TableSpec, Vacuum
+from crabka.spark.lake.table import CommitInfo, Compaction, Rewind, TableSpec, Vacuum
 from crabka.spark.lake.vacuuming import remove_unreferenced
+from crabka.spark.plan.witnesses import Chain, Chains
 
 TOPIC_KEY = "crabka.topic"
 TOPIC_ID_KEY = "crabka.topic.id"
+WITNESSES_KEY = "crabka.witnesses"
+# How many commits are looked at for witnesses, more if there are none: those of others do not carry them on.
+_WITNESS_COMMITS = (1, 10, 100)
 # How long the log remembers what was removed from the table; checkpoints drop what is older.
 RETENTION_KEY = "delta.deletedFileRetentionDuration"
 _RETENTION = "interval 30 days"
@@ -107,18 +119,41 @@ class DeltaLakeTable:
             actions = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
         return [file_of(action, column) for action in actions]
 
-    def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
-        """Add files and move the offsets in one step. Raises CommitConflictError."""
+    def witnesses(self) -> dict[int, Chain]:
+        """Return what is remembered of batches that were read: by the last commit that says so."""
+        for count in _WITNESS_COMMITS:
+            with _delta(self._store):
+                entries = self._table.history(count)
+            found = [entry[WITNESSES_KEY] for entry in entries if WITNESSES_KEY in entry]
+            if found or len(entries) < count:
+                return decode_witnesses(found[0] if found else None)
+        return {}
+
+    def commit(
+        self, files: Sequence[DataFile], before: Offsets, after: Offsets, witnesses: Chains | None = None
+    ) -> None:
+        """Add files, move the offsets and set the witnesses in one step. Raises CommitConflictError."""
         check_step(before, after)
-        spec = self.spec
-        if self.committed_offsets() != dict(before):
-            raise CommitConflictError(f"The offsets of {self._store.url} are not those that the commit builds on")
+        self._require_offsets(before)
         self._store.require([file.path for file in files])
-        transactions = [Transaction(app_id(spec.topic_id, partition), offset) for partition, offset in after.items()]
-        now_ms = self._now_ms()
+        column, now_ms = self.spec.partition_column, self._now_ms()
         self._write(
-            [add_action(file, spec.partition_column, now_ms, is_new=True) for file in files],
-            CommitProperties(max_commit_retries=0, app_transactions=transactions),
+            [add_action(file, column, now_ms, is_new=True) for file in files],
+            self._properties(after, self.witnesses() if witnesses is None else witnesses),
+        )
+
+    def rewind(self, change: Rewind) -> None:
+        """Remove rows and move the offsets back in one step. Raises CommitConflictError."""
+        check_rewind(change.before, change.after)
+        self._require_offsets(change.before)
+        self._store.require([file.path for file in change.kept])
+        column, now_ms = self.spec.partition_column, self._now_ms()
+        self._write(
+            [
+                *(remove_action(file, column, now_ms, is_lost=True) for file in change.removed),
+                *(add_action(file, column, now_ms, is_new=True) for file in change.kept),
+            ],
+            self._properties(change.after, change.witnesses, {"crabka.operation": "rewind"}),
         )
 
     def evolve(self, schema: pa.Schema) -> None:
@@ -129,7 +164,7 @@ class DeltaLakeTable:
             with _delta(self._store):
                 self._table.alter.add_columns(
                     list(Schema.from_arrow(pa.schema(added)).fields),
-                    commit_properties=CommitProperties(max_commit_retries=0),
+                    commit_properties=self._properties({}, self.witnesses()),
                 )
             self._sync(self._table.version())
 
@@ -147,7 +182,7 @@ class DeltaLakeTable:
                 *(remove_action(file, column, now_ms) for file in replaced),
                 *(add_action(file, column, now_ms, is_new=False) for file in merged),
             ],
-            CommitProperties(max_commit_retries=0, custom_metadata={"crabka.operation": "compact"}),
+            self._properties({}, self.witnesses(), {"crabka.operation": "compact"}),
         )
 
     def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
@@ -172,6 +207,26 @@ class DeltaLakeTable:
 
     def _schema(self) -> pa.Schema:
         return plain_schema(pa.schema(self._table.schema().to_arrow()))
+
+    def _require_offsets(self, before: Offsets) -> None:
+        if self.committed_offsets() != dict(before):
+            raise CommitConflictError(f"The offsets of {self._store.url} are not those that the commit builds on")
+
+    def _properties(
+        self, offsets: Offsets, witnesses: Chains, more: Mapping[str, str] = MappingProxyType({})
+    ) -> CommitProperties:
+        """Return what a commit says beside its files: no retry, the next offsets, and what is remembered of batches.
+
+        Delta keeps nothing but numbers for applications, so that witnesses go with every commit of ours.
+        """
+        topic_id = self.spec.topic_id
+        return CommitProperties(
+            max_commit_retries=0,
+            app_transactions=[
+                Transaction(app_id(topic_id, partition), offset) for partition, offset in offsets.items()
+            ],
+            custom_metadata={WITNESSES_KEY: encode_witnesses(witnesses)} | dict(more),
+        )
 
     def _write(self, actions: list[AddAction | RemoveAction], properties: CommitProperties) -> None:
         column = self.spec.partition_column

@@ -24,16 +24,26 @@ from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.iceberg_catalog import NAMESPACE
 from crabka.spark.lake.iceberg_files import data_file
 from crabka.spark.lake.iceberg_names import map_names
-from crabka.spark.lake.offsets import Offsets, check_step, decode_offsets, encode_offsets
+from crabka.spark.lake.offsets import (
+    Offsets,
+    check_rewind,
+    check_step,
+    decode_offsets,
+    decode_witnesses,
+    encode_offsets,
+    encode_witnesses,
+)
 from crabka.spark.lake.schemas import TIMESTAMP, merge_schemas, plain_schema
 from crabka.spark.lake.store import LakeStore
-from crabka.spark.lake.table import CommitInfo, Compaction, TableSpec, Vacuum
+from crabka.spark.lake.table import CommitInfo, Compaction, Rewind, TableSpec, Vacuum
 from crabka.spark.lake.vacuuming import remove_unreferenced
+from crabka.spark.plan.witnesses import Chain, Chains
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 OFFSETS_KEY = "crabka.offsets"
+WITNESSES_KEY = "crabka.witnesses"
 TOPIC_KEY = "crabka.topic"
 TOPIC_ID_KEY = "crabka.topic.id"
 NO_RETRIES = {"commit.retry.num-retries": "0"}
@@ -117,12 +127,19 @@ class IcebergLakeTable:
         schema, partitioning = self._table.schema(), self._table.spec()
         return [data_file(file, self._relative(file.file_path), schema, partitioning) for file in self._live()]
 
-    def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
-        """Add files and move the offsets in one step. Raises CommitConflictError."""
+    def witnesses(self) -> dict[int, Chain]:
+        """Return what is remembered of batches that were read, by partition."""
+        return decode_witnesses(self._table.properties.get(WITNESSES_KEY))
+
+    def commit(
+        self, files: Sequence[DataFile], before: Offsets, after: Offsets, witnesses: Chains | None = None
+    ) -> None:
+        """Add files, move the offsets and set the witnesses in one step. Raises CommitConflictError."""
         check_step(before, after)
-        if self.committed_offsets() != dict(before):
-            raise CommitConflictError(f"The offsets of {self._store.url} are not those that the commit builds on")
+        self._require_offsets(before)
         properties = {OFFSETS_KEY: encode_offsets(after)} | NO_RETRIES
+        if witnesses is not None:
+            properties[WITNESSES_KEY] = encode_witnesses(witnesses)
         with _iceberg(self._store):
             try:
                 self._append(files, properties)
@@ -130,6 +147,14 @@ class IcebergLakeTable:
                 # pyiceberg cannot count in the years that some producers think they live in.
                 self._append(files, properties | _WITHOUT_BOUNDS_OF_TIME)
         self._sync()
+
+    def rewind(self, change: Rewind) -> None:
+        """Remove rows and move the offsets back in one step. Raises CommitConflictError."""
+        check_rewind(change.before, change.after)
+        self._require_offsets(change.before)
+        reached = {OFFSETS_KEY: encode_offsets(change.after)}
+        properties = reached | {WITNESSES_KEY: encode_witnesses(change.witnesses)} | NO_RETRIES
+        self._exchange(change.removed, change.kept, reached | {"crabka.operation": "rewind"}, properties)
 
     def evolve(self, schema: pa.Schema) -> None:
         """Add what the schema has beyond the table's. Raises CommitConflictError and SchemaConflictError."""
@@ -149,17 +174,7 @@ class IcebergLakeTable:
 
     def replace(self, replaced: Sequence[DataFile], merged: Sequence[DataFile]) -> None:
         """Put files with the same rows into the place of others, in one step. Raises CommitConflictError."""
-        paths = [self._absolute(file) for file in merged]
-        live = {self._relative(file.file_path): file for file in self._live()}
-        with _iceberg(self._store), self._table.transaction() as transaction:
-            map_names(transaction)
-            properties = {"crabka.operation": "compact"}
-            with transaction.update_snapshot(snapshot_properties=properties).overwrite() as update:
-                for old in replaced:
-                    update.delete_data_file(live[old.path])
-                for new in parquet_files_to_data_files(self._table.io, transaction.table_metadata, iter(paths)):
-                    update.append_data_file(new)
-        self._sync()
+        self._exchange(replaced, merged, {"crabka.operation": "compact"}, {})
 
     def vacuum(self, grace_ms: int, now_ms: int) -> Vacuum:
         """Expire snapshots older than the grace and remove files that no younger one needs."""
@@ -191,6 +206,33 @@ class IcebergLakeTable:
     def _live(self) -> list[IcebergFile]:
         with _iceberg(self._store):
             return [task.file for task in self._table.scan().plan_files()]
+
+    def _exchange(
+        self,
+        removed: Sequence[DataFile],
+        added: Sequence[DataFile],
+        snapshot_properties: dict[str, str],
+        properties: dict[str, str],
+    ) -> None:
+        """Remove files, add others and set properties in one step, which asks for the snapshot that was looked at."""
+        self._store.require([file.path for file in added])
+        paths = [self._absolute(file) for file in added]
+        live = {self._relative(file.file_path): file for file in self._live()}
+        with _iceberg(self._store), self._table.transaction() as transaction:
+            if properties:
+                transaction.set_properties(properties)
+            map_names(transaction)
+            update = transaction.update_snapshot(snapshot_properties=snapshot_properties)
+            with update.overwrite() if removed else update.fast_append() as producer:
+                for old in removed:
+                    producer.delete_data_file(live[old.path])
+                for new in parquet_files_to_data_files(self._table.io, transaction.table_metadata, iter(paths)):
+                    producer.append_data_file(new)
+        self._sync()
+
+    def _require_offsets(self, before: Offsets) -> None:
+        if self.committed_offsets() != dict(before):
+            raise CommitConflictError(f"The offsets of {self._store.url} are not those that the commit builds on")
 
     def _append(self, files: Sequence[DataFile], properties: dict[str, str]) -> None:
         reached = {OFFSETS_KEY: properties[OFFSETS_KEY]}

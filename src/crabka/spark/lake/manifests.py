@@ -14,13 +14,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from crabka.errors import ConfigError
 from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.errors import LakeError
+from crabka.spark.plan.witnesses import Chains, chains_from_json, chains_to_json
 
 DIRECTORY = "_crabka"
 FULL_EVERY = 50
 _FORMAT = 1
 _DIGITS = 20
+_CARRIED = ("topic", "topic_id", "schema", "partition_column", "offsets", "witnesses")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,8 @@ class Manifest:
     added: tuple[DataFile, ...] = ()
     removed: tuple[str, ...] = ()
     full: bool = False
+    # What is remembered of batches that were read, by partition.
+    witnesses: Chains = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
             "arrow_schema": base64.b64encode(manifest.schema.serialize().to_pybytes()).decode("ascii"),
             "partition_column": manifest.partition_column,
             "offsets": {str(partition): manifest.offsets[partition] for partition in sorted(manifest.offsets)},
+            "witnesses": chains_to_json(manifest.witnesses),
             "full": manifest.full,
             "added": [file.to_json() for file in manifest.added],
             "removed": list(manifest.removed),
@@ -105,8 +111,10 @@ def decode_manifest(data: bytes) -> Manifest:
             full=fields["full"],
             added=tuple(DataFile.from_json(file) for file in fields["added"]),
             removed=tuple(fields["removed"]),
+            # Manifests of earlier versions have none.
+            witnesses=chains_from_json(fields.get("witnesses", {})),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowInvalid) as error:
+    except (ConfigError, KeyError, TypeError, ValueError, AttributeError, pa.ArrowInvalid) as error:
         raise LakeError(f"A manifest cannot be read: {error!r}") from error
 
 
@@ -139,5 +147,5 @@ def next_manifest(
     if is_full:
         kept = tuple(file for path, file in live.items() if path not in set(removed))
         added, removed = kept + added, ()
-    fields = {name: getattr(head, name) for name in ("topic", "topic_id", "schema", "partition_column", "offsets")}
+    fields = {name: getattr(head, name) for name in _CARRIED}
     return Manifest(**(fields | changes), version=head.version + 1, added=added, removed=removed, full=is_full)

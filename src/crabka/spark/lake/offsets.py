@@ -10,7 +10,9 @@ import json
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 
+from crabka.errors import ConfigError
 from crabka.spark.lake.errors import LakeError
+from crabka.spark.plan.witnesses import Chain, Chains, chains_from_json, chains_to_json
 
 Offsets = Mapping[int, int]
 """The next offset by partition of the table's topic."""
@@ -37,6 +39,21 @@ def decode_offsets(text: str) -> dict[int, int]:
         raise LakeError(f"The table's offsets {text[:100]!r} cannot be read") from error
 
 
+def encode_witnesses(witnesses: Chains) -> str:
+    """Return what is remembered of batches as JSON."""
+    return json.dumps(chains_to_json(witnesses), separators=(",", ":"))
+
+
+def decode_witnesses(text: str | None) -> dict[int, Chain]:
+    """Read what encode_witnesses wrote; tables of earlier versions have none. Raises LakeError."""
+    if text is None:
+        return {}
+    try:
+        return chains_from_json(json.loads(text))
+    except (ValueError, ConfigError) as error:
+        raise LakeError(f"The table's witnesses {text[:100]!r} cannot be read") from error
+
+
 def app_id(topic_id: str, partition: int) -> str:
     """Return the name under which Delta keeps the next offset of a partition."""
     return f"crabka:{topic_id}:{partition}"
@@ -51,6 +68,12 @@ def check_step(before: Offsets, after: Offsets) -> None:
             raise LakeError(f"A commit moves partition {partition} back from {offset} to {after[partition]}")
     if sorted(after) != list(range(len(after))):
         raise LakeError(f"A commit knows the partitions {sorted(after)}, which are not all from 0 on")
+
+
+def check_rewind(before: Offsets, after: Offsets) -> None:
+    """Raise LakeError unless a rewind moves no partition forward and forgets none."""
+    if before.keys() != after.keys() or any(after[partition] > offset for partition, offset in before.items()):
+        raise LakeError(f"A rewind moves {dict(before)} to {dict(after)}")
 
 
 def settle(before: Offsets, current: Offsets, ours: Iterable[str], live: Iterable[str]) -> Settlement:

@@ -26,11 +26,12 @@ from crabka.spark.lake.manifests import (
     manifest_version,
     next_manifest,
 )
-from crabka.spark.lake.offsets import Offsets, check_step
+from crabka.spark.lake.offsets import Offsets, check_rewind, check_step
 from crabka.spark.lake.schemas import merge_schemas
 from crabka.spark.lake.store import LakeStore
-from crabka.spark.lake.table import CommitInfo, Compaction, TableSpec, Vacuum
+from crabka.spark.lake.table import CommitInfo, Compaction, Rewind, TableSpec, Vacuum
 from crabka.spark.lake.vacuuming import remove_unreferenced
+from crabka.spark.plan.witnesses import Chain, Chains
 
 
 class ParquetTable:
@@ -88,12 +89,30 @@ class ParquetTable:
         """Return the files that make up the table."""
         return list(self._state.files)
 
-    def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
-        """Add files and move the offsets in one step. Raises CommitConflictError."""
+    def witnesses(self) -> dict[int, Chain]:
+        """Return what is remembered of batches that were read, by partition."""
+        return dict(self._state.head.witnesses)
+
+    def commit(
+        self, files: Sequence[DataFile], before: Offsets, after: Offsets, witnesses: Chains | None = None
+    ) -> None:
+        """Add files, move the offsets and set the witnesses in one step. Raises CommitConflictError."""
         check_step(before, after)
-        if self._state.head.offsets != dict(before):
-            raise CommitConflictError(f"The offsets of {self._store.url} are not those that the commit builds on")
-        self._put(files, operation="sync", offsets=dict(after))
+        self._require_offsets(before)
+        kept = self._state.head.witnesses if witnesses is None else witnesses
+        self._put(files, operation="sync", offsets=dict(after), witnesses=dict(kept))
+
+    def rewind(self, change: Rewind) -> None:
+        """Remove rows and move the offsets back in one step. Raises CommitConflictError."""
+        check_rewind(change.before, change.after)
+        self._require_offsets(change.before)
+        self._put(
+            change.kept,
+            [file.path for file in change.removed],
+            operation="rewind",
+            offsets=dict(change.after),
+            witnesses=dict(change.witnesses),
+        )
 
     def evolve(self, schema: pa.Schema) -> None:
         """Add what the schema has beyond the table's. Raises CommitConflictError and SchemaConflictError."""
@@ -141,6 +160,10 @@ class ParquetTable:
                 break
             infos.append(CommitInfo(str(version), manifest.timestamp_ms, manifest.operation))
         return infos
+
+    def _require_offsets(self, before: Offsets) -> None:
+        if self._state.head.offsets != dict(before):
+            raise CommitConflictError(f"The offsets of {self._store.url} are not those that the commit builds on")
 
     def _put(self, added: Sequence[DataFile], removed: Iterable[str] = (), **changes: Any) -> None:
         self._store.require([file.path for file in added])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,9 @@ import pyarrow as pa
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.lake.rows import READ_COLUMNS
-from crabka.spark.lake.topic_sync import TopicEnds
+from crabka.spark.lake.topic_sync import TopicEnds, TopicInspection
+from crabka.spark.plan.divergence import Divergence, ReadPosition
+from crabka.spark.plan.histories import inspect_history
 from crabka.spark.plan.planner import plan_offsets, survey_topics
 from crabka.spark.source.option_names import WHERE
 from crabka.spark.source.options import SourceOptions
@@ -68,10 +70,37 @@ class PlannerSource:
             self._reader = SettingsReader(settings)
         return self._reader
 
-    def plan(self, topic: str, starts: dict[int, int]) -> ReadPlan:
-        """Return the plan from these offsets, or from the first ones, to the end."""
-        begin = {TopicPartition(topic, partition): offset for partition, offset in starts.items()}
-        return plan_offsets(self._parse({"subscribe": topic}), begin, None)
+    def plan(self, topic: str, positions: Mapping[int, ReadPosition]) -> ReadPlan:
+        """Return the plan from these positions, or from the first offsets, to the end. Raises LogCutError."""
+        begin = {TopicPartition(topic, partition): position.offset for partition, position in positions.items()}
+        chains = {TopicPartition(topic, partition): position.chain for partition, position in positions.items()}
+        return plan_offsets(self._parse({"subscribe": topic}), begin, None, chains)
+
+    def inspect(
+        self, plan: ReadPlan, positions: Mapping[int, ReadPosition], offsets: Mapping[int, Sequence[int]]
+    ) -> TopicInspection:
+        """Take witnesses at offsets of a plan's topic, and verify what was read before. Raises LogCutError."""
+        (topic,) = plan.topic_ids
+        found = inspect_history(
+            self._parse({"subscribe": topic}),
+            plan.survey,
+            {TopicPartition(topic, partition): position for partition, position in positions.items()},
+            {TopicPartition(topic, partition): wanted for partition, wanted in offsets.items()},
+        )
+        return TopicInspection(
+            {place.partition: taken for place, taken in found.witnesses.items()},
+            frozenset(each.partition.partition for each in found.divergences),
+        )
+
+    def divergences(self, topic: str, positions: Mapping[int, ReadPosition]) -> tuple[str | None, list[Divergence]]:
+        """Return the id of a topic, and the partitions whose logs do not have any more what was read of them."""
+        passing = self._parse({"subscribe": topic, "failOnDataLoss": "false"})
+        survey = survey_topics(passing)
+        found = inspect_history(
+            passing, survey, {TopicPartition(topic, partition): each for partition, each in positions.items()}, {}
+        )
+        ids = {each.id_text for each in survey.partitions.values()}
+        return ids.pop() if len(ids) == 1 else None, list(found.divergences)
 
     def topics(self, pattern: str) -> list[str]:
         """Return the topics that match a pattern as a whole, without internal ones."""

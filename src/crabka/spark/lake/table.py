@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.offsets import Offsets
+from crabka.spark.plan.witnesses import Chain, Chains
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,17 @@ class Vacuum:
     size_bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewind:
+    """A table without its newest rows: files that leave it, and files with those of their rows that stay."""
+
+    removed: Sequence[DataFile]
+    kept: Sequence[DataFile]
+    before: Offsets
+    after: Offsets
+    witnesses: Chains
+
+
 class TableView(Protocol):
     """What a table is, as of the last refresh. Methods raise LakeError."""
 
@@ -81,8 +93,21 @@ class TableFormat(TableView, Protocol):
         """Return the next offset of every partition."""
         ...
 
-    def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
-        """Add files and move the offsets in one step. Raises CommitConflictError; afterwards `refresh` is due."""
+    def witnesses(self) -> dict[int, Chain]:
+        """Return what is remembered of batches that were read, by partition; earlier versions remember nothing."""
+        ...
+
+    def commit(
+        self, files: Sequence[DataFile], before: Offsets, after: Offsets, witnesses: Chains | None = None
+    ) -> None:
+        """Add files, move the offsets and set the witnesses in one step; without new ones the old ones stay.
+
+        Raises CommitConflictError; afterwards `refresh` is due.
+        """
+        ...
+
+    def rewind(self, change: Rewind) -> None:
+        """Remove rows and move the offsets back in one step. Raises CommitConflictError; then `refresh` is due."""
         ...
 
     def evolve(self, schema: pa.Schema) -> None:

@@ -4,6 +4,10 @@ Exactly once, whatever happens: rows and offsets are one commit, and a commit bu
 with. Who dies is taken over from the last commit by the next run; of two at once one wins each round, and the other
 starts again from what is committed by then.
 
+Offsets alone do not say that the log below them is still the one that was read, so a table also has witnesses of its
+batches. Each round takes those of what it is about to read, and then verifies those of what the table has, before it
+reads anything: `crabka.spark.plan.histories` has the rule.
+
 A plan serves for round after round, since a backfill would else plan all that is left for every one of them. It is of
 use only while the table has just the offsets that its last round committed, and a round that fails or is lost drops it.
 """
@@ -11,7 +15,7 @@ use only while the table has just the offsets that its last round committed, and
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -23,13 +27,16 @@ from crabka.spark.lake.commits import CommitOutcome, commit_once, evolve_to
 from crabka.spark.lake.dead_letters import SUFFIX, DeadLetters, is_dead_letters
 from crabka.spark.lake.errors import LakeError, SchemaConflictError
 from crabka.spark.lake.inferred_fields import grown
+from crabka.spark.lake.offsets import Offsets
 from crabka.spark.lake.rounds import Round, next_round
 from crabka.spark.lake.schemas import DATE, LOG_COLUMNS, OFFSET, table_schema
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.table import TableFormat, TableSpec
 from crabka.spark.lake.tables import Lake
 from crabka.spark.lake.tasks import SplitReader, TaskResult, WriteJob
+from crabka.spark.plan.divergence import LogCutError, ReadPosition
 from crabka.spark.plan.ranges import ReadPlan, Split
+from crabka.spark.plan.witnesses import BatchWitness, Chain, Chains, extended, sample_offsets
 
 _log = logging.getLogger(__name__)
 _MAX_EVOLUTIONS = 20
@@ -54,6 +61,14 @@ class TopicEnds:
     offsets: dict[int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class TopicInspection:
+    """Witnesses by partition of what is about to be read, and the partitions whose logs were cut, passed over."""
+
+    witnesses: Mapping[int, Sequence[BatchWitness]]
+    cut: frozenset[int] = frozenset()
+
+
 class TopicSource(Protocol):
     """Where rows come from."""
 
@@ -62,8 +77,14 @@ class TopicSource(Protocol):
         """What tasks read splits with."""
         ...
 
-    def plan(self, topic: str, starts: dict[int, int]) -> ReadPlan:
-        """Return the plan from these offsets, or from the first ones, to the end."""
+    def plan(self, topic: str, positions: Mapping[int, ReadPosition]) -> ReadPlan:
+        """Return the plan from these positions, or from the first offsets, to the end. Raises LogCutError."""
+        ...
+
+    def inspect(
+        self, plan: ReadPlan, positions: Mapping[int, ReadPosition], offsets: Mapping[int, Sequence[int]]
+    ) -> TopicInspection:
+        """Take witnesses at offsets of a plan's topic, and verify what was read before. Raises LogCutError."""
         ...
 
     def ends(self, topic: str) -> TopicEnds:
@@ -128,7 +149,8 @@ class TopicSync:
         before = {} if table is None else table.committed_offsets()
         left, self._left = self._left, None
         is_planned_anew = left is None or left[1] != before
-        plan = self._plan(table, before) if left is None or is_planned_anew else left[0]
+        chains = {} if table is None else table.witnesses()
+        plan = self._plan(table, before, chains) if left is None or is_planned_anew else left[0]
         topic_id = self._topic_id(plan)
         self._on_step(SyncStep.PLANNED)
         if table is None:
@@ -136,26 +158,51 @@ class TopicSync:
             self._require_same(table, topic_id)
         self._on_step(SyncStep.TABLE_OPENED)
         chosen = next_round(plan, self._topic, before, self._settings.limits)
-        if chosen.is_empty:
+        witnesses = self._witnesses(plan, chosen, chains)
+        if chosen.is_empty and witnesses == chains:
             return None
         dead_letters = DeadLetters(self._lake, self.table_name, self._topic, topic_id)
         results = self._write(table, chosen, dead_letters)
-        result = self._commit(table, chosen, dead_letters, results)
+        result = self._commit(table, chosen, dead_letters, results, witnesses)
         if result.outcome is CommitOutcome.COMMITTED and not chosen.is_last:
             self._left = (plan, dict(chosen.after))
         return replace(result, is_planned_anew=is_planned_anew)
 
-    def _plan(self, table: TableFormat | None, before: dict[int, int]) -> ReadPlan:
+    def _plan(self, table: TableFormat | None, before: Offsets, chains: Chains) -> ReadPlan:
         try:
-            plan = self._source.plan(self._topic, before)
-        except CrabkaError:
+            plan = self._source.plan(self._topic, read_positions(before, chains))
+        except CrabkaError as error:
             # The offsets may be those of another topic that had the same name.
             if table is not None and before:
                 self._require_same(table, self._topic_id(self._source.plan(self._topic, {})))
+            if isinstance(error, LogCutError):
+                raise self._with_remedy(error) from error
             raise
         if table is not None:
             self._require_same(table, self._topic_id(plan))
         return plan
+
+    def _witnesses(self, plan: ReadPlan, chosen: Round, chains: Chains) -> dict[int, Chain]:
+        """Return the witnesses of the table after a round. Raises LogCutError if the log is not the one it had."""
+        count = len(chosen.after)
+        offsets = {
+            partition: sample_offsets(chosen.before.get(partition, 0), end, count)
+            for partition, end in chosen.after.items()
+        }
+        for partition, end in chosen.before.items():
+            if not chains.get(partition) and not offsets[partition] and end > 0:
+                offsets[partition] = [end - 1]  # a table of an earlier version
+        try:
+            found = self._source.inspect(plan, read_positions(chosen.before, chains), offsets)
+        except LogCutError as error:
+            raise self._with_remedy(error) from error
+        kept = {partition: () if partition in found.cut else chains.get(partition, ()) for partition in chosen.after}
+        after = {p: extended(chain, found.witnesses.get(p, ()), count) for p, chain in kept.items()}
+        return {partition: chain for partition, chain in after.items() if chain}
+
+    def _with_remedy(self, error: LogCutError) -> LogCutError:
+        remedy = f"; `crabka lake rewind {self.table_name}` removes the rows that the log does not have any more"
+        return LogCutError(error.divergences, remedy)
 
     def _topic_id(self, plan: ReadPlan) -> str:
         if self._topic not in plan.topic_ids:
@@ -200,7 +247,7 @@ class TopicSync:
         known_dead = dead_letters.ahead_of(chosen.before)
         waiting, done = list(chosen.splits), list[TaskResult]()
         for _ in range(_MAX_EVOLUTIONS):
-            answers = self._runner.run(self._job(table, known_dead), waiting)
+            answers = self._runner.run(self._job(table, known_dead), waiting) if waiting else []
             done += [answer for answer in answers if not answer.new_fields]
             found = [answer for answer in answers if answer.new_fields]
             if not found:
@@ -253,14 +300,19 @@ class TopicSync:
         )
 
     def _commit(
-        self, table: TableFormat, chosen: Round, dead_letters: DeadLetters, results: Sequence[TaskResult]
+        self,
+        table: TableFormat,
+        chosen: Round,
+        dead_letters: DeadLetters,
+        results: Sequence[TaskResult],
+        witnesses: Chains,
     ) -> RoundResult:
         dead = [file for result in results for file in result.dead_letters]
         files = [file for result in results for file in result.files]
         outcome = dead_letters.commit(dead, chosen.after)
         if outcome is CommitOutcome.COMMITTED:
             self._on_step(SyncStep.DEAD_LETTERS_COMMITTED)
-            outcome = commit_once(table, files, chosen.before, chosen.after)
+            outcome = commit_once(table, files, chosen.before, chosen.after, witnesses=witnesses)
         if outcome is not CommitOutcome.COMMITTED:
             return RoundResult(outcome)
         self._on_step(SyncStep.COMMITTED)
@@ -274,6 +326,11 @@ class TopicSync:
             left_bytes=chosen.left_bytes,
             is_last=chosen.is_last,
         )
+
+
+def read_positions(offsets: Offsets, chains: Chains) -> dict[int, ReadPosition]:
+    """Return how far a table is, by partition."""
+    return {partition: ReadPosition(offset, chains.get(partition, ())) for partition, offset in offsets.items()}
 
 
 def _may_partition(kind: pa.DataType) -> bool:

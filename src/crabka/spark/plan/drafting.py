@@ -62,6 +62,7 @@ def make_plan(
         topic_ids={partition.topic: survey.partitions[partition].id_text for partition in wanted},
         report=report,
         tier_uri=context.tier_uri,
+        survey=survey,
     )
     _tell(plan)
     return plan

@@ -15,13 +15,16 @@ from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.errors import DataLossError, SegmentVanishedError
 from crabka.spark.plan.context import PlanContext, is_tier_only, open_context
+from crabka.spark.plan.divergence import LogCutError, ReadPosition
 from crabka.spark.plan.drafting import make_plan
 from crabka.spark.plan.filters import NO_FILTERS, row_bounds
+from crabka.spark.plan.histories import find_divergences
 from crabka.spark.plan.latest import survey_reaching
 from crabka.spark.plan.losses import lose
 from crabka.spark.plan.ranges import ReadPlan
 from crabka.spark.plan.resolve import Offsets, is_resolved_late, resolve_end, resolve_start
 from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
+from crabka.spark.plan.witnesses import Chain
 from crabka.spark.source.options import SourceOptions
 
 _log = logging.getLogger(__name__)
@@ -47,12 +50,19 @@ def plan_read(options: SourceOptions) -> ReadPlan:
 
 
 def plan_offsets(
-    options: SourceOptions, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None
+    options: SourceOptions,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int] | None,
+    chains: Mapping[TopicPartition, Chain] | None = None,
 ) -> ReadPlan:
     """Return the plan for offsets that are known: those of a micro-batch, or what is new since the last run.
 
     A partition without a start begins at its first offset; without `ends` all partitions are read to their ends.
+    `chains` are witnesses of what lies before the starts, to say where a log was cut that ends before its start.
     """
+    positions = {
+        partition: ReadPosition(start, (chains or {}).get(partition, ())) for partition, start in starts.items()
+    }
     if ends is None:
         known = dict(starts)
     else:
@@ -64,7 +74,8 @@ def plan_offsets(
         _check_partitions(options, survey, starts, wanted)
         there = {partition: end for partition, end in wanted.items() if partition in survey.partitions}
         begin = {partition: starts.get(partition, survey.partitions[partition].earliest) for partition in there}
-        return make_plan(context, survey, _checked(context, survey, begin, there), NO_FILTERS)
+        cut_off = _report_cut_off(context, survey, {p: each for p, each in positions.items() if p in there})
+        return make_plan(context, survey, _checked(context, survey, begin, there, cut_off), NO_FILTERS)
 
     with open_context(options) as context:
         return _again_if_vanished(lambda: plan(context))
@@ -95,6 +106,21 @@ def _check_partitions(
                 options,
                 DataLossError(f"offsets 0 to {earliest - 1} of {partition}, which is new to the query, are gone"),
             )
+
+
+def _report_cut_off(
+    context: PlanContext, survey: Survey, positions: Mapping[TopicPartition, ReadPosition]
+) -> list[TopicPartition]:
+    """Return the partitions that end before they are to be read on. Raises LogCutError, DataLossError."""
+    short = {p: position for p, position in positions.items() if position.offset > survey.partitions[p].latest}
+    if short and is_tier_only(context.options):
+        for partition, position in short.items():
+            end = f"the tier ends at offset {survey.partitions[partition].latest} of {partition}"
+            reason = "it may not be there yet, or the log was cut"
+            lose(context.options, DataLossError(f"{end}, before offset {position.offset} that was reached: {reason}"))
+    elif short and (divergences := find_divergences(context, survey, short)):
+        lose(context.options, LogCutError(divergences))
+    return list(short)
 
 
 def _again_if_vanished(plan: Callable[[], _Result]) -> _Result:

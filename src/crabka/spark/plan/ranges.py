@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crabka.spark.plan.survey import Survey
 
 AbortedSpans = tuple[tuple[int, int, int], ...]
 """Producer id, first offset and last offset of aborted transactions."""
@@ -92,6 +95,8 @@ class ReadPlan:
     report: PlanReport = field(default_factory=PlanReport)
     # Where the tier is, as the options or the cluster say; None if brokers serve everything.
     tier_uri: str | None = None
+    # What the plan was made from.
+    survey: Survey | None = field(default=None, compare=False, repr=False)
 
 
 def _range_of(content: dict[str, Any]) -> PlannedRange:

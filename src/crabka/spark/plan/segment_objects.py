@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from crabka.errors import CorruptDataError
-from crabka.records.header import HEADER_SIZE, BatchHeader, parse_header
+from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, BatchHeader, parse_header
 from crabka.remote.layout import object_path
 from crabka.remote.scrub.side_files import parse_epoch_checkpoint
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
@@ -25,6 +25,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _THREADS: Final = 32
+# Enough for the header of a batch and often for those of its neighbours.
+_HEADER_PIECE_BYTES: Final = 16 << 10
+
+
+def in_parallel(items: Iterable[T], ask: Callable[[T], R]) -> list[R]:
+    """Ask for many things at a time, and return the answers in order."""
+    wanted = list(items)
+    if len(wanted) <= 1:
+        return [ask(each) for each in wanted]
+    with ThreadPoolExecutor(min(_THREADS, len(wanted)), thread_name_prefix="tier-plan") as pool:
+        return list(pool.map(ask, wanted))
 
 
 class SegmentObjects:
@@ -35,11 +46,7 @@ class SegmentObjects:
 
     def for_all(self, items: Iterable[T], ask: Callable[[T], R]) -> list[R]:
         """Ask for many things at a time, and return the answers in order."""
-        wanted = list(items)
-        if len(wanted) <= 1:
-            return [ask(each) for each in wanted]
-        with ThreadPoolExecutor(min(_THREADS, len(wanted)), thread_name_prefix="tier-plan") as pool:
-            return list(pool.map(ask, wanted))
+        return in_parallel(items, ask)
 
     def offset_index(self, segment: RemoteLogSegmentMetadata) -> SegmentOffsets:
         """Return the offset index."""
@@ -98,6 +105,23 @@ class SegmentObjects:
         if len(data) < HEADER_SIZE:
             raise TierReadError(f"{path} in {self.store.location} has {len(data)} bytes, which is no batch")
         return parse_header(data)
+
+    def batch_at(self, segment: RemoteLogSegmentMetadata, offset: int) -> BatchHeader | None:
+        """Return the header of the first batch that reaches an offset, None if the segment has none."""
+        position = self.offset_index(segment).start_byte(offset)
+        piece, start = memoryview(b""), position
+        while position + HEADER_SIZE <= segment.segment_size_bytes:
+            if position + HEADER_SIZE > start + len(piece):
+                start = position
+                end = min(start + _HEADER_PIECE_BYTES, segment.segment_size_bytes)
+                piece = self.batch_bytes(segment, range(start, end))
+            header = parse_header(piece[position - start : position - start + HEADER_SIZE])
+            if header.magic != MAGIC_V2 or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+                raise CorruptDataError(object_path(segment), f"there is no batch at position {position}")
+            if header.last_offset >= offset:
+                return header
+            position += header.size_in_bytes
+        return None
 
     def _get_range(self, path: str, span: range) -> memoryview:
         try:

@@ -10,7 +10,8 @@ from crabka.spark.lake.commits import CommitOutcome, commit_once, compact_once, 
 from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.offsets import Offsets
-from crabka.spark.lake.table import CommitInfo, Compaction, TableSpec, Vacuum
+from crabka.spark.lake.table import CommitInfo, Compaction, Rewind, TableSpec, Vacuum
+from crabka.spark.plan.witnesses import Chain, Chains
 
 OURS = DataFile("ours", 1, 1)
 THEIRS = DataFile("theirs", 1, 1)
@@ -39,8 +40,16 @@ class ScriptedTable:
     def files(self) -> list[DataFile]:
         return self.live
 
-    def commit(self, files: Sequence[DataFile], before: Offsets, after: Offsets) -> None:
+    def witnesses(self) -> dict[int, Chain]:
+        return {}
+
+    def commit(
+        self, files: Sequence[DataFile], before: Offsets, after: Offsets, witnesses: Chains | None = None
+    ) -> None:
         self._follow_script(files, after)
+
+    def rewind(self, change: Rewind) -> None:
+        self._follow_script(change.kept, change.after)
 
     def evolve(self, schema: pa.Schema) -> None:
         self._follow_script([], self.offsets)

@@ -69,3 +69,7 @@ def test_intervals_are_read(text: str, expected: int) -> None:
 def test_what_is_no_interval_is_told(text: str) -> None:
     with pytest.raises(LakeError, match="no interval"):
         interval_ms(text)
+
+
+def test_rows_that_are_taken_back_are_a_change_of_data() -> None:
+    assert remove_action(DataFile("a", 3, 9), None, 7, is_lost=True).data_change is True

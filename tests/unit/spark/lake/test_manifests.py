@@ -17,6 +17,7 @@ from crabka.spark.lake.manifests import (
     manifest_version,
     next_manifest,
 )
+from crabka.spark.plan.witnesses import BatchWitness
 
 FIRST = Manifest(
     version=0,
@@ -38,6 +39,14 @@ def file(name: str) -> DataFile:
 def test_a_manifest_survives_its_text() -> None:
     manifest = dataclasses.replace(FIRST, version=3, added=(file("a"),), removed=("b",), offsets={0: 5}, full=False)
     assert decode_manifest(encode_manifest(manifest)) == manifest
+    manifest = dataclasses.replace(manifest, witnesses={0: (BatchWitness(1, 4, 0, 7, 8, 4),)})
+    assert decode_manifest(encode_manifest(manifest)) == manifest
+
+
+def test_a_manifest_of_an_earlier_version_has_no_witnesses() -> None:
+    content = json.loads(encode_manifest(FIRST))
+    del content["witnesses"]
+    assert decode_manifest(json.dumps(content).encode()) == FIRST
 
 
 def test_names_sort_as_versions_do() -> None:

@@ -6,12 +6,16 @@ from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.offsets import (
     Settlement,
     app_id,
+    check_rewind,
     check_step,
     decode_offsets,
+    decode_witnesses,
     encode_offsets,
+    encode_witnesses,
     lag,
     settle,
 )
+from crabka.spark.plan.witnesses import BatchWitness
 
 
 def test_offsets_survive_their_text() -> None:
@@ -63,3 +67,19 @@ def test_a_failed_commit_is_settled_by_what_the_table_has(
 
 def test_lag_counts_from_the_start_where_nothing_is_committed_and_is_never_negative() -> None:
     assert lag({0: 7, 1: 9}, {0: 10, 1: 8, 2: 4}) == {0: 3, 1: 0, 2: 4}
+
+
+def test_witnesses_survive_their_text() -> None:
+    witnesses = {0: (BatchWitness(1, 2, 3, 4, 5, 6),), 7: ()}
+    assert decode_witnesses(encode_witnesses(witnesses)) == witnesses
+    assert decode_witnesses(None) == {}
+    for text in ("", "[]", '{"0":[[1]]}'):
+        with pytest.raises(LakeError, match="cannot be read"):
+            decode_witnesses(text)
+
+
+def test_a_rewind_only_moves_back() -> None:
+    check_rewind({0: 5, 1: 3}, {0: 5, 1: 0})
+    for after in ({0: 6, 1: 3}, {0: 5}, {0: 5, 1: 3, 2: 0}):
+        with pytest.raises(LakeError):
+            check_rewind({0: 5, 1: 3}, after)

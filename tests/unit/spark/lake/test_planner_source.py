@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from crabka.errors import ConfigError
+from crabka.spark.errors import DataLossError
 from crabka.spark.lake import planner_source
 from crabka.spark.lake.planner_source import PlannerSource
 from crabka.spark.lake.rows import READ_COLUMNS
-from crabka.spark.lake.topic_sync import TopicEnds
-from tests.support.planted_tier import two_segments
+from crabka.spark.lake.topic_sync import TopicEnds, TopicInspection
+from crabka.spark.plan.divergence import LogCutError, ReadPosition
+from tests.support.planted_tier import PlantedTier, batches, two_segments
 from tests.support.tier_stores import write_tier
 
 CLUSTER = {"kafka.bootstrap.servers": "127.0.0.1:1"}
@@ -48,3 +50,27 @@ def test_topics_and_their_ends_are_known_without_a_plan(tmp_path: Path, monkeypa
 def test_a_wrong_option_is_told() -> None:
     with pytest.raises(ConfigError, match="tier"):
         _ = PlannerSource({**CLUSTER, "tier.url": "x"}).reader
+
+
+def test_a_table_follows_one_history_of_the_tier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
+
+    def source_of(tier: PlantedTier, place: str) -> PlannerSource:
+        return PlannerSource({"tier.uri": write_tier(tier, tmp_path / place), "tier.metadata": "listing"})
+
+    source = source_of(two_segments(), "old")
+    plan = source.plan("orders", {})
+    found = source.inspect(plan, {}, {0: [29, 59]})
+    assert [(each.base_offset, each.last_offset) for each in found.witnesses[0]] == [(25, 29), (55, 59)]
+    positions = {0: ReadPosition(60, tuple(found.witnesses[0]))}
+    assert source.inspect(plan, positions, {}) == TopicInspection({})
+    assert source.divergences("orders", positions) == (plan.topic_ids["orders"], [])
+    anew = PlantedTier(first_id=50)
+    anew.add(batches(0, 6) + batches(30, 8, value=b"other"), [(0, 0)])
+    source = source_of(anew, "new")
+    with pytest.raises(LogCutError, match="agree before offset 30"):
+        source.inspect(source.plan("orders", positions), positions, {})
+    assert [each.rewind_offset for each in source.divergences("orders", positions)[1]] == [30]
+    # What a table is ahead of the tier may come yet, but is not passed over.
+    with pytest.raises(DataLossError, match="the tier ends at offset 70 of orders-0, before offset 99"):
+        source.plan("orders", {0: ReadPosition(99)})

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.status import table_status
 from crabka.spark.lake.tables import Lake
 from crabka.spark.lake.topic_sync import TopicSync
+from crabka.spark.plan.divergence import ReadPosition
 from crabka.spark.plan.ranges import ReadPlan
 from tests.support.lake_tables import TOPIC_ID, lake_of, now_ms
 from tests.support.lake_topic import InlineRunner, ListTopic
@@ -49,7 +51,7 @@ def test_a_topic_that_was_created_anew_is_told(tmp_path: Path) -> None:
 
 def test_a_topic_is_asked_for_its_ends_only(tmp_path: Path) -> None:
     class _EndsOnly(ListTopic):
-        def plan(self, topic: str, starts: dict[int, int]) -> ReadPlan:
+        def plan(self, topic: str, positions: Mapping[int, ReadPosition]) -> ReadPlan:
             raise AssertionError((topic, starts))
 
     lake = synced(tmp_path, ListTopic([[b"{}"]]))

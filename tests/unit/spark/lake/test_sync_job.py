@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from crabka.spark.lake.errors import LakeError, TopicsFailedError
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.sync_job import LakeSync, SyncListener, SyncRequest, TopicSummary
 from crabka.spark.lake.topic_sync import RoundResult, SyncStep, TopicSync
+from crabka.spark.plan.divergence import ReadPosition
 from crabka.spark.plan.ranges import ReadPlan
 from tests.support.java_errors import ToldByJavaError
 from tests.support.lake_reader import table_places
@@ -81,10 +83,10 @@ class _Failing(_Topics):
 
     failures: dict[str, Exception] = {}  # noqa: RUF012 - of the test that sets it
 
-    def plan(self, topic: str, starts: dict[int, int]) -> ReadPlan:
+    def plan(self, topic: str, positions: Mapping[int, ReadPosition]) -> ReadPlan:
         if topic in self.failures:
             raise self.failures[topic]
-        return super().plan(topic, starts)
+        return super().plan(topic, positions)
 
     def topics(self, pattern: str) -> list[str]:
         if pattern in self.failures:

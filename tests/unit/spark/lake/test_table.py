@@ -17,8 +17,9 @@ from crabka.spark.lake.data_files import DataFile
 from crabka.spark.lake.errors import CommitConflictError, LakeError, SchemaConflictError
 from crabka.spark.lake.schemas import merge_schemas
 from crabka.spark.lake.store import LakeStore
-from crabka.spark.lake.table import TableFormat
+from crabka.spark.lake.table import Rewind, TableFormat
 from crabka.spark.lake.tables import Lake
+from crabka.spark.plan.witnesses import BatchWitness
 from tests.support.lake_reader import table_files, table_places, table_rows
 from tests.support.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of, new_table, now_ms, written
 from tests.support.synced_files import SyncedFiles
@@ -379,3 +380,53 @@ def test_files_hold_all_columns_but_those_that_the_format_keeps_itself(lake: Lak
     sync(lake, table, {}, {0: 2})
     [path] = table_files(Path(lake.root), "orders", lake.table_format)
     assert ("kafka_date" in pq.read_schema(path).names) is table.stores_partition_column
+
+
+WITNESSES = {0: (BatchWitness(25, 29, 1, 4_000_000_000, 1_700_000_000_000, 5),), 1: ()}
+
+
+def test_witnesses_are_committed_with_the_rows_and_stay(lake: Lake) -> None:
+    table = new_table(lake)
+    assert table.witnesses() == {}
+    files = written(lake, table, 0, range(30))
+    table.commit(files, {}, {0: 30, 1: 0}, WITNESSES)
+    assert again(lake).witnesses() == WITNESSES
+    table.refresh()
+    evolve_to(table, pa.schema([("more", pa.string())]))
+    sync(lake, table, {0: 30, 1: 0}, {0: 40, 1: 0})
+    assert compact_once(table, 1 << 30).files_removed > 0
+    assert again(lake).witnesses() == WITNESSES
+
+
+@pytest.mark.parametrize("with_date", [False, True])
+def test_a_rewind_is_one_commit(lake: Lake, with_date: bool) -> None:
+    table = new_table(lake, with_date=with_date)
+    sync(lake, table, {}, {0: 30, 1: 5})
+    sync(lake, table, {0: 30, 1: 5}, {0: 40, 1: 5})
+    removed = [file for file in table.files() if file.offsets and file.offsets.least >= 24]
+    kept = [] if with_date else written(lake, table, 0, range(30, 32))
+    stale = again(lake)
+    change = Rewind(removed=removed, kept=kept, before={0: 40, 1: 5}, after={0: 24, 1: 5}, witnesses=WITNESSES)
+    versions = len(table.history(100))
+    table.rewind(change)
+    seen = again(lake)
+    assert (seen.committed_offsets(), seen.witnesses()) == ({0: 24, 1: 5}, WITNESSES)
+    assert len(seen.history(100)) == versions + 1
+    first = 24 if with_date else 30
+    rest = [] if with_date else [(0, 30), (0, 31)]
+    assert places(lake) == [*((0, offset) for offset in range(first)), *rest, *((1, offset) for offset in range(5))]
+    # Nobody who saw the table before commits over it.
+    with pytest.raises(CommitConflictError):
+        stale.commit([], {0: 40, 1: 5}, {0: 41, 1: 5})
+    stale = again(lake)
+    sync(lake, seen, {0: 24, 1: 5}, {0: 24, 1: 6})
+    with pytest.raises(CommitConflictError):
+        stale.rewind(Rewind(removed=[], kept=[], before={0: 24, 1: 5}, after={0: 3, 1: 5}, witnesses={}))
+
+
+def test_a_rewind_that_moves_forward_is_refused(lake: Lake) -> None:
+    table = new_table(lake)
+    sync(lake, table, {}, {0: 3})
+    for after in ({0: 4}, {}, {0: 3, 1: 0}):
+        with pytest.raises(LakeError, match="rewind"):
+            table.rewind(Rewind(removed=[], kept=[], before={0: 3}, after=after, witnesses={}))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from crabka.spark.lake.table import TableSpec
 from crabka.spark.lake.tables import Lake
 from crabka.spark.lake.tasks import TaskResult, WriteJob
 from crabka.spark.lake.topic_sync import RoundResult, SyncStep, TopicSync
+from crabka.spark.plan.divergence import ReadPosition
 from crabka.spark.plan.ranges import ReadPlan, Split
 from tests.support.lake_reader import table_files, table_places, table_rows
 from tests.support.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of
@@ -104,9 +105,9 @@ def test_a_topic_becomes_a_table_in_rounds(lake: Lake) -> None:
 class _CountingTopic(ListTopic):
     plans = 0
 
-    def plan(self, topic: str, starts: dict[int, int]) -> ReadPlan:
+    def plan(self, topic: str, positions: Mapping[int, ReadPosition]) -> ReadPlan:
         self.plans += 1
-        return super().plan(topic, starts)
+        return super().plan(topic, positions)
 
 
 def test_one_plan_serves_for_many_rounds(lake: Lake) -> None:

@@ -1,0 +1,218 @@
+"""Whether logs still have what was read of them, and witnesses for the next time.
+
+The rule. The last batch that was read is looked for where reads would find it, in the tier or at the leader:
+
+- It is there, with the same offsets, leader epoch and checksum: the history is the same.
+- Another batch is at its last offset, or the log ends before it: the log was cut. A batch that compaction wrote anew
+  keeps its offsets and epoch and has fewer records or a delete horizon; that is no cut.
+- It is not there to be compared (retention deleted it, compaction removed it or wrote it anew, the tier does not reach
+  so far): the lineage of leader epochs decides. The leader, or the newest segment of the tier, must have the epoch of
+  the batch over its last offset. If it has, the history counts as the same.
+
+Witnesses of a read are taken before the history is verified, and both before anything is read. So a cut at any moment
+is noticed: either here, or by the next one to verify, since these witnesses are of the log before the cut.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.ids import TopicPartition
+from crabka.spark.errors import SegmentVanishedError
+from crabka.spark.plan.batch_lookup import BatchLookup
+from crabka.spark.plan.context import PlanContext, is_tier_only, open_context
+from crabka.spark.plan.divergence import Divergence, LogCutError, ReadPosition
+from crabka.spark.plan.lineage import NO_END
+from crabka.spark.plan.losses import lose
+from crabka.spark.plan.retries import with_retries
+from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
+from crabka.spark.plan.witnesses import BatchWitness, Verdict, judge
+from crabka.spark.source.options import SourceOptions
+
+_log = logging.getLogger(__name__)
+
+
+class _Finding(NamedTuple):
+    verdict: Verdict
+    # From where on the log is known to be different.
+    differs_offset: int = NO_END
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """Witnesses of what is about to be read, and cuts that the options pass over."""
+
+    witnesses: Mapping[TopicPartition, Sequence[BatchWitness]]
+    divergences: tuple[Divergence, ...] = ()
+
+
+def inspect_history(
+    options: SourceOptions,
+    survey: Survey | None,
+    positions: Mapping[TopicPartition, ReadPosition],
+    offsets: Mapping[TopicPartition, Iterable[int]],
+) -> Inspection:
+    """Take witnesses at offsets that are about to be read, and verify what was read before.
+
+    `survey` is that of the plan, None for a new one. Raises LogCutError, unless the options pass losses over, and what
+    stores and brokers raise.
+    """
+    with open_context(options) as context:
+        survey = make_survey(context) if survey is None else survey
+        witnesses = take_witnesses(context, survey, offsets)
+        divergences = find_divergences(context, survey, positions)
+    if divergences:
+        lose(options, LogCutError(divergences))
+    return Inspection(witnesses, tuple(divergences))
+
+
+def take_witnesses(
+    context: PlanContext, survey: Survey, offsets: Mapping[TopicPartition, Iterable[int]]
+) -> dict[TopicPartition, list[BatchWitness]]:
+    """Return witnesses of the batches with these offsets; those that compaction removed have none."""
+    places = [(partition, offset) for partition, wanted in offsets.items() for offset in wanted]
+    taken: dict[TopicPartition, list[BatchWitness]] = {}
+    for (partition, offset), header in BatchLookup(context, survey.partitions).find(places).items():
+        if header.base_offset <= offset:
+            taken.setdefault(partition, []).append(BatchWitness.of(header))
+    return taken
+
+
+def find_divergences(
+    context: PlanContext, survey: Survey, positions: Mapping[TopicPartition, ReadPosition]
+) -> list[Divergence]:
+    """Return the partitions whose logs do not have any more what was read of them."""
+    known = {partition: position for partition, position in positions.items() if partition in survey.partitions}
+    bounds = _bounds(context, survey, known)
+    heads = {partition: position.chain[-1] for partition, position in known.items() if position.chain}
+    lookup = BatchLookup(context, survey.partitions)
+    findings = _findings(context, survey, heads, lookup, bounds)
+    diverged: dict[TopicPartition, int] = {}
+    for partition, position in known.items():
+        finding, end = findings.get(partition), bounds[partition].stop
+        if position.offset > end and not is_tier_only(context.options):
+            diverged[partition] = min(end, NO_END if finding is None else finding.differs_offset)
+        elif finding is not None and finding.verdict is Verdict.DIFFERENT:
+            diverged[partition] = min(position.offset - 1, finding.differs_offset)
+    return _located(lookup, known, diverged, bounds)
+
+
+def _bounds(
+    context: PlanContext, survey: Survey, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, range]:
+    """Return the first offset and the end of logs as they are now: a survey may be some time old."""
+    session = context.session
+    if session is None or is_tier_only(context.options):
+        return {p: range(survey.partitions[p].earliest, survey.partitions[p].latest) for p in partitions}
+
+    def ask(position: int) -> dict[TopicPartition, int]:
+        wanted = dict.fromkeys(partitions, position)
+        return with_retries(context.options, lambda: session.offsets(wanted, read_committed=False))
+
+    latest, earliest = ask(LATEST), ask(EARLIEST)
+    return {partition: range(earliest[partition], latest[partition]) for partition in partitions}
+
+
+def _findings(
+    context: PlanContext,
+    survey: Survey,
+    heads: Mapping[TopicPartition, BatchWitness],
+    lookup: BatchLookup,
+    bounds: Mapping[TopicPartition, range],
+) -> dict[TopicPartition, _Finding]:
+    """Return what the logs say of the last witness of each partition."""
+    found = lookup.find([(partition, head.last_offset) for partition, head in heads.items()])
+    findings: dict[TopicPartition, _Finding] = {}
+    for partition, head in heads.items():
+        verdict = judge(head, found.get((partition, head.last_offset)))
+        if verdict is Verdict.DIFFERENT:
+            findings[partition] = _Finding(verdict, head.base_offset)
+        elif verdict is Verdict.SAME:
+            findings[partition] = _Finding(verdict)
+        elif head.last_offset >= bounds[partition].stop and not is_tier_only(context.options):
+            findings[partition] = _Finding(Verdict.DIFFERENT, bounds[partition].stop)
+    missing = {partition: head for partition, head in heads.items() if partition not in findings}
+    for partition, finding in _by_lineage(context, survey, missing).items():
+        if finding.verdict is Verdict.UNKNOWN:
+            _log.info("the last batch that was read of %s is not there any more; its leader epoch agrees", partition)
+        findings[partition] = finding
+    return findings
+
+
+def _by_lineage(
+    context: PlanContext, survey: Survey, heads: Mapping[TopicPartition, BatchWitness]
+) -> dict[TopicPartition, _Finding]:
+    """Return what leader epochs say of witnesses whose batches cannot be compared."""
+    session = context.session
+    asked = {partition: head.leader_epoch for partition, head in heads.items() if head.leader_epoch >= 0}
+    if session is None:
+        return {p: _by_tier_lineage(context, survey.partitions[p], heads[p]) for p in asked}
+    answers = with_retries(context.options, partial(session.epoch_ends, asked)) if asked else {}
+    findings: dict[TopicPartition, _Finding] = {}
+    for partition, answer in answers.items():
+        head = heads[partition]
+        if answer.leader_epoch == head.leader_epoch and answer.end_offset > head.last_offset:
+            findings[partition] = _Finding(Verdict.UNKNOWN)
+        else:
+            # A leader that does not know the epoch names the one before it, or none.
+            ends = head.base_offset if answer.end_offset < 0 else min(answer.end_offset, head.base_offset)
+            findings[partition] = _Finding(Verdict.DIFFERENT, ends)
+    return findings
+
+
+def _by_tier_lineage(context: PlanContext, known: PartitionSurvey, head: BatchWitness) -> _Finding:
+    """Return what the epochs of the newest segment say; epochs before its first and after its last say nothing."""
+    if context.objects is None or not known.parts:
+        return _Finding(Verdict.UNKNOWN)
+    try:
+        lineage = context.objects.epochs(known.parts[-1].segment)
+    except SegmentVanishedError:
+        return _Finding(Verdict.UNKNOWN)
+    return lineage_finding(lineage, head)
+
+
+def lineage_finding(lineage: Sequence[tuple[int, int]], head: BatchWitness) -> _Finding:
+    """Return whether a lineage of leader epochs with their first offsets has a batch in its epoch."""
+    epoch = head.leader_epoch
+    if not lineage or not lineage[0][0] <= epoch <= lineage[-1][0]:
+        return _Finding(Verdict.UNKNOWN)
+    starts = dict(lineage)
+    end = min((start for later, start in lineage if later > epoch), default=NO_END)
+    if epoch in starts and (starts[epoch] <= head.base_offset or epoch == lineage[0][0]) and head.last_offset < end:
+        return _Finding(Verdict.UNKNOWN)
+    return _Finding(Verdict.DIFFERENT, min(end, head.base_offset))
+
+
+def _located(
+    lookup: BatchLookup,
+    positions: Mapping[TopicPartition, ReadPosition],
+    diverged: Mapping[TopicPartition, int],
+    bounds: Mapping[TopicPartition, range],
+) -> list[Divergence]:
+    """Find with earlier witnesses where the histories part."""
+    places = [(partition, each.last_offset) for partition in diverged for each in positions[partition].chain]
+    found = lookup.find(places)
+    divergences: list[Divergence] = []
+    for partition, differs in sorted(diverged.items()):
+        chain = positions[partition].chain
+        verdicts = [(each, judge(each, found.get((partition, each.last_offset)))) for each in chain]
+        others = [each.base_offset for each, verdict in verdicts if verdict is Verdict.DIFFERENT]
+        first_other = min(others, default=NO_END)
+        # A batch that is the same by chance, after one that is not, proves nothing.
+        proven = (each.last_offset + 1 for each, found_same in verdicts if found_same is Verdict.SAME)
+        agreed = max((end for end in proven if end <= first_other), default=0)
+        divergences.append(
+            Divergence(
+                partition=partition,
+                position=positions[partition].offset,
+                agreed_offset=agreed,
+                differs_offset=max(agreed, min([differs, *others])),
+                log_start_offset=bounds[partition].start,
+            )
+        )
+    return divergences
