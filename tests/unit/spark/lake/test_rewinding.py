@@ -20,7 +20,7 @@ from tests.support.lake_topic import InlineRunner, ListTopic
 
 pytestmark = pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections")
 
-SETTINGS = SyncSettings(decoder=JsonValues((), infers=True), round_bytes=1, min_tasks=2)
+SETTINGS = SyncSettings(decoder=JsonValues((), infers=True), round_bytes=12_000, min_tasks=1)
 
 
 class _DiedError(Exception):
@@ -98,7 +98,7 @@ def test_a_log_that_ends_before_the_table_is_told_as_cut(lake: Lake) -> None:
 @pytest.mark.parametrize("partition_by", ["kafka_partition", "date"])
 def test_partitioned_and_compacted_tables_are_rewound_too(lake: Lake, partition_by: str) -> None:
     decoder = JsonValues((), infers=True)
-    settings = SyncSettings(decoder=decoder, partition_by=partition_by, round_bytes=1, min_tasks=2)
+    settings = SyncSettings(decoder=decoder, partition_by=partition_by, round_bytes=12_000, min_tasks=1)
     bring(lake, OLD, settings)
     table = lake.open("orders")
     assert table is not None

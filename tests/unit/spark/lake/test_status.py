@@ -52,7 +52,7 @@ def test_a_topic_that_was_created_anew_is_told(tmp_path: Path) -> None:
 def test_a_topic_is_asked_for_its_ends_only(tmp_path: Path) -> None:
     class _EndsOnly(ListTopic):
         def plan(self, topic: str, positions: Mapping[int, ReadPosition]) -> ReadPlan:
-            raise AssertionError((topic, starts))
+            raise AssertionError((topic, positions))
 
     lake = synced(tmp_path, ListTopic([[b"{}"]]))
     assert table_status(lake, "orders", _EndsOnly([[b"{}"] * 3]), now_ms()).lag == 2
