@@ -38,7 +38,7 @@ def driver_topic() -> ListTopic:
 def cut_topic() -> ListTopic:
     """The topic after its first partition was cut at offset 10 and filled again, farther than before."""
     topic = driver_topic()
-    topic.values[0][10:] = [b"{broken" if at % 5 == 3 else b'{"id":-%d}' % at for at in range(10, 25)]
+    topic.values[0][10:] = [b"{broken anew" if at % 5 == 3 else b'{"id":-%d}' % at for at in range(10, 25)]
     return topic
 
 
