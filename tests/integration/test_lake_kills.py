@@ -57,7 +57,7 @@ def test_rewinds_that_are_killed_leave_no_row_of_the_old_log(
     for number in range(ROUNDS):
         lake = lake_of(tmp_path / str(number), table_format)
         run(lake)
-        deaths = [rng.choice(list(RewindStep)) for _ in range(2)]
+        deaths = [rng.choice(list(RewindStep)) for _ in range(scaled(1, 2))]
         drivers = [start(lake.root, table_format, death, 1) for death in deaths]
         for driver in drivers:
             _, errors = driver.communicate(timeout=240)

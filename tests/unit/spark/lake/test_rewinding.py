@@ -32,6 +32,12 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     return lake_of(tmp_path, request.param)
 
 
+@pytest.fixture
+def plain_lake(tmp_path: Path) -> Lake:
+    """For what does not depend on the format."""
+    return lake_of(tmp_path, "parquet")
+
+
 def value(offset: int, what: str) -> bytes:
     return b"{broken " + what.encode() if is_bad(offset) else json.dumps({"id": offset, "what": what}).encode()
 
@@ -90,14 +96,14 @@ def test_a_log_that_was_cut_and_filled_again_stops_the_sync_until_a_rewind(lake:
     assert rewind_table(lake, "orders", CUT) == []
 
 
-def test_a_log_that_ends_before_the_table_is_told_as_cut(lake: Lake) -> None:
-    bring(lake, OLD)
+def test_a_log_that_ends_before_the_table_is_told_as_cut(plain_lake: Lake) -> None:
+    bring(plain_lake, OLD)
     short = topic_of(["old"] * 8, ["old"] * 12)
     with pytest.raises(LogCutError, match="differ from offset"):
-        bring(lake, short)
-    rewind_table(lake, "orders", short)
-    bring(lake, short)
-    check(lake, short)
+        bring(plain_lake, short)
+    rewind_table(plain_lake, "orders", short)
+    bring(plain_lake, short)
+    check(plain_lake, short)
 
 
 @pytest.mark.parametrize("partition_by", ["kafka_partition", "date"])
@@ -145,61 +151,61 @@ def at_first(step: RewindStep, act: Callable[[], object]) -> Callable[[RewindSte
     return on_step
 
 
-def test_of_two_rewinds_at_once_both_end_well(lake: Lake) -> None:
-    bring(lake, OLD)
-    other = at_first(RewindStep.WRITTEN, lambda: rewind_table(lake, "orders", CUT))
-    rewind_table(lake, "orders", CUT, other)
-    bring(lake, CUT)
-    check(lake, CUT)
+def test_of_two_rewinds_at_once_both_end_well(plain_lake: Lake) -> None:
+    bring(plain_lake, OLD)
+    other = at_first(RewindStep.WRITTEN, lambda: rewind_table(plain_lake, "orders", CUT))
+    rewind_table(plain_lake, "orders", CUT, other)
+    bring(plain_lake, CUT)
+    check(plain_lake, CUT)
 
 
-def test_a_compaction_meanwhile_is_not_lost(lake: Lake) -> None:
-    bring(lake, OLD)
-    table = lake.open("orders")
+def test_a_compaction_meanwhile_is_not_lost(plain_lake: Lake) -> None:
+    bring(plain_lake, OLD)
+    table = plain_lake.open("orders")
     assert table is not None
-    rewind_table(lake, "orders", CUT, at_first(RewindStep.WRITTEN, lambda: compact_once(table, 1 << 30)))
-    bring(lake, CUT)
-    check(lake, CUT)
+    rewind_table(plain_lake, "orders", CUT, at_first(RewindStep.WRITTEN, lambda: compact_once(table, 1 << 30)))
+    bring(plain_lake, CUT)
+    check(plain_lake, CUT)
 
 
-def test_a_table_that_never_comes_to_rest_is_told(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    bring(lake, OLD)
+def test_a_table_that_never_comes_to_rest_is_told(plain_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    bring(plain_lake, OLD)
 
     def conflict(*_args: object) -> None:
         raise CommitConflictError("moved")
 
     monkeypatch.setattr("crabka.spark.lake.rewinding._rewind", conflict)
     with pytest.raises(LakeError, match="20 times while it was rewound"):
-        rewind_table(lake, "orders", CUT)
+        rewind_table(plain_lake, "orders", CUT)
 
 
-def test_rows_before_the_log_start_are_kept(lake: Lake) -> None:
-    bring(lake, OLD)
+def test_rows_before_the_log_start_are_kept(plain_lake: Lake) -> None:
+    bring(plain_lake, OLD)
     cut = topic_of(["new"] * 40, ["old"] * 12)
     cut.first = {0: 6}
-    (rewound,) = rewind_table(lake, "orders", cut)
+    (rewound,) = rewind_table(plain_lake, "orders", cut)
     assert (rewound.rewound_to, rewound.log_start) == (6, 6)
-    bring(lake, cut)
-    rows = table_rows(Path(lake.root), "orders", lake.table_format)
+    bring(plain_lake, cut)
+    rows = table_rows(Path(plain_lake.root), "orders", plain_lake.table_format)
     assert [row["what"] for row in rows if row["kafka_partition"] == 0 and row["kafka_offset"] < 8] == ["old"] * 5 + [
         "new"
     ] * 2
 
 
-def test_a_table_without_witnesses_gains_them_and_rewinds_to_the_start(lake: Lake) -> None:
-    bring(lake, OLD)
-    forget(lake)
-    bring(lake, OLD)  # nothing new but the witnesses
+def test_a_table_without_witnesses_gains_them_and_rewinds_to_the_start(plain_lake: Lake) -> None:
+    bring(plain_lake, OLD)
+    forget(plain_lake)
+    bring(plain_lake, OLD)  # nothing new but the witnesses
     with pytest.raises(LogCutError):
-        bring(lake, CUT)
-    forget(lake)
+        bring(plain_lake, CUT)
+    forget(plain_lake)
     short = topic_of(["new"] * 20, ["old"] * 12)
     with pytest.raises(LogCutError, match="not known to agree anywhere"):
-        bring(lake, short)
-    (rewound,) = rewind_table(lake, "orders", short)
+        bring(plain_lake, short)
+    (rewound,) = rewind_table(plain_lake, "orders", short)
     assert rewound.rewound_to == 0
-    bring(lake, short)
-    check(lake, short)
+    bring(plain_lake, short)
+    check(plain_lake, short)
 
 
 def forget(lake: Lake) -> None:
@@ -210,26 +216,26 @@ def forget(lake: Lake) -> None:
     table.commit([], offsets, offsets, {})
 
 
-def test_losses_that_are_accepted_are_passed_over(lake: Lake) -> None:
-    bring(lake, OLD)
+def test_losses_that_are_accepted_are_passed_over(plain_lake: Lake) -> None:
+    bring(plain_lake, OLD)
     cut = topic_of(["old"] * 17 + ["new"] * 25, ["old"] * 14)
     cut.passes_over = True
-    bring(lake, cut)
-    rows = table_rows(Path(lake.root), "orders", lake.table_format)
+    bring(plain_lake, cut)
+    rows = table_rows(Path(plain_lake.root), "orders", plain_lake.table_format)
     first = [row["what"] for row in rows if row["kafka_partition"] == 0]
     assert first == ["old"] * 24 + ["new"] * 10
     # From now on the table follows the new history.
     cut.passes_over = False
-    bring(lake, cut)
+    bring(plain_lake, cut)
 
 
-def test_what_is_no_table_of_the_topic_is_not_rewound(lake: Lake) -> None:
+def test_what_is_no_table_of_the_topic_is_not_rewound(plain_lake: Lake) -> None:
     with pytest.raises(LakeError, match="There is no"):
-        rewind_table(lake, "orders", OLD)
-    bring(lake, OLD)
+        rewind_table(plain_lake, "orders", OLD)
+    bring(plain_lake, OLD)
     with pytest.raises(LakeError, match="dead letters"):
-        rewind_table(lake, "orders_dlq", OLD)
+        rewind_table(plain_lake, "orders_dlq", OLD)
     anew = topic_of(["old"] * 30, ["old"] * 12)
     anew.topic_id = "another"
     with pytest.raises(LakeError, match="created anew"):
-        rewind_table(lake, "orders", anew)
+        rewind_table(plain_lake, "orders", anew)
