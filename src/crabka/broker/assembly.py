@@ -12,6 +12,9 @@ from crabka.broker.cluster_partition_adder import ClusterPartitionAdder
 from crabka.broker.context import BrokerContext
 from crabka.broker.fetch_sessions import FetchSessionCache
 from crabka.broker.groups.coordinator import GroupCoordinator
+from crabka.broker.healing.mender import RangeMender
+from crabka.broker.healing.scrubber import LogScrubber, ScrubSettings
+from crabka.broker.healing.sources import PartitionSources
 from crabka.broker.inter_broker import BrokerConnections
 from crabka.broker.leader_append import LeaderAppender
 from crabka.broker.logdirs.assembly import build_moves
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.controller_channel import ControllerRequests
     from crabka.broker.identity import BrokerIdentity
+    from crabka.broker.tiering.reader import RemoteReads
     from crabka.config.server import ServerConfig
     from crabka.config.topic import TopicConfig
     from crabka.errors import CrabkaError
@@ -120,6 +124,9 @@ def build_context(parts: BrokerParts) -> BrokerContext:
             tier=FollowerTier(lambda: context.remote_reads, logs),
         ),
         cleaner=cleaner,
+        scrubber=_build_scrubber(
+            parts, partitions, brokers, cleaner, config=config, remote_reads=lambda: context.remote_reads
+        ),
         moves=build_moves(parts, partitions, cleaner),
         tiering=None,
         remote_reads=None,
@@ -128,6 +135,32 @@ def build_context(parts: BrokerParts) -> BrokerContext:
     )
     _add_tiering(parts, context, config)
     return context
+
+
+def _build_scrubber(
+    parts: BrokerParts,
+    partitions: PartitionRegistry,
+    brokers: BrokerConnections,
+    cleaner: LogCleaner,
+    *,
+    config: Callable[[], ServerConfig],
+    remote_reads: Callable[[], RemoteReads | None],
+) -> LogScrubber:
+    runtime, node_id = parts.runtime, parts.identity.node_id
+    sources = PartitionSources(
+        brokers, runtime.threads, node_id=node_id, image=lambda: parts.quorum.image, remote_reads=remote_reads
+    )
+    scrubber = LogScrubber(
+        runtime,
+        parts.logs,
+        partitions,
+        RangeMender(runtime, sources),
+        cleaner,
+        settings=lambda: _scrub_settings(config()),
+        node_id=node_id,
+    )
+    parts.logs.subscribe_damage(scrubber.suspect)
+    return scrubber
 
 
 def _add_tiering(parts: BrokerParts, context: BrokerContext, config: Callable[[], ServerConfig]) -> None:
@@ -172,6 +205,16 @@ def build_publisher(
         broker_epoch=lambda: identity.broker_epoch,
         now_ms=host.now_ms,
         make_partition=functools.partial(Partition, host=host),
+    )
+
+
+def _scrub_settings(config: ServerConfig) -> ScrubSettings:
+    return ScrubSettings(
+        is_enabled=config.crabka_log_scrub_enable,
+        interval_ms=config.crabka_log_scrub_interval_ms,
+        max_bytes_per_second=config.crabka_log_scrub_max_bytes_per_second,
+        max_cpu_percent=config.crabka_log_scrub_max_cpu_percent,
+        trigger=config.crabka_log_scrub_now,
     )
 
 

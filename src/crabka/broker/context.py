@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from crabka.broker.controller_channel import ControllerRequests
     from crabka.broker.fetch_sessions import FetchSessionCache
     from crabka.broker.groups.coordinator import GroupCoordinator
+    from crabka.broker.healing.scrubber import LogScrubber
     from crabka.broker.identity import BrokerIdentity
     from crabka.broker.inter_broker import BrokerConnections
     from crabka.broker.leader_append import LeaderAppender
@@ -69,6 +70,8 @@ class BrokerContext:
     metrics: NodeMetrics
     fetchers: ReplicaFetchers
     cleaner: LogCleaner
+    # Checks the logs and repairs what is damaged.
+    scrubber: LogScrubber
     # Replicas on their way to other log dirs.
     moves: MoveRegistry
     # None on a node without a remote tier.

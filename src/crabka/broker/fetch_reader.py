@@ -119,8 +119,18 @@ def with_cold_bytes(
     return [read if read.cold is None else _with_chunk(context, read, next(remaining)) for read in reads]
 
 
+def _lost(partition: Partition, piece: ReadSlice) -> OperationError:
+    """Have a segment checked in which no batch is where one must be; return what the client gets meanwhile."""
+    log, offset = partition.log, piece.start_offset
+    reason = f"there is no batch at offset {offset}"
+    log.report_damage_at(offset, reason)
+    return OperationError(ErrorCode.kafka_storage_error, reason)
+
+
 def _with_chunk(context: BrokerContext, read: TargetRead, chunk: bytes | OSError) -> TargetRead:
     if not isinstance(chunk, OSError):
+        if read.cold is not None and read.cold.is_lost and read.partition is not None:
+            return _failed(read.target, _lost(read.partition, read.cold).error_code)
         return read._replace(row=read.row._replace(records=chunk), cold=None)
     if read.partition is not None:
         context.logs.on_dir_failure(read.partition.log.log_dir, chunk)
@@ -258,6 +268,8 @@ def _take(
         records = piece.take_nowait() if piece.length else b""
     except OSError as error:
         raise StorageError(log.log_dir, f"cannot read {log.topic_partition}: {error}") from error
+    if piece.is_lost:
+        raise _lost(partition, piece)
     row = FetchPartitionResult(
         target.index,
         0,

@@ -170,7 +170,7 @@ class MetadataPublisher:
     ) -> Partition | None:
         topic_partition = TopicPartition(topic.name, index)
         opened = self._logs.get(topic_partition)
-        if opened is not None and opened.topic_id not in (None, topic.topic_id):
+        if opened is not None and not opened.adopt(topic.topic_id):
             # It belongs to an older topic of that name.
             self._logs.mark_stray(topic_partition)
             opened = None

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from crabka.broker.partition_replicas import PartitionReplicas
 from crabka.broker.replication.closest_replica import ReplicaView, closest_replica
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from crabka.broker.replication.follower_progress import FollowerFetch
     from crabka.broker.replication.isr_state import ProposedIsr
     from crabka.metadata.topics import PartitionImage
+
+
+# A follower that asks so often for the same has a reason; a check is cheap, but not after each of its fetches.
+_SUSPICIOUS_REPEATS: Final = frozenset({3, 30, 300, 3000})
 
 
 class PartitionFollowers(PartitionReplicas):
@@ -47,6 +51,9 @@ class PartitionFollowers(PartitionReplicas):
             host.propose(self, proposal)
         if fetch.fetch_offset != before:
             self.advance_high_watermark(now_ms)
+        elif follower.repeated_count in _SUSPICIOUS_REPEATS and fetch.fetch_offset >= log.local_log_start_offset:
+            reason = f"broker {follower_id} fetches offset {fetch.fetch_offset} without getting on"
+            log.report_damage_at(fetch.fetch_offset, reason)
         if fetch.log_start_offset > start_before:
             self._tell_low_watermark()
 

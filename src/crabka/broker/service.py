@@ -156,6 +156,7 @@ class BrokerService:
             self._spawn(self._tell_lost(self._lost_early))
         for duty in duties_of(context):
             self._spawn(repeat(context, duty))
+        self._spawn(context.scrubber.run())
         if context.tiering is not None:
             quorum.subscribe(context.tiering.on_metadata)
             context.tiering.start(endpoints)
@@ -216,6 +217,7 @@ class BrokerService:
             self.context.config = self._configs.server(image)
             self._take_rates(image)
             self._take_cordoned(image)
+            self.context.scrubber.settings_changed()
         elif delta.features_changed:
             self._take_cordoned(image)
         if len(self._config.log_dirs) > 1 and self._serving and (delta.topics_created or delta.topics_changed):

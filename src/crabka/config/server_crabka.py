@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crabka.config.keys import LONG, STRING, ConfigKey, Value, boolean
+from crabka.config.keys import CLUSTER_WIDE, INT, LONG, PER_BROKER, STRING, ConfigKey, Value, boolean
 from crabka.config.listeners import parse_address
-from crabka.config.validators import Matches, at_least
+from crabka.config.validators import Between, Matches, at_least
 from crabka.errors import ConfigError
 
 
@@ -57,6 +57,44 @@ CRABKA_KEYS = (
         "Memory for pieces of segments that were read from the remote tier, or are read ahead of a consumer.",
         at_least(8 * 1024 * 1024),
     ),
+    boolean(
+        "crabka.log.scrub.enable",
+        "Whether all logs are read in the background and checked for damage. What a request meets is repaired anyway.",
+        default=True,
+        scope=CLUSTER_WIDE,
+    ),
+    ConfigKey(
+        "crabka.log.scrub.interval.ms",
+        LONG,
+        7 * 24 * 60 * 60 * 1000,
+        "Time from the start of one check of all logs to the start of the next. The first one starts ten minutes "
+        "after the node, or after this time if that is shorter.",
+        at_least(1),
+        scope=CLUSTER_WIDE,
+    ),
+    ConfigKey(
+        "crabka.log.scrub.max.bytes.per.second",
+        LONG,
+        8 * 1024 * 1024,
+        "How much the check of the logs reads at most.",
+        at_least(1),
+        scope=CLUSTER_WIDE,
+    ),
+    ConfigKey(
+        "crabka.log.scrub.max.cpu.percent",
+        INT,
+        5,
+        "The share of one core that the check of the logs takes at most, averaged over each of its steps.",
+        Between(1, 100),
+        scope=CLUSTER_WIDE,
+    ),
+    ConfigKey(
+        "crabka.log.scrub.now",
+        STRING,
+        "",
+        "A check of all logs starts when this value changes, whatever it is; `crabka log-dirs check` sets it.",
+        scope=PER_BROKER,
+    ),
     ConfigKey(
         "crabka.http.listener",
         STRING,
@@ -76,4 +114,9 @@ class CrabkaSettings:
     crabka_fast_failure_detection_enable: bool
     crabka_remote_leftover_grace_ms: int
     crabka_remote_chunk_cache_bytes: int
+    crabka_log_scrub_enable: bool
+    crabka_log_scrub_interval_ms: int
+    crabka_log_scrub_max_bytes_per_second: int
+    crabka_log_scrub_max_cpu_percent: int
+    crabka_log_scrub_now: str
     crabka_http_listener: str | None

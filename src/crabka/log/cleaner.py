@@ -83,6 +83,10 @@ class LogCleaner:
         log = self._logs.get(topic_partition)
         return log is not None and self._uncleanable.get(topic_partition, _NOBODY) == log.topic_id
 
+    def forgive(self, topic_partition: TopicPartition) -> None:
+        """Clean a log again that was set aside: it was repaired."""
+        self._uncleanable.pop(topic_partition, None)
+
     async def pause(self, topic_partition: TopicPartition) -> None:
         """Leave a log alone until `resume`; returns when nothing of it is being cleaned."""
         self._paused.add(topic_partition)
@@ -174,6 +178,9 @@ class LogCleaner:
             return False
         except Exception as error:  # noqa: BLE001 - whatever the data make of the cleaner must not stop the node
             self._set_aside(log, error)
+            if isinstance(error, CorruptDataError):
+                for base_offset in log.segment_base_offsets:
+                    self._logs.report_damage(log.topic_partition, base_offset, str(error))
         return True
 
     async def _flush(self, log: PartitionLog, part: CleaningRange) -> None:

@@ -8,6 +8,7 @@ built anew.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,15 +17,16 @@ from crabka.log.batch_walk import OffsetRules
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.log_state import LogState
 from crabka.log.naming import INDEX_SUFFIX, PARTITION_METADATA, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
-from crabka.log.partition_metadata import encode_partition_metadata
+from crabka.log.partition_metadata import encode_partition_metadata, is_damaged_metadata
 from crabka.log.producer_snapshots import encode_snapshot
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import replay_segment
 from crabka.log.segment_check import CheckTarget, SegmentFindings
 from crabka.log.small_files_check import SmallFilesFindings, SmallFilesTarget
-from crabka.vfs import write_atomic
+from crabka.vfs import read_file, write_atomic
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Callable, Iterable
 
     from crabka.log.damage import DamagedRange
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from crabka.log.segment import Segment
     from crabka.log.segment_indexes import SegmentIndexes
     from crabka.ports import FileSystem
+
+logger = logging.getLogger(__name__)
 
 
 class Repairs(NamedTuple):
@@ -53,6 +57,33 @@ class LogHealing(LogState):
     def segment_of(self, offset: int) -> Segment:
         """Return the segment that holds an offset."""
         return self._segments[self._segments.floor_index(offset)]
+
+    def adopt(self, topic_id: uuid.UUID) -> bool:
+        """Return whether the log is of the topic with this id, which the metadata has under its name.
+
+        A `partition.metadata` that held it before some of its bytes changed is written anew. Raises StorageError.
+        """
+        if self.topic_id == topic_id:
+            return True
+        path = f"{self.path}/{PARTITION_METADATA}"
+        with self._storage_errors():
+            try:
+                content = read_file(self._context.fs, path)
+            except FileNotFoundError:
+                content = b""
+            if not content.strip(b"\0"):
+                # The file of a log that was never flushed.
+                return self.topic_id is None
+            if not is_damaged_metadata(content, topic_id):
+                return False
+            logger.warning("%s is damaged: written anew with topic id %s", path, topic_id)
+            write_atomic(self._context.fs, path, encode_partition_metadata(topic_id))
+        self.topic_id = topic_id
+        return True
+
+    def report_damage_at(self, offset: int, reason: str) -> None:
+        """Have the segment checked that holds an offset."""
+        self._context.report_damage(self.topic_partition, self.segment_of(offset).base_offset, reason)
 
     # -- checking ------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ConfigOf = Callable[[str], TopicConfig]
+DamageListener = Callable[[TopicPartition, int, str], None]
 FailureListener = Callable[[str, "list[TopicPartition]"], None]
 Settle = Callable[[Mapping[str, LogDirContent]], None]
 """Decides what a log is that lies in several dirs; changes what was found, on disk as well. Runs in a thread."""
@@ -60,8 +61,13 @@ class LogManager:
         self._expiration_ms = producer_id_expiration_ms
         self._deletions = Deletions(runtime.fs)
         self._context = SegmentContext(
-            runtime.fs, rng=runtime.rng, tiering=tiering, schedule_deletion=self._deletions.schedule
+            runtime.fs,
+            rng=runtime.rng,
+            tiering=tiering,
+            schedule_deletion=self._deletions.schedule,
+            report_damage=self.report_damage,
         )
+        self._damage_listener: DamageListener | None = None
         self.dirs = LogDirs(runtime.fs, log_dirs)
         self._writers = {
             path: DirWriter(runtime, path, slow_append_ms=slow_append_ms, on_failure=self.on_dir_failure)
@@ -268,6 +274,15 @@ class LogManager:
             self.on_dir_failure(error.log_dir, error)
         else:
             logger.warning("the metadata does not place %s on this node: kept as %s", topic_partition, path)
+
+    def subscribe_damage(self, listener: DamageListener) -> None:
+        """Call `listener(log, base offset of a segment, reason)` whenever somebody meets what cannot be right."""
+        self._damage_listener = listener
+
+    def report_damage(self, topic_partition: TopicPartition, base_offset: int, reason: str) -> None:
+        """Have a segment checked. Only on the loop."""
+        if self._damage_listener is not None:
+            self._damage_listener(topic_partition, base_offset, reason)
 
     def subscribe_failures(self, listener: FailureListener) -> None:
         """Call `listener(dir, lost logs)` whenever a dir goes offline."""

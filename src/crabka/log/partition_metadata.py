@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from crabka.ports import FileSystem
 
 VERSION: Final = 0
+MAX_DAMAGED_BYTES: Final = 4
 
 
 def encode_partition_metadata(topic_id: uuid.UUID) -> bytes:
@@ -32,6 +33,18 @@ def decode_partition_metadata(path: str, data: bytes) -> uuid.UUID:
     if version != VERSION:
         raise CorruptDataError(path, f"unknown partition metadata version {version}")
     return topic_id
+
+
+def is_damaged_metadata(content: bytes, topic_id: uuid.UUID) -> bool:
+    """Return whether a file held this topic id before a few of its bytes changed.
+
+    Two ids that were drawn differ almost everywhere, so a file that is nearly right is damaged, not of another topic.
+    """
+    right = encode_partition_metadata(topic_id)
+    found = content.strip(b"\n")
+    if len(found) != len(right):
+        return False
+    return 0 < sum(one != other for one, other in zip(found, right, strict=True)) <= MAX_DAMAGED_BYTES
 
 
 def read_partition_metadata(fs: FileSystem, path: str) -> uuid.UUID | None:

@@ -193,7 +193,13 @@ def _sweep(fs: FileSystem, path: str) -> list[str]:
 def _topic_id(fs: FileSystem, path: str, expected: uuid.UUID | None) -> uuid.UUID | None:
     """Return the topic id of the directory; a missing file is written if the id is known."""
     metadata_path = f"{path}/{PARTITION_METADATA}"
-    found = read_partition_metadata(fs, metadata_path)
+    try:
+        found = read_partition_metadata(fs, metadata_path)
+    except CorruptDataError:
+        if expected is not None:
+            raise
+        # The metadata of the cluster says which topic it is (`LogHealing.adopt`).
+        return None
     if found is None and expected is not None:
         file = fs.open(metadata_path, create=True)
         try:

@@ -13,6 +13,7 @@ import functools
 import logging
 from typing import TYPE_CHECKING
 
+from crabka.broker.healing.metrics import collect_scrub
 from crabka.broker.logdirs.metrics import collect_log_dirs, collect_moves
 from crabka.broker.metrics import render_metrics
 from crabka.broker.partitions import PartitionRegistry
@@ -247,5 +248,6 @@ class Node:
 def _collect_more(context: BrokerContext) -> Iterator[Metric]:
     yield from collect_log_dirs(context.logs.dirs)
     yield from collect_moves(context.moves)
+    yield from collect_scrub(context.scrubber)
     if context.tiering is not None:
         yield from collect_tier(context.tiering.manager.tools.stats, context.remote_reads)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from crabka.errors import OperationError
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.log_healing import sync_files
 from crabka.log.partition_log import PartitionLog
+from crabka.log.partition_metadata import encode_partition_metadata
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.testing import MemoryFileSystem
+from crabka.vfs import read_file
 from tests.support.aborting import SMALL_SEGMENTS, all_aborted, fill_with_transactions
-from tests.support.logs import append, make_batch, make_context, open_test_log
+from tests.support.logs import LOG_PATH, append, make_batch, make_context, open_test_log
 from tests.support.rotting import check_and_repair, flip
 
 
@@ -114,3 +118,37 @@ def test_leader_epochs_follow_the_batches() -> None:
     assert "known as 6, and is 5" in check_and_repair(log, 0).done[0]
     assert log.leader_epochs.entries == right
     assert log.leader_epochs.dirty
+
+
+def with_metadata(content: bytes) -> tuple[MemoryFileSystem, PartitionLog]:
+    fs = MemoryFileSystem()
+    fs.makedirs(LOG_PATH)
+    fs.open(f"{LOG_PATH}/partition.metadata", create=True).pwritev([content], 0)
+    return fs, open_test_log(make_context(fs))
+
+
+TOPIC_ID = uuid.UUID("aa2db2b4-a8b9-4f3c-a4be-9e8c11c5e0d1")
+RIGHT = encode_partition_metadata(TOPIC_ID)
+
+
+@pytest.mark.parametrize("position", range(len(RIGHT)))
+def test_a_damaged_topic_id_is_known_by_what_is_left_of_it(position: int) -> None:
+    content = bytearray(RIGHT)
+    content[position] ^= 1
+    fs, log = with_metadata(bytes(content))
+    assert log.topic_id != TOPIC_ID or position < 11
+    assert log.adopt(TOPIC_ID)
+    assert log.topic_id == TOPIC_ID
+    assert position < 11 or read_file(fs, f"{LOG_PATH}/partition.metadata") == RIGHT
+
+
+def test_a_log_of_another_topic_is_not_adopted() -> None:
+    _, log = with_metadata(encode_partition_metadata(uuid.UUID(int=5)))
+    assert not log.adopt(TOPIC_ID)
+    _, log = with_metadata(b"something else")
+    assert not log.adopt(TOPIC_ID)
+
+
+def test_a_log_without_metadata_is_adopted() -> None:
+    log = open_test_log()
+    assert log.adopt(TOPIC_ID)

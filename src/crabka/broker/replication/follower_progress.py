@@ -35,6 +35,8 @@ class FollowerProgress:
     # Of its last fetch: when it came, and where the log of the leader ended.
     last_fetch_ms: int = NEVER_MS
     last_fetch_leader_end_offset: int = UNKNOWN_OFFSET
+    # How often in a row it has asked for what it was given already: it cannot use it, perhaps because it is damaged.
+    repeated_count: int = 0
     # The high watermark of the last answer.
     told_high_watermark: int = UNKNOWN_OFFSET
 
@@ -48,6 +50,10 @@ class FollowerProgress:
         """
         if NO_BROKER_EPOCH < fetch.broker_epoch < self.broker_epoch:
             raise OperationError(ErrorCode.not_leader_or_follower)
+        if fetch.fetch_offset != self.log_end_offset or fetch.fetch_offset >= leader_end_offset:
+            self.repeated_count = 0
+        else:
+            self.repeated_count += 1
         if fetch.fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif fetch.fetch_offset >= self.last_fetch_leader_end_offset > UNKNOWN_OFFSET:

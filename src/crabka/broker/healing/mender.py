@@ -1,0 +1,93 @@
+"""Repairs a damaged range of a log in place, from the first source whose batches are those that were written there.
+
+The log keeps its offsets, its end and its place in the ISR: nothing is cut, so nothing that was acknowledged is ever
+missing from a replica that counts for it. docs/internals/healing.md says why that is safe for leaders and followers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from crabka.broker.healing.sources import SourceError
+from crabka.log.log_healing import sync_files
+from crabka.log.mending import MendError, MendRules, fit, whole_batches
+
+if TYPE_CHECKING:
+    from crabka.broker.healing.sources import BatchSource, PartitionSources
+    from crabka.broker.partition import Partition
+    from crabka.log.damage import DamagedRange
+    from crabka.log.segment_check import CheckTarget
+    from crabka.ports import Runtime
+    from crabka.records.header import BatchHeader
+
+# A range that is larger is left as it is.
+MAX_RANGE_BYTES: Final = 64 * 1024 * 1024
+
+
+class RangeMender:
+    """Fills damaged ranges. All methods run on the loop."""
+
+    def __init__(self, runtime: Runtime, sources: PartitionSources) -> None:
+        self._runtime = runtime
+        self._sources = sources
+
+    async def mend(self, partition: Partition, damaged: DamagedRange) -> tuple[str, list[str]]:
+        """Repair one range, durably; return the source, empty if none had it, and why others were of no use.
+
+        Raises StorageError and OSError when the disk fails.
+        """
+        reasons: list[str] = []
+        target = partition.log.begin_check(damaged.base_offset)
+        if target is None or damaged not in partition.log.damage:
+            return "", ["the segment is gone"]
+        if damaged.end_position - damaged.position > MAX_RANGE_BYTES:
+            return "", [f"{damaged.end_position - damaged.position} bytes are more than are repaired at once"]
+        for source in self._sources.of(partition):
+            try:
+                await self._mend_from(source, partition, target, damaged)
+            except (SourceError, MendError) as error:
+                reasons.append(f"{source.name}: {error}")
+            else:
+                return source.name, reasons
+        return "", reasons or ["there is no other replica"]
+
+    async def _mend_from(
+        self, source: BatchSource, partition: Partition, target: CheckTarget, damaged: DamagedRange
+    ) -> None:
+        log, threads = partition.log, self._runtime.threads
+        batches = await self._gather(source, partition, damaged)
+        old = await threads.submit(_read_range, target, damaged)
+        epochs = log.leader_epochs
+        rules = MendRules(epochs.epoch_for_offset, target.is_compacted)
+        data = await threads.submit(fit, damaged, old, batches, rules)
+        if not log.patch(target, damaged, data):
+            raise MendError("the log has changed meanwhile")
+        await threads.submit(sync_files, target.fs, [target.segment.log_path])
+
+    async def _gather(
+        self, source: BatchSource, partition: Partition, damaged: DamagedRange
+    ) -> list[tuple[BatchHeader, memoryview]]:
+        """Fetch all batches of a range."""
+        found: list[tuple[BatchHeader, memoryview]] = []
+        offset, size = damaged.offset, 0
+        while offset < damaged.end_offset and size <= damaged.end_position - damaged.position:
+            fetched = await source.fetch(partition, offset, damaged.end_offset)
+            batches = await self._runtime.threads.submit(whole_batches, damaged._replace(offset=offset), fetched)
+            if not batches:
+                break
+            found += batches
+            size += sum(len(batch) for _, batch in batches)
+            offset = batches[-1][0].next_offset
+        return found
+
+
+def _read_range(target: CheckTarget, damaged: DamagedRange) -> bytes:
+    """Return what lies in the range now. For a thread."""
+    try:
+        file = target.fs.open(target.segment.log_path, read_only=True)
+    except FileNotFoundError as error:
+        raise MendError("the segment is gone") from error
+    try:
+        return file.pread(damaged.end_position - damaged.position, damaged.position)
+    finally:
+        file.close()

@@ -1,0 +1,165 @@
+"""Flipped bytes in the files of a cluster of real processes, one node at a time, running and stopped.
+
+Afterwards every acknowledged record is readable, the replicas are equal on disk, no file is damaged, and each repair is
+in the log of its node.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
+
+from crabka.log.offline_check import check_directory
+from crabka.vfs import OsFileSystem
+from tests.support.cluster_process.cluster import ClusterProcesses, combined
+from tests.support.cluster_process.nodes import ClusterNode, CrabkaClusterNode
+from tests.support.cluster_process.reading import read_committed
+from tests.support.node_process import NodeError, wait_until
+from tests.support.scale import scaled, soaking
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.timeout(0 if soaking() else 300),
+    pytest.mark.allow_leaks("librdkafka keeps its descriptors and threads until it is collected"),
+]
+
+TOPIC, PARTITIONS = "rot", 2
+FLIPS_PER_ROUND = 4
+# The files of logs beside which the metadata of the cluster is kept are judged elsewhere.
+SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", "checkpoint", "partition.metadata")
+SETTINGS = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "4000",
+    "log.flush.offset.checkpoint.interval.ms": "500",
+    "crabka.log.scrub.interval.ms": "300",
+    "crabka.log.scrub.max.bytes.per.second": "100000000",
+    "crabka.log.scrub.max.cpu.percent": "50",
+}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[ClusterProcesses]:
+    """Three nodes with a topic of small segments."""
+    with ClusterProcesses(tmp_path, CrabkaClusterNode, combined(3), settings=SETTINGS) as running:
+        config = {"internal.segment.bytes": "16384", "index.interval.bytes": "512", "min.insync.replicas": "2"}
+        running.admin().create_topics([NewTopic(TOPIC, PARTITIONS, 3, config=config)])[TOPIC].result(60)
+        running.wait_in_sync([TOPIC])
+        yield running
+
+
+def produce(cluster: ClusterProcesses, first: int, count: int) -> list[list[bytes]]:
+    """Write numbered records in transactions, of which every third aborts; return what was committed."""
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "rot", "linger.ms": 0, "log_level": 0}
+    )
+    producer.init_transactions(60)
+    committed: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    for number in range(first, first + count):
+        producer.begin_transaction()
+        is_aborted = number % 3 == 2
+        for step in range(10):
+            value = b"%s %d %d %s" % (b"aborted" if is_aborted else b"kept", number, step, b"x" * 200)
+            producer.produce(TOPIC, value, partition=number % PARTITIONS)
+            if not is_aborted:
+                committed[number % PARTITIONS].append(value)
+        if is_aborted:
+            producer.flush(60)
+            producer.abort_transaction(60)
+        else:
+            producer.commit_transaction(60)
+    return committed
+
+
+def log_paths(node: ClusterNode) -> list[Path]:
+    return [node.data_dir / f"{TOPIC}-{partition}" for partition in range(PARTITIONS)]
+
+
+def contents(node: ClusterNode) -> list[bytes]:
+    """Return the batches of each log of a node."""
+    return [b"".join(each.read_bytes() for each in sorted(path.glob("*.log"))) for path in log_paths(node)]
+
+
+def problems(node: ClusterNode) -> list[str]:
+    fs = OsFileSystem()
+    return [f"{each.file}: {each.reason}" for path in log_paths(node) for each in check_directory(fs, str(path))]
+
+
+def is_whole(cluster: ClusterProcesses) -> bool:
+    """Whether all replicas are equal on disk and no file of them is damaged."""
+    try:
+        found = [contents(node) for node in cluster.brokers]
+        return all(each == found[0] for each in found) and not any(map(problems, cluster.brokers))
+    except FileNotFoundError:
+        # A file that was written anew a moment ago.
+        return False
+
+
+def flip_somewhere(rng: random.Random, node: ClusterNode) -> str:
+    """Change one byte of one file, each kind as often as the others; return which."""
+    suffix = rng.choice(SUFFIXES)
+    places = [node.data_dir, *log_paths(node)] if suffix == "checkpoint" else log_paths(node)
+    files = [
+        path
+        for place in places
+        for path in sorted(place.iterdir())
+        if path.name.endswith(suffix) and path.is_file() and path.stat().st_size
+    ]
+    if not files:
+        return f"no {suffix}"
+    path = rng.choice(files)
+    position, mask = rng.randrange(path.stat().st_size), 1 << rng.randrange(8)
+    with path.open("r+b") as file:
+        file.seek(position)
+        old = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([old ^ mask]))
+    return f"{path.name} of {path.parent.name} of node {node.node_id} at {position}"
+
+
+def wait_whole(cluster: ClusterProcesses, flips: list[str]) -> None:
+    cluster.wait_in_sync([TOPIC])
+    try:
+        wait_until(lambda: is_whole(cluster), "all replicas are whole", timeout_s=60)
+    except NodeError as error:
+        seen = {node.node_id: problems(node) for node in cluster.brokers}
+        sizes = {node.node_id: [len(each) for each in contents(node)] for node in cluster.brokers}
+        said = "\n".join(line for node in cluster.brokers for line in repairs(node)[-20:])
+        raise NodeError(f"{error}: {flips}: {seen} {sizes}\n{said}") from None
+
+
+def repairs(node: ClusterNode) -> list[str]:
+    words = ("repaired", "damaged", "written anew", "rebuilt", "cut", "read from the batches")
+    return [line for line in node.stderr_text().splitlines() if any(word in line for word in words)]
+
+
+def test_flipped_bytes_are_repaired(cluster: ClusterProcesses, rng: random.Random) -> None:
+    committed = produce(cluster, 0, 60)
+    wait_whole(cluster, [])
+    number = 60
+    for round_ in range(scaled(4, 60)):
+        node = rng.choice(cluster.brokers)
+        is_stopped = round_ % 2 == 1
+        if is_stopped:
+            node.stop()
+        flips = [flip_somewhere(rng, node) for _ in range(FLIPS_PER_ROUND)]
+        if is_stopped:
+            node.start()
+            cluster.wait_registered()
+        more = produce(cluster, number, 6)
+        number += 6
+        for partition, values in enumerate(more):
+            committed[partition] += values
+        wait_whole(cluster, flips)
+        assert all(each.is_alive() for each in cluster.brokers)
+    stored = read_committed(cluster.admin(), cluster.bootstrap_servers, TOPIC, PARTITIONS)
+    assert [[value for _, value in each] for each in stored] == committed
+    said = [line for node in cluster.brokers for line in repairs(node)]
+    assert any("are repaired from the replica on broker" in line for line in said)
+    print("\n".join(said))
