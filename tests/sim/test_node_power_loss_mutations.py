@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -52,7 +53,7 @@ def answer_delete_records_before_its_checkpoint(monkeypatch: pytest.MonkeyPatch)
 
 def never_sync_new_directories(monkeypatch: pytest.MonkeyPatch) -> None:
     run = FlushPlan.run
-    monkeypatch.setattr(FlushPlan, "run", lambda plan: run(plan._replace(names=False)))
+    monkeypatch.setattr(FlushPlan, "run", lambda plan: run(replace(plan, names=False)))
 
 
 BUGS: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str]]] = [

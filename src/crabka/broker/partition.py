@@ -137,9 +137,8 @@ class Partition(PartitionFollowers):
             self.require_leader()
             raise
         self.require_led_since(pending.leader_epoch)
-        plan = log.begin_flush() if log.flush_due() else None
-        if plan is not None:
-            await self.writer.flush(log, plan)
+        if log.flush_due():
+            await self.writer.flush(log)
         self.require_led_since(pending.leader_epoch)
         self._advance_high_watermark(pending.size)
         return result

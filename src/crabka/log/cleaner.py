@@ -184,10 +184,8 @@ class LogCleaner:
         return True
 
     async def _flush(self, log: PartitionLog, part: CleaningRange) -> None:
-        plan = log.begin_flush() if log.checkpoint_recovery_point < part.first_uncleanable else None
-        if plan is not None:
-            await self._runtime.threads.submit(plan.run)
-            log.finish_flush(plan)
+        if log.checkpoint_recovery_point < part.first_uncleanable:
+            await self._logs.flush_log(log)
         await self._logs.save_recovery_points([log.log_dir])
 
     async def _pass_over(self, log: PartitionLog, part: CleaningRange) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import CrabkaError, OperationError, StorageError
+from crabka.runtime.thread_share import ThreadShare
 
 if TYPE_CHECKING:
     from crabka.log.append import AppendResult, PendingAppend
@@ -35,6 +36,7 @@ RECOVERY_WRITE_COUNT: Final = 16
 RECOVERY_FRACTION: Final = 10
 # Batches that wait for a slow dir, in bytes; one may exceed it. Connections bound their own part of it.
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
+FLUSHES_AT_ONCE: Final = 32
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +60,10 @@ class DirWriter:
         self._jobs: deque[_Job] = deque()
         self._idle: asyncio.Event | None = None
         self._fast_writes = 0
+        # All logs may be due at once: so many flushes are with the pool, the others wait for their turn.
+        self._flush_threads = ThreadShare(runtime.threads, FLUSHES_AT_ONCE)
+        # The flush of each log that is under way.
+        self._flushes: dict[PartitionLog, asyncio.Future[None]] = {}
         self.path = path
         self.slow_append_ms = slow_append_ms
         self.is_slow = False
@@ -102,9 +108,56 @@ class DirWriter:
         self.note_append(self._clock.monotonic_ms() - started_ms)
         return finish()
 
-    async def flush(self, log: PartitionLog, plan: FlushPlan) -> None:
-        """Flush a log in the thread. Raises StorageError when the disk fails."""
-        await self.run(plan.run, lambda: log.finish_flush(plan))
+    # -- flushing ------------------------------------------------------------------------------------------------
+
+    async def flush(self, log: PartitionLog) -> None:
+        """Make durable what is in a log now, in a thread; a log that is closed meanwhile is left alone.
+
+        A flush that runs already does not cover what came after its choice: the next one does, for all who wait.
+        Raises StorageError when the disk fails, after the dir was reported.
+        """
+        if log in self._flushes:
+            await asyncio.shield(self._flushes[log])
+        following = self._flushes.get(log) or self.begin_flush(log)
+        if following is not None:
+            await asyncio.shield(following)
+
+    def begin_flush(self, log: PartitionLog, now_ms: int | None = None) -> asyncio.Future[None] | None:
+        """Begin to flush a log; return its end, None if it is clean, closed, or being flushed. Takes note of `now_ms`.
+
+        The future fails with StorageError when the disk does.
+        """
+        plan = log.begin_flush() if log.is_open and log not in self._flushes else None
+        if plan is None:
+            return None
+        # A slow dir has one thread, so that it does not take all of the pool.
+        work = self.run(plan.run) if self.is_slow else self._flush_threads.submit(plan.run)
+        result: asyncio.Future[None] = work.get_loop().create_future()
+        # Nobody may wait for it.
+        result.add_done_callback(_retrieve)
+        self._flushes[log] = result
+        work.add_done_callback(lambda done: self._end_flush(log, plan, now_ms, done))
+        return result
+
+    def _end_flush(self, log: PartitionLog, plan: FlushPlan, now_ms: int | None, work: asyncio.Future[None]) -> None:
+        result = self._flushes.pop(log)
+        if work.cancelled():
+            log.fail_flush(plan)
+            result.cancel()
+            return
+        error = work.exception()
+        if error is None:
+            log.finish_flush(plan, now_ms)
+        else:
+            log.fail_flush(plan)
+        _settle(result, None, self._failure(error))
+
+    @property
+    def running_flushes(self) -> list[asyncio.Future[None]]:
+        """The flushes that are under way."""
+        return list(self._flushes.values())
+
+    # -- work in order -------------------------------------------------------------------------------------------
 
     def run(self, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> asyncio.Future[None]:
         """Do work for the dir in the thread, in order, and then something on the loop even if nobody waits any more.
@@ -189,6 +242,12 @@ class DirWriter:
         if self.is_slow and self._fast_writes >= RECOVERY_WRITE_COUNT:
             self.is_slow = False
             logger.info("log dir %s is fast again", self.path)
+
+
+def _retrieve(future: asyncio.Future[None]) -> None:
+    """Let a failure that nobody waits for end here: the dir was reported."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _settle(future: asyncio.Future[T], value: T | None, error: BaseException | None) -> None:

@@ -1,7 +1,8 @@
 """At which offset each leader epoch of a log began (Kafka's LeaderEpochFileCache).
 
 Owns the list and its text form; does not know files. The owner writes `encode()` to `leader-epoch-checkpoint`
-while `dirty` is set: entries that a crash takes away are found again in the batch headers above the recovery point.
+while it is `dirty`, and calls `note_saved` once that is durable: entries that a crash takes away are found again in the
+batch headers above the recovery point.
 """
 
 from __future__ import annotations
@@ -26,15 +27,30 @@ class EpochEnd(NamedTuple):
 class LeaderEpochCache:
     """Epochs with their start offsets, both strictly rising."""
 
-    __slots__ = ("_epochs", "_starts", "dirty", "latest")
+    __slots__ = ("_epochs", "_saved", "_starts", "latest", "version")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.latest = UNDEFINED_EPOCH
+        # Rises with every change.
+        self.version = 0
         for epoch, start in entries:
             self.assign(epoch, start)
-        self.dirty = False
+        self._saved = self.version
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something changed since what the disk holds for certain."""
+        return self._saved != self.version
+
+    def note_saved(self, version: int) -> None:
+        """Note that the content as of `version` is durable."""
+        self._saved = version
+
+    def note_unsaved(self) -> None:
+        """Note that the file is not known to hold the content: it lies elsewhere now."""
+        self.version += 1
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -119,4 +135,4 @@ class LeaderEpochCache:
 
     def _changed(self) -> None:
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
-        self.dirty = True
+        self.version += 1

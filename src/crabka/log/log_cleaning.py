@@ -114,7 +114,7 @@ class LogCleaning(LogState):
             segment.aborted()
             self._write_aborted_note()
         self._unsynced = [each for each in self._unsynced if each not in group]
-        self._names_dirty = True
+        self._note_names()
         self._deletions += 1
         return True
 

@@ -189,7 +189,7 @@ class LogCopying(LogDurability):
         entry = AbortedTransaction(completed.producer_id, completed.first_offset, completed.last_offset, stable)
         with self._storage_errors():
             self._active.append_aborted(entry)
-            self._names_dirty = True
+            self._note_names()
 
     def _must_roll(self, segment: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         return (

@@ -32,52 +32,50 @@ class LogDurability(LogState):
         return trimmed or self._durable_deletions < self._deletions or self.is_tiered
 
     def begin_flush(self) -> FlushPlan | None:
-        """Return what a flush up to the log end must sync, None if nothing is dirty. The plan runs in any thread."""
-        dirty = self._unsynced or self._names_dirty or self.leader_epochs.dirty
-        if self.recovery_point >= self.log_end_offset and not dirty:
+        """Return what a flush up to the log end must sync, None if nothing is dirty. The plan runs in any thread.
+
+        `finish_flush` must follow, or `fail_flush`. The caller makes sure that no other flush is under way
+        (`DirWriter.flush` does): two plans would race for the leader epochs, and the first to end would raise the
+        recovery point above what the other has still to sync.
+        """
+        require(self._flush is None, f"{self.topic}-{self.partition}: a flush overtakes another")
+        epochs = self.leader_epochs
+        if self.recovery_point >= self.log_end_offset and not (self._unsynced or self._names_dirty or epochs.dirty):
             return None
         paths: list[str] = []
         unflushed = [segment for segment in self._segments.from_offset(self.recovery_point) if not segment.is_active]
         for segment in dict.fromkeys([*unflushed, *self._unsynced]):
             paths += segment.paths()
         paths += [self._snapshots.path(o) for o in self._snapshots.offsets if o >= self.recovery_point]
-        names, self._names_dirty = self._names_dirty, False
-        if names:
+        if self._names_dirty:
             paths += [f"{self.path}/{PARTITION_METADATA}", f"{self.path}/{ABORTED_CHECKPOINT}"]
-        epochs = self.leader_epochs.encode() if self.leader_epochs.dirty else None
-        self.leader_epochs.dirty = False
-        return FlushPlan(
+        self._flush = FlushPlan(
             fs=self._context.fs,
             directory=self.path,
-            up_to=self.log_end_offset,
+            up_to=self.log_end_offset if self._announced_cut is None else self._announced_cut,
             paths=paths,
             active=self._active.handle(),
-            epochs=epochs,
-            names=names,
+            epochs=epochs.encode() if epochs.dirty else None,
+            epochs_version=epochs.version,
+            names=self._names_dirty,
+            name_changes=self._name_changes,
             truncations=self._truncations,
             sealed=tuple(self._unsynced),
             deletions=self._deletions,
         )
-
-    def finish_flush(self, plan: FlushPlan, now_ms: int | None = None) -> None:
-        """Note that a plan has run; a truncation meanwhile wins."""
-        self._unsynced = [segment for segment in self._unsynced if segment not in plan.sealed]
-        if plan.names:
-            self._durable_deletions = plan.deletions
-        if plan.truncations == self._truncations:
-            self.recovery_point = max(self.recovery_point, plan.up_to)
-        if now_ms is not None:
-            self.last_flush_ms = now_ms
+        return self._flush
 
     def flush(self, up_to: int | None = None) -> None:
-        """Make the log durable, at least below `up_to`. Waits for the disk. Raises StorageError."""
+        """Make the log durable, at least below `up_to`. Waits for the disk. Raises StorageError.
+
+        A flush that is under way in a thread is waited for, or done here if it has not begun.
+        """
         if up_to is not None and up_to <= self.recovery_point:
             return
-        plan = self.begin_flush()
-        if plan is not None:
-            with self._storage_errors():
-                plan.run()
-            self.finish_flush(plan)
+        with self._storage_errors():
+            self._join_flush()
+            if self.begin_flush() is not None:
+                self._join_flush()
 
     def close(self, *, clean: bool) -> None:
         """Let go of all files. `clean` first writes everything that an opening without a scan needs.
@@ -91,17 +89,20 @@ class LogDurability(LogState):
                 self._active.persist_indexes(final=True)
                 self._write_aborted_note()
                 self._take_snapshot(self.log_end_offset)
-                self._names_dirty = True
+                self._note_names()
                 self.flush()
                 FlushPlan(fs=self._context.fs, directory=self.path, up_to=0, paths=self._active.paths()).run()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self.is_open = False
         for segment in self._segments:
             segment.close()
 
     def delete(self, unique: uuid.UUID, now_ms: int) -> str:
         """Rename the directory to `-delete` and hand it over for removal; return its new path."""
         path = self.rename_directory(marked_name(self.topic_partition, DirectoryKind.DELETE, unique))
-        for segment in self._segments:
-            segment.close()
+        self._let_go()
         self._context.schedule_deletion(path, now_ms + self.config.file_delete_delay_ms)
         return path
 
@@ -109,6 +110,8 @@ class LogDurability(LogState):
         """Move the log to another name in the same log dir, durably; return the new path."""
         target = f"{self.log_dir}/{name}"
         with self._storage_errors():
+            # Its files would be those of the next log of this name.
+            self._abandon_flush()
             self._context.fs.rename(self.path, target)
             self._context.fs.fsync_dir(self.log_dir)
         self.path = target

@@ -157,14 +157,14 @@ class LogHealing(LogState):
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             self._context.fs.rename(f"{segment.stem}{suffix}.tmp", segment.stem + suffix)
         segment.forget_cached()
-        self._names_dirty = True
+        self._note_names()
 
     def _install_aborted(self, target: CheckTarget, findings: SegmentFindings) -> None:
         segment, known, end = target.segment, findings.aborted or [], target.rules.end_offset
         later = [entry for entry in segment.aborted() if entry.last_offset >= end] if segment.is_active else []
         segment.replace_aborted([*known, *later])
         self._write_aborted_note()
-        self._names_dirty = True
+        self._note_names()
 
     def _wrong_epoch(self, epochs: Iterable[tuple[int, int]]) -> str:
         for epoch, offset in epochs:
@@ -181,7 +181,7 @@ class LogHealing(LogState):
         before = [each for each in known if each[1] < base and (not mended or each[0] < mended[0][0])]
         for epoch, offset in [*before, *mended, *(each for each in known if each[1] >= end)]:
             rebuilt.assign(epoch, offset)
-        rebuilt.dirty = True
+        rebuilt.note_unsaved()
         self.leader_epochs = rebuilt
 
     def rewrite_small_files(self, findings: SmallFilesFindings) -> list[Callable[[], None]]:
@@ -189,7 +189,7 @@ class LogHealing(LogState):
         jobs: list[Callable[[], None]] = []
         fs = self._context.fs
         if findings.epochs:
-            self.leader_epochs.dirty = True
+            self.leader_epochs.note_unsaved()
         if findings.metadata and self.topic_id is not None:
             content = encode_partition_metadata(self.topic_id)
             jobs.append(partial(write_atomic, fs, f"{self.path}/{PARTITION_METADATA}", content))

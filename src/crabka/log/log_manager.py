@@ -75,7 +75,7 @@ class LogManager:
         }
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._listeners: list[FailureListener] = []
-        self._flusher = LogFlusher(runtime, self._writers, self.on_dir_failure)
+        self._flusher = LogFlusher(self._writers)
         self._checkpoints = Checkpointing(runtime.threads, self.dirs, self._logs, self.on_dir_failure)
         # Directories of logs that were being moved here, as `load` found them.
         self.futures: dict[TopicPartition, list[str]] = {}
@@ -345,7 +345,7 @@ class LogManager:
 
     async def flush_log(self, log: PartitionLog) -> None:
         """Make durable what is in a log now, waiting for the disk in a thread. A failure takes the dir offline."""
-        await self._flusher.flush(log, lambda: self._logs.get(log.topic_partition) is log)
+        await self._flusher.flush(log)
 
     async def rebuild_from_remote(
         self,
@@ -361,14 +361,17 @@ class LogManager:
         The caller sees to it that nobody appends to the log meanwhile. Raises as `PartitionLog.rebuild_from_remote`.
         """
         log.announce_truncation(0)
-        await self.save_recovery_points([log.log_dir])
-        log.rebuild_from_remote(
-            start_offset,
-            log_start_offset=log_start_offset,
-            epochs=epochs,
-            producer_snapshot=producer_snapshot,
-            now_ms=self._runtime.clock.now_ms(),
-        )
+        try:
+            await self.save_recovery_points([log.log_dir])
+            log.rebuild_from_remote(
+                start_offset,
+                log_start_offset=log_start_offset,
+                epochs=epochs,
+                producer_snapshot=producer_snapshot,
+                now_ms=self._runtime.clock.now_ms(),
+            )
+        finally:
+            log.withdraw_truncation()
         await self._checkpoints.save_all([log.log_dir])
 
     def run_deletions(self, now_ms: int) -> asyncio.Future[list[Any]] | None:

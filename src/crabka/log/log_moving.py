@@ -97,5 +97,7 @@ class LogMoving(LogState):
         self._write_aborted_note()
         # A stop must write what belongs to a clean one: indexes and a snapshot.
         self._settled_shape = None
-        self._names_dirty = True
-        self.leader_epochs.dirty = True
+        self._note_names()
+        self.leader_epochs.note_unsaved()
+        # One that runs is about the old directory.
+        self._abandon_flush()

@@ -45,15 +45,19 @@ class LogShrinking(LogState):
         return offset > before and self.delete_records_before(offset) > before
 
     def announce_truncation(self, offset: int) -> None:
-        """Lower the recovery point to where the log is about to be cut.
+        """Lower the recovery point to where the log is about to be cut, and keep it there until the cut.
 
         The owner checkpoints it before it cuts: a crash in the middle may bring back any of the dropped segments, and
-        recovery finds the hole only if it looks there.
+        recovery finds the hole only if it looks there. `withdraw_truncation` must follow if the cut does not.
         """
-        if offset < self.recovery_point:
-            self.recovery_point = offset
-            # A flush on its way must not raise it again.
-            self._truncations += 1
+        self.recovery_point = min(self.recovery_point, offset)
+        # Neither a flush that is under way nor one that begins before the cut may raise it above.
+        self._truncations += 1
+        self._announced_cut = offset
+
+    def withdraw_truncation(self) -> None:
+        """Let flushes raise the recovery point as usual: what was announced is done, or is not done at all."""
+        self._announced_cut = None
 
     def truncate_to(self, offset: int, *, now_ms: int = 0) -> bool:
         """Drop everything from `offset` on; return whether anything went. Durable on return.
@@ -111,6 +115,10 @@ class LogShrinking(LogState):
     def _begin_anew(self, offset: int, *, log_start_offset: int, now_ms: int) -> None:
         require(self._pending is None, f"{self.topic}-{self.partition}: a truncation overtakes an append")
         with self._storage_errors():
+            if len(self._segments) > 1:
+                # Were the first one to go alone, the others would seem to be a log that begins there.
+                self._delete_segments(self._segments.drop_from(1), now_ms)
+                self._context.fs.fsync_dir(self.path)
             self._delete_segments(self._segments.drop_from(0), now_ms)
             self._new_segment(offset, now_ms)
             self._snapshots.remove_outside(0, -1)
@@ -120,6 +128,7 @@ class LogShrinking(LogState):
 
     def _after_truncation(self, offset: int) -> None:
         self._truncations += 1
+        self._announced_cut = None
         require(not self.is_held, f"{self.topic}-{self.partition}: a truncation while the log changes its dir")
         self._unsynced = [segment for segment in self._unsynced if segment in self._segments and not segment.is_active]
         self._tail_hints.clear()
@@ -211,5 +220,5 @@ class LogShrinking(LogState):
         due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in segments:
             segment.delete_later(due_ms)
-        self._names_dirty = True
+        self._note_names()
         self._deletions += 1

@@ -25,6 +25,7 @@ from crabka.log.tierable import is_tierable
 if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig
     from crabka.log.append import PendingAppend
+    from crabka.log.flushing import FlushPlan
     from crabka.log.log_copying import PendingCopy
     from crabka.log.recovery import LoadedLog
     from crabka.log.segment import SegmentContext
@@ -59,11 +60,17 @@ class LogState:
         self._snapshots = loaded.snapshots
         self._segments = loaded.segments
         self._active = loaded.segments.active
-        # Files or names were created since the last flush.
-        self._names_dirty = loaded.names_dirty
+        # How often files or names were created or removed, and how many of these changes are durable.
+        self._name_changes, self._durable_names = int(loaded.names_dirty), 0
+        # False once the files are given back: nothing is flushed any more.
+        self.is_open = True
+        # The only flush of the log that may be under way.
+        self._flush: FlushPlan | None = None
         self._aborted_notes = loaded.aborted_notes
         self._tail_hints: dict[int, int] = {}
         self._truncations = 0
+        # Where the log is about to be cut: the recovery point stays below.
+        self._announced_cut: int | None = None
         # What is known to be damaged, and whether anything is, which every read asks.
         self.damage = LogDamage()
         self.is_damaged = False
@@ -84,6 +91,57 @@ class LogState:
         self._apply_settings(config)
         # What a clean stop left here, None if there was none.
         self._settled_shape = self._shape() if loaded.is_settled else None
+
+    @property
+    def _names_dirty(self) -> bool:
+        return self._durable_names < self._name_changes
+
+    def _note_names(self) -> None:
+        """Note that the next flush must make the names in the directory durable."""
+        self._name_changes += 1
+
+    def _abandon_flush(self) -> None:
+        """Let a flush that is under way have no effect any more: it is about a directory that the log has left."""
+        if self._flush is not None:
+            self._flush.abandon()
+            self._flush = None
+
+    def _join_flush(self) -> None:
+        """Bring a flush that is under way to its end, here if no thread has begun it. Raises OSError."""
+        plan = self._flush
+        if plan is None:
+            return
+        try:
+            plan.run()
+        except OSError:
+            self.fail_flush(plan)
+            raise
+        self.finish_flush(plan)
+
+    def fail_flush(self, plan: FlushPlan) -> None:
+        """Note that a plan failed: everything stays dirty."""
+        if plan is self._flush:
+            self._flush = None
+
+    def finish_flush(self, plan: FlushPlan, now_ms: int | None = None) -> None:
+        """Note that a plan has run: only now are its changes durable.
+
+        A plan that was given up, or finished by someone else, has no effect; nor has one that a truncation overtook:
+        all that it was about stays dirty for the next one.
+        """
+        if plan is not self._flush:
+            return
+        self._flush = None
+        if now_ms is not None:
+            self.last_flush_ms = now_ms
+        if plan.truncations != self._truncations:
+            return
+        self._unsynced = [segment for segment in self._unsynced if segment not in plan.sealed]
+        if plan.names:
+            self._durable_names, self._durable_deletions = plan.name_changes, plan.deletions
+        if plan.epochs is not None:
+            self.leader_epochs.note_saved(plan.epochs_version)
+        self.recovery_point = max(self.recovery_point, plan.up_to)
 
     def _shape(self) -> tuple[int, ...]:
         """Return what changes with any change of the log's content."""
@@ -233,7 +291,7 @@ class LogState:
         self._segments.add(segment)
         self._active = segment
         self._tail_hints.clear()
-        self._names_dirty = True
+        self._note_names()
         return segment
 
     def _write_aborted_note(self) -> None:
@@ -242,13 +300,13 @@ class LogState:
         if notes != self._aborted_notes:
             write_aborted_note(self._context.fs, self.path, notes)
             self._aborted_notes = notes
-            self._names_dirty = True
+            self._note_names()
 
     def _take_snapshot(self, offset: int) -> None:
         self.producer_state.map_end_offset = offset
         if offset > self._snapshots.latest:
             self._snapshots.write(offset, self.producer_state.entries.values())
-            self._names_dirty = True
+            self._note_names()
 
     def _storage_error(self, error: OSError) -> StorageError:
         return StorageError(self.log_dir, f"{self.topic}-{self.partition}: {error}")

@@ -214,6 +214,8 @@ class LogTiering(LogShrinking, LogDurability):
         decode_snapshot(producer_snapshot, self._snapshots.path(start_offset))
         fs = self._context.fs
         with self._storage_errors():
+            # Its leader epochs must not come after those that are written here.
+            self._join_flush()
             self._delete_segments(self._segments.drop_from(0), now_ms)
             self._snapshots.remove_outside(0, -1)
             fs.fsync_dir(self.path)
@@ -224,7 +226,7 @@ class LogTiering(LogShrinking, LogDurability):
             self.leader_epochs.truncate_from_start(log_start_offset)
             self._snapshots.install(start_offset, producer_snapshot)
             write_atomic(fs, f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", self.leader_epochs.encode())
-            self.leader_epochs.dirty = False
+            self.leader_epochs.note_saved(self.leader_epochs.version)
             self._new_segment(start_offset, now_ms)
             self.log_start_offset, self.log_end_offset = log_start_offset, start_offset
             # Nothing below is on this disk, so nothing below needs a flush.

@@ -310,7 +310,7 @@ class MetadataLog:
 
     def _write_epochs(self) -> None:
         write_atomic(self._fs, f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", self._epochs.encode())
-        self._epochs.dirty = False
+        self._epochs.note_saved(self._epochs.version)
 
     def _write_producer_snapshot(self, offset: int) -> None:
         path = f"{self._directory}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"

@@ -115,13 +115,63 @@ def test_flushes_do_not_count_for_recovery() -> None:
     async def main() -> None:
         for _ in range(RECOVERY_WRITE_COUNT):
             append(disk.log, make_batch())
-            plan = disk.log.begin_flush()
-            assert plan is not None
-            await disk.writer.flush(disk.log, plan)
+            await disk.writer.flush(disk.log)
         assert disk.writer.is_slow
 
     disk.run(main)
     assert disk.log.recovery_point == disk.log.log_end_offset
+
+
+def test_flushes_of_one_log_follow_one_another_and_share_the_next() -> None:
+    disk = Disk(max_delay_ms=100)
+    runs: list[int] = []
+    disk.fs.add(FaultRule(operation="fsync", path="*.log", before=lambda *_: runs.append(disk.log.log_end_offset)))
+
+    async def main() -> None:
+        append(disk.log, make_batch())
+        first = disk.writer.begin_flush(disk.log)
+        assert first is not None
+        assert disk.writer.begin_flush(disk.log) is None
+        append(disk.log, make_batch())
+        waiting = [asyncio.ensure_future(disk.writer.flush(disk.log)) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert disk.log.recovery_point == 2
+        assert disk.writer.running_flushes == []
+
+    disk.run(main)
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_flush_that_fails_takes_the_dir_offline_and_leaves_everything_dirty(is_slow: bool) -> None:
+    disk = Disk()
+    disk.writer.is_slow = is_slow
+    disk.fs.add(FaultRule(operation="fsync", error=errno.EIO, times=1))
+
+    async def main() -> None:
+        append(disk.log, make_batch())
+        with pytest.raises(StorageError):
+            await disk.writer.flush(disk.log)
+        assert (disk.log.recovery_point, disk.log.leader_epochs.dirty) == (0, True)
+        await disk.writer.flush(disk.log)
+
+    disk.run(main)
+    assert disk.log.recovery_point == 1
+    assert len(disk.failures) == 1
+
+
+def test_a_log_that_is_closed_is_not_flushed() -> None:
+    disk = Disk()
+
+    async def main() -> None:
+        append(disk.log, make_batch())
+        disk.log.close(clean=False)
+        await disk.writer.flush(disk.log)
+
+    disk.run(main)
+    assert disk.log.recovery_point == 0
 
 
 def test_a_write_goes_on_when_nobody_waits_for_it_any_more() -> None:

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import errno
+
+import pytest
+
 from crabka.log.caches import Handle
 from crabka.log.flushing import FlushPlan
-from crabka.testing import MemoryFileSystem
+from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.vfs import read_file
 
 
@@ -37,6 +41,26 @@ def test_what_is_not_in_the_plan_may_be_lost() -> None:
     fs.open("/data/orders-0/0.log", create=True).pwritev([b"sealed"], 0)
     FlushPlan(fs=fs, directory="/data/orders-0", up_to=9, paths=["/data/orders-0/0.log"]).run()
     fs.crash()
+    assert fs.listdir("/data/orders-0") == []
+
+
+def test_a_plan_runs_once_and_every_caller_gets_its_outcome() -> None:
+    fs = FaultyFileSystem(MemoryFileSystem())
+    fs.makedirs("/data/orders-0")
+    rule = fs.add(FaultRule(operation="fsync_dir", error=errno.EIO))
+    plan = FlushPlan(fs=fs, directory="/data/orders-0", up_to=9, names=True)
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output"):
+            plan.run()
+    assert rule.fired_count == 1
+
+
+def test_a_plan_that_was_abandoned_writes_nothing() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/data/orders-0")
+    plan = FlushPlan(fs=fs, directory="/data/orders-0", up_to=9, epochs=b"0\n0\n")
+    plan.abandon()
+    plan.run()
     assert fs.listdir("/data/orders-0") == []
 
 

@@ -8,6 +8,7 @@ from crabka.config.topic import TopicConfig
 from crabka.errors import InvariantError
 from crabka.log.recovery import OpenOptions
 from crabka.testing import FaultyFileSystem, MemoryFileSystem, disk_failure
+from crabka.vfs import read_file
 from tests.support.logs import (
     LOG_DIR,
     LOG_PATH,
@@ -68,6 +69,78 @@ def test_a_plan_covers_what_was_there_when_it_was_made() -> None:
     plan.run()
     log.finish_flush(plan, NOW_MS + 5)
     assert (log.recovery_point, log.last_flush_ms) == (3, NOW_MS + 5)
+
+
+def test_a_log_has_one_flush_at_a_time() -> None:
+    log = open_test_log()
+    append(log, make_batch(3))
+    plan = log.begin_flush()
+    assert plan is not None
+    with pytest.raises(InvariantError):
+        log.begin_flush()
+    log.fail_flush(plan)
+    assert log.begin_flush() is not None
+
+
+def test_nothing_counts_as_durable_before_a_plan_is_finished() -> None:
+    fs = disk()
+    log = open_test_log(make_context(fs))
+    append(log, make_batch(3), leader_epoch=4)
+    plan = log.begin_flush()
+    assert plan is not None
+    assert log.leader_epochs.dirty
+    assert plan.names
+    log.fail_flush(plan)
+    later = log.begin_flush()
+    assert later is not None
+    assert (later.epochs, later.names) == (plan.epochs, True)
+
+
+def test_what_changes_during_a_flush_is_left_for_the_next() -> None:
+    log = open_test_log()
+    append(log, make_batch(3), leader_epoch=4)
+    plan = log.begin_flush()
+    assert plan is not None
+    plan.run()
+    append(log, make_batch(3), leader_epoch=5)
+    log.roll(NOW_MS)
+    log.finish_flush(plan)
+    assert log.leader_epochs.dirty
+    later = log.begin_flush()
+    assert later is not None
+    assert later.names
+    assert later.epochs is not None
+
+
+def test_an_inline_flush_ends_the_one_that_waits_for_a_thread() -> None:
+    fs = disk()
+    log = open_test_log(make_context(fs))
+    append(log, make_batch(3), leader_epoch=4)
+    waiting = log.begin_flush()
+    assert waiting is not None
+    append(log, make_batch(3), leader_epoch=5)
+    log.flush()
+    assert log.recovery_point == 6
+    # The thread comes late. It must not write the epochs that it was given.
+    waiting.run()
+    log.finish_flush(waiting)
+    assert read_file(fs, f"{LOG_PATH}/leader-epoch-checkpoint").split(b"\n")[2:4] == [b"4 0", b"5 3"]
+    assert not log.leader_epochs.dirty
+
+
+def test_a_flush_of_a_deleted_log_writes_nothing_into_the_next_of_its_name() -> None:
+    fs = disk()
+    log = open_test_log(make_context(fs))
+    append(log, make_batch(3), leader_epoch=4)
+    waiting = log.begin_flush()
+    assert waiting is not None
+    log.delete(uuid.UUID(int=15), NOW_MS)
+    assert not log.is_open
+    successor = open_test_log(make_context(fs))
+    waiting.run()
+    log.finish_flush(waiting)
+    assert "leader-epoch-checkpoint" not in fs.listdir(LOG_PATH)
+    assert successor.leader_epochs.entries == []
 
 
 def test_the_written_recovery_point_stays_below_indexes_that_are_not_durable() -> None:

@@ -220,6 +220,35 @@ def test_an_announced_truncation_lowers_the_recovery_point_whatever_a_flush_says
     assert (log.recovery_point, log.log_end_offset) == (3, 10)
 
 
+def test_a_flush_that_ends_between_an_announcement_and_the_cut_does_not_raise_the_recovery_point() -> None:
+    log = filled()
+    plan = log.begin_flush()
+    assert plan is not None
+    log.announce_truncation(7)
+    plan.run()
+    log.finish_flush(plan)
+    assert log.recovery_point <= 7
+
+
+def test_a_flush_that_begins_after_an_announcement_stays_below_the_cut() -> None:
+    log = filled()
+    log.announce_truncation(7)
+    log.flush()
+    assert log.recovery_point == 7
+    log.withdraw_truncation()
+    log.flush()
+    assert log.recovery_point == 10
+
+
+def test_a_cut_that_was_announced_is_over_when_it_is_done() -> None:
+    log = filled()
+    log.announce_truncation(7)
+    log.truncate_to(7)
+    append(log, make_batch(3))
+    log.flush()
+    assert log.recovery_point == log.log_end_offset == 10
+
+
 def test_segments_below_the_log_start_are_told() -> None:
     log = filled()
     assert not log.has_segments_below_start()
@@ -235,8 +264,8 @@ class _PowerLossError(Exception):
     """The power fails in the middle of an operation."""
 
 
-def cut_with_power_loss(step: int, seed: int, *, announced: bool) -> list[int] | None:
-    """Lose power before one of the steps of a truncation to 3; return the offsets that are left, None at its end."""
+def cut_with_power_loss(step: int, seed: int, *, announced: bool, offset: int = 3) -> list[int] | None:
+    """Lose power before one of the steps of a truncation; return the offsets that are left, None at its end."""
     memory = MemoryFileSystem()
     memory.makedirs(LOG_DIR)
     memory.fsync_dir("/")
@@ -247,7 +276,7 @@ def cut_with_power_loss(step: int, seed: int, *, announced: bool) -> list[int] |
         append(log, make_batch(producer=ProducerFields(1, 0, index)))
     log.flush()
     if announced:
-        log.announce_truncation(3)
+        log.announce_truncation(offset)
     recovery_point = log.checkpoint_recovery_point
 
     def lose_power(_operation: str, _path: str) -> None:
@@ -256,7 +285,7 @@ def cut_with_power_loss(step: int, seed: int, *, announced: bool) -> list[int] |
     rule = FaultRule(before=lose_power, skip=step)
     fs.add(rule)
     try:
-        log.truncate_to(3)
+        log.truncate_to(offset)
     except _PowerLossError:
         fs.remove(rule)
         memory.crash(random.Random(seed))
@@ -278,3 +307,12 @@ def test_a_power_loss_in_a_truncation_leaves_a_hole_unless_it_was_announced(anno
             step += 1
         assert step > 10
     assert (holes == 0) == announced
+
+
+def test_a_power_loss_while_a_log_is_emptied_leaves_no_log_that_begins_in_the_middle() -> None:
+    for seed in range(8):
+        step = 0
+        while (left := cut_with_power_loss(step, seed, announced=True, offset=0)) is not None:
+            assert left == list(range(len(left)))
+            step += 1
+        assert step > 5

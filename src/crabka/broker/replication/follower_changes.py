@@ -114,9 +114,8 @@ class FollowerChanges:
                     size += len(pending.data)
                     if not self.counts(followed):
                         return None
-                plan = log.begin_flush() if log.flushes_by_count and log.flush_due() else None
-                if plan is not None:
-                    await writer.flush(log, plan)
+                if log.flushes_by_count and log.flush_due():
+                    await writer.flush(log)
             if self.counts(followed):
                 self.take_offsets(partition, action.high_watermark, action.log_start_offset, size)
         except (OperationError, StorageError, CorruptDataError) as error:
@@ -204,19 +203,21 @@ class FollowerChanges:
     ) -> list[tuple[FollowedPartition, FollowerEvent]]:
         """Cut logs where they part from those of their leader; return what came of those that still count.
 
-        Recovery points are lowered on disk before, lest a crash in the middle leaves a hole that nobody looks for, and
-        again before anything is appended, for a flush may have raised them meanwhile. Many logs share these writes.
+        Recovery points are lowered on disk before, because a crash in the middle may leave a hole that recovery finds
+        only there, and again before anything is appended, because a cut may end lower, at the start of a batch. Many
+        logs share these writes.
         """
         async with AsyncExitStack() as turns:
             # All take turns in one order, so that two who want many never wait for each other.
             for followed, _ in sorted(cuts, key=lambda each: each[0].key):
                 await turns.enter_async_context(self._turn(followed.partition))
             dirs = {followed.partition.log.log_dir for followed, _ in cuts}
+            done = []
             for followed, action in cuts:
                 if self.counts(followed):
                     followed.partition.log.announce_truncation(action.end_offset)
+                    turns.callback(followed.partition.log.withdraw_truncation)
             await self._save_recovery_points(dirs)
-            done = []
             for followed, action in cuts:
                 if self.counts(followed):
                     done.append((followed, self._cut(followed, action)))
