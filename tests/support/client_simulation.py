@@ -38,6 +38,13 @@ class ClientSimulation:
         sasl = SaslClient(SaslCredentials("PLAIN", "alice", Secret("crayon")), random.Random(1))
         return replace(self.settings, connection=replace(self.settings.connection, security=ClientSecurity(sasl=sasl)))
 
+    def brief_sessions(self, lifetime_ms: int) -> ClusterSettings:
+        """Let the brokers want SASL from now on, and end sessions; return settings of a user that they know."""
+        for broker in self.brokers.brokers.values():
+            SaslScript("pencil", lifetime_ms=lifetime_ms).install(broker)
+        sasl = SaslClient(SaslCredentials("PLAIN", "alice", Secret("pencil")), random.Random(1))
+        return replace(self.settings, connection=replace(self.settings.connection, security=ClientSecurity(sasl=sasl)))
+
     def connect(self, settings: ClusterSettings | None = None) -> Cluster:
         """Return a client's cluster object; the test closes it."""
         return Cluster(self.runtime, self.bootstrap, settings or self.settings)

@@ -20,13 +20,16 @@ class BrokerOutboxes(Generic[E]):
     def __init__(
         self,
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
-        # Sends a batch and answers every entry of it, whatever happens; must not raise.
+        # Sends a batch and answers every entry of it.
         send: Callable[[int, list[E]], Awaitable[None]],
         *,
+        # Answers an entry that `send` left without an answer, because it raised or was cancelled.
+        give_up: Callable[[E], None],
         max_batch_count: int,
     ) -> None:
         self._spawn = spawn
         self._send = send
+        self._give_up = give_up
         self._max_batch_count = max_batch_count
         # A broker is here as long as somebody sends to it.
         self._waiting: dict[int, dict[Hashable, E]] = {}
@@ -56,9 +59,14 @@ class BrokerOutboxes(Generic[E]):
         waiting[key] = entry
 
     async def _run(self, node_id: int, waiting: dict[Hashable, E]) -> None:
+        batch: list[E] = []
         try:
             while waiting:
-                keys = list(waiting)[: self._max_batch_count]
-                await self._send(node_id, [waiting.pop(key) for key in keys])
+                batch = [waiting.pop(key) for key in list(waiting)[: self._max_batch_count]]
+                await self._send(node_id, batch)
+                batch = []
         finally:
             del self._waiting[node_id]
+            # Owners wait for answers without a limit.
+            for entry in (*batch, *waiting.values()):
+                self._give_up(entry)

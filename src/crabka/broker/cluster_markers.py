@@ -62,7 +62,7 @@ class ClusterMarkerWriter:
         self._image = image
         self._timeout_ms = timeout_ms
         self._outboxes: BrokerOutboxes[_Sending] = BrokerOutboxes(
-            spawn, self._send, max_batch_count=MAX_MARKERS_PER_REQUEST
+            spawn, self._send, give_up=_give_up, max_batch_count=MAX_MARKERS_PER_REQUEST
         )
 
     async def write(self, markers: Sequence[TxnMarker]) -> list[Results]:
@@ -134,6 +134,10 @@ class ClusterMarkerWriter:
             known = told.get(sending.marker.producer_id, {})
             places = sending.marker.partitions
             _resolve(sending, {place: known.get(place, ErrorCode.network_exception) for place in places})
+
+
+def _give_up(sending: _Sending) -> None:
+    _resolve(sending, dict.fromkeys(sending.marker.partitions, ErrorCode.network_exception))
 
 
 def _resolve(sending: _Sending, results: Results) -> None:

@@ -80,7 +80,7 @@ class ClusterPartitionAdder:
         self._image = image
         self._timeout_ms = timeout_ms
         self._outboxes: BrokerOutboxes[_Question] = BrokerOutboxes(
-            spawn, self._send, max_batch_count=MAX_TRANSACTIONS_PER_REQUEST
+            spawn, self._send, give_up=_give_up, max_batch_count=MAX_TRANSACTIONS_PER_REQUEST
         )
 
     async def add_partitions(
@@ -150,6 +150,10 @@ class ClusterPartitionAdder:
         else:
             self._outboxes.note_reached(node_id)
             _hand_out(answer, batch)
+
+
+def _give_up(question: _Question) -> None:
+    question.answer_all(ErrorCode.network_exception)
 
 
 def _answer_all(batch: list[_Question], error_code: ErrorCode) -> None:

@@ -7,15 +7,16 @@ tried on the next here only for metadata; everything else is the caller's decisi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from crabka._kio import ErrorCode
 from crabka.clients.backoff import Backoff
 from crabka.clients.cluster_types import EndpointType
 from crabka.clients.connection import BodyBuilder, Connection, ConnectionSettings
-from crabka.clients.errors import ClientClosedError, ClientNetworkError
+from crabka.clients.errors import ClientClosedError, ClientNetworkError, SessionEndedError
 from crabka.clients.metadata import ClusterView, PartitionMetadata, TopicMetadata
 from crabka.errors import ConfigError, OperationError, WireError
 from crabka.ids import TopicPartition
@@ -27,6 +28,8 @@ Address = tuple[str, int]
 
 DEFAULT_PORT: Final = 9092
 MAIN_CHANNEL: Final = "main"
+# How many sessions a request may outlast before it fails: a machine that is this slow gets nothing done.
+MAX_SESSIONS: Final = 5
 _STALE_CODES: Final = frozenset(
     {
         ErrorCode.not_leader_or_follower,
@@ -71,6 +74,18 @@ def parse_bootstrap(bootstrap: Bootstrap) -> list[Address]:
     if not addresses:
         raise ConfigError("no bootstrap server is given")
     return addresses
+
+
+async def _in_session(
+    connect: Callable[[], Awaitable[Connection]], api_key: ApiKey, build: BodyBuilder, timeout_ms: int | None = None
+) -> Any:
+    """Send a request; where the session ended because this client was late, connect and authenticate again."""
+    for _ in range(MAX_SESSIONS - 1):
+        try:
+            return await (await connect()).request(api_key, build, timeout_ms)
+        except SessionEndedError:
+            continue
+    return await (await connect()).request(api_key, build, timeout_ms)
 
 
 def _parse_address(text: str) -> Address:
@@ -145,7 +160,11 @@ class Cluster:
 
     async def request_any(self, api_key: ApiKey, build: BodyBuilder, timeout_ms: int | None = None) -> Any:
         """Send a request to some broker and return the response."""
-        return await (await self.any_connection()).request(api_key, build, timeout_ms)
+        return await _in_session(self.any_connection, api_key, build, timeout_ms)
+
+    async def request(self, node_id: int, api_key: ApiKey, build: BodyBuilder, timeout_ms: int | None = None) -> Any:
+        """Send a request to a broker and return the response. Raises as `connection` and `Connection.request`."""
+        return await _in_session(partial(self.connection, node_id), api_key, build, timeout_ms)
 
     async def refresh(self, topics: Sequence[str] | None) -> ClusterView:
         """Fetch metadata of the topics (None: of all) and merge it into the view.
@@ -235,8 +254,7 @@ class Cluster:
         failure: Exception = ClientNetworkError("no broker is known")
         for address in self._addresses():
             try:
-                connection = await self._connect(address)
-                return await connection.request(ApiKey.METADATA, build)
+                return await _in_session(partial(self._connect, address), ApiKey.METADATA, build)
             except (ClientNetworkError, WireError) as error:
                 failure = error
         raise failure

@@ -2,7 +2,8 @@
 
 Knows nothing of clusters or retries: whatever goes wrong closes the connection and fails every request on it.
 Kafka's order is TLS, ApiVersions (KIP-511), then SASL (KIP-43). To a broker that limits sessions the client proves
-itself again, between two requests, before the time is over (KIP-368).
+itself again, between two requests, before the time is over (KIP-368); one that is late finds its connection closed
+(SessionEndedError).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 import crabka
 from crabka._kio import ErrorCode
-from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, VersionMismatchError
+from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, SessionEndedError, VersionMismatchError
 from crabka.clients.response_buffer import ResponseBuffer, ResponseLengthError
 from crabka.clients.security import UNPROTECTED, ClientSecurity
 from crabka.clients.tls import told_length, told_tls_failure
@@ -200,7 +201,9 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(self._told(exc))
         else:
             said = f": {exc}" if exc else ""
-            self._fail(ClientNetworkError(f"{self.address} closed the connection{self._hint()}{said}"))
+            is_late = self._renew_at is not None and asyncio.get_running_loop().time() >= self._renew_at
+            failure = SessionEndedError if is_late else ClientNetworkError
+            self._fail(failure(f"{self.address} closed the connection{self._hint()}{said}"))
         self._closed.set()
 
     def pause_writing(self) -> None:

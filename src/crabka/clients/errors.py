@@ -13,6 +13,13 @@ class RequestTimeoutError(ClientNetworkError):
     """No response came in time. The request may have been carried out all the same."""
 
 
+class SessionEndedError(ClientNetworkError):
+    """The broker closed the connection because the client was late to authenticate again.
+
+    A new connection begins a new session. The broker takes no request of a session that is over.
+    """
+
+
 class VersionMismatchError(CrabkaError):
     """The broker offers no version of an API that this client speaks."""
 

@@ -22,9 +22,8 @@ class LogDirAdmin(AdminRequests):
 
         Raises OperationError.
         """
-        connection = await self._cluster.connection(node_id)
-        response = await connection.request(
-            ApiKey.DESCRIBE_LOG_DIRS, lambda types: types.message(topics=None), self._timeout_ms
+        response = await self._cluster.request(
+            node_id, ApiKey.DESCRIBE_LOG_DIRS, lambda types: types.message(topics=None), self._timeout_ms
         )
         if getattr(response, "error_code", ErrorCode.none) is not ErrorCode.none:
             raise OperationError(response.error_code, f"log dirs of broker {node_id}: {response.error_code.name}")
@@ -56,8 +55,7 @@ class LogDirAdmin(AdminRequests):
                 for topic, indexes in by_topic(partitions).items()
             ]
 
-        connection = await self._cluster.connection(node_id)
-        response = await connection.request(ApiKey.ALTER_REPLICA_LOG_DIRS, build, self._timeout_ms)
+        response = await self._cluster.request(node_id, ApiKey.ALTER_REPLICA_LOG_DIRS, build, self._timeout_ms)
         for topic in response.results:
             for result in topic.partitions:
                 check(result, f"{topic.topic_name}-{result.partition_index}")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
 
 from crabka.broker.broker_outboxes import BrokerOutboxes
 from crabka.runtime.task_scope import TaskScope
@@ -13,15 +17,19 @@ class Sender:
 
     def __init__(self, max_batch_count: int = 10) -> None:
         self.sent: list[tuple[int, list[str]]] = []
+        self.given_up: list[str] = []
+        self.failure: Exception | None = None
         self.turn = asyncio.Semaphore(0)
         self.tasks = TaskScope()
         self.outboxes: BrokerOutboxes[str] = BrokerOutboxes(
-            self.tasks.start, self.send, max_batch_count=max_batch_count
+            self.tasks.start, self.send, give_up=self.given_up.append, max_batch_count=max_batch_count
         )
 
     async def send(self, node_id: int, batch: list[str]) -> None:
         self.sent.append((node_id, batch))
         await self.turn.acquire()
+        if self.failure is not None:
+            raise self.failure
 
     async def step(self) -> None:
         self.turn.release()
@@ -89,5 +97,40 @@ def test_a_broker_that_is_not_reached_is_news_once_until_it_answers() -> None:
         assert [outboxes.note_unreached(node_id) for node_id in (2, 2, 3)] == [True, False, True]
         outboxes.note_reached(2)
         assert [outboxes.note_unreached(node_id) for node_id in (2, 3)] == [True, False]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("ends_by", ["error", "cancellation"])
+def test_entries_are_given_up_when_sending_ends_unexpectedly(ends_by: str) -> None:
+    async def main() -> None:
+        sender = Sender(max_batch_count=1)
+        sending: list[asyncio.Task[None]] = []
+
+        def spawn(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+            sending.append(asyncio.ensure_future(coroutine))
+            return sending[-1]
+
+        outboxes: BrokerOutboxes[str] = BrokerOutboxes(
+            spawn, sender.send, give_up=sender.given_up.append, max_batch_count=1
+        )
+        for name in "abc":
+            outboxes.put(2, name, name)
+        await sender.step()
+        assert [batch for _, batch in sender.sent] == [["a"], ["b"]]
+        if ends_by == "error":
+            sender.failure = ValueError("unexpected")
+            sender.turn.release()
+        else:
+            sending[0].cancel()
+        (outcome,) = await asyncio.gather(*sending, return_exceptions=True)
+        assert isinstance(outcome, ValueError if ends_by == "error" else asyncio.CancelledError)
+        assert sender.given_up == ["b", "c"]
+        assert outboxes.waiting(2, "c") is None
+        sender.failure = None
+        outboxes.put(2, "d", "d")
+        await sender.step()
+        assert sender.sent[-1] == (2, ["d"])
+        await asyncio.gather(*sending, return_exceptions=True)
 
     asyncio.run(main())

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from crabka._kio import ErrorCode
-from crabka.clients.cluster import ClusterSettings, means_stale_metadata, parse_bootstrap
-from crabka.clients.errors import ClientClosedError, ClientNetworkError, SaslAuthenticationError
+from crabka.clients.cluster import MAX_SESSIONS, ClusterSettings, means_stale_metadata, parse_bootstrap
+from crabka.clients.errors import ClientClosedError, ClientNetworkError, SaslAuthenticationError, SessionEndedError
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.scripted_broker import DisconnectError
+from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
 
 
 @pytest.mark.parametrize(
@@ -155,6 +156,34 @@ def test_refused_user_is_told_at_once_and_tried_at_one_broker_only() -> None:
                 await cluster.any_connection()
 
     simulate(test, node_ids=(1, 2))
+
+
+@pytest.mark.parametrize("late_count", [1, MAX_SESSIONS])
+def test_a_session_that_ended_is_followed_by_a_new_one(late_count: int) -> None:
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        broker = simulation.brokers.brokers[1]
+        settings = simulation.brief_sessions(1_000)
+        metadata, late = broker.answers[ApiKey.METADATA], [True] * late_count
+
+        def answer(request: ReceivedRequest) -> Any:
+            if late:
+                # As if the request had been under way until its session was over.
+                late.pop()
+                simulation.loop.call_later(1, broker.cut_connections)
+                return NO_ANSWER
+            return metadata(request)
+
+        broker.answers[ApiKey.METADATA] = answer
+        async with simulation.connect(settings) as cluster:
+            if late_count < MAX_SESSIONS:
+                assert set((await cluster.refresh(None)).topics) == {"t"}
+            else:
+                with pytest.raises(SessionEndedError):
+                    await cluster.refresh(None)
+            assert broker.connection_count == min(late_count + 1, MAX_SESSIONS)
+
+    simulate(test)
 
 
 def test_next_broker_is_asked_when_one_is_gone() -> None:

@@ -17,6 +17,7 @@ from crabka.clients.errors import (
     ClientNetworkError,
     RequestTimeoutError,
     SaslAuthenticationError,
+    SessionEndedError,
     TlsAuthenticationError,
     VersionMismatchError,
 )
@@ -236,6 +237,22 @@ def test_session_is_renewed_before_it_ends_and_only_when_it_is_used() -> None:
         assert len(script.sessions) == 6
         assert broker.connection_count == 1
         connection.close()
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(("waits_s", "failure"), [(0.5, ClientNetworkError), (1, SessionEndedError)])
+def test_a_connection_that_is_closed_when_its_session_is_due_ended_with_it(waits_s: float, failure: type) -> None:
+    async def test(broker: ScriptedBroker, connect: Callable[..., Awaitable[Connection]]) -> None:
+        SaslScript("pencil", lifetime_ms=1_000).install(broker)
+        connection = await connect(as_user())
+        broker.answers[ApiKey.INIT_PRODUCER_ID] = lambda _: NO_ANSWER
+        late = asyncio.ensure_future(connection.request(ApiKey.INIT_PRODUCER_ID, init_producer_id, 10_000))
+        await asyncio.sleep(waits_s)
+        broker.cut_connections()
+        with pytest.raises(ClientNetworkError, match="closed the connection") as caught:
+            await late
+        assert type(caught.value) is failure
 
     with_broker(test)
 
