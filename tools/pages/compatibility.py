@@ -28,8 +28,19 @@ def compatibility_page() -> str:
     parts += ["## APIs that controllers serve\n", _served_table(controllers)]
     parts += ["## APIs that controllers do not serve\n", _missing_list(controllers, "on_controller")]
     parts += ["## Differences inside served APIs\n", _difference_table()]
+    parts += ["## Defects of clients that look like defects of a broker\n", _CLIENT_DEFECTS]
     parts += ["## The Spark source beside Spark's own for Kafka\n", _SPARK]
     return "\n".join(parts)
+
+
+_CLIENT_DEFECTS = """\
+| client | what happens, with any broker | what helps |
+|---|---|---|
+| librdkafka 2.15 and 2.16, and what is built on it, such as confluent-kafka (librdkafka #5511) | \
+`send_offsets_to_transaction` waits without a limit after the node that coordinated the group left the cluster: the \
+client notices the new coordinator only when the connection to some broker changes its state | \
+`connections.max.idle.ms=4000` for the transactional producer, so that connections change their state often enough |
+"""
 
 
 _SPARK = """\

@@ -5,8 +5,10 @@ commits the positions with it. Whatever a transaction meets, it is aborted and b
 producer that may not go on (fenced, or told so by the library) is replaced by a new one of the same name, as an
 application does that is started again. So the copy must be equal to the original, record by record.
 
-librdkafka's send_offsets_to_transaction may wait for ever when the coordinator of the group moves meanwhile, whatever
-timeout it was given. A call that takes far longer than it may therefore starts the whole program again.
+librdkafka's send_offsets_to_transaction may wait without a limit when the node that coordinates the group goes
+meanwhile, whatever timeout it was given (librdkafka #5511, docs/COMPATIBILITY.md). Connections that are closed when
+they are idle for a short time let it go on; a call that takes far longer than it may all the same starts the whole
+program again.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 CALL_SECONDS = 20.0
 MOST_RECORDS = 500
+SHORT_IDLE_MS = 4_000
 END_SECONDS = 180.0
 STUCK_SECONDS = 2 * CALL_SECONDS
 
@@ -89,7 +92,12 @@ class TopicCopy:
         self._consumer.close()
 
     def _open_producer(self) -> Producer:
-        settings = {"transactional.id": self._name, "transaction.timeout.ms": 30_000, "linger.ms": 2}
+        settings = {
+            "transactional.id": self._name,
+            "transaction.timeout.ms": 30_000,
+            "linger.ms": 2,
+            "connections.max.idle.ms": SHORT_IDLE_MS,
+        }
         limits = {"request.timeout.ms": 5000, "socket.timeout.ms": 10_000, "message.timeout.ms": 25_000}
         producer = Producer({"bootstrap.servers": self._bootstrap, **QUICK_CLIENT, **settings, **limits})
         producer.init_transactions(self._begin_call())
