@@ -90,12 +90,12 @@ class AutoTopicCreation:
         self._spawn = spawn
         # Topics with the request that is to create them.
         self._in_flight: dict[str, asyncio.Future[dict[str, ErrorCode]]] = {}
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: dict[asyncio.Future[None], None] = {}
 
     def on_metadata(self, delta: MetadataDelta, _image: MetadataImage) -> None:
         """Look again for topics that somebody waits for. To be called after the partitions followed the change."""
         if delta.topics_created:
-            waiting, self._waiting = self._waiting, []
+            waiting, self._waiting = self._waiting, {}
             for each in waiting:
                 if not each.done():
                     each.set_result(None)
@@ -142,8 +142,12 @@ class AutoTopicCreation:
     async def _wait_until_known(self, names: list[str]) -> None:
         while any(name not in self._image().topics.by_name for name in names):
             change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(change)
-            await change
+            self._waiting[change] = None
+            try:
+                await change
+            finally:
+                # Who gives up leaves nothing here until the next topic is created.
+                self._waiting.pop(change, None)
 
 
 def _create_request(types: MessageTypes, wanted: Iterable[WantedTopic], timeout_ms: int) -> Any:

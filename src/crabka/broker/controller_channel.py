@@ -74,6 +74,7 @@ class ControllerChannel:
         self._connected_to: tuple[int | None, tuple[VoterEndpoint, ...]] | None = None
         self._dialling = asyncio.Lock()
         self._moved = asyncio.Event()
+        self._is_closed = False
         self._unsubscribe = quorum.on_leader_change(self._on_leader_change)
 
     async def request(self, api_key: ApiKey, build: Build) -> Any:
@@ -91,7 +92,10 @@ class ControllerChannel:
             ) from error
 
     async def close(self) -> None:
-        """Hang up; requests under way fail."""
+        """Hang up; requests under way fail. Closing twice is allowed."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._unsubscribe()
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -108,13 +112,16 @@ class ControllerChannel:
                 return None
             version = SPECS[api_key].max_version
             return await self.local.answer(api_key, version, build(request_types(api_key, version)))
+        connection: Connection | None = None
         try:
             connection = await self._connect(leader)
             return await connection.request(api_key, build)
         except VersionMismatchError:
             raise
         except (ClientNetworkError, WireError, OSError):
-            self._hang_up()
+            # Others may use a newer connection by now.
+            if connection is not None and connection is self._connection:
+                self._hang_up()
             return None
 
     async def _connect(self, leader: QuorumLeader) -> Connection:
@@ -123,7 +130,11 @@ class ControllerChannel:
             if self._connection is not None and (self._connected_to != wanted or not self._connection.is_open):
                 self._hang_up()
             if self._connection is None:
-                self._connection = await self._dial(leader.endpoints)
+                connection = await self._dial(leader.endpoints)
+                if self._is_closed:
+                    connection.close()
+                    raise ClientNetworkError("the node stops")
+                self._connection = connection
                 self._connected_to = wanted
             return self._connection
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RETRY_PAUSE_MS: Final = 500
+# Nobody answered, or the controller does not know this registration yet.
+_UNANSWERED: Final = (None, ErrorCode.stale_broker_epoch)
 
 
 class DirectoryReports:
@@ -60,7 +62,7 @@ class DirectoryReports:
         Return whether the controller has answered for all of them; if not, `keep_telling` goes on.
         """
         for partition in partitions:
-            directory = self._logs.directory_id(self._place_of(partition))
+            directory = self._directory_of(partition)
             if directory is not None and self._is_news(image, partition, directory):
                 self._untold[partition.topic_id, partition.index] = partition
         async with self._telling:
@@ -75,19 +77,22 @@ class DirectoryReports:
                 await asyncio.sleep(RETRY_PAUSE_MS / 1000)
 
     async def _tell_once(self) -> bool:
-        told = dict(self._untold)
+        # It may have moved since this was to be told first.
+        told = {placement: (each, self._directory_of(each)) for placement, each in self._untold.items()}
         by_directory: dict[DirectoryId, dict[TopicId, list[int]]] = {}
-        for (topic_id, index), partition in told.items():
-            # It may have moved since this was to be told first.
-            directory = self._logs.directory_id(self._place_of(partition))
+        for (topic_id, index), (_, directory) in told.items():
             if directory is not None:
                 by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
-        if by_directory and await self._ask(by_directory) is None:
+        if by_directory and await self._ask(by_directory) in _UNANSWERED:
             return False
-        for placement, partition in told.items():
-            if self._untold.get(placement) is partition:
+        for placement, (partition, directory) in told.items():
+            # One that moved once more while the controller was asked is still to be told.
+            if self._untold.get(placement) is partition and self._directory_of(partition) == directory:
                 del self._untold[placement]
         return not self._untold
+
+    def _directory_of(self, partition: Partition) -> DirectoryId | None:
+        return self._logs.directory_id(self._place_of(partition))
 
     def _is_news(self, image: MetadataImage, partition: Partition, directory: DirectoryId) -> bool:
         topic = image.topics.by_id.get(partition.topic_id)

@@ -91,13 +91,16 @@ class LeaderAppender:
     def _replicated(self, partition: Partition, result: AppendResult, done: Done, timeout_ms: int) -> None:
         # Its outcome must not be in doubt: it counts as soon as this log keeps it, though the epoch rises meanwhile.
         required = RequiredOffset(result.last_offset + 1, result.leader_epoch, spans_epochs=True)
-        if partition.replication is None and partition.acknowledgement(required) is ErrorCode.none:
+        is_next = partition.replication is None and not partition.pending_outcomes
+        if is_next and partition.acknowledgement(required) is ErrorCode.none:
             done(ErrorCode.none)
             return
 
         def complete() -> None:
+            partition.pending_outcomes -= 1
             done(next(iter(waiting.failures.values()), ErrorCode.none))
 
         # It may be replicated already. Its turn is still after those who wait, and whose completion is scheduled.
+        partition.pending_outcomes += 1
         waiting = DelayedProduce(complete, {partition: required})
         waiting.start(timeout_ms)

@@ -57,6 +57,7 @@ class PartitionReplicas:
         "leader_id",
         "led_since_epoch",
         "log",
+        "pending_outcomes",
         "queued",
         "replica_count",
         "replication",
@@ -102,6 +103,8 @@ class PartitionReplicas:
         self.queued = 0
         # The last batch of each transactional producer that waits for its coordinator: the next one goes behind it.
         self.verifying: dict[int, asyncio.Future[None]] = {}
+        # Appends of the node itself whose outcome was not delivered yet: those of later ones must not overtake them.
+        self.pending_outcomes = 0
         self._refusal = ErrorCode.not_leader_or_follower
         self._turn: asyncio.Lock | None = None
 

@@ -146,6 +146,8 @@ def test_a_client_asks_again_for_a_topic_that_does_not_come() -> None:
         began = asyncio.get_running_loop().time()
         assert await world.ask("a") == {"a": ErrorCode.unknown_topic_or_partition}
         assert asyncio.get_running_loop().time() - began == pytest.approx(MAX_WAIT_MS / 1000)
+        # Nothing is kept for one who gave up, though no topic ever comes.
+        assert not world.creation._waiting
 
     with_creation(test)
 

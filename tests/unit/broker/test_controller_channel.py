@@ -15,7 +15,7 @@ from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.controllers import ControllerInProcess, KnownLeader
-from tests.support.scripted_broker import DisconnectError, ReceivedRequest, ScriptedBroker
+from tests.support.scripted_broker import DisconnectError, Later, ReceivedRequest, ScriptedBroker
 
 TIMEOUT_MS = 5_000
 Test = Callable[["Fixture"], Awaitable[None]]
@@ -159,6 +159,49 @@ def test_a_request_that_waits_at_a_controller_that_lost_asks_the_next() -> None:
         assert await asking == 3
         for controller in (old, new):
             controller.close()
+
+    run(test)
+
+
+def test_a_failed_request_leaves_the_connection_of_others_alone() -> None:
+    async def test(fixture: Fixture) -> None:
+        from tests.support.scripted_broker import NO_ANSWER
+
+        old = await fixture.controller(2, lambda _: NO_ANSWER)
+        new = await fixture.controller(3, lambda request: Later(500, allocated(request.types, 3)))
+        fixture.lead(2)
+        first = asyncio.ensure_future(fixture.ask())
+        await asyncio.sleep(1)
+        failed = fixture.channel._connection
+        assert failed is not None
+        # The next controller is asked before the first request learns that its connection is lost.
+        fixture.channel._connection = fixture.channel._connected_to = None
+        fixture.lead(3)
+        second = asyncio.ensure_future(fixture.ask())
+        await asyncio.sleep(0.1)
+        failed.close()
+        assert (await first, await second) == (3, 3)
+        assert new.connection_count == 1
+        for controller in (old, new):
+            controller.close()
+
+    run(test)
+
+
+def test_a_connection_that_opens_after_the_end_is_closed() -> None:
+    async def test(fixture: Fixture) -> None:
+        controller = await fixture.controller(2)
+        versions = controller.answers[ApiKey.API_VERSIONS]
+        controller.answers[ApiKey.API_VERSIONS] = lambda request: Later(500, versions(request))
+        fixture.lead(2)
+        asking = asyncio.ensure_future(fixture.ask())
+        await asyncio.sleep(0.1)
+        await fixture.channel.close()
+        await asyncio.sleep(1)
+        asking.cancel()
+        await asyncio.sleep(1)
+        assert not controller.connections
+        controller.close()
 
     run(test)
 

@@ -103,3 +103,41 @@ def test_what_nobody_answered_for_is_told_again() -> None:
     VirtualTimeLoop().run(scenario())
     told = [[each.partition_index for each in body.directories[0].topics[0].partitions] for _, body in controller.asked]
     assert told == [[0], [0, 1], [0, 1], [0, 1]]
+
+
+def test_a_replica_that_moves_while_the_controller_is_asked_is_told_again() -> None:
+    metadata = image()
+    controller = ControllerInProcess()
+    moving = hosted(metadata, 0, "/other")
+
+    def answer(types: MessageTypes, _: Any) -> Any:
+        moving.log.log_dir = "/third"
+        return types.message(throttle_time=0, error_code=ErrorCode.none, directories=[])
+
+    async def scenario() -> None:
+        logs: Any = SimpleNamespace(directory_id={**DIRECTORIES, "/third": uuid.UUID(int=3001)}.get)
+        reports = DirectoryReports(controller, BrokerIdentity(1, 7), logs)
+        assert not await reports.report(metadata, [moving])
+        await reports.keep_telling()
+
+    controller.answers[ApiKey.ASSIGN_REPLICAS_TO_DIRS] = answer
+    VirtualTimeLoop().run(scenario())
+    assert [body.directories[0].id_ for _, body in controller.asked] == [OTHER, uuid.UUID(int=3001)]
+
+
+def test_a_controller_that_does_not_know_the_registration_yet_is_told_again() -> None:
+    metadata = image()
+    controller = ControllerInProcess()
+    codes = [ErrorCode.stale_broker_epoch, ErrorCode.none]
+
+    async def scenario() -> None:
+        logs: Any = SimpleNamespace(directory_id=DIRECTORIES.get)
+        reports = DirectoryReports(controller, BrokerIdentity(1, 7), logs)
+        assert not await reports.report(metadata, [hosted(metadata, 0, "/other")])
+        await reports.keep_telling()
+
+    controller.answers[ApiKey.ASSIGN_REPLICAS_TO_DIRS] = lambda types, _: types.message(
+        throttle_time=0, error_code=codes.pop(0), directories=[]
+    )
+    VirtualTimeLoop().run(scenario())
+    assert not codes

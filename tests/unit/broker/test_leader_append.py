@@ -86,6 +86,44 @@ def test_what_the_replicas_have_is_told_in_the_order_of_the_log(node: SimNode) -
     assert told == ["first", "second"]
 
 
+def test_a_leader_that_is_left_alone_keeps_the_order_of_the_log(node: SimNode) -> None:
+    node.create_topic("t")
+    give_followers(node, "t")
+    partition = node.context.partitions.by_name("t", 0)
+    told: list[tuple[str, ErrorCode]] = []
+
+    async def run() -> None:
+        def add(name: str) -> None:
+            def done(error_code: ErrorCode) -> None:
+                told.append((name, error_code))
+
+            node.context.appender.append(partition, batch(b"v"), ANY_TERMS, done, timeout_ms=1000)
+
+        add("first")
+        # The others are taken away, and the epoch rises with that.
+        image = replicated_image(replicas=(1,), leader_epoch=partition.leader_epoch + 1, partition_epoch=11)
+        partition.become(image, node_id=1)
+        add("second")
+        await asyncio.sleep(0)
+        add("third")
+
+    node.run(run())
+    assert told == [(name, ErrorCode.none) for name in ("first", "second", "third")]
+    assert partition.pending_outcomes == 0
+
+
+def test_an_epoch_of_somebody_else_in_between_is_told(node: SimNode) -> None:
+    node.create_topic("t")
+    give_followers(node, "t")
+
+    def lose_and_win() -> None:
+        give_followers(node, "t", leader=2)
+        give_followers(node, "t", 1)
+
+    node.loop.call_later(0.1, lose_and_win)
+    assert append(node, batch(b"v")) == [ErrorCode.not_leader_or_follower]
+
+
 def test_leadership_that_is_lost_meanwhile_is_told(node: SimNode) -> None:
     node.create_topic("t")
     give_followers(node, "t")

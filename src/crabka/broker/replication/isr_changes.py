@@ -156,6 +156,9 @@ class IsrChanges:
     def _build(self, types: MessageTypes, changes: Iterable[_Change]) -> Any:
         by_topic: dict[TopicId, list[Any]] = {}
         for change in changes:
+            if not change.is_current:
+                # The request may be built anew much later, for another controller.
+                continue
             rows = by_topic.setdefault(change.partition.topic_id, [])
             rows.append(_partition_data(types, change))
         return types.message(

@@ -230,6 +230,28 @@ def test_a_proposal_whose_partition_moved_on_is_dropped() -> None:
     in_loop(main)
 
 
+def test_a_request_that_is_built_late_leaves_out_what_is_not_led_any_more() -> None:
+    async def main() -> None:
+        led = LedPartition()
+        bodies: list[Any] = []
+
+        class SlowController(ScriptedController):
+            async def request(self, api_key: ApiKey, build: Callable[[Any], Any]) -> Any:
+                # Nobody is the active controller for a while; meanwhile the log dir of the partition fails.
+                await asyncio.sleep(1)
+                led.partition.retire(ErrorCode.kafka_storage_error)
+                bodies.append(build(request_types(int(api_key), self.version)))
+                return self.answers[0](bodies[-1])
+
+        connected(led, SlowController(answered()))
+        lagging(led)
+        await asyncio.sleep(5)
+        (body,) = bodies
+        assert not body.topics
+
+    in_loop(main)
+
+
 def test_a_late_answer_does_not_touch_what_came_after() -> None:
     async def main() -> None:
         led = LedPartition()
