@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from crabka.clients.group_admin import GroupAdmin
+from crabka.clients.group_types import GroupOffset
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
@@ -24,11 +25,15 @@ from crabka.spark.jobs.replay_writer import (
     ReplayTarget,
     ReplayWriter,
     SourceIdentity,
+    committed_witness,
     in_transactions,
     rows_of_batch,
 )
+from crabka.spark.plan.divergence import ReadPosition
+from crabka.spark.plan.histories import inspect_history
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import PlannedRange, ReadPlan, Split
+from crabka.spark.plan.witnesses import Chain, chains_from_json, chains_to_json, sample_offsets
 from crabka.spark.read.settings import ReadSettings
 from crabka.spark.row_tasks import ArrowTask, for_each_row
 from crabka.spark.source.option_names import WHERE
@@ -72,10 +77,15 @@ def replay_topic(spark: SparkSession, source: Mapping[str, str], target: ReplayT
     identity = SourceIdentity(topics[0], plan.topic_ids.get(topics[0]))
     parts = partition_splits(plan)
     has_progress = check_target(target, max(parts, default=0) + 1)
+    chains = source_witnesses(options, plan, identity, target)
     settings = ReadSettings.of(options, COLUMNS)
-    rows = [(index, json.dumps(split.as_json()), end) for index, (split, end) in parts.items()]
+    rows = [
+        (index, json.dumps(split.as_json()), end, json.dumps(chains_to_json({index: chains.get(index, ())})))
+        for index, (split, end) in parts.items()
+    ]
     target = shared_rate(target, len(rows))
-    frame = spark.createDataFrame(rows, "partition int, split string, end_offset long").repartition(max(len(rows), 1))
+    schema = "partition int, split string, end_offset long, witnesses string"
+    frame = spark.createDataFrame(rows, schema).repartition(max(len(rows), 1))
     done = frame.mapInArrow(_range_task(settings, target, identity), RESULT_SCHEMA)
     return replayed(done, target, has_progress=has_progress)
 
@@ -98,6 +108,34 @@ def replay_table(table: DataFrame, target: ReplayTarget, identity: SourceIdentit
     )
     done = ordered.mapInArrow(_row_task(target, identity), RESULT_SCHEMA)
     return replayed(done, target, has_progress=has_progress)
+
+
+def source_witnesses(
+    options: SourceOptions, plan: ReadPlan, identity: SourceIdentity, target: ReplayTarget
+) -> dict[int, Chain]:
+    """Verify that the source still has what was replayed before, and return witnesses of what is replayed now.
+
+    Raises LogCutError, unless losses are accepted, and ConfigError for progress of another source.
+    """
+    positions: dict[TopicPartition, ReadPosition] = {}
+    for partition, committed in _progress(target, [partition for _, partition in plan.ranges]).items():
+        identity.require_same(committed, target.name)
+        chain = committed_witness(committed)
+        positions[TopicPartition(identity.topic, partition)] = ReadPosition(committed.offset, chain)
+    offsets = {
+        place: sample_offsets(max(start, positions[place].offset if place in positions else 0), end, len(plan.ranges))
+        for place, (start, end) in ((TopicPartition(*names), offsets) for names, offsets in plan.ranges.items())
+    }
+    found = inspect_history(options, plan.survey, positions, offsets)
+    return {place.partition: tuple(taken) for place, taken in found.witnesses.items()}
+
+
+def _progress(target: ReplayTarget, partitions: Iterable[int]) -> dict[int, GroupOffset]:
+    """Return how far earlier runs under the name came, by partition."""
+    places = [TopicPartition(target.topic, partition) for partition in partitions]
+    with BrokerSession(target.bootstrap, target.client) as session:
+        found = session.run(lambda cluster: GroupAdmin(cluster).list_group_offsets(target.name, places))
+    return {place.partition: committed for place, committed in found.items()}
 
 
 def partition_splits(plan: ReadPlan) -> dict[int, tuple[Split, int]]:
@@ -167,7 +205,8 @@ def _range_task(settings: ReadSettings, target: ReplayTarget, identity: SourceId
     def replay(row: dict[str, Any]) -> pa.RecordBatch:
         from crabka.spark.read.split_reader import read_split
 
-        with ReplayWriter(target, identity, row["partition"]) as writer:
+        chain = chains_from_json(json.loads(row["witnesses"]))[row["partition"]]
+        with ReplayWriter(target, identity, row["partition"], chain) as writer:
             split = rest_of(Split.from_json(json.loads(row["split"])), writer.next_offset)
             read = (rows_of_batch(found) for found in read_split(split, settings))
             count = sum(writer.write(rows, end) for rows, end in in_transactions(read, target, row["end_offset"]))

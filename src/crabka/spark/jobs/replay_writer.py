@@ -25,6 +25,7 @@ from crabka.ids import TopicPartition
 from crabka.records.record import Headers
 from crabka.spark.broker_session import BrokerSession
 from crabka.spark.jobs.pace import Pace
+from crabka.spark.plan.witnesses import BatchWitness, Chain, chains_from_json, cut_chain, extended
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,22 +88,40 @@ class SourceIdentity:
     topic: str
     topic_id: str | None
 
-    def text(self) -> str:
-        """Return what stands beside the committed offset."""
-        return json.dumps({"replay": self.topic, "id": self.topic_id})
+    def text(self, witness: BatchWitness | None = None) -> str:
+        """Return what stands beside the committed offset; the witness is of a batch before it."""
+        identity: dict[str, Any] = {"replay": self.topic, "id": self.topic_id}
+        return json.dumps(identity if witness is None else identity | {"witness": list(witness)})
 
     def require_same(self, committed: GroupOffset, name: str) -> None:
         """Raise ConfigError unless progress was made with this source."""
-        if committed.metadata and committed.metadata != self.text():
+        if not committed.metadata:
+            return
+        try:
+            content = json.loads(committed.metadata)
+            is_same = (content["replay"], content["id"]) == (self.topic, self.topic_id)
+        except (ValueError, KeyError, TypeError):
+            is_same = False
+        if not is_same:
             raise ConfigError(
                 f"{name} has replayed {committed.metadata} before, not {self.text()}: take another name for this replay"
             )
 
 
+def committed_witness(committed: GroupOffset) -> Chain:
+    """Return the witness that stands beside progress; earlier versions left none."""
+    try:
+        return chains_from_json({"0": [json.loads(committed.metadata)["witness"]]})[0]
+    except (ValueError, KeyError, TypeError, ConfigError):
+        return ()
+
+
 class ReplayWriter:
     """The producer of one source partition. Use as a context manager; entering it fences earlier attempts."""
 
-    def __init__(self, target: ReplayTarget, source: SourceIdentity, partition: int) -> None:
+    def __init__(self, target: ReplayTarget, source: SourceIdentity, partition: int, chain: Chain = ()) -> None:
+        """`chain` are witnesses of the source: progress is committed with the last one before it."""
+        self._chain = chain
         self._target = target
         self._source = source
         self._partition = partition
@@ -159,6 +178,7 @@ class ReplayWriter:
             if committed is not None:
                 self._source.require_same(committed, self._target.name)
                 self.next_offset = committed.offset
+                self._chain = extended(committed_witness(committed), self._chain)
         except BaseException:
             await producer.close(flush=False)
             raise
@@ -183,7 +203,8 @@ class ReplayWriter:
                     headers=row.headers,
                     timestamp=row.timestamp_ms,
                 )
-            progress = OffsetToCommit(end_offset, metadata=self._source.text())
+            witness = next(reversed(cut_chain(self._chain, end_offset)), None)
+            progress = OffsetToCommit(end_offset, metadata=self._source.text(witness))
             await producer.send_offsets_to_transaction({self._place: progress}, self._target.name)
 
 

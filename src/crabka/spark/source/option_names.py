@@ -48,6 +48,7 @@ WHERE: Final = "where"
 MAX_TASKS: Final = "maxTasks"
 ON_CORRUPT: Final = "onCorrupt"
 COMMIT_GROUP: Final = "commitGroup"
+POSITION_LOCATION: Final = "positionLocation"
 
 STOCK_NAMES: Final = (
     *STRATEGIES,
@@ -61,7 +62,7 @@ STOCK_NAMES: Final = (
 
 OWN_NAMES: Final = (
     *(ISOLATION_LEVEL, TIER_URI, TIER_METADATA, TIER_SNAPSHOT, TIER_TOPIC_ID),
-    *(READ_MODE, WHERE, MAX_TASKS, ON_CORRUPT, COMMIT_GROUP),
+    *(READ_MODE, WHERE, MAX_TASKS, ON_CORRUPT, COMMIT_GROUP, POSITION_LOCATION),
 )
 """Those that only this source has."""
 

@@ -68,6 +68,8 @@ class SourceOptions:
     max_tasks: int = DEFAULT_MAX_TASKS
     on_corrupt: str = "fail"
     commit_group: str | None = None
+    # Where a streaming query keeps what it remembers of batches; None is a place of the driver.
+    position_location: str | None = None
 
     @classmethod
     def parse(cls, mapping: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -109,14 +111,16 @@ class SourceOptions:
             max_tasks=values.positive(names.MAX_TASKS) or DEFAULT_MAX_TASKS,
             on_corrupt=values.choice(names.ON_CORRUPT, CORRUPT_MODES) or "fail",
             commit_group=values.text(names.COMMIT_GROUP),
+            position_location=values.text(names.POSITION_LOCATION),
         )
         options._check()
         return options
 
     def _check(self) -> None:
         self._check_places()
-        if self.commit_group is not None and not self.streaming:
-            raise ConfigError(f"{names.COMMIT_GROUP} is for streaming queries only")
+        for name, given in ((names.COMMIT_GROUP, self.commit_group), (names.POSITION_LOCATION, self.position_location)):
+            if given is not None and not self.streaming:
+                raise ConfigError(f"{name} is for streaming queries only")
         if self.where and self.streaming:
             raise ConfigError(f"{names.WHERE} is for batch queries only; filter the rows of a stream in Spark")
 

@@ -1,6 +1,7 @@
 """The reader of streaming queries: offsets of micro-batches on the driver, splits of each, rows on executors.
 
-Offsets have the form of Spark's Kafka source, so a query can change between the two sources on one checkpoint.
+Offsets have the form of Spark's Kafka source, so a query can change between the two sources on one checkpoint. What is
+needed to notice that a log was cut is kept beside them, by `stream_history`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from crabka.spark.source.admission import TriggerDelay, limited, new_records
 from crabka.spark.source.first_batch import FirstBatch
 from crabka.spark.source.offset_json import offsets_from_dict, offsets_to_dict
 from crabka.spark.source.partitions import partitions_of, read_partition
+from crabka.spark.source.stream_history import StreamHistory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +51,7 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._names = names
         self._delay = TriggerDelay(options.max_trigger_delay_ms)
         self._first = FirstBatch()
+        self._history = StreamHistory(options)
         self._is_available_now = False
         self._target: OffsetBounds | None = None
         self._latest: Offsets = {}
@@ -91,7 +94,9 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = self._first.start_of(offsets_from_dict(start), ends)
         if starts == ends:
             return []
-        return partitions_of(plan_offsets(self._options, starts, ends))
+        plan = plan_offsets(self._options, starts, ends, self._history.chains(starts))
+        self._history.verify(plan, starts, ends)
+        return partitions_of(plan)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split."""

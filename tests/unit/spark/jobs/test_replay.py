@@ -12,11 +12,14 @@ from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.jobs.replay import ReplayedPartition, partition_splits, replay_topic, rest_of, shared_rate
 from crabka.spark.jobs.replay_writer import ReplayTarget
+from crabka.spark.plan.divergence import LogCutError
 from crabka.spark.plan.ranges import BrokerRange, ReadPlan, Split
 from tests.support.golden import GOLDEN
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.memory_transactions import MemoryTransactions
 from tests.support.one_thread_spark import OneThreadSpark
+from tests.support.planted_tier import PlantedTier, batches
+from tests.support.tier_stores import write_tier
 
 pytestmark = pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends")
 
@@ -105,3 +108,22 @@ def test_source_is_one_topic(world: World) -> None:
     _, target = world
     with pytest.raises(ConfigError, match="one source topic, not 2"):
         replay_topic(SPARK, SOURCE | {"subscribe": "tiered,tiered-txn"}, target)
+
+
+def test_a_source_that_was_cut_is_not_replayed_on(world: World, tmp_path: Path) -> None:
+    _, target = world
+
+    def source_of(place: str, *values: bytes) -> dict[str, str]:
+        tier = PlantedTier()
+        tier.add(b"".join(batches(5 * at, 1, value=value) for at, value in enumerate(values)), [(0, 0)])
+        uri = write_tier(tier, tmp_path / place)
+        return {"tier.uri": uri, "tier.metadata": "listing", "subscribe": "orders"}
+
+    old = source_of("old", *[b"old"] * 6)
+    assert replay_topic(SPARK, old | {"endingOffsets": '{"orders":{"0":20}}'}, target) == [ReplayedPartition(0, 20, 20)]
+    assert replay_topic(SPARK, source_of("grown", *[b"old"] * 7), target) == [ReplayedPartition(0, 15, 35)]
+    cut = source_of("cut", *[b"old"] * 2, *[b"new"] * 8)
+    with pytest.raises(LogCutError, match="orders-0 was cut: it does not have any more what was read before offset 35"):
+        replay_topic(SPARK, cut, target)
+    assert replay_topic(SPARK, cut | {"failOnDataLoss": "false"}, target) == [ReplayedPartition(0, 15, 50)]
+    assert replay_topic(SPARK, cut, target) == [ReplayedPartition(0, 0, 50)]

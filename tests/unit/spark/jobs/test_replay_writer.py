@@ -10,9 +10,12 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients.errors import AbortableTransactionError, TransactionError
+from crabka.clients.group_admin import GroupAdmin
+from crabka.clients.group_types import GroupOffset
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.spark.broker_session import BrokerSession
 from crabka.spark.decode import arrow_schema
 from crabka.spark.jobs.replay import COLUMNS
 from crabka.spark.jobs.replay_writer import (
@@ -20,9 +23,11 @@ from crabka.spark.jobs.replay_writer import (
     ReplayTarget,
     ReplayWriter,
     SourceIdentity,
+    committed_witness,
     in_transactions,
     rows_of_batch,
 )
+from crabka.spark.plan.witnesses import BatchWitness, Chain
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.memory_transactions import MemoryTransactions
 
@@ -112,6 +117,31 @@ def test_another_source_under_the_same_name_is_refused(world: World) -> None:
         ReplayWriter(target, SourceIdentity("orders", "id-2"), 1),
     ):
         pass
+
+
+def test_progress_has_the_last_witness_before_it(world: World) -> None:
+    _, target = world
+    first, second = (BatchWitness(end - 1, end, 0, end, 0, 2) for end in (4, 14))
+    with ReplayWriter(target, SOURCE, 1, (first, second)) as writer:
+        writer.write(rows(0), 10)
+    assert witness_of(target) == (first,)
+    with ReplayWriter(target, SOURCE, 1) as writer:
+        writer.write(rows(10, 2), 12)
+    assert witness_of(target) == (first,)
+    with ReplayWriter(target, SOURCE, 1, (first, second)) as writer:
+        writer.write(rows(12), 22)
+    assert witness_of(target) == (second,)
+
+
+def witness_of(target: ReplayTarget) -> Chain:
+    with BrokerSession(target.bootstrap, {}) as session:
+        found = session.run(lambda cluster: GroupAdmin(cluster).list_group_offsets("r", [T1]))
+    return committed_witness(found[T1])
+
+
+@pytest.mark.parametrize("metadata", ["", "x", "[]", SOURCE.text(), '{"witness":[1]}'])
+def test_progress_of_earlier_versions_has_no_witness(metadata: str) -> None:
+    assert committed_witness(GroupOffset(5, -1, metadata)) == ()
 
 
 def test_rows_come_from_arrow_with_milliseconds() -> None:

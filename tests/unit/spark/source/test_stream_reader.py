@@ -13,6 +13,8 @@ from crabka.spark.source.options import SourceOptions
 from crabka.spark.source.stream_reader import CrabkaStreamReader
 from tests.support.pickling import sent
 
+pytestmark = pytest.mark.usefixtures("plan_cache")
+
 ALL = pyspark_streaming.ReadAllAvailable()
 
 
