@@ -11,6 +11,16 @@ import typer
 
 from crabka._kio import ErrorCode
 from crabka.cli.log_dir_balance import DEFAULT_TOLERANCE, PlannedMove, plan_balance
+from crabka.cli.log_dir_check import (
+    DAMAGE_COLUMNS,
+    PROBLEM_COLUMNS,
+    STATE_COLUMNS,
+    damage_rows,
+    directory_problems,
+    fetch_metrics,
+    parse_samples,
+    state_row,
+)
 from crabka.cli.log_dir_progress import SentReplica, wait_until_arrived
 from crabka.cli.log_dir_view import (
     DIR_COLUMNS,
@@ -29,10 +39,13 @@ from crabka.clients.admin import Admin
 from crabka.clients.admin_types import ConfigChange, ConfigOwner, ResourceType
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
+from crabka.vfs import OsFileSystem
 
-app = typer.Typer(help="Log dirs of brokers: list, move, cordon, balance.", no_args_is_help=True)
+app = typer.Typer(help="Log dirs of brokers: list, move, check, cordon, balance.", no_args_is_help=True)
 
 PLAN_COLUMNS: Final = ("broker", "topic", "partition", "from", "to", "size_bytes")
+SCRUB_NOW: Final = "crabka.log.scrub.now"
+HTTP_LISTENER: Final = "crabka.http.listener"
 CORDONED_LOG_DIRS: Final = "cordoned.log.dirs"
 # Between two looks at what is under way, to tell how fast it is.
 RATE_SECONDS: Final = 1.0
@@ -154,6 +167,60 @@ def uncordon(
     )
     result = {"broker": node_id, "cordoned": cordoned}
     print_done(f"{directory} of broker {node_id} takes new replicas", as_json=as_json, result=result)
+
+
+@app.command()
+def check(
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    broker: BrokersOption = None,
+    now: Annotated[bool, typer.Option("--now", help="Begin a check of all logs at once.")] = False,
+    directory: Annotated[
+        list[str] | None,
+        typer.Option("--dir", help="Read this log dir itself, of a node that is stopped or runs.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is damaged in the logs and how far the check of them is; exits with 1 if something is damaged."""
+    if directory:
+        problems = [row for each in directory for row in directory_problems(OsFileSystem(), each.rstrip("/"))]
+        if problems or as_json:
+            print_rows(PROBLEM_COLUMNS, problems, as_json=as_json)
+        else:
+            print("no damage was found")
+        raise typer.Exit(1 if problems else 0)
+
+    async def run(admin: Admin) -> dict[int, str | None]:
+        nodes = broker or [node.node_id for node in (await admin.describe_cluster()).brokers]
+        if now:
+            for node in nodes:
+                change = ConfigChange(SCRUB_NOW, str(time.time_ns()))
+                await admin.alter_configs(ConfigOwner(ResourceType.BROKER, str(node)), [change])
+        return {node: await _side_port(admin, node) for node in nodes}
+
+    addresses = with_admin(bootstrap, run, command_config=command_config)
+    samples = {node: list(parse_samples(fetch_metrics(each))) for node, each in addresses.items() if each is not None}
+    states = [state_row(node, found) for node, found in sorted(samples.items())]
+    damaged = [row for node, found in sorted(samples.items()) for row in damage_rows(node, found)]
+    if as_json:
+        print_json({"brokers": states, "damaged": damaged, "triggered": now})
+    else:
+        print_rows(STATE_COLUMNS, states, as_json=False)
+        if damaged:
+            print()
+            print_rows(DAMAGE_COLUMNS, damaged, as_json=False)
+    silent = ", ".join(str(node) for node, each in sorted(addresses.items()) if each is None)
+    if silent:
+        print(f"brokers without crabka.http.listener tell nothing, --dir reads their disks: {silent}", file=sys.stderr)
+    raise typer.Exit(1 if damaged else 0)
+
+
+async def _side_port(admin: Admin, node: int) -> str | None:
+    """Return where a broker serves its metrics, None if it does not."""
+    found = await admin.describe_configs(ConfigOwner(ResourceType.BROKER, str(node)), [HTTP_LISTENER])
+    value = found.get(HTTP_LISTENER)
+    return None if value is None else value.value or None
 
 
 @app.command()

@@ -18,6 +18,8 @@ from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.crabka_process import CrabkaProcess
 from tests.support.loopback_cluster import loopback_cluster
+from tests.support.node_process import wait_until
+from tests.support.ports import free_port
 from tests.support.scripted_broker import ReceivedRequest
 from tests.unit.cli.conftest import RunCommand
 
@@ -225,3 +227,28 @@ def test_a_replica_needs_topic_and_partition(text: str) -> None:
 
 def test_names_of_topics_may_have_dashes() -> None:
     assert parse_replica("a-b-3") == parse_replica("a-b:3") == TopicPartition("a-b", 3)
+
+
+def test_a_check_is_triggered_and_shown(crabka: RunCommand, tmp_path: Path) -> None:
+    port = free_port()
+    with CrabkaProcess(tmp_path / "node", {"crabka.http.listener": f"127.0.0.1:{port}"}) as node:
+        assert crabka("topics", "create", "t", "--bootstrap", node.bootstrap_servers).code == 0
+        with SyncProducer(node.bootstrap_servers) as producer:
+            producer.send("t", b"v").result(30)
+        triggered = crabka("log-dirs", "check", "--now", "--bootstrap", node.bootstrap_servers, "--json")
+        assert triggered.json["triggered"]
+
+        def state() -> Any:
+            return crabka("log-dirs", "check", "--bootstrap", node.bootstrap_servers, "--json").json["brokers"][0]
+
+        found = wait_until(lambda: (row := state())["last_full_pass"] and row, "the logs are checked")
+        assert found["damaged_ranges"] == 0
+        assert found["logs"] == found["logs_checked"]
+    assert "no damage" in crabka("log-dirs", "check", "--dir", str(node.data_dir)).out
+    (segment,) = (node.data_dir / "t-0").glob("*.log")
+    content = bytearray(segment.read_bytes())
+    content[65] ^= 1
+    segment.write_bytes(content)
+    result = crabka("log-dirs", "check", "--dir", str(node.data_dir))
+    assert result.code == 1
+    assert str(segment) in result.out
