@@ -14,7 +14,6 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.log.batch_walk import OffsetRules
-from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.log_state import LogState
 from crabka.log.naming import INDEX_SUFFIX, PARTITION_METADATA, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from crabka.log.partition_metadata import encode_partition_metadata, is_damaged_metadata
@@ -176,13 +175,11 @@ class LogHealing(LogState):
     def _install_epochs(self, target: CheckTarget, findings: SegmentFindings) -> None:
         base, end = target.segment.base_offset, target.rules.end_offset
         known = self.leader_epochs.entries
-        rebuilt = LeaderEpochCache()
         mended = [(epoch, max(offset, self.log_start_offset)) for epoch, offset in findings.epochs if epoch >= 0]
         before = [each for each in known if each[1] < base and (not mended or each[0] < mended[0][0])]
+        self.leader_epochs.clear()
         for epoch, offset in [*before, *mended, *(each for each in known if each[1] >= end)]:
-            rebuilt.assign(epoch, offset)
-        rebuilt.note_unsaved()
-        self.leader_epochs = rebuilt
+            self.leader_epochs.assign(epoch, offset)
 
     def rewrite_small_files(self, findings: SmallFilesFindings) -> list[Callable[[], None]]:
         """Return what writes wrong files anew, in any thread; the leader epochs go with the next flush."""

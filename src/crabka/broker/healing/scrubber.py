@@ -212,8 +212,9 @@ class LogScrubber:
         for reason in repairs.done:
             self.stats.files_repaired += 1
             logger.warning("%s: repaired from the batches of the log: %s", log.topic_partition, reason)
-        if repairs.paths:
+        if repairs.done:
             await submit(sync_files, target.fs, repairs.paths)
+            await self._logs.flush_log(log)
         for damaged in findings.damaged:
             self._tell(log, damaged)
 
@@ -225,6 +226,7 @@ class LogScrubber:
             return
         for job in log.rewrite_small_files(findings):
             await submit(job)
+        await self._logs.flush_log(log)
         for reason in reasons:
             self.stats.files_repaired += 1
             logger.warning("%s: written anew: %s", log.topic_partition, reason)
