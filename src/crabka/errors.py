@@ -16,6 +16,19 @@ from __future__ import annotations
 from crabka._kio import ErrorCode
 
 
+def drop_tracebacks(error: BaseException) -> None:
+    """Let go of the frames that an error and its causes passed, with all that was in their variables.
+
+    For an error that was expected and is answered. A future that failed and is awaited through a variable refers to the
+    error, the error to the frame and the frame to the future: a cycle that keeps the buffers of the request alive until
+    the collector runs, which is rare.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        seen.__traceback__ = None
+        seen = seen.__cause__ or seen.__context__
+
+
 class CrabkaError(Exception):
     """Root of everything that Crabka raises on purpose."""
 

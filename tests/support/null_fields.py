@@ -1,6 +1,6 @@
 """Bodies of messages in which one field that may not be null is null.
 
-The encoder of the product refuses to write such bodies, so they are put together here from the schema: zeros, one-letter
+The encoder of the product refuses to write such bodies, so they are put together here from the schema: zeros, short
 strings and arrays of one element everywhere, and null in the one place.
 """
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import weakref
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -11,6 +13,7 @@ from crabka.errors import (
     OperationError,
     StorageError,
     WireError,
+    drop_tracebacks,
     require,
 )
 
@@ -49,3 +52,28 @@ def test_require_raises_only_when_the_fact_does_not_hold() -> None:
     require(True, "never said")
     with pytest.raises(InvariantError, match="offsets go back"):
         require(False, "offsets go back")
+
+
+def test_dropping_the_tracebacks_frees_what_the_frames_held_and_keeps_the_messages() -> None:
+    class Held:
+        """Something large."""
+
+    def inner() -> None:
+        held = Held()
+        refs.append(weakref.ref(held))
+        raise ValueError("cause")
+
+    def outer() -> None:
+        try:
+            inner()
+        except ValueError as error:
+            raise WireError("effect") from error
+
+    refs: list[weakref.ref[Held]] = []
+    with pytest.raises(WireError) as caught:
+        outer()
+    assert refs[0]() is not None
+    drop_tracebacks(caught.value)
+    assert refs[0]() is None
+    assert str(caught.value) == "effect"
+    assert str(caught.value.__cause__) == "cause"

@@ -15,6 +15,7 @@ from crabka.broker.partition_followers import PartitionFollowers
 from crabka.broker.partition_replicas import LEADERSHIP_LOST
 from crabka.errors import OperationError
 from crabka.log.append import AppendResult, prepare_batch
+from crabka.log.decompression import decompressed_limit
 from crabka.log.producer_state import AppendOrigin
 from crabka.log.verification import ANY_TERMS, AppendTerms
 
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LEADERSHIP_LOST", "MAX_INLINE_PREPARATION_BYTES", "Partition"]
 
-# A small batch is decompressed faster than a thread is woken.
+# A small batch is looked into faster than a thread is woken. A compressed one of this size can hold some megabytes.
 MAX_INLINE_PREPARATION_BYTES: Final = 2048
+MAX_INLINE_DECOMPRESSION_BYTES: Final = 512
+MAX_INLINE_RECORDS: Final = 64
 
 
 class Partition(PartitionFollowers):
@@ -47,8 +50,10 @@ class Partition(PartitionFollowers):
         if self.queued or validate or self.writer.is_slow:
             return True
         log = self.log
-        if log.prepares_batches and not is_prepared and batch_bytes > MAX_INLINE_PREPARATION_BYTES:
-            return True
+        if log.prepares_batches and not is_prepared:
+            max_bytes = MAX_INLINE_DECOMPRESSION_BYTES if header.codec else MAX_INLINE_PREPARATION_BYTES
+            if batch_bytes > max_bytes or header.records_count > MAX_INLINE_RECORDS:
+                return True
         return log.flushes_by_count and log.flush_due(header.last_offset_delta + 1)
 
     def append_queued(
@@ -97,8 +102,10 @@ class Partition(PartitionFollowers):
             async with self._turn:
                 must_prepare = (self.log.prepares_batches or validate) and not header.is_control
                 if must_prepare and prepared is None:
-                    prepared = await threads.submit(
-                        prepare_batch, batch, header, self.log.config, now_ms, validate=validate
+                    config = self.log.config
+                    limit = decompressed_limit(config) if header.codec else len(batch)
+                    prepared = await self.log.decompression.run(
+                        threads, limit, prepare_batch, batch, header, config, now_ms, validate=validate
                     )
                 self.require_leader()
                 return await append(batch, header, now_ms, prepared)

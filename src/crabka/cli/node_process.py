@@ -74,16 +74,17 @@ def load_config(properties: dict[str, str], *, insecure_ignore_security: bool = 
 
 def run_node(config: ServerConfig, *, format_new: bool) -> int:
     """Run a node until a signal or a failure ends it; return the exit code."""
-    from crabka.runtime import collect_less_often, raise_open_file_limit, run
+    from crabka.runtime import collect_less_often, raise_open_file_limit, return_large_memory, run
 
     collect_less_often()
+    return_large_memory()
     file_limit = raise_open_file_limit()
     return run(_serve(config, format_new=format_new, file_limit=file_limit))
 
 
 async def _serve(config: ServerConfig, *, format_new: bool, file_limit: int) -> int:
     from crabka.node.node import Node
-    from crabka.runtime import real_runtime
+    from crabka.runtime import PeriodicCollector, real_runtime
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -109,7 +110,8 @@ async def _serve(config: ServerConfig, *, format_new: bool, file_limit: int) -> 
             log.info("metrics and health are on http://%s", node.side_port_address)
         warn_of_file_limit(node.open_file_count, file_limit)
         try:
-            return await _wait_for_end(node, stop)
+            with PeriodicCollector():
+                return await _wait_for_end(node, stop)
         finally:
             await node.stop()
     finally:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError
+from crabka.log.decompression import check_record_count, decompressed_limit
 from crabka.records.header import BatchHeader, parse_header
 from crabka.records.rewrite import InvalidRecord, recompress, validate_records, with_log_append_time
 
@@ -105,16 +106,18 @@ def prepare_batch(
     """Return the batch as the topic's settings want it; `validate` walks its records in any case.
 
     Raises InvalidRecordsError for records that a compacted topic cannot take, OperationError when the batch
-    cannot be decoded.
+    cannot be decoded or its records are larger or more than `log.decompression` allows.
     """
     keys_required = "compact" in config.cleanup_policy
     codec = CODECS.get(config.compression_type, header.codec)
+    limit = decompressed_limit(config)
     if validate or keys_required or codec != header.codec:
-        invalid = validate_records(batch, keys_required=keys_required)
+        check_record_count(header, config)
+        invalid = validate_records(batch, keys_required=keys_required, max_decompressed_bytes=limit)
         if invalid:
             raise InvalidRecordsError(invalid)
     if codec != header.codec:
-        batch = recompress(batch, codec, _level(config, codec))
+        batch = recompress(batch, codec, _level(config, codec), limit)
     append_time_ms = NO_APPEND_TIME
     if config.message_timestamp_type == LOG_APPEND_TIME:
         batch = with_log_append_time(batch, now_ms)

@@ -25,6 +25,7 @@ from crabka.log.tierable import is_tierable
 if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig
     from crabka.log.append import PendingAppend
+    from crabka.log.decompression import DecompressionBudget
     from crabka.log.flushing import FlushPlan
     from crabka.log.log_copying import PendingCopy
     from crabka.log.recovery import LoadedLog
@@ -172,6 +173,11 @@ class LogState:
         self.flushes_by_count = config.flush_messages < LONG_MAX
         # An append may have to wait for a thread, whatever its log dir is like.
         self.has_detours = self.prepares_batches or self.flushes_by_count
+
+    @property
+    def decompression(self) -> DecompressionBudget:
+        """What decompressed batches may hold at a time, over all logs of the node."""
+        return self._context.decompression
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from crabka.errors import CorruptDataError
 from crabka.log.caches import Handle, LruCache
+from crabka.log.decompression import DecompressionBudget
 from crabka.log.naming import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -58,6 +59,8 @@ class SegmentContext:
     rng: random.Random | None = None
     handles: LruCache[Handle] = field(default_factory=lambda: LruCache(MAX_CACHED_HANDLES))
     indexes: LruCache[SegmentIndexes] = field(default_factory=lambda: LruCache(1024))
+    # What decompressed batches may hold at a time, over all logs.
+    decompression: DecompressionBudget = field(default_factory=DecompressionBudget)
     # Whether the node has a remote tier; without one no log is tiered, whatever its topic says.
     tiering: bool = True
     # Called with a log, the base offset of a segment that was found damaged, and what is wrong with it.

@@ -1,14 +1,15 @@
 """Offsets by time: ListOffsets for a timestamp, and the record with the largest timestamp (KIP-734).
 
 Works on headers and time indexes first and decodes only the one batch that holds the answer. Control records
-count, as in Kafka. Reads files: callers with cold logs run it in a thread.
+count, as in Kafka. Reads files and may hold DEFAULT_MAX_DECOMPRESSED_BYTES: callers run it in a thread, with room for
+that in the log's DecompressionBudget.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from crabka.records.record import decode_records
+from crabka.records.record import iterate_records
 
 if TYPE_CHECKING:
     from crabka.log.segment import Segment
@@ -42,7 +43,7 @@ def _find_in_segment(segment: Segment, timestamp: int, start_offset: int) -> Tim
     for batch_position, header in segment.headers(position):
         if header.max_timestamp < timestamp or header.last_offset < start_offset:
             continue
-        for record in decode_records(segment.read_batch(batch_position, header), header):
+        for record in iterate_records(segment.read_batch(batch_position, header), header):
             if record.timestamp >= timestamp and record.offset >= start_offset:
                 return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
     return None
@@ -56,7 +57,7 @@ def find_max_timestamp(segments: Segments) -> TimestampOffset | None:
         return None
     for position, header in best.headers(best.indexes().offsets.floor_position(largest.offset)):
         if header.max_timestamp == largest.timestamp:
-            for record in decode_records(best.read_batch(position, header), header):
+            for record in iterate_records(best.read_batch(position, header), header):
                 if record.timestamp == largest.timestamp:
                     return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
     return None

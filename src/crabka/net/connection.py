@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from crabka.errors import WireError
+from crabka.errors import WireError, drop_tracebacks
 from crabka.net.outbox import Outbox
 from crabka.ports import Payload
 from crabka.protocol.frames import FrameBuffer
@@ -288,6 +288,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._server.complain(self, error)
         else:
             logger.error("a request of %s failed", self.info, exc_info=error)
+        drop_tracebacks(error)
 
     def _close_after_failure(self) -> None:
         # The failed request has no response, so none of the later ones may be sent either.

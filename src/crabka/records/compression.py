@@ -2,7 +2,8 @@
 
 Writes what Kafka's Java clients can read: snappy in xerial framing, lz4 as frames of independent 64 KiB blocks.
 Reads every form that clients produce: raw and xerial snappy, any lz4 and zstd frame, gzip with many members.
-Decompression never holds more than `max_bytes` of output, so a small batch cannot fill the memory.
+Decompression never holds more than twice `max_bytes` of output, so a small batch cannot fill the memory, and an error
+refers to none of it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 
 import cramjam
 
+from crabka._kio import ErrorCode
 from crabka.ports import Buffer
 from crabka.records.errors import CorruptBatchError, UnsupportedCompressionError
 
@@ -33,6 +35,8 @@ DEFAULT_ZSTD_LEVEL: Final = 3
 _INT: Final = struct.Struct(">i")
 
 _GZIP_WBITS: Final = 16 + zlib.MAX_WBITS
+# Given to zlib at a time: it copies what follows the end of a member, and a batch may have thousands of members.
+_GZIP_PIECE_BYTES: Final = 16 * 1024
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
@@ -64,19 +68,29 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 def decompress(codec: int, data: Buffer, max_bytes: int) -> bytes:
     """Return the uncompressed bytes, which may be `max_bytes` at most.
 
-    Raises CorruptBatchError when the data are broken or hold more, UnsupportedCompressionError for an unknown codec.
+    Raises CorruptBatchError when the data are broken, or with MESSAGE_TOO_LARGE when they hold more;
+    UnsupportedCompressionError for an unknown codec.
     """
+    output: bytes | None
     if codec == NONE:
-        return bytes(data)
-    if codec == GZIP:
-        return _decompress_gzip(data, max_bytes)
-    if codec == SNAPPY:
-        return _decompress_snappy(data, max_bytes)
-    if codec == LZ4:
-        return _decompress_frames("lz4", cramjam.lz4.decompress_into, data, max_bytes)
-    if codec == ZSTD:
-        return _decompress_frames("zstd", cramjam.zstd.decompress_into, data, max_bytes)
-    raise UnsupportedCompressionError(codec)
+        output = bytes(data)
+    elif codec == GZIP:
+        output = _maybe_decompress_gzip(data, max_bytes)
+    elif codec == SNAPPY:
+        output = _maybe_decompress_snappy(data, max_bytes)
+    elif codec == LZ4:
+        output = _maybe_decompress_frames("lz4", cramjam.lz4.decompress_into, data, max_bytes)
+    elif codec == ZSTD:
+        output = _maybe_decompress_frames("zstd", cramjam.zstd.decompress_into, data, max_bytes)
+    else:
+        raise UnsupportedCompressionError(codec)
+    if output is None:
+        # Raised here and not where it is noticed: the error refers to all frames that it passed, with their buffers.
+        # The code lets Java's producer split the batch and send its halves, which may well fit.
+        raise CorruptBatchError(
+            f"{CODEC_NAMES[codec]} data hold more than the allowed {max_bytes} bytes", ErrorCode.message_too_large
+        )
+    return output
 
 
 def _compress_gzip(data: Buffer, level: int | None) -> bytes:
@@ -84,26 +98,28 @@ def _compress_gzip(data: Buffer, level: int | None) -> bytes:
     return compressor.compress(data) + compressor.flush()
 
 
-def _decompress_gzip(data: Buffer, max_bytes: int) -> bytes:
+def _maybe_decompress_gzip(data: Buffer, max_bytes: int) -> bytes | None:
+    """Return None if the output is larger."""
     parts: list[bytes] = []
     left = max_bytes
-    rest = bytes(data)
-    while rest:
+    view = memoryview(data)
+    position = 0
+    while position < len(view) or not parts:
         member = zlib.decompressobj(_GZIP_WBITS)
-        try:
-            # One byte more than allowed tells a full output from an overflowing one.
-            part = member.decompress(rest, left + 1)
-        except zlib.error as error:
-            raise CorruptBatchError(f"broken gzip data: {error}") from error
-        left -= len(part)
-        if left < 0:
-            raise _too_large("gzip", max_bytes)
-        if not member.eof:
-            raise CorruptBatchError("broken gzip data: a member is cut short")
-        parts.append(part)
-        rest = member.unused_data
-    if not parts:
-        raise CorruptBatchError("broken gzip data: empty")
+        while not member.eof:
+            piece = view[position : position + _GZIP_PIECE_BYTES]
+            if not piece:
+                raise CorruptBatchError(f"broken gzip data: {'a member is cut short' if position else 'empty'}")
+            try:
+                # One byte more than allowed shows the difference between a full output and one that is too large.
+                part = member.decompress(piece, left + 1)
+            except zlib.error as error:
+                raise CorruptBatchError(f"broken gzip data: {error}") from error
+            left -= len(part)
+            if left < 0:
+                return None
+            position += len(piece) - len(member.unused_data)
+            parts.append(part)
     return b"".join(parts)
 
 
@@ -117,10 +133,11 @@ def _compress_xerial(data: Buffer) -> bytes:
     return bytes(out)
 
 
-def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
+def _maybe_decompress_snappy(data: Buffer, max_bytes: int) -> bytes | None:
+    """Return None if the output is larger."""
     raw = bytes(data)
     if not raw.startswith(_XERIAL_MAGIC):
-        return _decompress_snappy_block(raw, max_bytes)
+        return _maybe_decompress_snappy_block(raw, max_bytes)
     parts: list[bytes] = []
     left = max_bytes
     position = len(_XERIAL_HEADER)
@@ -134,16 +151,18 @@ def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
         position = start + length
         if length < 0 or position > len(raw):
             raise CorruptBatchError(f"broken snappy data: a block of {length} bytes does not fit")
-        part = _decompress_snappy_block(raw[start:position], left)
+        part = _maybe_decompress_snappy_block(raw[start:position], left)
+        if part is None:
+            return None
         left -= len(part)
         parts.append(part)
     return b"".join(parts)
 
 
-def _decompress_snappy_block(block: bytes, max_bytes: int) -> bytes:
+def _maybe_decompress_snappy_block(block: bytes, max_bytes: int) -> bytes | None:
     try:
         if cramjam.snappy.decompress_raw_len(block) > max_bytes:
-            raise _too_large("snappy", max_bytes)
+            return None
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise CorruptBatchError(f"broken snappy data: {error}") from error
@@ -157,23 +176,31 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
     return bytes(compressor.finish())
 
 
-def _decompress_frames(name: str, decompress_into: Callable[..., int], data: Buffer, max_bytes: int) -> bytes:
-    """Decompress into a buffer that starts small and grows to `max_bytes`: frames need not tell their size."""
+def _maybe_decompress_frames(
+    name: str, decompress_into: Callable[..., int], data: Buffer, max_bytes: int
+) -> bytes | None:
+    """Decompress into a buffer that starts small and grows to `max_bytes`: frames need not tell their size.
+
+    Returns None if the output is larger.
+    """
     raw = bytes(data)
     capacity = min(max(_FIRST_OUTPUT_BYTES, len(raw) * _OUTPUT_GROWTH), max_bytes)
     while True:
-        out = bytearray(capacity)
-        try:
-            size = decompress_into(raw, out)
-        except cramjam.DecompressionError as error:
-            if _OUTPUT_FULL_MESSAGE not in str(error):
-                raise CorruptBatchError(f"broken {name} data: {error}") from error
-            if capacity == max_bytes:
-                raise _too_large(name, max_bytes) from error
-            capacity = min(capacity * _OUTPUT_GROWTH, max_bytes)
-        else:
-            return bytes(memoryview(out)[:size])
+        output, complaint = _decompress_once(decompress_into, raw, capacity)
+        if output is not None:
+            return output
+        if _OUTPUT_FULL_MESSAGE not in complaint:
+            raise CorruptBatchError(f"broken {name} data: {complaint}")
+        if capacity == max_bytes:
+            return None
+        capacity = min(capacity * _OUTPUT_GROWTH, max_bytes)
 
 
-def _too_large(name: str, max_bytes: int) -> CorruptBatchError:
-    return CorruptBatchError(f"{name} data hold more than the allowed {max_bytes} bytes")
+def _decompress_once(decompress_into: Callable[..., int], raw: bytes, capacity: int) -> tuple[bytes | None, str]:
+    """Return the output if it fits, else None and why. No error refers to this frame, which has the buffer."""
+    out = bytearray(capacity)
+    try:
+        size = decompress_into(raw, out)
+    except cramjam.DecompressionError as error:
+        return None, str(error)
+    return bytes(memoryview(out)[:size]), ""

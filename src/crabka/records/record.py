@@ -9,6 +9,7 @@ here: only readers of their own topics, validation, compaction and clients do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from crabka._kio import ErrorCode
@@ -54,6 +55,15 @@ def decode_records(
     With log append time every record has the batch's maximum timestamp, as Kafka's readers see it.
     Raises CorruptBatchError when lengths, counts or the compressed data are wrong.
     """
+    return list(iterate_records(batch, header, max_decompressed_bytes))
+
+
+def iterate_records(
+    batch: Buffer,
+    header: BatchHeader | None = None,
+    max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+) -> Iterator[Record]:
+    """Yield the records one by one, as `decode_records` returns them: a million small ones are never held at once."""
     if len(batch) < HEADER_SIZE:
         raise CorruptBatchError(f"a record batch has at least {HEADER_SIZE} bytes, got {len(batch)}")
     head = parse_header(batch) if header is None else header
@@ -61,7 +71,7 @@ def decode_records(
     if not 0 <= head.records_count <= len(payload) // MIN_RECORD_BYTES:
         raise _invalid(f"{head.records_count} records cannot fit in {len(payload)} bytes")
     try:
-        return _decode_payload(payload, head)
+        yield from _iterate_payload(payload, head)
     except IndexError as error:
         raise _invalid("a record is cut short") from error
 
@@ -79,11 +89,10 @@ def records_payload(batch: Buffer, header: BatchHeader, max_bytes: int) -> bytes
     return decompress(header.codec, memoryview(batch)[HEADER_SIZE:size], max_bytes)
 
 
-def _decode_payload(payload: bytes, header: BatchHeader) -> list[Record]:
+def _iterate_payload(payload: bytes, header: BatchHeader) -> Iterator[Record]:
     base_offset = header.base_offset
     base_timestamp = header.base_timestamp
     append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
-    records: list[Record] = []
     position = 0
     for _ in range(header.records_count):
         length, position = decode_varint(payload, position)
@@ -98,10 +107,9 @@ def _decode_payload(payload: bytes, header: BatchHeader) -> list[Record]:
         if position != end:
             raise _invalid(f"a record of {length} bytes has {position - end + length} bytes of content")
         timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
-        records.append(_new_tuple(Record, (base_offset + offset_delta, timestamp, key, value, headers)))
+        yield _new_tuple(Record, (base_offset + offset_delta, timestamp, key, value, headers))
     if position != len(payload):
         raise _invalid(f"{len(payload) - position} bytes follow the last record of a batch")
-    return records
 
 
 def _nullable_bytes(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:

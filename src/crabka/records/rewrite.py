@@ -7,8 +7,9 @@ Offsets, producer fields and the leader epoch stay as they are.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple
 
 from crabka.ports import Buffer
 from crabka.records.compression import compress
@@ -21,9 +22,11 @@ from crabka.records.header import (
     parse_header,
     sealed,
 )
-from crabka.records.record import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, decode_records, records_payload
+from crabka.records.record import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, iterate_records, records_payload
 
 MAX_TIMESTAMP_POSITION = 35
+MAX_INVALID_RECORDS: Final = 1000
+"""So many refused records of a batch are listed: an answer with each of a million would be a bomb of its own."""
 _ATTRIBUTES = struct.Struct(">h")
 _TIMESTAMP = struct.Struct(">q")
 
@@ -70,14 +73,14 @@ def validate_records(
 ) -> list[InvalidRecord]:
     """Walk the records as the broker of a compacted or recompressing topic must; return what it refuses.
 
-    Raises CorruptBatchError when the batch cannot be decoded at all.
+    The walk ends when MAX_INVALID_RECORDS are found. Raises CorruptBatchError when the batch cannot be decoded at all.
     """
     header = parse_header(batch)
-    records = decode_records(batch, header, max_decompressed_bytes)
-    return list(_invalid_records(header, records, keys_required=keys_required))
+    records = iterate_records(batch, header, max_decompressed_bytes)
+    return list(islice(_invalid_records(header, records, keys_required=keys_required), MAX_INVALID_RECORDS))
 
 
-def _invalid_records(header: BatchHeader, records: list[Record], *, keys_required: bool) -> Iterator[InvalidRecord]:
+def _invalid_records(header: BatchHeader, records: Iterable[Record], *, keys_required: bool) -> Iterator[InvalidRecord]:
     for index, record in enumerate(records):
         expected_offset = header.base_offset + index
         if record.offset != expected_offset:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from crabka.runtime.allocator import return_large_memory
 from crabka.runtime.clock import SystemClock
-from crabka.runtime.collector import collect_less_often
+from crabka.runtime.collector import PeriodicCollector, collect_less_often
 from crabka.runtime.event_loop import new_event_loop, run
 from crabka.runtime.limits import raise_open_file_limit
 from crabka.runtime.network import AsyncioNetwork
@@ -13,6 +14,7 @@ from crabka.runtime.thread_share import ThreadShare, run_all
 
 __all__ = [
     "AsyncioNetwork",
+    "PeriodicCollector",
     "PoolSaturatedError",
     "SystemClock",
     "ThreadPool",
@@ -21,6 +23,7 @@ __all__ = [
     "new_event_loop",
     "raise_open_file_limit",
     "real_runtime",
+    "return_large_memory",
     "run",
     "run_all",
 ]

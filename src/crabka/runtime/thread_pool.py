@@ -124,6 +124,9 @@ def _execute(job: _Job) -> None:
         # The loop was closed in the meantime: nobody waits any more.
         if not job.loop.is_closed():
             raise
+    finally:
+        # The failure refers to this frame: without this line all that the job had would live until the next collection.
+        del failure, job
 
 
 def _resolve(future: asyncio.Future[Any], result: object, failure: BaseException | None) -> None:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
-from crabka.errors import InvariantError, OperationError, require
+from crabka.errors import InvariantError, OperationError, drop_tracebacks, require
 from crabka.protocol.apis import encode_response, read_request
 from crabka.protocol.headers import (
     UnsupportedApiError,
@@ -110,6 +110,7 @@ class Dispatcher:
     def _refusal(self, request: Request, error: OperationError) -> Any:
         if self._refuse is None:
             raise error
+        drop_tracebacks(error)
         return self._refuse(request, error)
 
     def _pass_to_controller(self, api_key: int, connection: ConnectionInfo, frame: memoryview) -> Answer:

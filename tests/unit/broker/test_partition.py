@@ -6,7 +6,12 @@ import asyncio
 
 import pytest
 
-from crabka.broker.partition import MAX_INLINE_PREPARATION_BYTES, Partition
+from crabka.broker.partition import (
+    MAX_INLINE_DECOMPRESSION_BYTES,
+    MAX_INLINE_PREPARATION_BYTES,
+    MAX_INLINE_RECORDS,
+    Partition,
+)
 from crabka.errors import OperationError
 from crabka.metadata.topics import PartitionImage
 from crabka.protocol.error_codes import ErrorCode
@@ -81,6 +86,10 @@ def test_small_batches_are_prepared_in_place(node: SimNode, partition: Partition
     node.set_configs(2, "t", compression_type="gzip")
     assert not partition.must_queue(MAX_INLINE_PREPARATION_BYTES, HEADER)
     assert partition.must_queue(MAX_INLINE_PREPARATION_BYTES + 1, HEADER)
+    compressed = HEADER._replace(attributes=4)
+    assert not partition.must_queue(MAX_INLINE_DECOMPRESSION_BYTES, compressed)
+    assert partition.must_queue(MAX_INLINE_DECOMPRESSION_BYTES + 1, compressed)
+    assert partition.must_queue(100, HEADER._replace(records_count=MAX_INLINE_RECORDS + 1))
 
 
 def test_a_batch_behind_one_in_the_pool_queues(node: SimNode, partition: Partition) -> None:

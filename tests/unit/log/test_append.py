@@ -6,10 +6,12 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
+from crabka.errors import OperationError
 from crabka.log.append import InvalidRecordsError, needs_preparation, prepare_batch, prepared_as_built
 from crabka.records.builder import build_batch
 from crabka.records.header import crc_valid, parse_header
 from crabka.records.record import Record, decode_records
+from tests.support.bombs import bomb
 from tests.support.logs import NOW_MS, make_batch
 
 PLAIN = TopicConfig()
@@ -69,3 +71,26 @@ def test_compacted_topics_refuse_records_without_key() -> None:
         prepare_batch(batch, parse_header(batch), config, NOW_MS)
     assert caught.value.error_code is ErrorCode.invalid_record
     assert [error.record_index for error in caught.value.record_errors] == [1]
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    "config",
+    [
+        replace(PLAIN, cleanup_policy=frozenset({"compact"}), max_message_bytes=100_000),
+        replace(PLAIN, compression_type="uncompressed", max_message_bytes=100_000),
+    ],
+    ids=["compacted", "recompressed"],
+)
+def test_a_bomb_is_refused_as_too_large(config: TopicConfig, codec: int) -> None:
+    batch = bomb(codec, 2_000_000)
+    with pytest.raises(OperationError) as caught:
+        prepare_batch(batch, parse_header(batch), config, NOW_MS)
+    assert caught.value.error_code is ErrorCode.message_too_large
+
+
+def test_a_batch_of_too_many_records_is_refused_before_it_is_decompressed() -> None:
+    batch = bomb(4, 100, records_count=1_000_000)
+    with pytest.raises(OperationError, match="1000000 records exceeds") as caught:
+        prepare_batch(batch, parse_header(batch), replace(PLAIN, cleanup_policy=frozenset({"compact"})), NOW_MS)
+    assert caught.value.error_code is ErrorCode.message_too_large

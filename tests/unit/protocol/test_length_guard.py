@@ -115,7 +115,7 @@ def test_null_is_refused_in_every_field_that_may_not_be_null(api_key: ApiKey) ->
 
 def test_the_message_names_the_field_that_is_null() -> None:
     bodies = dict(null_bodies(message_class(ApiKey.LIST_OFFSETS, 7, "request")))
-    with pytest.raises(WireError, match="ListOffsetsTopic.partitions is null, which it may not be"):
+    with pytest.raises(WireError, match=r"ListOffsetsTopic\.partitions is null, which it may not be"):
         read_request(ApiKey.LIST_OFFSETS, 7, bodies["topics.partitions"])
     bodies = dict(null_bodies(message_class(ApiKey.METADATA, 12, "request")))
     assert not any(name == "topics" for name in bodies), "null there stands for all topics"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import struct
+import tracemalloc
 
 import cramjam
 import pytest
 
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress, decompress
 from crabka.records.errors import CorruptBatchError, UnsupportedCompressionError
 
@@ -33,8 +35,24 @@ def test_output_beyond_the_limit_is_refused(codec: int) -> None:
 @pytest.mark.parametrize("codec", ALL)
 def test_small_bomb_is_refused(codec: int) -> None:
     bomb = compress(codec, bytes(20_000_000))
-    with pytest.raises(CorruptBatchError, match="more than the allowed"):
+    with pytest.raises(CorruptBatchError, match="more than the allowed") as caught:
         decompress(codec, bomb, 100_000)
+    assert caught.value.error_code is ErrorCode.message_too_large, "a producer splits such a batch"
+
+
+@pytest.mark.parametrize("codec", ALL)
+def test_the_error_of_a_bomb_holds_nothing_of_it(codec: int) -> None:
+    bomb = compress(codec, bytes(20_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptBatchError) as caught:
+            decompress(codec, bomb, 10_000_000)
+        held_bytes, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert caught.value.__traceback__ is not None
+    assert held_bytes < 1_000_000
+    assert peak_bytes < 22_000_000, "twice the limit"
 
 
 @pytest.mark.parametrize("codec", ALL)
@@ -106,3 +124,10 @@ def test_level_changes_the_output(codec: int, low: int, high: int) -> None:
     small, large = compress(codec, data, high), compress(codec, data, low)
     assert len(small) < len(large)
     assert decompress(codec, small, len(data)) == decompress(codec, large, len(data)) == data
+
+
+def test_thousands_of_gzip_members_are_read() -> None:
+    packed = gzip.compress(b"") * 5_000 + gzip.compress(TEXT) * 3
+    assert decompress(GZIP, packed, 3 * len(TEXT)) == TEXT * 3
+    with pytest.raises(CorruptBatchError, match="more than the allowed"):
+        decompress(GZIP, packed, 3 * len(TEXT) - 1)

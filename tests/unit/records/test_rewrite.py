@@ -8,7 +8,7 @@ from crabka.records.builder import append_record, build_batch
 from crabka.records.errors import CorruptBatchError
 from crabka.records.header import crc_valid, parse_header, sealed
 from crabka.records.record import Record, decode_records
-from crabka.records.rewrite import recompress, validate_records, with_log_append_time
+from crabka.records.rewrite import MAX_INVALID_RECORDS, recompress, validate_records, with_log_append_time
 from tests.support.batches import golden_batches
 
 RECORDS = [Record(7, 1_000, b"k", b"v"), Record(8, 2_000, None, b"w")]
@@ -55,3 +55,9 @@ def test_offsets_that_do_not_count_up_are_told() -> None:
         append_record(payload, delta, RECORDS[0], 1_000)
     batch = sealed(bytearray(build_batch(RECORDS)[:61]) + payload)
     assert [invalid.record_index for invalid in validate_records(batch, keys_required=True)] == [1]
+
+
+def test_the_list_of_refused_records_ends() -> None:
+    records = [Record(number, 0, None, b"") for number in range(MAX_INVALID_RECORDS + 50)]
+    found = validate_records(build_batch(records, codec=4), keys_required=True)
+    assert [record.record_index for record in found] == list(range(MAX_INVALID_RECORDS))

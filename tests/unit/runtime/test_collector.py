@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 import gc
+import weakref
 
-from crabka.runtime.collector import NEW_OBJECTS, collect_less_often
+from crabka.runtime.collector import NEW_OBJECTS, PeriodicCollector, collect_less_often
 
 
 def test_only_the_number_of_new_objects_changes() -> None:
@@ -13,3 +15,24 @@ def test_only_the_number_of_new_objects_changes() -> None:
         assert gc.get_threshold() == (NEW_OBJECTS, 11, 12)
     finally:
         gc.set_threshold(*before)
+
+
+class Loop:
+    """Refers to itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_new_cycles_are_collected_from_time_to_time() -> None:
+    async def main() -> None:
+        cycle = weakref.ref(Loop())
+        with PeriodicCollector(0.001):
+            while cycle() is not None:
+                await asyncio.sleep(0.001)
+
+    gc.disable()
+    try:
+        asyncio.run(asyncio.wait_for(main(), 20))
+    finally:
+        gc.enable()

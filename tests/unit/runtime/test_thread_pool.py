@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -172,3 +175,28 @@ def test_close_without_waiting_drops_what_has_not_started(pool: ThreadPool) -> N
     asyncio.run(main())
     pool.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("test-pool")]
+
+
+class Big(bytearray):
+    """Memory that can be watched."""
+
+
+def test_what_a_failed_job_held_is_free_without_the_collector(pool: ThreadPool) -> None:
+    held: list[weakref.ref[Big]] = []
+
+    def fail() -> None:
+        buffer = Big(1000)
+        held.append(weakref.ref(buffer))
+        raise OSError(5, "Input/output error")
+
+    async def main() -> None:
+        with contextlib.suppress(OSError):
+            await pool.submit(fail)
+        while held[0]() is not None:  # the thread lets go a moment after the loop has the error
+            await asyncio.sleep(0.001)
+
+    gc.disable()
+    try:
+        asyncio.run(asyncio.wait_for(main(), 20))
+    finally:
+        gc.enable()

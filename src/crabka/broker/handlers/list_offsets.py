@@ -23,6 +23,7 @@ from crabka.errors import CorruptDataError, OperationError, StorageError
 from crabka.log.timestamps import TimestampOffset
 from crabka.protocol.apis import ms, response_types
 from crabka.protocol.error_codes import ErrorCode
+from crabka.records.record import DEFAULT_MAX_DECOMPRESSED_BYTES
 from crabka.remote.errors import RemoteStorageError
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ async def _lookup(context: BrokerContext, partition: Partition, timestamp: int, 
         case -5 | -6:
             found = _tiered(partition, timestamp)
         case -3:
-            found = await context.request_threads.submit(log.max_timestamp_offset)
+            threads = context.request_threads
+            found = await log.decompression.run(threads, DEFAULT_MAX_DECOMPRESSED_BYTES, log.max_timestamp_offset)
         case _:
             found = await _by_timestamp(context, partition, timestamp, search.timeout_ms)
     if found is None or found.offset >= reach.end_offset:
@@ -176,7 +178,8 @@ async def _by_timestamp(
         found = await context.remote_reads.offset_for_timestamp(partition, timestamp, timeout_ms)
         if found is not None:
             return found
-    return await context.request_threads.submit(log.offset_for_timestamp, timestamp)
+    threads = context.request_threads
+    return await log.decompression.run(threads, DEFAULT_MAX_DECOMPRESSED_BYTES, log.offset_for_timestamp, timestamp)
 
 
 def _tiered(partition: Partition, timestamp: int) -> TimestampOffset | None:

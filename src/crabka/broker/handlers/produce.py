@@ -19,7 +19,7 @@ from crabka.broker.partition_replicas import RequiredOffset
 from crabka.broker.purgatory import DelayedProduce
 from crabka.broker.transactional_produce import TransactionalProduce
 from crabka.broker.txn_verification import PRODUCE_VERSIONS, TransactionalProducer, VerificationMode
-from crabka.errors import OperationError, StorageError, WireError
+from crabka.errors import OperationError, StorageError, WireError, drop_tracebacks
 from crabka.log.validation import check_client_batch
 from crabka.log.verification import ANY_TERMS, AppendTerms
 from crabka.protocol.error_codes import ErrorCode, error_message
@@ -277,6 +277,7 @@ class _Produce:
             self._context.logs.on_dir_failure(error.log_dir, error)
             code = ErrorCode.kafka_storage_error
             return ProducePartitionResult(index, int(code), -1, error_message=error_message(code))
+        drop_tracebacks(error)
         self._is_misdirected |= error.error_code is ErrorCode.not_leader_or_follower
         return ProducePartitionResult(
             index,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from crabka.broker.tiering.deadline import RemoteWaitOverError
 from crabka.broker.tiering.segment_read import locate
 from crabka.log.timestamps import TimestampOffset
-from crabka.records.record import decode_records
+from crabka.records.record import iterate_records
 
 if TYPE_CHECKING:
     from crabka.broker.tiering.deadline import Deadline
@@ -82,7 +82,7 @@ async def _load_batch(source: SegmentSource, position: int, header: BatchHeader,
 def _find_in_batch(batch: Buffer, header: BatchHeader, wanted: tuple[int, int]) -> TimestampOffset | None:
     """Runs in a thread: it may have to decompress much."""
     timestamp, start_offset = wanted
-    for record in decode_records(batch, header):
+    for record in iterate_records(batch, header):
         if record.timestamp >= timestamp and record.offset >= start_offset:
             return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
     return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
+import tracemalloc
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +20,7 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from crabka.records.record import decode_records
 from crabka.testing import FaultyFileSystem, disk_failure
+from tests.support.bombs import bomb
 from tests.support.logs import make_batch
 from tests.support.replicas import fetch_as, give_followers, replicated_image
 from tests.support.sim_node import SimNode, WireClient, batch, build, produce_body, row, versions_of
@@ -415,3 +418,21 @@ def test_a_disk_that_fails_costs_its_dir_only() -> None:
         assert failed[:2] == (ErrorCode.kafka_storage_error, -1)
         assert node.produce("t", batch(b"a"), partition=lost).error_code == ErrorCode.kafka_storage_error
         assert node.produce("t", batch(b"a"), partition=1 - lost).error_code == ErrorCode.none
+
+
+def test_refused_bombs_leave_nothing_though_the_collector_never_runs(node: SimNode) -> None:
+    node.create_topic("t", cleanup_policy="compact")
+    records = bomb(4, 64 << 20)
+    assert node.produce("t", records).error_code == ErrorCode.message_too_large
+    tracemalloc.start()
+    gc.collect()
+    gc.disable()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(5):
+            assert node.produce("t", records).error_code == ErrorCode.message_too_large
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        gc.enable()
+        tracemalloc.stop()
+    assert after - before < 1 << 20

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from crabka.config.topic import TopicConfig
+from crabka.errors import OperationError
+from crabka.log.decompression import (
+    DECOMPRESSION_FACTOR,
+    DecompressionBudget,
+    check_record_count,
+    decompressed_limit,
+)
+from crabka.protocol.error_codes import ErrorCode
+from crabka.records.header import parse_header
+from tests.support.bombs import bomb
+
+
+class HeldThreads:
+    """Threads whose jobs end when the test lets them."""
+
+    def __init__(self) -> None:
+        self.running: list[asyncio.Future[Any]] = []
+
+    def submit(self, _fn: Any, /, *_args: Any, **_kwargs: Any) -> asyncio.Future[Any]:
+        self.running.append(asyncio.get_running_loop().create_future())
+        return self.running[-1]
+
+    def close(self, *, wait: bool = True) -> None:
+        del wait
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_the_limit_of_a_batch_follows_the_setting_of_its_topic() -> None:
+    assert decompressed_limit(replace(TopicConfig(), max_message_bytes=1_000_000)) == 1_000_000 * DECOMPRESSION_FACTOR
+    assert decompressed_limit(replace(TopicConfig(), max_message_bytes=10)) >= 1 << 20
+
+
+def test_more_records_than_an_uncompressed_batch_can_have_are_refused() -> None:
+    config = replace(TopicConfig(), max_message_bytes=700_000)
+    check_record_count(parse_header(bomb(1, 10, records_count=100_000)), config)
+    with pytest.raises(OperationError) as caught:
+        check_record_count(parse_header(bomb(1, 10, records_count=100_001)), config)
+    assert caught.value.error_code is ErrorCode.message_too_large
+
+
+def test_jobs_wait_in_order_while_others_hold_the_memory() -> None:
+    async def main() -> None:
+        budget, threads = DecompressionBudget(100), HeldThreads()
+        tasks = [asyncio.ensure_future(budget.run(threads, size, int)) for size in (60, 60, 10)]
+        await settle()
+        assert (len(threads.running), budget.used_bytes) == (1, 60), "the small one does not overtake"
+        threads.running[0].set_result(None)
+        await settle()
+        assert (len(threads.running), budget.used_bytes) == (3, 70)
+        threads.running[1].set_exception(ValueError("broken"))
+        threads.running[2].set_result(None)
+        await asyncio.wait(tasks)
+        assert isinstance(tasks[1].exception(), ValueError)
+        assert budget.used_bytes == 0
+
+    asyncio.run(main())
+
+
+def test_a_job_that_exceeds_the_budget_runs_by_itself() -> None:
+    async def main() -> None:
+        budget, threads = DecompressionBudget(100), HeldThreads()
+        tasks = [asyncio.ensure_future(budget.run(threads, size, int)) for size in (10, 500, 10)]
+        await settle()
+        assert len(threads.running) == 1
+        for number in range(3):
+            threads.running[number].set_result(None)
+            await settle()
+            assert len(threads.running) == min(number + 2, 3)
+        await asyncio.wait(tasks)
+        assert budget.used_bytes == 0
+
+    asyncio.run(main())
+
+
+def test_who_gives_up_waiting_takes_nothing() -> None:
+    async def main() -> None:
+        budget, threads = DecompressionBudget(100), HeldThreads()
+        tasks = [asyncio.ensure_future(budget.run(threads, 100, int)) for _ in range(3)]
+        await settle()
+        tasks[1].cancel()
+        await settle()
+        threads.running[0].set_result(None)
+        # Cancelled in the moment in which it was admitted: its place goes to nobody else but is given back.
+        tasks[2].cancel()
+        await asyncio.wait(tasks)
+        assert budget.used_bytes == 0
+
+    asyncio.run(main())
