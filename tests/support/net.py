@@ -10,7 +10,9 @@ from typing import Any
 import uvloop
 
 from crabka.net import ConnectionInfo, ConnectionLimits, Dispatch, Server
-from crabka.runtime import AsyncioNetwork
+from crabka.net.frame_memory import FrameMemory
+from crabka.net.turns import Turns
+from crabka.runtime import AsyncioNetwork, SystemClock
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
@@ -117,9 +119,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(dispatch: Dispatch, limits: ConnectionLimits | None = None) -> AsyncIterator[Stage]:
+async def staged(
+    dispatch: Dispatch, limits: ConnectionLimits | None = None, *, memory: FrameMemory | None = None
+) -> AsyncIterator[Stage]:
     """Start a server for a test and end everything after it."""
-    server = Server(AsyncioNetwork(), dispatch, limits)
+    server = Server(AsyncioNetwork(), dispatch, limits, turns=Turns(SystemClock()), memory=memory)
     listener = await server.listen("127.0.0.1", 0)
     stage = Stage(server, listener.port)
     try:

@@ -137,8 +137,8 @@ NETWORK_KEYS = (
         "queued.max.request.bytes",
         LONG,
         -1,
-        "Bytes of waiting requests at which reading stops; -1 sets no limit.",
-        effect="none",
+        "Bytes that unfinished requests and large ones without a response may hold, over all connections; above it"
+        " reading waits. -1 stands for 256 MiB, or socket.request.max.bytes if that is more; in Kafka for no limit.",
     ),
     ConfigKey(
         "num.network.threads",

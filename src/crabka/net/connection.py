@@ -3,7 +3,8 @@
 Owns order and flow, and knows nothing of Kafka's APIs. The dispatcher answers a frame at once with buffers, or with
 None when the protocol has no response, or later through a future. While nothing is pending an answer is written
 in the same turn of the loop, without task or future. A connection stops reading when too much is in flight or the
-peer does not take its responses, so its memory is bounded by ConnectionLimits.
+peer does not take its responses, so its memory is bounded by ConnectionLimits; when its requests have used up its part
+of a turn of the loop (`turns`); and when the frame it receives has to wait for memory (`frame_memory`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from crabka.errors import WireError, drop_tracebacks
+from crabka.net.frame_memory import FrameState
 from crabka.net.outbox import Outbox
+from crabka.net.turns import CHECK_REQUESTS
 from crabka.ports import Payload
 from crabka.protocol.frames import FrameBuffer
 
@@ -74,7 +77,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._server = server
         self._dispatch = server.dispatch
         self._limits = server.limits
-        self._frames = FrameBuffer(server.limits.max_frame_bytes)
+        self._turns = server.turns
+        self._memory = server.memory
+        self._frames = FrameBuffer(server.limits.max_frame_bytes, server.memory.pool)
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
         self._pending: deque[_Pending] = deque()
@@ -82,6 +87,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._unsent_bytes = 0
         self._write_paused = False
         self._reading_paused = False
+        self._is_in_line = False  # for the next turn, with frames that are complete
+        self._has_handled = False  # frames, since bytes came last
+        self._is_counted = False  # the memory of frames that are not handled
+        self._waits_for_memory = False
         self._finishing = False  # no more requests; closes when all responses are written
         self._last_unsent_bytes = 0
         self.active_tick = server.tick  # when the peer last did something, in ticks of the server's idle sweep
@@ -109,6 +118,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._outbox.close()
             self._outbox = None
         self._give_up_pending()
+        # Something may refer to a connection for a while after its end.
+        self._frames.close()
+        self._memory.release(self)
         self._server.unregister(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -119,7 +131,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Handle the frames that the new bytes complete."""
         self.active_tick = self._server.tick
         self._frames.received(nbytes)
-        self._handle_frames()
+        self._handle_frames(self._turns.free_requests)
 
     def eof_received(self) -> bool:
         """Take no more requests; what was sent only in part is sent to its end."""
@@ -149,6 +161,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         """False while a limit keeps the connection from being read, or after its last request."""
         return self._transport is not None and not self._reading_paused
 
+    @property
+    def held_frame_bytes(self) -> int:
+        """Memory of what was received and not handled yet."""
+        return self._frames.held_bytes
+
     def redirect(self, dispatch: Dispatch) -> None:
         """Hand frames to somebody else from now on."""
         self._dispatch = dispatch
@@ -176,6 +193,25 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._last_unsent_bytes = buffered
         return self.active_tick < oldest_tick
 
+    # --- for what connections share
+
+    def take_turn(self) -> None:
+        """Go on with what was read before."""
+        self._is_in_line = False
+        if not self._finishing:
+            self._handle_frames(free_requests=1)
+
+    def on_memory(self) -> None:
+        """Read on: there is room for the rest of the frame."""
+        self._waits_for_memory = False
+        self.active_tick = self._server.tick
+        self._go_on()
+
+    def on_memory_lost(self, reason: str) -> None:
+        """End, because the frame that is not complete holds memory that others wait for."""
+        self._server.complain(self, WireError(f"an unfinished request {reason}, and others wait for memory"))
+        self.abort()
+
     # --- requests
 
     def _is_blocked(self) -> bool:
@@ -186,12 +222,18 @@ class ServerConnection(asyncio.BufferedProtocol):
             or len(self._pending) >= limits.max_in_flight_requests
             or self._in_flight_bytes >= limits.max_in_flight_bytes
             or self._unsent_bytes >= limits.max_unsent_bytes
+            or (self._in_flight_bytes > 0 and self._memory.is_full)
         )
 
-    def _handle_frames(self) -> None:
-        """Dispatch frames until there are none or the connection is blocked, and set the flow of reading."""
+    def _handle_frames(self, free_requests: int = 0) -> None:
+        """Dispatch frames until there are none, the connection is blocked or its turn is over; set the flow of reading.
+
+        So many requests are handled even if the turn of the loop is over already.
+        """
+        if self._is_in_line:
+            return
         try:
-            drained = self._dispatch_frames()
+            drained = self._dispatch_frames(free_requests)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises costs its connection, not the node
             self._report(error)
             self.finish()
@@ -199,20 +241,39 @@ class ServerConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or self._finishing:
             return
-        if not drained:
+        if self._is_counted or not self._frames.is_empty:
+            self._waits_for_memory = not self._count_memory(FrameState(is_unfinished=drained, is_new=self._has_handled))
+        if not drained or self._waits_for_memory:
             self._pause_reading(transport)
         elif self._reading_paused:
             self._reading_paused = False
             transport.resume_reading()
 
-    def _dispatch_frames(self) -> bool:
+    def _count_memory(self, state: FrameState) -> bool:
+        """Report what the frames hold, and what the incomplete one needs; return False if that has to wait."""
+        frames = self._frames
+        if frames.is_empty:
+            self._is_counted = False
+            self._memory.release(self)
+            return True
+        self._is_counted = True
+        held_bytes = frames.held_bytes
+        return self._memory.hold(self, held_bytes, frames.wanted_bytes if state.is_unfinished else held_bytes, state)
+
+    def _dispatch_frames(self, free_requests: int) -> bool:
         """Return True when all complete frames are dispatched and more may come. Raises what the dispatcher raises."""
         frames = self._frames
         responses: list[Payload] = []
         size = 0
+        handled, check_at = 0, free_requests
         try:
             # Without pending requests no limit of theirs can be reached; this is the usual case.
             while not (self._pending or self._write_paused or self._finishing) or not self._is_blocked():
+                if handled >= check_at:
+                    if self._must_yield(handled):
+                        return False
+                    check_at += CHECK_REQUESTS
+                handled += 1
                 frame = frames.next_frame()
                 if frame is None:
                     return True
@@ -237,11 +298,23 @@ class ServerConnection(asyncio.BufferedProtocol):
         finally:
             # Answers to requests before one that broke the protocol still belong to the peer.
             self._write(responses)
+            self._has_handled = handled > 1
+
+    def _must_yield(self, handled: int) -> bool:
+        """Return whether the rest of the frames has to wait for the next turn; the connection is in line then."""
+        if not self._frames.has_frame or not self._turns.is_over(handled):
+            return False
+        self._frames.shrink()
+        self._is_in_line = True
+        self._turns.join(self)
+        return True
 
     def _wait_for(self, future: asyncio.Future[Response], frame: memoryview) -> None:
         held_bytes = len(frame) if len(frame) <= COPY_BYTES else self._frames.retain()
         entry = _Pending(future, frame, held_bytes)
         self._in_flight_bytes += held_bytes
+        if held_bytes > COPY_BYTES:
+            self._memory.add_in_flight(held_bytes)
         self._pending.append(entry)
         future.add_done_callback(partial(self._on_answer, entry))
 
@@ -256,6 +329,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         entry.ready = True
         entry.frame = None
         self._in_flight_bytes -= entry.held_bytes
+        if entry.held_bytes > COPY_BYTES:
+            self._memory.remove_in_flight(entry.held_bytes)
         if future.cancelled():
             entry.failed = True
         elif (error := future.exception()) is not None:

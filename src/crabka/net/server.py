@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 from crabka.net.complaints import Complaints
 from crabka.net.connection import ConnectionInfo, Dispatch, ServerConnection
+from crabka.net.frame_memory import FrameMemory
 from crabka.net.limits import ConnectionLimits
+from crabka.net.turns import Turns
 from crabka.ports import Listener, Network
 
 # The idle sweep runs this often per idle limit, so a connection is cut at most that fraction too late.
@@ -25,8 +27,16 @@ class Server:
         limits: ConnectionLimits | None = None,
         listener_name: str = "PLAINTEXT",
         on_closed: Callable[[ConnectionInfo], None] | None = None,
+        *,
+        turns: Turns | None = None,
+        memory: FrameMemory | None = None,
     ) -> None:
-        """Frames go to `dispatch`; `on_closed` is told of every connection that ended, whoever ended it."""
+        """Frames go to `dispatch`; `on_closed` hears of the end of every connection.
+
+        `turns` and `memory` are shared by all servers of a node.
+        """
+        self.turns = Turns() if turns is None else turns
+        self.memory = FrameMemory() if memory is None else memory
         self.dispatch = dispatch
         self.limits = limits or ConnectionLimits()
         self.listener_name = listener_name

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from crabka.config.listeners import format_address, parse_address
 from crabka.errors import ConfigError
 from crabka.metadata.cluster import Endpoint
+from crabka.net.frame_memory import DEFAULT_LIMIT_BYTES, FrameMemory
 from crabka.net.limits import ConnectionLimits
 from crabka.net.server import Server
+from crabka.net.turns import Turns
 from crabka.node.held_requests import HeldRequests
 from crabka.runtime.network import own_host_name
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from crabka.config.listeners import ListenerAddress
     from crabka.config.server import ServerConfig
     from crabka.net.connection import ConnectionInfo, Dispatch
-    from crabka.ports import Listener, Network
+    from crabka.ports import Clock, Listener, Network
 
 _PLAINTEXT = 0
 
@@ -27,9 +29,12 @@ _PLAINTEXT = 0
 class NodeListeners:
     """Binds and closes the sockets of one node."""
 
-    def __init__(self, config: ServerConfig, network: Network) -> None:
+    def __init__(self, config: ServerConfig, network: Network, clock: Clock | None = None) -> None:
         self._config = config
         self._network = network
+        # All listeners share the loop and the memory of the node.
+        self._turns = Turns(clock)
+        self._memory = FrameMemory(_memory_limit(config))
         self._client_servers: list[Server] = []
         self._controller_servers: list[Server] = []
         self._side_port: Listener | None = None
@@ -110,7 +115,8 @@ class NodeListeners:
         held: HeldRequests,
         on_closed: Callable[[ConnectionInfo], None] | None = None,
     ) -> Server:
-        return Server(self._network, held, self._limits(), listener.name, on_closed=on_closed)
+        limits = self._limits()
+        return Server(self._network, held, limits, listener.name, on_closed, turns=self._turns, memory=self._memory)
 
     async def _bind(
         self, listeners: Iterable[ListenerAddress], servers: list[Server], bound_servers: list[Server]
@@ -135,6 +141,11 @@ class NodeListeners:
             max_idle_ms=self._config.connections_max_idle_ms,
             max_connections=self._config.max_connections,
         )
+
+
+def _memory_limit(config: ServerConfig) -> int:
+    limit = config.queued_max_request_bytes
+    return limit if limit > 0 else max(DEFAULT_LIMIT_BYTES, config.socket_request_max_bytes)
 
 
 def _serve(servers: Iterable[Server], held: HeldRequests, dispatch: Dispatch) -> None:

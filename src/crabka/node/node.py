@@ -65,7 +65,7 @@ class Node:
         )
         # Locked by itself only if it is no log dir as well.
         self._metadata_dir = LogDir(runtime.fs, config.metadata_log_dir)
-        self._listeners = NodeListeners(config, runtime.network)
+        self._listeners = NodeListeners(config, runtime.network, runtime.clock)
         self._quorum: RaftQuorum | None = None
         self._controller: ControllerService | None = None
         self._broker: BrokerService | None = None

@@ -1,9 +1,10 @@
 """Cuts a stream of bytes into frames without copying them.
 
 A frame is a 32-bit big-endian length and that many bytes. A `FrameBuffer` holds memory only while bytes are in it:
-it borrows a chunk from a shared pool when the socket has something to read and gives it back when all frames are
-taken, so that thousands of idle connections cost nothing. A small incomplete frame is parked in memory of its own
-size; a frame larger than a chunk gets a private buffer that doubles as bytes arrive, never ahead of them by more.
+it takes a chunk from a shared pool when bytes have arrived and gives it back when all frames are taken, so that
+thousands of connections that are idle, or that end all at once, cost nothing. A small incomplete frame is parked in
+memory of its own size; a frame larger than a chunk gets a private buffer that doubles as bytes arrive, never ahead of
+them by more.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ CHUNK_BYTES = 256 * 1024
 POOLED_CHUNKS = 4
 # An incomplete frame of at most this size moves out, so that a peer cannot hold a chunk with a few bytes.
 PARK_BYTES = CHUNK_BYTES // 4
+# What is read at a time while no frame is incomplete: a peer that sends more requests than are answered holds no more.
+# A little more than what is parked, so that the beginning of a large frame is not moved.
+READ_BYTES = PARK_BYTES + 4096
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024  # socket.request.max.bytes
 
 _LENGTH_BYTES = 4
@@ -27,11 +31,18 @@ _NOTHING = memoryview(b"")
 class ChunkPool:
     """A few chunks that frame buffers take turns to use."""
 
-    __slots__ = ("_chunks", "_limit")
+    __slots__ = ("_chunks", "_limit", "read_bytes")
 
     def __init__(self, limit: int = POOLED_CHUNKS) -> None:
         self._chunks: list[memoryview] = []
         self._limit = limit
+        self.read_bytes = READ_BYTES
+
+    def next_chunk(self) -> memoryview:
+        """Return the chunk that the next `take` returns; until then anybody may write to it."""
+        if not self._chunks:
+            self._chunks.append(memoryview(bytearray(CHUNK_BYTES)))
+        return self._chunks[-1]
 
     def take(self) -> memoryview:
         """Return a chunk that nobody else uses. Its content is arbitrary."""
@@ -43,14 +54,14 @@ class ChunkPool:
             self._chunks.append(chunk)
 
 
-_shared_pool = ChunkPool()
-
-
 class FrameBuffer:
     """Receives bytes and hands out frames, in the terms of asyncio.BufferedProtocol.
 
     A frame is a read-only view that is valid until `next_frame` has returned None and the next `get_buffer` call;
     `retain` extends that for as long as the view exists.
+
+    Bytes must be reported before any buffer of the same pool is asked for memory again, as event loops do: each reads
+    and reports in one step. A read that finds the end of a stream, or nothing, then takes no memory.
     """
 
     __slots__ = (
@@ -67,7 +78,7 @@ class FrameBuffer:
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES, pool: ChunkPool | None = None) -> None:
         self.max_frame_bytes = max_frame_bytes
-        self._pool = pool or _shared_pool
+        self._pool = pool or ChunkPool()
         self._buffer: memoryview | None = None
         self._frames = _NOTHING  # the same memory, read-only
         self._is_chunk = False
@@ -90,14 +101,12 @@ class FrameBuffer:
         """Return the memory that the next bytes go to; never empty."""
         buffer = self._buffer
         if buffer is None:
-            buffer = self._pool.take()
-            self._use(buffer, is_chunk=True)
-            if self._parked:
-                self._end = len(self._parked)
-                buffer[: self._end] = self._parked
-                self._parked = b""
-                return buffer[self._end :]
-            return buffer
+            chunk = self._pool.next_chunk()
+            parked = self._parked
+            if not parked:
+                return chunk[: self._pool.read_bytes]
+            chunk[: len(parked)] = parked
+            return chunk[len(parked) :]
         if self._end == len(buffer):
             buffer = self._make_room(buffer)
         return buffer[self._end :]
@@ -107,11 +116,15 @@ class FrameBuffer:
 
         The iterator may be abandoned; `next_frame` or `frames` go on where it stopped.
         """
-        self._end += count
+        self.received(count)
         return self.frames()
 
     def received(self, count: int) -> None:
         """Take note of `count` new bytes."""
+        if self._buffer is None:
+            self._use(self._pool.take(), is_chunk=True)
+            count += len(self._parked)
+            self._parked = b""
         self._end += count
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[memoryview]:
@@ -143,6 +156,44 @@ class FrameBuffer:
                 return self._frames[body:end]
         self._settle()
         return None
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether `next_frame` returns a frame, or raises."""
+        body = self._start + _LENGTH_BYTES
+        if body > self._end:
+            return False
+        (length,) = _unpack_length(self._frames, self._start)
+        return bool(length <= self._end - body or length > self.max_frame_bytes)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no memory is in use."""
+        return self._buffer is None and not self._parked
+
+    @property
+    def wanted_bytes(self) -> int:
+        """Bytes of memory that the incomplete frame needs in all; what it holds, as long as it is parked."""
+        buffer = self._buffer
+        if buffer is None or self._end - self._start < _LENGTH_BYTES:
+            return self.held_bytes
+        return max(len(buffer), _LENGTH_BYTES + int(_unpack_length(self._frames, self._start)[0]))
+
+    def shrink(self) -> None:
+        """Give the chunk back although frames are in it: what is left moves to memory of its own size."""
+        buffer = self._buffer
+        if buffer is None or not self._is_chunk:
+            return
+        rest = memoryview(bytearray(buffer[self._start : self._end]))
+        self._drop(buffer)
+        self._use(rest, is_chunk=False)
+        self._end = len(rest)
+
+    def close(self) -> None:
+        """Give all memory up with what is in it."""
+        self._parked = b""
+        if self._buffer is not None:
+            self._drop(self._buffer)
 
     def retain(self) -> int:
         """Keep the memory of all frames handed out so far as long as their views live; return its size.

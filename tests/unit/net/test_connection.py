@@ -10,8 +10,9 @@ import pytest
 
 from crabka.errors import WireError
 from crabka.net import ConnectionInfo, ConnectionLimits, ServerConnection
+from crabka.net.frame_memory import FrameMemory
 from crabka.ports import FileRange
-from crabka.protocol.frames import CHUNK_BYTES
+from crabka.protocol.frames import CHUNK_BYTES, READ_BYTES
 from crabka.vfs import OsFileSystem
 from tests.support.net import LOOPS, Client, Script, framed, run_on, staged
 
@@ -442,3 +443,126 @@ def test_a_peer_that_takes_ranges_slowly_is_not_idle(loop_name: str, files: File
             await stage.until(lambda: not stage.server.connections)
 
     run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_connection_full_of_requests_lets_others_go_first(loop_name: str) -> None:
+    async def main() -> None:
+        script = Script()
+        async with staged(script) as stage:
+            greedy, good = await stage.connect(limit=1 << 20), await stage.connect()
+            good.send(b"hello")
+            assert await good.receive() == b"hello"
+            greedy.send(*[b"more"] * 10_000)
+            await stage.until(lambda: b"more" in script.seen)
+            good.send(b"good")
+            await stage.until(lambda: b"good" in script.seen)
+            assert script.seen.index(b"good") < 9_000, "all of the others' requests were answered before"
+            assert await receive_all(greedy, 10_000) == [b"more"] * 10_000
+            assert await good.receive() == b"good"
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_connection_in_line_is_not_read_and_holds_no_chunk(loop_name: str) -> None:
+    async def main() -> None:
+        script = Script()
+        async with staged(script) as stage:
+            client = await stage.connect(limit=1 << 20)
+            client.send(*[b"more"] * 20_000)
+            await stage.until(lambda: len(stage.server.turns) == 1)
+            (connection,) = stage.server.connections
+            assert not connection.is_reading
+            assert stage.server.memory.used_bytes <= READ_BYTES
+            assert await receive_all(client, 20_000) == [b"more"] * 20_000
+            await stage.until(lambda: stage.server.memory.used_bytes == 0)
+            assert connection.is_reading
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_connection_lost_in_line_is_forgotten(loop_name: str) -> None:
+    async def main() -> None:
+        async with staged(Script()) as stage:
+            client = await stage.connect()
+            client.send(*[b"more"] * 20_000)
+            await stage.until(lambda: len(stage.server.turns) == 1)
+            (connection,) = stage.server.connections
+            connection.abort()
+            await stage.until(lambda: not stage.server.connections and not len(stage.server.turns))
+            assert stage.server.memory.used_bytes == 0
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_half_sent_frames_beyond_the_limit_wait_and_small_requests_do_not(loop_name: str) -> None:
+    async def main() -> None:
+        megabyte = bytes(1 << 20)
+        async with staged(Script(), memory=FrameMemory(3 << 20)) as stage:
+            clients = [await stage.connect(limit=1 << 22) for _ in range(5)]
+            for client in clients:
+                client.writer.write(framed(megabyte)[:-1])
+            await stage.until(lambda: stage.server.memory.waiting_count >= 2)
+            assert stage.server.memory.used_bytes <= 3 << 20
+            good = await stage.connect()
+            good.send(b"good")
+            assert await good.receive() == b"good"
+            for client in clients:
+                client.writer.write(b"\0")
+            for client in clients:
+                assert await client.receive() == megabyte
+            await stage.until(lambda: stage.server.memory.used_bytes == 0)
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_lost_connection_gives_back_what_its_unfinished_frame_held(loop_name: str) -> None:
+    async def main() -> None:
+        async with staged(Script()) as stage:
+            client = await stage.connect()
+            client.writer.write(framed(bytes(1 << 20))[:-1])
+            await stage.until(lambda: stage.server.memory.used_bytes > 1 << 20)
+            (connection,) = stage.server.connections
+            connection.abort()
+            await stage.until(lambda: not stage.server.connections)
+            assert stage.server.memory.used_bytes == 0
+            assert connection.held_frame_bytes == 0, "though the test still refers to it"
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_large_requests_without_a_response_count_until_they_have_one(loop_name: str) -> None:
+    async def main() -> None:
+        script, memory = Script(), FrameMemory(2 * CHUNK_BYTES + 1)
+        async with staged(script, memory=memory) as stage:
+            client = await stage.connect(limit=1 << 22)
+            payloads = [b"wait %d " % number + bytes(30_000) for number in range(6)]
+            client.send(*payloads)
+            await stage.until_stopped()
+            assert memory.is_full
+            assert 1 < len(script.seen) < 4
+            for payload in payloads:
+                await stage.until(lambda payload=payload: payload in script.waiting)  # type: ignore[misc]
+                script.answer(payload)
+                assert await client.receive() == payload
+            await stage.until(lambda: memory.used_bytes == 0)
+
+    run_on(loop_name, main())
+
+
+def test_the_end_of_many_idle_connections_takes_no_memory() -> None:
+    async def main() -> None:
+        async with staged(Script()) as stage:
+            connections = [ServerConnection(stage.server, number) for number in range(200)]
+            # A loop asks for memory, reads the end of the stream into it and reports that instead of bytes.
+            for connection in connections:
+                connection.get_buffer(-1)
+                connection.eof_received()
+            assert sum(connection.held_frame_bytes for connection in connections) == 0
+
+    asyncio.run(main())

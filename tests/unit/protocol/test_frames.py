@@ -5,7 +5,7 @@ import random
 import pytest
 
 from crabka.errors import WireError
-from crabka.protocol.frames import CHUNK_BYTES, PARK_BYTES, ChunkPool, FrameBuffer
+from crabka.protocol.frames import CHUNK_BYTES, PARK_BYTES, READ_BYTES, ChunkPool, FrameBuffer
 
 
 def framed(*payloads: bytes) -> bytes:
@@ -106,10 +106,82 @@ def test_chunks_are_shared_by_buffers_that_take_turns() -> None:
     assert len(memories) == 1
 
 
-def test_two_buffers_never_write_to_the_same_chunk() -> None:
+def test_two_buffers_never_share_a_chunk_that_has_bytes() -> None:
     pool = ChunkPool()
     first, second = FrameBuffer(pool=pool), FrameBuffer(pool=pool)
-    assert first.get_buffer().obj is not second.get_buffer().obj
+    data = framed(b"a" * (PARK_BYTES + 1))
+    memory = first.get_buffer()
+    memory[: len(data) - 1] = data[:-1]
+    first.received(len(data) - 1)
+    assert first.next_frame() is None
+    assert first.get_buffer().obj is memory.obj
+    assert second.get_buffer().obj is not memory.obj
+    assert list(second.feed(framed(b"b" * 100))) == [b"b" * 100]
+    assert [bytes(frame) for frame in first.feed(data[-1:])] == [b"a" * (PARK_BYTES + 1)]
+
+
+def test_a_read_that_brings_nothing_takes_no_memory() -> None:
+    pool = ChunkPool()
+    buffers = [FrameBuffer(pool=pool) for _ in range(50)]
+    list(buffers[7].feed(framed(b"parked")[:6]))
+    assert len({id(buffer.get_buffer().obj) for buffer in buffers}) == 1
+    assert [buffer.held_bytes for buffer in buffers if not buffer.is_empty] == [6]
+    # What others read there in between is not taken for what was parked.
+    list(buffers[3].feed(framed(b"z" * 50)))
+    assert list(buffers[7].feed(framed(b"parked")[6:])) == [b"parked"]
+
+
+def test_an_idle_buffer_reads_little_and_an_incomplete_frame_much() -> None:
+    buffer = FrameBuffer()
+    assert len(buffer.get_buffer()) == READ_BYTES
+    list(buffer.feed(framed(bytes(CHUNK_BYTES))[:READ_BYTES]))
+    assert len(buffer.get_buffer()) == CHUNK_BYTES - READ_BYTES
+
+
+def test_what_a_frame_wants_is_known_once_it_is_not_small() -> None:
+    buffer = FrameBuffer()
+    data = framed(bytes(3 * CHUNK_BYTES))
+    list(buffer.feed(data[:100]))
+    assert (buffer.wanted_bytes, buffer.held_bytes) == (100, 100)
+    list(buffer.feed(data[100 : PARK_BYTES + 1]))
+    assert (buffer.wanted_bytes, buffer.held_bytes) == (len(data), CHUNK_BYTES)
+    buffer.close()
+    assert (buffer.wanted_bytes, buffer.held_bytes, buffer.is_empty) == (0, 0, True)
+
+
+def test_whole_frames_that_have_to_wait_move_to_memory_of_their_size() -> None:
+    pool = ChunkPool()
+    buffer = FrameBuffer(pool=pool)
+    memory = buffer.get_buffer()
+    data = framed(b"one", b"two", b"three") + b"\0"
+    memory[: len(data)] = data
+    buffer.received(len(data))
+    assert bytes(buffer.next_frame() or b"") == b"one"
+    buffer.shrink()
+    assert buffer.held_bytes == len(data) - 7
+    assert pool.next_chunk() is not None
+    assert pool.next_chunk().obj is memory.obj
+    assert buffer.has_frame
+    assert [bytes(frame) for frame in buffer.frames()] == [b"two", b"three"]
+    assert not buffer.has_frame
+    assert [bytes(frame) for frame in buffer.feed(framed(b"next")[1:])] == [b"next"]
+
+
+@pytest.mark.parametrize(("data", "has_frame"), [(b"\0\0\0", False), (framed(b"ab")[:-1], False), (framed(b""), True)])
+def test_whether_a_frame_is_there_is_known_without_taking_it(data: bytes, has_frame: bool) -> None:
+    buffer = FrameBuffer(max_frame_bytes=10)
+    buffer.get_buffer()[: len(data)] = data
+    buffer.received(len(data))
+    assert buffer.has_frame is has_frame
+    assert (buffer.next_frame() is not None) is has_frame
+
+
+def test_an_illegal_length_counts_as_a_frame() -> None:
+    for length in (-1, 11):
+        buffer = FrameBuffer(max_frame_bytes=10)
+        buffer.get_buffer()[:4] = length.to_bytes(4, "big", signed=True)
+        buffer.received(4)
+        assert buffer.has_frame
 
 
 def test_the_pool_keeps_a_limited_number_of_chunks() -> None:
@@ -140,12 +212,12 @@ def test_retained_frames_survive_the_move_of_a_large_tail() -> None:
     buffer = FrameBuffer()
     memory = buffer.get_buffer()
     data = framed(b"kept", b"y" * CHUNK_BYTES)
-    memory[:] = data[:CHUNK_BYTES]
-    frames = buffer.buffer_updated(CHUNK_BYTES)
+    memory[:] = data[:READ_BYTES]
+    frames = buffer.buffer_updated(READ_BYTES)
     kept = next(frames)
     buffer.retain()
     assert next(frames, None) is None
-    assert [len(frame) for frame in buffer.feed(data[CHUNK_BYTES:])] == [CHUNK_BYTES]
+    assert [len(frame) for frame in buffer.feed(data[READ_BYTES:])] == [CHUNK_BYTES]
     assert bytes(kept) == b"kept"
 
 
@@ -153,9 +225,12 @@ def test_frames_left_alone_are_there_later_and_the_buffer_stays_writable() -> No
     buffer = FrameBuffer()
     payload = b"p" * 1020
     data = framed(*[payload] * (CHUNK_BYTES // 1024))
-    buffer.get_buffer()[:] = data
-    frames = buffer.buffer_updated(CHUNK_BYTES)
-    assert bytes(next(frames)) == payload
+    for _ in range(2):
+        memory = buffer.get_buffer()
+        memory[:] = data[buffer.pending_bytes :][: len(memory)]
+        buffer.received(len(memory))
+    assert buffer.pending_bytes == CHUNK_BYTES
+    assert bytes(next(buffer.frames())) == payload
     memory = buffer.get_buffer()
     assert len(memory) > 0
     memory[:5] = framed(b"x")
