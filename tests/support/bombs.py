@@ -8,7 +8,7 @@ import struct
 
 import cramjam
 
-from crabka.records.compression import GZIP, LZ4, SNAPPY, ZSTD
+from crabka.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from crabka.records.header import HEADER_SIZE, HEADER_STRUCT, LOG_OVERHEAD, MAGIC_V2, BatchHeader, sealed
 
 MEBIBYTE = 1 << 20
@@ -41,6 +41,8 @@ def bomb(codec: int, size: int, *, records_count: int = 1) -> bytes:
 @functools.cache
 def _compressed_zeros(codec: int, size: int) -> bytes:
     zeros = bytes(size)
+    if codec == NONE:
+        return zeros
     if codec == GZIP:
         return gzip.compress(zeros, 9)
     if codec == SNAPPY:

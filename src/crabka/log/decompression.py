@@ -37,6 +37,14 @@ def decompressed_limit(config: TopicConfig) -> int:
     return DECOMPRESSION_FACTOR * max(config.max_message_bytes, _LEAST_MESSAGE_BYTES)
 
 
+def search_limit(config: TopicConfig) -> int:
+    """Return how many bytes a stored batch may have that is searched for a record.
+
+    Plain topics take batches unseen, so that one may hold more than `decompressed_limit`.
+    """
+    return max(MAX_DECOMPRESSED_BYTES, decompressed_limit(config))
+
+
 def check_record_count(header: BatchHeader, config: TopicConfig) -> None:
     """Refuse more records than an uncompressed batch of the largest size could have: each costs time to look at.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import CorruptDataError, OffsetInRemoteTierError, OperationError
+from crabka.log.decompression import search_limit
 from crabka.log.leader_epochs import EpochEnd
 from crabka.log.log_state import LogState
 from crabka.log.reader import EXACT, ReadSlice, empty_slice, plan_in_segment
@@ -167,12 +168,13 @@ class LogReads(LogState):
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """Return the first record whose timestamp is not below the given one. May wait for the disk."""
         with self._storage_errors():
-            return find_by_timestamp(self._segments, timestamp, self.local_log_start_offset)
+            limit = search_limit(self.config)
+            return find_by_timestamp(self._segments, timestamp, self.local_log_start_offset, limit)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """Return the first record with the largest timestamp. May wait for the disk."""
         with self._storage_errors():
-            return find_max_timestamp(self._segments)
+            return find_max_timestamp(self._segments, search_limit(self.config))
 
     @property
     def last_epoch(self) -> int:

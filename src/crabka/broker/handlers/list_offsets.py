@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crabka.broker.remote_rows import remote_error_code
 from crabka.broker.tiering.deadline import RemoteWaitOverError
 from crabka.errors import CorruptDataError, OperationError, StorageError
+from crabka.log.decompression import search_limit
 from crabka.log.timestamps import TimestampOffset
 from crabka.protocol.apis import ms, response_types
 from crabka.protocol.error_codes import ErrorCode
-from crabka.records.record import DEFAULT_MAX_DECOMPRESSED_BYTES
 from crabka.remote.errors import RemoteStorageError
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ async def _lookup(context: BrokerContext, partition: Partition, timestamp: int, 
             found = _tiered(partition, timestamp)
         case -3:
             threads = context.request_threads
-            found = await log.decompression.run(threads, DEFAULT_MAX_DECOMPRESSED_BYTES, log.max_timestamp_offset)
+            found = await log.decompression.run(threads, search_limit(log.config), log.max_timestamp_offset)
         case _:
             found = await _by_timestamp(context, partition, timestamp, search.timeout_ms)
     if found is None or found.offset >= reach.end_offset:
@@ -179,7 +179,7 @@ async def _by_timestamp(
         if found is not None:
             return found
     threads = context.request_threads
-    return await log.decompression.run(threads, DEFAULT_MAX_DECOMPRESSED_BYTES, log.offset_for_timestamp, timestamp)
+    return await log.decompression.run(threads, search_limit(log.config), log.offset_for_timestamp, timestamp)
 
 
 def _tiered(partition: Partition, timestamp: int) -> TimestampOffset | None:
