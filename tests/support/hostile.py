@@ -90,7 +90,8 @@ class GoodClient:
     @property
     def longest_wait_s(self) -> float:
         """The longest time that a record took, also one that is still under way."""
-        return max([*self.waits_s, time.perf_counter() - self._began], default=0.0)
+        under_way = time.perf_counter() - self._began if self._thread.is_alive() else 0.0
+        return max([*self.waits_s, under_way])
 
     def await_rounds(self, count: int) -> None:
         """Wait until so many more records are acknowledged."""
@@ -230,14 +231,14 @@ class Pipeliner:
                 selector.register(connection, selectors.EVENT_READ | selectors.EVENT_WRITE)
             while not self._stop.is_set():
                 for key, events in selector.select(0.1):
-                    connection = key.fileobj
-                    assert isinstance(connection, socket.socket)
+                    peer = key.fileobj
+                    assert isinstance(peer, socket.socket)
                     with contextlib.suppress(BlockingIOError, ConnectionError):
                         if events & selectors.EVENT_READ:
-                            self.received_bytes += len(connection.recv(1 << 18))
+                            self.received_bytes += len(peer.recv(1 << 18))
                         if events & selectors.EVENT_WRITE:
-                            sent = connection.send(self._data[positions[connection] :])
-                            positions[connection] = (positions[connection] + sent) % len(self._data)
+                            sent = peer.send(self._data[positions[peer] :])
+                            positions[peer] = (positions[peer] + sent) % len(self._data)
 
 
 def send_what_fits(connection: socket.socket, data: bytes) -> int:

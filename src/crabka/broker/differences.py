@@ -25,6 +25,24 @@ DIFFERENCES: tuple[Difference, ...] = (
         "than `producer` and with `crabka.validate.records=true`",
     ),
     Difference(
+        "Produce of batches that decompress to much",
+        "decompresses batches of any size",
+        "refuses more than 16 times `max.message.bytes`, or more records than an uncompressed batch could have, with "
+        "MESSAGE_TOO_LARGE; lists at most 1,000 refused records of a batch",
+    ),
+    Difference(
+        "ListOffsets by timestamp",
+        "opens stored batches of any size",
+        "answers MESSAGE_TOO_LARGE if it has to open one of more than 64 MiB, or than 16 times `max.message.bytes` if "
+        "that is larger",
+    ),
+    Difference(
+        "`queued.max.request.bytes`",
+        "-1 sets no limit",
+        "-1 stands for 256 MiB; a request waits for memory without stopping smaller ones, and half-sent ones lose "
+        "their connection while others wait",
+    ),
+    Difference(
         "FindCoordinator for a share group",
         "names the coordinator",
         "COORDINATOR_NOT_AVAILABLE: there is none",

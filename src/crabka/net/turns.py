@@ -75,15 +75,17 @@ class Turns:
     def _next(self) -> None:
         # `_is_scheduled` holds until the end: who stops in this turn joins the line without scheduling another.
         self._deadline_ms = self._now_ms() + TURN_MS
-        for _ in range(len(self._line)):
-            self._line.popleft().take_turn()
-            if self._now_ms() >= self._deadline_ms:
-                break
-        if self._line:
-            self._schedule()
-        else:
-            self._is_scheduled = False
-            self.free_requests = FREE_REQUESTS
+        try:
+            for _ in range(len(self._line)):
+                self._line.popleft().take_turn()
+                if self._now_ms() >= self._deadline_ms:
+                    break
+        finally:
+            if self._line:
+                self._schedule()
+            else:
+                self._is_scheduled = False
+                self.free_requests = FREE_REQUESTS
 
     def _now_ms(self) -> int:
         return 0 if self._clock is None else self._clock.monotonic_ms()

@@ -92,3 +92,21 @@ def test_others_run_between_two_turns_however_long_the_line_is() -> None:
         assert order[:6] == ["a", "other", "b", "other", "c", "other"]
 
     asyncio.run(main())
+
+
+def test_a_failure_in_one_turn_does_not_stop_the_line() -> None:
+    async def main() -> None:
+        turns, taken, reported = Turns(), list[str](), list[object]()
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context["exception"]))
+
+        def fail() -> None:
+            raise ValueError("broken")
+
+        turns.join(Taker("a", taken, fail))
+        turns.join(Taker("b", taken))
+        while len(turns):
+            await asyncio.sleep(0)
+        assert taken == ["a", "b"]
+        assert [str(error) for error in reported] == ["broken"]
+
+    asyncio.run(main())

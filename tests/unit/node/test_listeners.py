@@ -7,6 +7,7 @@ import pytest
 from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
+from crabka.net.frame_memory import DEFAULT_LIMIT_BYTES
 from crabka.node.listeners import NodeListeners
 from tests.support.sim_node import NODE_HOST, SimNode
 
@@ -73,6 +74,29 @@ def test_controller_listeners_are_bound_and_closed_on_their_own(idle: SimNode) -
         taken = config(listeners=f"PLAINTEXT://{NODE_HOST}:0,CONTROLLER://127.0.0.1:{endpoint.port}")
         with pytest.raises(ConfigError, match="cannot listen on"):
             await NodeListeners(taken, network).bind_controller(nobody)
+        await listeners.close_controllers()
+
+    idle.loop.run(main())
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ({}, DEFAULT_LIMIT_BYTES),
+        ({"socket.request.max.bytes": "500000000"}, 500_000_000),
+        ({"queued.max.request.bytes": "200000000"}, 200_000_000),
+    ],
+)
+def test_listeners_share_the_memory_that_is_configured(idle: SimNode, settings: dict[str, str], limit: int) -> None:
+    async def main() -> None:
+        listeners = NodeListeners(config(**settings), idle.network.host(NODE_HOST))
+        await listeners.bind()
+        await listeners.bind_controller(nobody)
+        servers = [*listeners._client_servers, *listeners._controller_servers]
+        assert len(servers) >= 2
+        assert {server.memory.limit_bytes for server in servers} == {limit}
+        assert len({id(server.memory) for server in servers}) == len({id(server.turns) for server in servers}) == 1
+        await listeners.close_clients()
         await listeners.close_controllers()
 
     idle.loop.run(main())
