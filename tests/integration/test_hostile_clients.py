@@ -57,7 +57,7 @@ TOPICS = {
     GOOD_TOPIC: {},
     "plain": {},
     "compacted": {"cleanup.policy": "compact"},
-    "recompressed": {"compression.type": "gzip"},
+    "recompressed": {"compression.type": "uncompressed"},
 }
 # Snappy packs 21 to one at best.
 BOMB_BYTES = {"gzip": 64, "snappy": 8, "lz4": 64, "zstd": scaled(128, 1024)}
@@ -87,8 +87,6 @@ def _topic(name: str) -> object:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("topic", ["compacted", "recompressed"])
 def test_bombs_are_refused_one_by_one_and_many_at_once(siege: Siege, topic: str, codec: str) -> None:
-    if (topic, codec) == ("recompressed", "gzip"):
-        pytest.skip("a batch that has the codec of its topic is taken as it is")
     frame = produce_frame(topic, bomb(CODECS[codec], BOMB_BYTES[codec] * MEBIBYTE))
     count = scaled(6, 100)
     with siege.under_watch(f"{codec} bombs, {topic}", count), contextlib.ExitStack() as stack:
