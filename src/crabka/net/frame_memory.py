@@ -182,7 +182,7 @@ class FrameMemory:
             self._check_timer = asyncio.get_running_loop().call_later(_CHECK_S, self._check)
 
     def _check(self) -> None:
-        """Give up frames that do not arrive, as long as somebody needs their memory."""
+        """Give up frames that do not arrive, as long as others need their memory."""
         self._check_timer = None
         now = asyncio.get_running_loop().time()
         for holder, hold in tuple(self._holds.items()):

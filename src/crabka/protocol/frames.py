@@ -39,7 +39,7 @@ class ChunkPool:
         self.read_bytes = READ_BYTES
 
     def next_chunk(self) -> memoryview:
-        """Return the chunk that the next `take` returns; until then anybody may write to it."""
+        """Return the chunk that the next `take` returns; until then any buffer may write to it."""
         if not self._chunks:
             self._chunks.append(memoryview(bytearray(CHUNK_BYTES)))
         return self._chunks[-1]

@@ -179,7 +179,7 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
 def _maybe_decompress_frames(
     name: str, decompress_into: Callable[..., int], data: Buffer, max_bytes: int
 ) -> bytes | None:
-    """Decompress into a buffer that starts small and grows to `max_bytes`: frames need not tell their size.
+    """Decompress into a buffer that starts small and grows to `max_bytes`: frames need not state their size.
 
     Returns None if the output is larger.
     """

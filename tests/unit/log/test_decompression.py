@@ -93,7 +93,7 @@ def test_who_gives_up_waiting_takes_nothing() -> None:
         tasks[1].cancel()
         await settle()
         threads.running[0].set_result(None)
-        # Cancelled in the moment in which it was admitted: its place goes to nobody else but is given back.
+        # Cancelled in the moment in which it was admitted: its place is given back.
         tasks[2].cancel()
         await asyncio.wait(tasks)
         assert budget.used_bytes == 0

@@ -92,7 +92,7 @@ def test_half_sent_frames_that_stand_still_lose_their_memory_to_who_waits() -> N
         assert ask(memory, stalled, 5 * MEBIBYTE)
         assert ask(memory, moving, 5 * MEBIBYTE)
         await pass_time(10 * STALL_S)
-        assert stalled.loss is None, "nobody needs it"
+        assert stalled.loss is None, "no other needs it"
         assert not ask(memory, waiting, 5 * MEBIBYTE)
         for _ in range(2):
             assert ask(memory, moving, 5 * MEBIBYTE)
