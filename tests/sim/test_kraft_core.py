@@ -50,6 +50,13 @@ def test_controllers_join_by_themselves_in_some_worlds() -> None:
     assert joined > 0
 
 
+def test_disks_rot_in_some_worlds_two_at_once_where_there_are_five_voters() -> None:
+    worlds = [run_world(seed) for seed in (*range(10, 101, 10), *range(6, 107, 10))]
+    rotten = [(len(world.first_voters), world.faults.most_rotten) for world in worlds]
+    assert sum(count > 0 for _, count in rotten) > len(rotten) // 2
+    assert max(count for voters, count in rotten if voters == 5) >= 2
+
+
 def test_a_seed_tells_its_story(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seed", "1"]) == 0
     story = capsys.readouterr().out

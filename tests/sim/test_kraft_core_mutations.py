@@ -35,6 +35,9 @@ KNOWN: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, set[str]]] = {
     planted.keep_voters_of_a_cut_log: (5, {checks.CONSISTENT}),
     planted.change_voters_before_committing: (2, {checks.VOTERS_ONE_BY_ONE}),
     planted.trust_an_old_log_after_restart: (118, {checks.COMMITTED_EQUAL, checks.ONE_LEADER}),
+    planted.ignore_the_durable_end: (40, {checks.COMMITTED_KEPT, checks.COMMITTED_EQUAL}),
+    planted.forget_the_loss_at_a_restart: (46, {checks.COMMITTED_KEPT, checks.MAJORITY_HOLDS}),
+    planted.vote_without_the_lost_entries: (86, {checks.COMMITTED_KEPT, checks.COMMITTED_EQUAL}),
     planted.lose_voters_after_restart: (8, {checks.VOTERS_ONE_BY_ONE, checks.COMMITTED_KEPT, checks.CONSISTENT}),
 }
 

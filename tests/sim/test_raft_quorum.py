@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from crabka.clients.connection import Connection
-from crabka.errors import OperationError
+from crabka.errors import CrabkaError, OperationError
 from crabka.kraft.messages import AddVoterRequest, RemoveVoterRequest
 from crabka.kraft.voters import VoterEndpoint
 from crabka.ports import Network
@@ -23,6 +23,7 @@ from crabka.quorum.raft_sender import PlaintextDialer
 from crabka.testing import VirtualTimeLoop
 from tests.support.golden import GOLDEN
 from tests.support.golden_disk import copy_to_memory
+from tests.support.kraft_sim import planted
 from tests.support.quorum_node import DIRECTORY, new_topic
 from tests.support.raft_cluster import PORT, SETTINGS, RaftCluster, RaftReplica, host_of, run_cluster, voter
 from tests.support.scale import scaled
@@ -349,3 +350,55 @@ async def disturb(cluster: RaftCluster) -> None:
             await victim.quorum.snapshot()
         case _:
             await victim.stop()
+
+
+def rot(replica: RaftReplica, rng: random.Random) -> None:
+    """Flip a byte somewhere in the metadata log of a replica that does not run."""
+    directory = f"{DIRECTORY}/__cluster_metadata-0"
+    paths = [f"{directory}/{name}" for name in replica.fs.listdir(directory) if name.endswith(".log")]
+    path = rng.choice([path for path in paths if replica.fs.stat(path).size_bytes])
+    file = replica.fs.open(path)
+    position = rng.randrange(file.size())
+    file.pwritev([bytes([file.pread(1, position)[0] ^ (1 << rng.randrange(8))])], position)
+    file.fsync()
+    file.close()
+
+
+async def rot_beside_a_voter_that_is_down(cluster: RaftCluster) -> None:
+    """A voter misses committed topics; meanwhile the disk of another one loses some of them, and the rest restarts."""
+    await cluster.create_topics(10)
+    leader = await cluster.wait_active()
+    away, rotten = cluster.rng.sample([each for each in cluster.running if each is not leader], 2)
+    await away.stop()
+    await cluster.create_topics(20)
+    await cluster.settle()
+    await rotten.crash(power=False)
+    await leader.crash(power=False)
+    rot(rotten, cluster.rng)
+    # The two that are left without the leader must not agree on a history without what was acknowledged.
+    await away.start()
+    await rotten.start()
+    await asyncio.sleep(4)
+    await leader.start()
+    await cluster.create_topics(5)
+    await cluster.settle()
+    cluster.check()
+    await cluster.wait(
+        lambda: all(each.quorum is not None and each.quorum.core.lost_end is None for each in cluster.running)
+    )
+
+
+@pytest.mark.parametrize("number", range(scaled(3, 100)))
+def test_rot_in_one_voter_while_another_is_down_loses_no_acknowledged_change(rng: random.Random, number: int) -> None:
+    run_cluster(random.Random(rng.random() + number), rot_beside_a_voter_that_is_down)
+
+
+def test_a_voter_that_ignores_what_it_lost_is_noticed(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.ignore_the_durable_end(monkeypatch)
+    for number in range(10):
+        try:
+            run_cluster(random.Random(rng.random() + number), rot_beside_a_voter_that_is_down)
+        except (AssertionError, CrabkaError, TimeoutError) as error:
+            print(f"found in run {number}: {error!r}")
+            return
+    pytest.fail("ten runs did not show that a voter ignores what it lost")

@@ -30,6 +30,7 @@ from crabka.kraft.events import (
     TimePassed,
 )
 from crabka.kraft.leader_role import LeaderRole
+from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.messages import (
     BeginQuorumEpochRequest,
     LeaderHint,
@@ -84,6 +85,7 @@ class CoreBench:
         entries: tuple[Entry, ...] = (),
         bootstrap: tuple[VoterEndpoint, ...] = (),
         auto_join: bool = False,
+        durable_end: OffsetAndEpoch | None = None,
     ) -> None:
         self.log = SimulatedLog()
         self.log.append(entries)
@@ -101,6 +103,7 @@ class CoreBench:
             history=VoterHistory(first, level),
             chance=MiddleChance(),
             election=election,
+            durable_end=durable_end,
             now_ms=self.now_ms,
         )
         self.actions: list[Action] = []

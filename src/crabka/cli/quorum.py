@@ -1,4 +1,7 @@
-"""`crabka quorum`: look at the metadata quorum and change its voters (KIP-853), as kafka-metadata-quorum does."""
+"""`crabka quorum`: look at the metadata quorum and change its voters (KIP-853), as kafka-metadata-quorum does.
+
+`repair` works on the directory of a stopped node and asks no cluster.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,19 @@ from crabka.config.controller_endpoints import controller_endpoints
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
+from crabka.log.log_dir import LogDir
 from crabka.metadata.meta_properties import MetaProperties
 from crabka.quorum.formatting import is_formatted
+from crabka.quorum.repair import ACCEPT_CLUSTER_ID, ACCEPT_LOSS, plan_repair
 from crabka.quorum.storage import read_meta_properties
 from crabka.quorum.voters import VoterEndpoint
 from crabka.runtime import real_runtime
 
-app = typer.Typer(help="The metadata quorum: describe, add and remove voters.", no_args_is_help=False)
+app = typer.Typer(help="The metadata quorum: describe, add and remove voters, repair.", no_args_is_help=False)
 
 STATUS_COLUMNS = ("cluster", "leader", "epoch", "high_watermark", "max_lag", "max_lag_ms")
 NODE_COLUMNS = ("node", "directory", "endpoints", "status")
+REPAIR_COLUMNS = ("problem", "action", "outcome")
 REPLICATION_COLUMNS = ("node", "directory", "log_end", "lag", "last_fetch", "last_caught_up", "status")
 
 
@@ -120,6 +126,61 @@ def remove(
     result = {"node": controller_id, "directory": directory_id}
     message = f"controller {controller_id} with directory {directory_id} is no voter any more"
     print_done(message, as_json=as_json, result=result)
+
+
+@app.command()
+def repair(
+    *,
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="The properties of the node.", show_default=False)
+    ] = None,
+    data_dir: Annotated[
+        str | None,
+        typer.Option("--data-dir", metavar="DIR", help="Its metadata directory, as given to `up`.", show_default=False),
+    ] = None,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            ACCEPT_LOSS, help="Go on without metadata that was durable and is lost; if no other voter has it."
+        ),
+    ] = False,
+    accept_cluster_id: Annotated[
+        bool, typer.Option(ACCEPT_CLUSTER_ID, help="Take the metadata over into the cluster of meta.properties.")
+    ] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; without it only the plan is shown.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Mend the metadata directory of a stopped node that cannot start or cannot vote."""
+    if (config is None) == (data_dir is None):
+        raise ConfigError("which directory? give either --config FILE or --data-dir DIR")
+    directory = data_dir if config is None else load_config(read_properties(config)).metadata_log_dir
+    accepted = {name for name, given in ((ACCEPT_LOSS, accept_loss), (ACCEPT_CLUSTER_ID, accept_cluster_id)) if given}
+    rows = repair_directory(str(directory), accepted, execute=execute)
+    if rows or as_json:
+        print_rows(REPAIR_COLUMNS, rows, as_json=as_json)
+    else:
+        print(f"nothing is wrong with the quorum's files in {directory}")
+
+
+def repair_directory(directory: str, accepted: set[str], *, execute: bool) -> list[Row]:
+    """Plan a repair and carry out what is accepted; return a row for each step. Raises ConfigError if a node runs."""
+    runtime = real_runtime()
+    if not runtime.fs.exists(directory):
+        raise ConfigError(f"{directory} does not exist")
+    lock = LogDir(runtime.fs, directory)
+    try:
+        lock.open()
+        rows: list[Row] = []
+        for step in plan_repair(runtime.fs, directory):
+            outcome = "planned: --execute does it" if step.is_allowed(accepted) else f"left alone: needs {step.option}"
+            if execute and step.is_allowed(accepted):
+                step.run()
+                outcome = "done"
+            rows.append({"problem": step.problem, "action": step.action, "outcome": outcome})
+        return rows
+    finally:
+        lock.close()
+        runtime.threads.close()
 
 
 def status_row(quorum: DescribedQuorum) -> Row:

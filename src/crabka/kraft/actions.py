@@ -14,7 +14,10 @@ The driver's duty:
    Endpoints are resolved anew for each dial.
 6. Every `Reply` goes to the connection of its token; a token whose connection is gone is forgotten.
 7. After a step the driver sets one timer to `core.next_deadline_ms` and steps `TimePassed` when it is due.
-8. On `RoleChanged` away from leadership every waiter for an append fails with NOT_LEADER_OR_FOLLOWER.
+8. It keeps a note of what it reported as durable, which outlives the log: raised after a sync, lowered before a cut,
+   left alone while the log lacks some of it. The note is `durable_end` of the next start; on `SettleLoss` it names the
+   log as it is.
+9. On `RoleChanged` away from leadership every waiter for an append fails with NOT_LEADER_OR_FOLLOWER.
 
 An error of the disk in 2-4 ends the node: the core must not be stepped again.
 """
@@ -134,6 +137,13 @@ class InstallSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class SettleLoss:
+    """A leader brought back what this replica had lost: from now on its log as it is counts as durable."""
+
+    end: OffsetAndEpoch
+
+
+@dataclass(frozen=True, slots=True)
 class AdvanceHighWatermark:
     """Everything below `offset` is committed: apply it, wake waiters."""
 
@@ -166,6 +176,7 @@ Action = (
     | TruncateLog
     | WriteSnapshotChunk
     | InstallSnapshot
+    | SettleLoss
     | AdvanceHighWatermark
     | RoleChanged
     | Warn

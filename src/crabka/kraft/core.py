@@ -29,7 +29,7 @@ from crabka.kraft.events import (
 )
 from crabka.kraft.invariants import check_invariants
 from crabka.kraft.leader_role import LeaderRole
-from crabka.kraft.log_view import LogView, OffsetAndEpoch
+from crabka.kraft.log_view import LogView, OffsetAndEpoch, end_of_log
 from crabka.kraft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
@@ -69,6 +69,7 @@ class KraftCore:
 
     `log` must show what the driver's log holds whenever `step` runs; `history` holds the voters found in the newest
     snapshot and the log (or in the config), `election` what quorum-state says, None if there is no such file.
+    `durable_end` is what this replica had made durable before it started: the log may lack some of that.
     """
 
     def __init__(
@@ -80,9 +81,12 @@ class KraftCore:
         history: VoterHistory,
         chance: Chance,
         election: ElectionState | None = None,
+        durable_end: OffsetAndEpoch | None = None,
         now_ms: int = 0,
     ) -> None:
         self._state = CoreState(local, settings, log, history, chance)
+        if durable_end is not None and end_of_log(log).recency < durable_end.recency:
+            self._state.lost_end = durable_end
         self._persisted = election or ElectionState()
         self._now_ms = now_ms
         self._start(self._persisted, now_ms)
@@ -111,6 +115,11 @@ class KraftCore:
     def is_voter(self) -> bool:
         """Whether the replica is in the voter set; it is an observer otherwise."""
         return self._state.is_voter
+
+    @property
+    def lost_end(self) -> OffsetAndEpoch | None:
+        """What was durable here and is lost; the replica has no vote until a leader has brought it back."""
+        return self._state.lost_end
 
     @property
     def leader(self) -> LeaderHint:
@@ -224,6 +233,7 @@ class KraftCore:
                 self._handle_appended(event, now_ms)
             case LogFlushed(end_offset):
                 state.flushed_offset = max(state.flushed_offset, min(end_offset, state.log.end_offset))
+                following.maybe_settle(state)
                 leading.advance_high_watermark(state, now_ms)
             case LogTruncated(end_offset):
                 state.history.truncate(end_offset)

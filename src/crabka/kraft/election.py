@@ -44,7 +44,7 @@ def handle_vote(state: CoreState, token: object, request: VoteRequest, now_ms: i
 def can_grant(state: CoreState, request: VoteRequest) -> bool:
     """Whether the rules allow this vote in the current epoch."""
     up_to_date = request.last.recency >= end_of_log(state.log).recency
-    if isinstance(state.role, LeaderRole):
+    if isinstance(state.role, LeaderRole) or state.lost_end is not None:
         return False
     if request.pre_vote:
         # A follower that hears its leader sees no reason for an election.

@@ -5,9 +5,9 @@ A fetch says that everything before its offset is durable, so none leaves while 
 
 from __future__ import annotations
 
-from crabka.kraft.actions import AppendRecords, TruncateLog
+from crabka.kraft.actions import AppendRecords, SettleLoss, TruncateLog
 from crabka.kraft.events import LogAppended
-from crabka.kraft.log_view import OffsetAndEpoch, truncation_offset
+from crabka.kraft.log_view import OffsetAndEpoch, end_of_log, truncation_offset
 from crabka.kraft.messages import FetchSnapshotResponse, MetadataFetchRequest, MetadataFetchResponse
 from crabka.kraft.requests import SentRequest
 from crabka.kraft.roles import FollowerRole, SnapshotDownload
@@ -106,11 +106,27 @@ def note_leader_heard(state: CoreState, role: FollowerRole, now_ms: int) -> None
     role.fetch_deadline_ms = now_ms + state.settings.fetch_timeout_ms
 
 
+def maybe_settle(state: CoreState) -> None:
+    """A replica that lost durable entries is whole again once a leader has brought it back, durably.
+
+    That is so at the lost end, or in a later epoch: a leader has all that is committed. It is also so at the high
+    watermark of a leader that committed in its own epoch, which may lie lower if what was lost was never committed.
+    """
+    role = state.role
+    if state.lost_end is None or not isinstance(role, FollowerRole) or state.flushed_offset != state.log.end_offset:
+        return
+    told = role.leader_high_watermark
+    if end_of_log(state.log).recency >= state.lost_end.recency or (told is not None and state.flushed_offset >= told):
+        state.lost_end = None
+        state.emit(SettleLoss(end_of_log(state.log)))
+
+
 def follow_high_watermark(state: CoreState) -> None:
     """Commit what the leader committed, as far as the own log goes."""
     role = state.role
     if isinstance(role, FollowerRole) and role.leader_high_watermark is not None:
         state.raise_high_watermark(min(role.leader_high_watermark, state.log.end_offset))
+        maybe_settle(state)
 
 
 def _truncate(state: CoreState, diverging: OffsetAndEpoch, now_ms: int) -> bool:

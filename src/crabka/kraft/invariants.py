@@ -18,6 +18,9 @@ def check_invariants(state: CoreState) -> None:
     if state.high_watermark is not None:
         require(state.high_watermark <= log.end_offset, "the high watermark is behind the log end")
     require(state.history.voters_offset < max(1, log.end_offset), "the voters come from a record that is gone")
+    if state.lost_end is not None:
+        voting = isinstance(state.role, LeaderRole | ProspectiveRole | CandidateRole)
+        require(not voting, "a replica that lost durable entries stands or leads")
     check_log_start(log, state.high_watermark)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from crabka.kraft.actions import InstallSnapshot, WriteSnapshotChunk
 from crabka.kraft.events import SnapshotInstalled, SnapshotRefused
-from crabka.kraft.following import accept_from_leader, note_leader_heard, pause_fetches
+from crabka.kraft.following import accept_from_leader, maybe_settle, note_leader_heard, pause_fetches
 from crabka.kraft.leader_role import LeaderRole
 from crabka.kraft.log_view import BOOTSTRAP_SNAPSHOT
 from crabka.kraft.messages import FetchSnapshotRequest, FetchSnapshotResponse, SnapshotRange
@@ -87,6 +87,7 @@ def handle_installed(state: CoreState, event: SnapshotInstalled) -> None:
     if isinstance(state.role, FollowerRole):
         state.role.download = None
     state.raise_high_watermark(event.snapshot.offset)
+    maybe_settle(state)
 
 
 def handle_refused(state: CoreState, event: SnapshotRefused, now_ms: int) -> None:

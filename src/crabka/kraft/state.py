@@ -20,7 +20,7 @@ from crabka.kraft.actions import (
 )
 from crabka.kraft.epochs import MAX_EPOCH, EpochGuard
 from crabka.kraft.leader_role import LeaderRole
-from crabka.kraft.log_view import LogView
+from crabka.kraft.log_view import LogView, OffsetAndEpoch
 from crabka.kraft.messages import LeaderHint, Request, Response
 from crabka.kraft.requests import RequestTracker
 from crabka.kraft.roles import CandidateRole, FollowerRole, ProspectiveRole, ResignedRole, UnattachedRole
@@ -58,6 +58,9 @@ class CoreState:
         self.high_watermark: int | None = None if snapshot is None else snapshot.offset
         # Everything in the log at the start was found on disk, and opening it synced it.
         self.flushed_offset = log.end_offset
+        # What was durable here and is lost: entries that this replica may have acknowledged. While it is set the
+        # replica has no vote to give, since its log says less than it promised.
+        self.lost_end: OffsetAndEpoch | None = None
         self.requests = RequestTracker()
         self.epochs = EpochGuard(settings)
         # A leader that no known voter set explains: it is asked as a bootstrap address is, not followed at its word.
@@ -90,9 +93,9 @@ class CoreState:
 
         A voter whose removal is in its log but not known to be committed still may (Ongaro's dissertation, 4.2.2):
         if it alone has that record, no other log is complete enough to win, and it refuses every other candidate.
-        Behind the largest epoch there is none to stand in.
+        Behind the largest epoch there is none to stand in, and a replica that lost durable entries waits for a leader.
         """
-        if self.epoch >= MAX_EPOCH:
+        if self.epoch >= MAX_EPOCH or self.lost_end is not None:
             return False
         if self.is_voter:
             return True

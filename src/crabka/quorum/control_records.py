@@ -11,7 +11,7 @@ from kio.static.primitive import i16
 
 from crabka.kraft.actions import ControlRecord, KRaftVersionChange, LeaderChange, VotersChange
 from crabka.kraft.voters import VoterSet
-from crabka.quorum.metadata_log import StoredBatch
+from crabka.quorum.log_survey import StoredBatch
 from crabka.quorum.voters import kraft_version_record, voters_from_record, voters_to_record
 from crabka.records.control import (
     KRaftVersionRecord,

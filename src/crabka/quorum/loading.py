@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from crabka.log.naming import LOG_SUFFIX, offset_name
 from crabka.metadata.records import decode_record
 from crabka.metadata.replay import MetadataReplay
-from crabka.quorum.metadata_log import StoredBatch, read_segment, segment_bases
+from crabka.quorum.log_survey import StoredBatch, read_segment, segment_bases
 from crabka.quorum.snapshots import SnapshotId, list_snapshots, read_snapshot
 from crabka.quorum.voters import VoterNode, voters_from_record
 from crabka.records.control import KRaftVersionRecord, VotersRecord, parse_control_record

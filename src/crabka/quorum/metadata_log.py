@@ -4,18 +4,21 @@ Owns the directory except snapshots and quorum-state. Appended bytes are durable
 that to `begin_flush`, whose `run` is the only thing that may go on in a thread beside other calls. Apart from that the
 class blocks on the disk and is not thread-safe: its driver makes one call at a time.
 
-After a power cut the end of the last segment may be torn; `open` cuts it at the first batch that is not intact. What
-was acknowledged lies before that point, since it was synced.
+After a power cut the end of the last segment may be torn; `open` cuts the log at the first batch that is not whole,
+with a warning. What was acknowledged lies before that point, since it was synced, unless the disk lost it later:
+`durable_end` shows that, and `open` lets its caller refuse before anything is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError
+from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.log.caches import Handle
 from crabka.log.checkpoints import decode_epochs
 from crabka.log.leader_epochs import LeaderEpochCache
@@ -24,14 +27,20 @@ from crabka.log.naming import (
     LOG_SUFFIX,
     PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
-    file_offset,
     offset_name,
 )
 from crabka.log.partition_metadata import encode_partition_metadata
 from crabka.log.producer_snapshots import encode_snapshot as encode_producer_snapshot
-from crabka.log.scan import scan_headers
 from crabka.log.segment import Segment, SegmentContext
 from crabka.log.segment_indexes import IndexBuilder, SegmentIndexes
+from crabka.quorum.durable_end import DurableEnd
+from crabka.quorum.log_survey import (
+    LogDamage,
+    LogSurvey,
+    StoredBatch,
+    read_segment,
+    survey_log,
+)
 from crabka.records.header import BatchHeader, crc_valid, parse_header
 from crabka.vfs import read_file, write_atomic
 
@@ -42,37 +51,41 @@ if TYPE_CHECKING:
 DIRECTORY_NAME = "__cluster_metadata-0"
 # Kafka's fixed id of the metadata topic.
 METADATA_TOPIC_ID = UUID(int=1)
-
-
-class StoredBatch(NamedTuple):
-    """A batch of the log with its parsed header."""
-
-    header: BatchHeader
-    data: bytes
+LOGGER = logging.getLogger(__name__)
+# Raises to refuse a log as it was found, before anything of it is changed.
+Accept = Callable[[LogSurvey, OffsetAndEpoch | None], None]
 
 
 class LogFlush(NamedTuple):
     """A sync of the log up to `end_offset`, ready to run in a thread."""
 
-    end_offset: int
+    end: OffsetAndEpoch
     handle: Handle
     fs: FileSystem
     # Set if a new file needs its name synced.
     directory: str | None
+    note: DurableEnd
+
+    @property
+    def end_offset(self) -> int:
+        """Where the log ends that is made durable."""
+        return self.end.offset
 
     def run(self) -> int:
-        """Make it durable; return the end offset. Raises OSError."""
+        """Make it durable, then note that it is; return the end offset. Raises OSError."""
         self.handle.file.fsync()
         if self.directory is not None:
             self.fs.fsync_dir(self.directory)
-        return self.end_offset
+        self.note.raise_to(self.end)
+        return self.end.offset
 
 
 class MetadataLog:
     """The metadata log of a node."""
 
-    def __init__(self, fs: FileSystem, directory: str, settings: MetadataLogSettings) -> None:
+    def __init__(self, fs: FileSystem, directory: str, settings: MetadataLogSettings, cluster_id: str = "") -> None:
         self._fs = fs
+        self._note = DurableEnd(fs, directory, cluster_id)
         self._directory = directory
         self._settings = settings
         self._config = TopicConfig(segment_ms=settings.segment_ms, segment_bytes=settings.segment_bytes)
@@ -82,6 +95,11 @@ class MetadataLog:
         # A new file needs its directory synced before its content counts as durable.
         self._names_changed = False
         self.end_offset = 0
+        # The epoch of the record before the log start.
+        self._start_epoch = 0
+        # What `open` had to cut off, for the metrics.
+        self.cut_count = 0
+        self.cut_bytes = 0
 
     @classmethod
     def open(
@@ -92,17 +110,28 @@ class MetadataLog:
         *,
         start_offset: int,
         start_epoch: int | None = None,
+        cluster_id: str = "",
+        accept: Accept | None = None,
         now_ms: int,
     ) -> MetadataLog:
         """Open or create the log; `start_offset` is where the newest snapshot ends, the log's start if it is new.
 
         `start_epoch` is the epoch of the last record in the snapshot. A log that has another one there was about to be
-        replaced by that snapshot, and is dropped.
+        replaced by that snapshot, and is dropped. `accept` gets what was found and the noted durable end, and may
+        raise; it is called before anything is changed.
         """
-        log = cls(fs, directory, settings)
-        log._load(now_ms)
+        log = cls(fs, directory, settings, cluster_id)
+        log._start_epoch = start_epoch or 0
+        survey = survey_log(fs, directory, start_offset)
+        if accept is not None:
+            accept(survey, log._note.end)
+        if log._note.end is None and survey.sealed_end is not None:
+            log._note.replace(survey.sealed_end)
+        log._load(survey, now_ms)
         if not log._segments or log.end_offset < start_offset or not log._agrees(start_offset, start_epoch):
-            log.restart_at(start_offset, now_ms)
+            log._restart_at(OffsetAndEpoch(start_offset, start_epoch or 0), now_ms)
+        log._note.raise_to(log.end)
+        log._note.sync()
         if log.start_offset > start_offset:
             raise CorruptDataError(
                 directory, f"starts at offset {log.start_offset}, the snapshot ends at {start_offset}"
@@ -115,6 +144,16 @@ class MetadataLog:
     def start_offset(self) -> int:
         """The first offset that the log holds."""
         return self._segments[0].base_offset
+
+    @property
+    def end(self) -> OffsetAndEpoch:
+        """Where the log ends, with the epoch of its last record or of the snapshot before it."""
+        return OffsetAndEpoch(self.end_offset, self._epochs.latest if self._epochs.latest >= 0 else self._start_epoch)
+
+    @property
+    def durable_end(self) -> OffsetAndEpoch | None:
+        """What this replica made durable before: the log has lost entries if it ends below that."""
+        return self._note.end
 
     @property
     def last_epoch(self) -> int:
@@ -143,7 +182,7 @@ class MetadataLog:
         """Return what makes everything written so far durable."""
         directory = self._directory if self._names_changed else None
         self._names_changed = False
-        return LogFlush(self.end_offset, self._segments[-1].handle(), self._fs, directory)
+        return LogFlush(self.end, self._segments[-1].handle(), self._fs, directory, self._note)
 
     def read(self, start_offset: int) -> Iterator[StoredBatch]:
         """Yield the batches from the one that holds `start_offset` on. Raises CorruptDataError for a bad one."""
@@ -193,6 +232,7 @@ class MetadataLog:
 
     def truncate(self, end_offset: int, now_ms: int) -> int:
         """Cut the log at `end_offset`, durably; return where it ends, lower if that lay inside a batch."""
+        self._lower_note(self._end_before(end_offset))
         reopen = False
         while len(self._segments) > 1 and self._segments[-1].base_offset > end_offset:
             self._drop(self._segments.pop())
@@ -219,8 +259,17 @@ class MetadataLog:
             self._fs.fsync_dir(self._directory)
         return count
 
-    def restart_at(self, offset: int, now_ms: int) -> None:
-        """Drop everything and go on at `offset`: a snapshot covers what lies before."""
+    def restart_at(self, snapshot: OffsetAndEpoch, now_ms: int) -> None:
+        """Drop everything and go on behind a durable snapshot, which covers what lies before."""
+        self._lower_note(snapshot)
+        self._restart_at(snapshot, now_ms)
+
+    def settle(self) -> None:
+        """A leader brought back what was lost: from here on the log as it is counts, durably on return."""
+        self._note.replace(self.end)
+
+    def _restart_at(self, snapshot: OffsetAndEpoch, now_ms: int) -> None:
+        offset, self._start_epoch = snapshot
         while self._segments:
             self._drop(self._segments.pop())
         self._epochs.clear()
@@ -233,6 +282,7 @@ class MetadataLog:
         if not self._segments:
             return
         self._sync()
+        self._note.close()
         active = self._segments[-1]
         active.seal()
         self._write_producer_snapshot(self.end_offset)
@@ -240,42 +290,61 @@ class MetadataLog:
             segment.close()
         self._segments = []
 
-    def _load(self, now_ms: int) -> None:
-        bases = segment_bases(self._fs, self._directory)
-        path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
-        if self._fs.exists(path):
-            self._epochs = LeaderEpochCache(decode_epochs(path, read_file(self._fs, path)))
-        for base in bases:
-            size = self._fs.stat(f"{self._directory}/{offset_name(base)}{LOG_SUFFIX}").size_bytes
+    def _load(self, survey: LogSurvey, now_ms: int) -> None:
+        """Take over what is whole and cut the rest off."""
+        self._epochs = survey.epochs
+        self._epochs.dirty = survey.epochs.entries != self._stored_epochs()
+        self.end_offset = survey.end_offset
+        for base, size in survey.segments:
             self._segments.append(Segment(self._context, self._directory, base, size))
-        if bases:
-            self._recover_last(now_ms)
+        if survey.covered_segments:
+            text = "Segments %s of %s are removed, a snapshot covers them: %s"
+            LOGGER.warning(text, survey.covered_segments, self._directory, survey.covered_reason)
+            for base in survey.covered_segments:
+                self._drop(Segment(self._context, self._directory, base, 0))
+        if survey.damage is not None:
+            self._cut(survey, survey.damage)
+        if self._segments:
+            self._activate_last(now_ms)
 
-    def _recover_last(self, now_ms: int) -> None:
-        """Cut a torn tail off the last segment and open it for appending."""
+    def _stored_epochs(self) -> list[tuple[int, int]] | None:
+        """Return what the checkpoint says; None if it is missing or damaged, since the batches say it again."""
+        path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
+        try:
+            return LeaderEpochCache(decode_epochs(path, read_file(self._fs, path))).entries
+        except (FileNotFoundError, CorruptDataError):
+            return None
+
+    def _cut(self, survey: LogSurvey, damage: LogDamage) -> None:
+        """Remove what is not whole; the last segment first, so that a crash in between leaves no gap."""
+        LOGGER.warning("%s", damage)
+        self.cut_count += 1
+        self.cut_bytes += damage.size_bytes
+        for base in reversed(survey.lost_segments):
+            self._drop(Segment(self._context, self._directory, base, 0))
+        if survey.segments:
+            file = self._fs.open(f"{self._directory}/{offset_name(survey.segments[-1][0])}{LOG_SUFFIX}")
+            try:
+                file.truncate(survey.segments[-1][1])
+            finally:
+                file.close()
+
+    def _activate_last(self, now_ms: int) -> None:
+        """Open the last segment for appending."""
         segment = self._segments[-1]
         builder = IndexBuilder(segment.base_offset, self._config.index_interval_bytes)
-        self.end_offset = segment.base_offset
-        good = 0
+        position = 0
         for header, data in read_segment(self._fs, segment.log_path, segment.size):
-            if header.base_offset < self.end_offset or not crc_valid(data, 0, header):
-                break
-            builder.add(good, header)
-            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
-            self.end_offset = header.next_offset
-            good += header.size_in_bytes
-        self._epochs.truncate_from_end(self.end_offset)
+            builder.add(position, header)
+            position += len(data)
         file = self._fs.open(segment.log_path)
         try:
-            if file.size() != good:
-                file.truncate(good)
             # A process that died without a power cut leaves bytes that were never synced: from here on they count.
             file.fsync()
         finally:
             file.close()
         # So does its name.
         self._fs.fsync_dir(self._directory)
-        segment.size = good
         segment.activate(builder.finish(), self._config, now_ms)
 
     def _maybe_roll(self, header: BatchHeader, now_ms: int) -> None:
@@ -307,6 +376,18 @@ class MetadataLog:
             self._names_changed = False
         if self._epochs.dirty:
             self._write_epochs()
+        self._note.raise_to(self.end)
+
+    def _lower_note(self, end: OffsetAndEpoch) -> None:
+        """Take back what the note says before the log loses it; not if the log lacks some of that already."""
+        noted = self._note.end
+        if noted is not None and end.recency < noted.recency <= self.end.recency:
+            self._note.replace(end)
+
+    def _end_before(self, end_offset: int) -> OffsetAndEpoch:
+        """Return the end of the log once it is cut at `end_offset`, or a lower one."""
+        starts = [(epoch, start) for epoch, start in self._epochs.entries if start < end_offset]
+        return OffsetAndEpoch(self.start_offset, starts[-1][0] if starts else self._start_epoch)
 
     def _write_epochs(self) -> None:
         write_atomic(self._fs, f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", self._epochs.encode())
@@ -337,19 +418,3 @@ class MetadataLog:
             if segment.base_offset <= offset:
                 first = index
         return self._segments[first:]
-
-
-def segment_bases(fs: FileSystem, directory: str) -> list[int]:
-    """Return the base offsets of the segments in a directory, in order."""
-    names = [name for name in fs.listdir(directory) if name.endswith(LOG_SUFFIX)]
-    return sorted(offset for name in names if (offset := file_offset(name)) is not None)
-
-
-def read_segment(fs: FileSystem, path: str, size: int) -> Iterator[StoredBatch]:
-    """Yield the whole batches of a segment file, unchecked, through a handle of its own."""
-    file = fs.open(path, read_only=True)
-    try:
-        for position, header in scan_headers(file, 0, size):
-            yield StoredBatch(header, file.pread(header.size_in_bytes, position))
-    finally:
-        file.close()

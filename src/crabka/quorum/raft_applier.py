@@ -16,7 +16,7 @@ from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.difference import ImageDifference
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.replay import MetadataReplay, Published
-from crabka.quorum.metadata_log import StoredBatch
+from crabka.quorum.log_survey import StoredBatch
 from crabka.records.header import iter_headers, parse_header
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from crabka.kraft.actions import (
     Reply,
     RoleChanged,
     Send,
+    SettleLoss,
     TruncateLog,
     Warn,
     WriteSnapshotChunk,
@@ -40,6 +41,7 @@ from crabka.kraft.events import (
     SnapshotInstalled,
     TimePassed,
 )
+from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.messages import Request, Response
 from crabka.kraft.roles import RoleName
 from crabka.protocol.error_codes import ErrorCode
@@ -247,6 +249,8 @@ class RaftDriver:
                 events.append(await self._change_log(action))
             case WriteSnapshotChunk(snapshot, position, data):
                 self._log.write_chunk(snapshot, position, data)
+            case SettleLoss(end):
+                await self._settle_loss(end)
             case AdvanceHighWatermark(offset):
                 self.applier.advance(offset)
                 self.leading.settle(self.applier.applied_to)
@@ -257,6 +261,12 @@ class RaftDriver:
 
     async def _persist(self, state: ElectionState) -> None:
         await self._runtime.threads.submit(write_election, self._runtime.fs, self._storage.directory, state)
+
+    async def _settle_loss(self, end: OffsetAndEpoch) -> None:
+        if self._flush is not None:
+            await asyncio.wait([self._flush])
+        await self._runtime.threads.submit(self._log.settle)
+        LOGGER.warning("A leader has brought the metadata log back to %s: this replica votes again", end)
 
     async def _change_log(self, action: AppendControl | AppendRecords | TruncateLog | InstallSnapshot) -> Event:
         now_ms = self._runtime.clock.now_ms()

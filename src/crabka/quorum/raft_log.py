@@ -7,6 +7,7 @@ snapshot are durable on return and belong in a thread while nothing else touches
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from crabka.errors import CorruptDataError, require
@@ -17,8 +18,9 @@ from crabka.kraft.messages import LogRange, SnapshotRange
 from crabka.kraft.voter_history import VoterHistory
 from crabka.kraft.voters import VoterSet
 from crabka.quorum.control_records import control_batch, control_records
-from crabka.quorum.loading import load_snapshot
-from crabka.quorum.metadata_log import LogFlush, StoredBatch
+from crabka.quorum.loading import LoadedMetadata, load_snapshot
+from crabka.quorum.log_survey import StoredBatch
+from crabka.quorum.metadata_log import LogFlush
 from crabka.quorum.snapshots import PARTIAL_SUFFIX, SnapshotId, list_snapshots, read_snapshot
 from crabka.records.errors import CorruptBatchError
 from crabka.records.header import MAGIC_V2, BatchHeader, crc_valid, iter_headers
@@ -121,6 +123,20 @@ class RaftLog:
             LOGGER.warning("Fetched metadata from offset %d on is left out: %s", self.end_offset, fault)
         return appended or LogAppended(self.end_offset, refused=True)
 
+    @property
+    def durable_end(self) -> OffsetAndEpoch | None:
+        """What this replica made durable before, and may have acknowledged."""
+        return self._log.durable_end
+
+    @property
+    def cuts(self) -> tuple[int, int]:
+        """How many times, and how many bytes, opening cut off the log."""
+        return self._log.cut_count, self._log.cut_bytes
+
+    def settle(self) -> None:
+        """A leader brought back what was lost: the log as it is counts, durably on return."""
+        self._log.settle()
+
     def truncate(self, end_offset: int, now_ms: int) -> LogTruncated:
         """Cut the log, durably."""
         return LogTruncated(self._log.truncate(end_offset, now_ms))
@@ -169,7 +185,7 @@ class RaftLog:
             file.close()
         fs.rename(partial, self._path(snapshot))
         fs.fsync_dir(self._storage.directory)
-        self._log.restart_at(snapshot.offset, now_ms)
+        self._log.restart_at(snapshot, now_ms)
         self._storage.loaded = load_snapshot(fs, self._storage.directory)
         self._storage.loaded.replay.publish()
         self.refresh_snapshots()
@@ -185,17 +201,8 @@ class RaftLog:
 
     def history(self, config_voters: VoterSet) -> VoterHistory:
         """Read the voters back from snapshot and log; those of the config count where neither names any."""
-        loaded, newest = self._storage.loaded, self.latest_snapshot
-        voters = VoterSet(loaded.voters) if loaded.kraft_version > 0 else config_voters
-        history = VoterHistory(voters, loaded.kraft_version, newest)
-        first = 0 if newest is None else newest.offset
-        for batch in self._log.read(first):
-            for offset, record in control_records(batch):
-                if offset >= first and isinstance(record, VotersChange):
-                    history.add_voters(offset, record.voters)
-                elif offset >= first and isinstance(record, KRaftVersionChange):
-                    history.add_kraft_version(offset, record.level)
-        return history
+        first = 0 if self.latest_snapshot is None else self.latest_snapshot.offset
+        return voter_history(self._storage.loaded, self._log.read(first), config_voters)
 
     def _path(self, snapshot: OffsetAndEpoch) -> str:
         return f"{self._storage.directory}/{SnapshotId(*snapshot).file_name}"
@@ -203,6 +210,21 @@ class RaftLog:
     def _partial_path(self, snapshot: OffsetAndEpoch) -> str:
         # Apart from the partial file of a snapshot that this node writes itself.
         return f"{self._storage.directory}/fetched-{snapshot.offset}-{snapshot.epoch}{PARTIAL_SUFFIX}"
+
+
+def voter_history(loaded: LoadedMetadata, batches: Iterable[StoredBatch], config_voters: VoterSet) -> VoterHistory:
+    """Return the voters that a snapshot and the batches of a log name, from the snapshot's end on."""
+    newest = None if loaded.snapshot is None else OffsetAndEpoch(*loaded.snapshot)
+    voters = VoterSet(loaded.voters) if loaded.kraft_version > 0 else config_voters
+    history = VoterHistory(voters, loaded.kraft_version, newest)
+    first = 0 if newest is None else newest.offset
+    for batch in batches:
+        for offset, record in control_records(batch):
+            if offset >= first and isinstance(record, VotersChange):
+                history.add_voters(offset, record.voters)
+            elif offset >= first and isinstance(record, KRaftVersionChange):
+                history.add_kraft_version(offset, record.level)
+    return history
 
 
 def _fit_batches(data: bytes, base_offset: int, *, epochs: tuple[int, int]) -> tuple[list[bytes], str]:

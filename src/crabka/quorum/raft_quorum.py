@@ -14,10 +14,12 @@ from crabka.ids import ZERO_UUID
 from crabka.kraft.core import KraftCore
 from crabka.kraft.messages import DescribeRequest, DescribeResponse, Request, Response
 from crabka.kraft.settings import LocalReplica
-from crabka.kraft.voters import VoterNode
+from crabka.kraft.voters import ReplicaKey, VoterNode
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from crabka.quorum.lost_entries import LossCheck
+from crabka.quorum.metadata_log import DIRECTORY_NAME
 from crabka.quorum.raft_answers import WireAnswer
 from crabka.quorum.raft_applier import Subscriber
 from crabka.quorum.raft_driver import RaftDriver, RaftReplicaFiles
@@ -223,7 +225,12 @@ def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOpti
     if properties.node_id != node_id:
         # Before the log is opened, which may change it.
         raise ConfigError(f"{metadata_dir} belongs to node {properties.node_id}, not to {node_id}")
-    storage = MetadataStorage.open(runtime.fs, metadata_dir, options.log, now_ms=runtime.clock.now_ms())
+    key = ReplicaKey(node_id, properties.directory_id or ZERO_UUID)
+    accept = LossCheck(f"{metadata_dir}/{DIRECTORY_NAME}", key, options.voters)
+    # Read before the log is opened, which may change it.
+    election = read_election(runtime.fs, f"{metadata_dir}/{DIRECTORY_NAME}")
+    now_ms = runtime.clock.now_ms()
+    storage = MetadataStorage.open(runtime.fs, metadata_dir, options.log, accept=accept, now_ms=now_ms)
     log = RaftLog(storage)
     history = log.history(options.voters)
     known = history.voters.get(node_id)
@@ -231,7 +238,7 @@ def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOpti
     local = LocalReplica(
         cluster_id=properties.cluster_id,
         # Only directories of a static quorum that an old release formatted have no id.
-        node=VoterNode(node_id, properties.directory_id or ZERO_UUID, endpoints),
+        node=VoterNode(node_id, key.directory_id, endpoints),
         bootstrap=options.bootstrap,
         auto_join=options.auto_join,
     )
@@ -241,7 +248,8 @@ def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOpti
         log,
         history=history,
         chance=_RandomChance(runtime),
-        election=read_election(runtime.fs, storage.directory),
+        election=election,
+        durable_end=log.durable_end,
         now_ms=runtime.clock.monotonic_ms(),
     )
     return RaftReplicaFiles(storage, log, core)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crabka.errors import ConfigError
+from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.log.directories import read_meta_properties as maybe_read_meta_properties
 from crabka.metadata.meta_properties import FILE_NAME as META_PROPERTIES
 from crabka.metadata.meta_properties import MetaProperties
+from crabka.quorum.durable_end import read_durable_end
 from crabka.quorum.loading import LoadedMetadata, load_snapshot
+from crabka.quorum.log_survey import LogSurvey
 from crabka.quorum.metadata_log import DIRECTORY_NAME, MetadataLog
 from crabka.quorum.snapshots import BOOTSTRAP_FILE, read_snapshot, remove_partial_snapshots
 
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
     from crabka.quorum.settings import MetadataLogSettings
+
+# Gets the newest snapshot, what the log holds and the noted durable end; raises to refuse them.
+AcceptStorage = Callable[[LoadedMetadata, LogSurvey, OffsetAndEpoch | None], None]
 
 
 @dataclass(slots=True)
@@ -31,20 +39,37 @@ class MetadataStorage:
     loaded: LoadedMetadata
 
     @classmethod
-    def open(cls, fs: FileSystem, metadata_dir: str, settings: MetadataLogSettings, *, now_ms: int) -> MetadataStorage:
+    def open(
+        cls,
+        fs: FileSystem,
+        metadata_dir: str,
+        settings: MetadataLogSettings,
+        *,
+        accept: AcceptStorage | None = None,
+        now_ms: int,
+    ) -> MetadataStorage:
         """Load the newest snapshot; the log behind it is only opened, since not all of it need be committed.
 
-        Raises ConfigError for a directory that is not formatted.
+        `accept` may refuse the log as it was found, before anything is changed. Raises ConfigError for a directory
+        that is not formatted, or was used by another cluster than `meta.properties` names.
         """
         properties = read_meta_properties(fs, metadata_dir)
         directory = f"{metadata_dir}/{DIRECTORY_NAME}"
+        check_cluster_id(fs, metadata_dir, properties)
         fs.makedirs(directory)
         fs.fsync_dir(metadata_dir)
         remove_partial_snapshots(fs, directory)
         loaded = load_snapshot(fs, directory)
         start_offset, start_epoch = loaded.snapshot or (0, None)
         log = MetadataLog.open(
-            fs, directory, settings, start_offset=start_offset, start_epoch=start_epoch, now_ms=now_ms
+            fs,
+            directory,
+            settings,
+            start_offset=start_offset,
+            start_epoch=start_epoch,
+            cluster_id=properties.cluster_id,
+            accept=None if accept is None else functools.partial(accept, loaded),
+            now_ms=now_ms,
         )
         loaded.replay.publish()
         return cls(fs, metadata_dir, directory, settings, properties, log, loaded)
@@ -59,6 +84,21 @@ class MetadataStorage:
     def close(self) -> None:
         """Close the log cleanly."""
         self.log.close()
+
+
+def check_cluster_id(fs: FileSystem, metadata_dir: str, properties: MetaProperties) -> None:
+    """Refuse a directory whose metadata another cluster wrote.
+
+    Kafka keeps the cluster id in `meta.properties` only, so that a changed one goes unnoticed on a node without peers.
+    The note beside the metadata log holds the id under which the directory was first used. Raises ConfigError.
+    """
+    noted = read_durable_end(fs, f"{metadata_dir}/{DIRECTORY_NAME}")
+    if noted is not None and noted.cluster_id and noted.cluster_id != properties.cluster_id:
+        raise ConfigError(
+            f"{metadata_dir}/{META_PROPERTIES} says cluster {properties.cluster_id}, but the metadata in it "
+            f"is that of cluster {noted.cluster_id}: restore cluster.id, or accept the new one with "
+            "`crabka quorum repair --accept-cluster-id --execute`"
+        )
 
 
 def read_meta_properties(fs: FileSystem, log_dir: str) -> MetaProperties:

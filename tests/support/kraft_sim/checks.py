@@ -152,4 +152,7 @@ def _holds(replica: SimulatedReplica, high_watermark: int, epoch: int | None) ->
     log = replica.disk.log
     if log.start_offset >= high_watermark:
         return True
+    if replica.has_lost_entries and epoch is not None and log.note.recency >= (epoch, high_watermark):
+        # It acknowledged them before its disk lost them, and has no vote without them.
+        return True
     return log.synced_offset >= high_watermark and log.epoch_at(high_watermark - 1) == epoch

@@ -1,7 +1,8 @@
 """The disk of a simulated replica: a metadata log as a list, snapshots, quorum-state.
 
 Appended entries are lost in a crash from a random point behind the last sync on. Truncation, snapshots and
-quorum-state are durable when their call returns, as the driver's contract demands.
+quorum-state are durable when their call returns, as the driver's contract demands. `rot` loses entries that were
+durable; the note of the durable end shows that.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class SimulatedLog:
     snapshots: dict[OffsetAndEpoch, SnapshotFile] = field(default_factory=dict)
     # The epoch of the record before `start_offset`.
     start_epoch: int = 0
+    # What was synced, as the driver notes it beside the log.
+    note: OffsetAndEpoch = field(default_factory=lambda: OffsetAndEpoch(0, 0))
 
     @property
     def end_offset(self) -> int:
@@ -98,15 +101,46 @@ class SimulatedLog:
             (base + index, entry.payload) for index, entry in enumerate(entries) if not isinstance(entry.payload, int)
         )
 
+    @property
+    def end(self) -> OffsetAndEpoch:
+        return OffsetAndEpoch(self.end_offset, self.last_epoch)
+
+    def sync(self, end_offset: int) -> None:
+        """Everything below an offset is durable, and noted as such."""
+        self.synced_offset = max(self.synced_offset, end_offset)
+        end = OffsetAndEpoch(end_offset, self.epoch_at(end_offset - 1) or 0)
+        if end_offset <= self.end_offset and end.recency > self.note.recency:
+            self.note = end
+
     def truncate(self, end_offset: int) -> None:
+        is_whole = self.end.recency >= self.note.recency
         del self.entries[end_offset - self.start_offset :]
         self.synced_offset = self.end_offset
+        if is_whole and self.note.recency > self.end.recency:
+            self.note = self.end
 
     def restart_at(self, snapshot: OffsetAndEpoch, file: SnapshotFile) -> None:
+        is_whole = self.end.recency >= self.note.recency
         self.snapshots = {snapshot: file}
         self.entries = []
         self.start_offset = self.synced_offset = snapshot.offset
         self.start_epoch = snapshot.epoch
+        if is_whole or snapshot.recency > self.note.recency:
+            self.note = snapshot
+
+    def rot(self, rng: random.Random) -> bool:
+        """Flip a byte of a durable entry, if there is one: the next start finds the log cut before its batch."""
+        newest = self.latest_snapshot
+        lowest = self.start_offset if newest is None else newest.offset
+        highest = min(self.note.offset, self.end_offset)
+        if lowest >= highest:
+            return False
+        offset = rng.randrange(lowest, highest)
+        while offset > lowest and not self.is_batch_end(offset):
+            offset -= 1
+        del self.entries[offset - self.start_offset :]
+        self.synced_offset = self.end_offset
+        return True
 
     def prune(self, snapshot: OffsetAndEpoch) -> None:
         """Drop what a snapshot covers, and older snapshots."""

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from crabka.kraft.epochs import MAX_EPOCH
 from crabka.kraft.events import RequestReceived, ResignRequested
-from crabka.kraft.messages import AddVoterRequest, DescribeRequest, RemoveVoterRequest, Request, UpgradeRequest
+from crabka.kraft.log_view import OffsetAndEpoch
+from crabka.kraft.messages import (
+    AddVoterRequest,
+    BeginQuorumEpochRequest,
+    DescribeRequest,
+    EndQuorumEpochRequest,
+    MetadataFetchRequest,
+    RemoveVoterRequest,
+    Request,
+    UpgradeRequest,
+    VoteRequest,
+)
+from crabka.kraft.voters import ReplicaKey
 from tests.support.kraft_sim.replica import CLUSTER_ID
 
 if TYPE_CHECKING:
@@ -27,6 +41,10 @@ class Faults:
         self._disk_generation = 0
         self._asked_to_add: dict[int, float] = {}
         self._is_over = False
+        # How many replicas lacked durable entries at the same time.
+        self.most_rotten = 0
+        # Chance of its own: worlds without rot and liars stay what they were.
+        self._ill_luck = random.Random(f"ill luck {world.seed}")
         rng = world.rng
         # Every run has its own weather.
         self._pace_ms = rng.choice([15, 30, 60])
@@ -46,6 +64,10 @@ class Faults:
             (self._replace_disk, rng.choice([0, 0.5]) * (not world.auto_join)),
             (self._ask_upgrade, 2 if world.level == 0 else 0),
         ]
+        if world.has_rot:
+            self._deeds += [(self._rot, 2), (self._rot_leader, 1)]
+        if world.has_liars:
+            self._deeds.append((self._lie, 4))
 
     def begin(self) -> None:
         """Start the storm."""
@@ -142,6 +164,9 @@ class Faults:
         replica = world.rng.choice(world.replica_list)
         request: Request
         if leader.core.voters.is_voter(replica.key):
+            if any(other.has_lost_entries for other in world.replica_list):
+                # It could leave a set of two of which one waits for what it lost: no operator does that.
+                return
             request = RemoveVoterRequest(cluster_id=CLUSTER_ID, voter=replica.key, timeout_ms=CHANGE_TIMEOUT_MS)
         else:
             self._asked_to_add[replica.key.node_id] = world.now_ms
@@ -183,6 +208,59 @@ class Faults:
         self._disk_generation += 1
         world.trace.note(f"{replica.key} loses its disk")
         world.add_replica(world.voter_node(node_id, self._disk_generation))
+
+    def _rot(self) -> None:
+        self._rot_one(self._ill_luck.choice(self._world.replica_list))
+
+    def _rot_leader(self) -> None:
+        """Followers that acknowledged a lot stand in line to be elected."""
+        for replica in self._leaders():
+            self._kill(replica)
+        self._rot()
+
+    def _rot_one(self, replica: SimulatedReplica) -> None:
+        """The disk of a replica loses what was durable, as long as most voters of every set are whole."""
+        lost = {other.key for other in self._world.replica_list if other.has_lost_entries} | {replica.key}
+        for other in self._world.replica_list:
+            for voters in other.disk.history().voters_from(0):
+                if 2 * sum(voters.is_voter(key) for key in lost) >= len(voters) > 0:
+                    return
+        self._kill(replica)
+        if replica.disk.log.rot(self._ill_luck):
+            waiting = sum(other.has_lost_entries for other in self._world.replica_list)
+            self.most_rotten = max(self.most_rotten, waiting)
+            self._world.trace.note(
+                f"{replica.key} has rot, keeps {replica.disk.log.end}, noted {replica.disk.log.note}"
+            )
+
+    def _lie(self) -> None:
+        """Somebody who is no voter sends numbers that no voter sends."""
+        world, luck = self._world, self._ill_luck
+        replica = luck.choice(world.replica_list)
+        if replica.core is None:
+            return
+        epoch = luck.choice([MAX_EPOCH, MAX_EPOCH - 1, replica.core.epoch + luck.randint(1, 40)])
+        candidate = luck.choice([*(other.key for other in world.replica_list), ReplicaKey(99)])
+        wild = luck.choice([0, 5, MAX_EPOCH, 1 << 62, -1])
+        requests: list[Request] = [
+            VoteRequest(
+                cluster_id=None,
+                candidate=ReplicaKey(99),
+                epoch=epoch,
+                last=OffsetAndEpoch(wild, min(wild, 3)),
+                pre_vote=luck.random() < 0.3,
+            ),
+            BeginQuorumEpochRequest(cluster_id=None, leader_id=99, epoch=epoch),
+            EndQuorumEpochRequest(cluster_id=None, leader_id=99, epoch=epoch, preferred=(candidate,)),
+            MetadataFetchRequest(
+                cluster_id=None,
+                replica=ReplicaKey(99),
+                epoch=epoch,
+                fetch_offset=wild,
+                last_fetched_epoch=luck.choice([0, epoch]),
+            ),
+        ]
+        self._ask(replica, luck.choice(requests))
 
     def _leaders(self) -> list[SimulatedReplica]:
         return [replica for replica in self._world.replica_list if replica.core is not None and replica.core.is_leader]

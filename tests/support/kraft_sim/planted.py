@@ -5,6 +5,8 @@ A bug is a function that patches; a test plants it through pytest's monkeypatch.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from crabka.kraft import election, following, leading, reconfiguration, transitions
@@ -192,6 +194,41 @@ def lose_voters_after_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def ignore_the_durable_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A voter that lost durable entries votes and stands as if its log were all it ever had."""
+    honest = KraftCore.__init__
+
+    def careless(core: KraftCore, *args: Any, **kwargs: Any) -> None:
+        honest(core, *args, **{**kwargs, "durable_end": None})
+
+    monkeypatch.setattr(KraftCore, "__init__", careless)
+
+
+def forget_the_loss_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The note follows a log that lacks entries, so that the next start finds nothing missing."""
+    start = SimulatedReplica.start
+
+    def forgetful(replica: SimulatedReplica) -> None:
+        start(replica)
+        replica.disk.log.note = replica.disk.log.end
+
+    monkeypatch.setattr(SimulatedReplica, "start", forgetful)
+
+
+def vote_without_the_lost_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A voter that lost durable entries does not stand, but votes."""
+    honest = election.can_grant
+
+    def generous(state: CoreState, request: VoteRequest) -> bool:
+        lost, state.lost_end = state.lost_end, None
+        try:
+            return honest(state, request)
+        finally:
+            state.lost_end = lost
+
+    monkeypatch.setattr(election, "can_grant", generous)
+
+
 PLANTED = [
     forget_the_vote,
     answer_before_quorum_state_is_durable,
@@ -209,4 +246,7 @@ PLANTED = [
     change_voters_before_committing,
     trust_an_old_log_after_restart,
     lose_voters_after_restart,
+    ignore_the_durable_end,
+    forget_the_loss_at_a_restart,
+    vote_without_the_lost_entries,
 ]

@@ -17,6 +17,7 @@ from crabka.kraft.actions import (
     Reply,
     RoleChanged,
     Send,
+    SettleLoss,
     TruncateLog,
     Warn,
     WriteSnapshotChunk,
@@ -105,6 +106,12 @@ class SimulatedReplica:
     def is_running(self) -> bool:
         return self.core is not None
 
+    @property
+    def has_lost_entries(self) -> bool:
+        """Whether the disk lacks what was durable on it, or the process still waits for it."""
+        log = self.disk.log
+        return log.end.recency < log.note.recency or (self.core is not None and self.core.lost_end is not None)
+
     def local_ms(self, now_ms: float) -> int:
         return int(now_ms * self.clock_rate) + self.clock_offset_ms
 
@@ -122,7 +129,9 @@ class SimulatedReplica:
             moved = tuple(endpoint._replace(host=f"host-{self.incarnation}") for endpoint in self.node.endpoints)
             self.node = replace(self.node, endpoints=moved)
         log = self.disk.log
-        log.synced_offset = log.end_offset
+        # Read before what the start itself syncs is noted.
+        durable_end = log.note
+        log.sync(log.end_offset)
         bootstrap = tuple(self.world.endpoint(node_id) for node_id in self.world.bootstrap_ids)
         self.core = KraftCore(
             LocalReplica(cluster_id=CLUSTER_ID, node=self.node, bootstrap=bootstrap, auto_join=self.world.auto_join),
@@ -131,6 +140,7 @@ class SimulatedReplica:
             history=self.disk.history(),
             chance=SeededChance(self.world.rng),
             election=self.disk.election,
+            durable_end=durable_end,
             now_ms=self.local_ms(self.world.now_ms),
         )
         self.high_watermark = self.core.high_watermark or 0
@@ -197,7 +207,7 @@ class SimulatedReplica:
     def sync_done(self, generation: int, end_offset: int) -> None:
         """The disk finished a sync."""
         if generation == self.log_generation and self.core is not None:
-            self.disk.log.synced_offset = max(self.disk.log.synced_offset, end_offset)
+            self.disk.log.sync(end_offset)
             self.run(LogFlushed(end_offset))
 
     def _sync_later(self) -> None:
@@ -238,6 +248,8 @@ class SimulatedReplica:
                 self.partial = self.partial[:position] + data
             case InstallSnapshot(snapshot):
                 return self._install(snapshot)
+            case SettleLoss(end):
+                self.disk.log.note = end
             case AdvanceHighWatermark() | RoleChanged() | Warn():
                 pass
         return []

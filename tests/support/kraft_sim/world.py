@@ -35,6 +35,7 @@ class KraftWorld:
     """All replicas, the network between them, and the time."""
 
     def __init__(self, seed: int, listener: Callable[[str], None] | None = None) -> None:
+        self.seed = seed
         self.rng = random.Random(seed)
         self.now_ms = 0.0
         self.steps = 0
@@ -55,6 +56,12 @@ class KraftWorld:
         self.hosts_move = self.rng.random() < 0.3
         # In every tenth world controllers join by themselves, also after somebody removed them.
         self.auto_join = seed % 10 == 9
+        # In two of ten worlds disks lose what was durable, in others a stranger sends wild numbers.
+        self.has_rot = seed % 10 in (0, 6)
+        self.has_liars = seed % 10 in (6, 7)
+        if self.has_liars:
+            limits = {"request_epochs": 60, "request_epochs_window_ms": 1_500, "response_epochs": 4_000}
+            self.settings = replace(self.settings, **limits)
         self.network = SimulatedLinks(self)
         voter_count = self.rng.choice([3, 3, 3, 5])
         self.level = self.rng.choice([1, 1, 1, 0])

@@ -14,7 +14,9 @@ from crabka.cli.quorum import replica_rows, status_row
 from crabka.clients.cluster_types import DescribedQuorum, QuorumReplica
 from crabka.config.properties import format_properties
 from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
+from crabka.log.log_dir import LogDir
 from crabka.protocol.apis import ApiKey
+from crabka.runtime import real_runtime
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.scripted_broker import ReceivedRequest
@@ -180,3 +182,40 @@ def test_a_voter_is_removed_by_both_ids(crabka: RunCommand, quorum: tuple[Quorum
     assert told.changes == [(3, DIRECTORY_ID)]
     bad = crabka(*remove, "--directory-id", "short")
     assert (bad.code, "--directory-id: 'short' is not" in bad.err) == (2, True)
+
+
+def _damaged(tmp_path: Path) -> Path:
+    """A metadata directory of which quorum-state holds an epoch that no int32 holds."""
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    (tmp_path / "meta.properties").write_text(f"version=1\nnode.id=1\ncluster.id={CLUSTER_ID}\n")
+    state = '{"leaderId":-1,"leaderEpoch":2147483648,"votedId":-1,"data_version":1}'
+    (directory / "quorum-state").write_text(state)
+    return directory / "quorum-state"
+
+
+def test_a_repair_shows_its_plan_and_acts_only_when_asked_to(crabka: RunCommand, tmp_path: Path) -> None:
+    path = _damaged(tmp_path)
+    before = path.read_text()
+    shown = crabka("quorum", "repair", "--data-dir", str(tmp_path))
+    assert (shown.code, path.read_text()) == (0, before)
+    assert "2147483648" in shown.out
+    assert "--execute" in shown.out
+    done = crabka("quorum", "repair", "--data-dir", str(tmp_path), "--execute")
+    assert "done" in done.out
+    assert '"leaderEpoch":1000000' in path.read_text()
+    assert "nothing is wrong" in crabka("quorum", "repair", "--data-dir", str(tmp_path)).out
+
+
+def test_a_repair_refuses_what_is_in_use_or_not_there(crabka: RunCommand, tmp_path: Path) -> None:
+    _damaged(tmp_path)
+    runtime = real_runtime()
+    lock = LogDir(runtime.fs, str(tmp_path))
+    lock.open()
+    try:
+        assert "locked" in crabka("quorum", "repair", "--data-dir", str(tmp_path)).err
+    finally:
+        lock.close()
+        runtime.threads.close()
+    assert "does not exist" in crabka("quorum", "repair", "--data-dir", str(tmp_path / "none")).err
+    assert "which directory" in crabka("quorum", "repair").err

@@ -420,3 +420,21 @@ def test_a_leader_gives_way_to_an_observer_in_a_higher_epoch() -> None:
     assert (bench.role(), bench.core.epoch) == (RoleName.LEADER, epoch)
     bench.ask(fetch(voter(50).key, epoch + 7, bench.log.end_offset, epoch))
     assert (bench.role(), bench.core.epoch) == (RoleName.UNATTACHED, epoch + 7)
+
+
+def test_a_voter_that_lost_durable_entries_neither_votes_nor_stands() -> None:
+    bench = CoreBench(entries=ENTRIES, durable_end=OffsetAndEpoch(5, 2))
+    assert bench.core.lost_end == (5, 2)
+    for pre_vote in (False, True):
+        assert not answer(bench, vote(last=(9, 4), pre_vote=pre_vote)).granted
+    bench.pass_time(60_000)
+    assert bench.role() is RoleName.UNATTACHED
+    # It still follows the epochs of the others, and looks for a leader.
+    assert (bench.core.epoch, bench.state.voted) == (5, None)
+
+
+@pytest.mark.parametrize("durable_end", [None, OffsetAndEpoch(2, 2), OffsetAndEpoch(9, 1)])
+def test_a_voter_that_has_all_that_was_durable_votes(durable_end: OffsetAndEpoch | None) -> None:
+    bench = CoreBench(entries=ENTRIES, durable_end=durable_end)
+    assert bench.core.lost_end is None
+    assert answer(bench, vote()).granted

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.kraft.actions import AdvanceHighWatermark, AppendRecords, Send, TruncateLog, VotersChange, Warn
+from crabka.kraft.actions import AdvanceHighWatermark, AppendRecords, Send, SettleLoss, TruncateLog, VotersChange, Warn
 from crabka.kraft.epochs import MAX_EPOCH
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.messages import LeaderHint, MetadataFetchRequest, MetadataFetchResponse
@@ -158,3 +158,37 @@ def test_an_observer_asks_other_voters_when_its_leader_is_silent() -> None:
     send, _ = bench.sent(MetadataFetchRequest)[0]
     bench.respond(send, MetadataFetchResponse(error=ErrorCode.fenced_leader_epoch, leader=LeaderHint(8, 3)))
     assert (bench.role(), bench.state.leader_id) == (RoleName.FOLLOWER, 3)
+
+
+def losing(durable_end: OffsetAndEpoch) -> tuple[CoreBench, Send]:
+    bench = CoreBench(entries=(Entry(1, 0),), durable_end=durable_end)
+    bench.follow(2, EPOCH)
+    return bench, bench.sent(MetadataFetchRequest)[0][0]
+
+
+def test_a_leader_brings_back_what_was_lost() -> None:
+    bench, send = losing(OffsetAndEpoch(3, 1))
+    bench.syncs = False
+    bench.respond(send, fetched(EPOCH, 2, Entry(1, 1), Entry(1, 2)))
+    assert bench.core.lost_end is not None
+    bench.flush()
+    assert bench.core.lost_end is None
+    assert bench.of(SettleLoss) == [SettleLoss(OffsetAndEpoch(3, 1))]
+
+
+def test_what_was_never_committed_need_not_come_back() -> None:
+    bench, send = losing(OffsetAndEpoch(9, 1))
+    bench.respond(send, fetched(EPOCH, 2, Entry(1, 1)))
+    assert bench.core.lost_end is not None
+    send, _ = bench.sent(MetadataFetchRequest)[0]
+    bench.respond(send, fetched(EPOCH, 2, high_watermark=2))
+    assert bench.core.lost_end is None
+
+
+def test_a_leader_whose_high_watermark_lies_further_on_is_not_done_yet() -> None:
+    bench, send = losing(OffsetAndEpoch(9, 1))
+    bench.respond(send, fetched(EPOCH, 2, Entry(1, 1), high_watermark=8))
+    assert bench.core.lost_end is not None
+    send, _ = bench.sent(MetadataFetchRequest)[0]
+    bench.respond(send, fetched(EPOCH, 2, Entry(3, 2), high_watermark=8))
+    assert bench.core.lost_end is None

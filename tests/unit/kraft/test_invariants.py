@@ -8,6 +8,7 @@ from crabka.errors import InvariantError
 from crabka.kraft.actions import ElectionState
 from crabka.kraft.invariants import check_log_start
 from crabka.kraft.log_view import OffsetAndEpoch
+from crabka.kraft.roles import RoleName
 from tests.support.kraft_bench import CoreBench, voter, voter_set
 from tests.support.kraft_sim.disk import Entry, SimulatedLog, SnapshotFile
 
@@ -83,3 +84,12 @@ def test_a_log_start_needs_a_committed_snapshot(
         return
     with pytest.raises(InvariantError, match=message):
         check_log_start(log, high_watermark)
+
+
+def test_a_replica_that_lost_entries_must_not_stand() -> None:
+    bench = CoreBench(voters=(1, 2, 3))
+    bench.pass_time(10_000)
+    assert bench.role() is RoleName.PROSPECTIVE
+    bench.core._state.lost_end = OffsetAndEpoch(4, 1)
+    with pytest.raises(InvariantError, match="lost durable entries"):
+        bench.core.check_invariants()

@@ -6,7 +6,7 @@ from crabka.kraft.actions import KRaftVersionChange, LeaderChange, VotersChange
 from crabka.kraft.voters import VoterEndpoint, VoterNode, VoterSet
 from crabka.metadata.records import NoOpRecord, encode_record
 from crabka.quorum.control_records import control_batch, control_records
-from crabka.quorum.metadata_log import StoredBatch
+from crabka.quorum.log_survey import StoredBatch
 from crabka.records.builder import build_batch
 from crabka.records.control import LeaderChangeMessageV0, parse_control_record
 from crabka.records.header import parse_header

@@ -5,13 +5,17 @@ from pathlib import Path
 import pytest
 
 from crabka.errors import CorruptDataError
+from crabka.kraft.log_view import OffsetAndEpoch
+from crabka.log.checkpoints import decode_epochs
 from crabka.log.naming import offset_name
 from crabka.metadata.records import NoOpRecord, encode_record
-from crabka.quorum.metadata_log import MetadataLog, segment_bases
+from crabka.quorum.log_survey import LogSurvey, segment_bases
+from crabka.quorum.metadata_log import MetadataLog
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.testing.memory_file_system import MemoryFileSystem
+from crabka.vfs import read_file
 from tests.support.golden_disk import copy_to_memory
 from tests.support.metadata_logs import QUORUM, SINGLE
 
@@ -110,14 +114,128 @@ def test_damage_in_a_sealed_segment_is_told() -> None:
         _offsets(log)
 
 
-def test_a_missing_segment_is_told() -> None:
-    fs = _disk()
+def _three_segments(fs: MemoryFileSystem) -> MetadataLog:
+    """Three segments of four batches."""
     log = _open(fs)
     for number in range(12):
         _append(log, [_batch(number)], now_ms=10)
-    fs.unlink(f"/m/{offset_name(segment_bases(fs, '/m')[1])}.log")
+    assert segment_bases(fs, "/m") == [0, 4, 8]
+    return log
+
+
+def _flip(fs: MemoryFileSystem, base: int, position: int = 65) -> None:
+    file = fs.open(f"/m/{offset_name(base)}.log")
+    (value,) = file.pread(1, position)
+    file.pwritev([bytes([value ^ 1])], position)
+    file.fsync()
+    file.close()
+
+
+def test_damage_in_the_middle_cuts_there_with_a_warning_and_leaves_the_durable_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fs = _disk()
+    _three_segments(fs).close()
+    _flip(fs, 4, 65 + len(_batch(4)))
+    log = _open(fs)
+    assert (_offsets(log), segment_bases(fs, "/m")) == ([0, 1, 2, 3, 4], [0, 4])
+    assert (log.end, log.durable_end) == ((5, 1), (12, 1))
+    lost = 3 * len(_batch(5)) + 4 * len(_batch(8))
+    assert (log.cut_count, log.cut_bytes) == (1, lost)
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    for part in ("/m/00000000000000000004.log", "offset 5", "wrong checksum", f"{lost} bytes"):
+        assert part in warning
+    log.close()
+    assert _open(fs).durable_end == (12, 1)
+
+
+def test_the_note_stays_while_the_log_lacks_entries_and_follows_it_afterwards() -> None:
+    fs = _disk()
+    _three_segments(fs).close()
+    _flip(fs, 8)
+    log = _open(fs)
+    _append(log, [_batch(8)], now_ms=10)
+    assert log.truncate(7, 10) == 7
+    assert log.durable_end == (12, 1)
+    log.settle()
+    assert log.durable_end == (7, 1)
+    fs.crash()
+    assert _open(fs).durable_end == (7, 1)
+
+
+def test_the_note_goes_down_before_the_log_is_cut() -> None:
+    fs = _disk()
+    log = _three_segments(fs)
+    assert log.durable_end == (12, 1)
+    faulty = fs.clone()
+    assert log.truncate(9, 10) == 9
+    assert log.durable_end == (9, 1)
+    fs.crash()
+    assert (_open(fs).end, _open(fs).durable_end) == ((9, 1), (9, 1))
+    faulty.crash()
+    assert _open(faulty).end == (12, 1)
+
+
+def test_a_torn_write_is_no_loss() -> None:
+    fs = _disk()
+    log = _three_segments(fs)
+    log.write([_batch(12)], 10)
+    fs.crash()
+    again = _open(fs)
+    assert again.end_offset == 12
+    assert again.durable_end is not None
+    assert again.durable_end.recency <= again.end.recency
+
+
+def test_damage_in_a_sealed_segment_is_a_loss_even_without_a_note() -> None:
+    fs = _disk()
+    _three_segments(fs).close()
+    fs.unlink("/m/crabka-durable-end")
+    _flip(fs, 0)
+    log = _open(fs)
+    assert (log.end_offset, log.durable_end) == (0, (8, 0))
+
+
+def test_damaged_segments_that_a_snapshot_covers_are_left_out() -> None:
+    fs = _disk()
+    _three_segments(fs).close()
+    _flip(fs, 0)
+    log = _open(fs, start_offset=9)
+    assert (log.start_offset, log.end_offset, log.durable_end) == (4, 12, (12, 1))
+    assert segment_bases(fs, "/m") == [4, 8]
+
+
+def test_a_log_may_be_refused_before_anything_is_changed() -> None:
+    fs = _disk()
+    _three_segments(fs).close()
+    _flip(fs, 4)
+    before = {name: read_file(fs, f"/m/{name}") for name in fs.listdir("/m")}
+
+    def refuse(survey: LogSurvey, noted: OffsetAndEpoch | None) -> None:
+        assert (survey.end_offset, noted) == (4, (12, 1))
+        raise CorruptDataError("/m", "no")
+
     with pytest.raises(CorruptDataError):
-        _offsets(_open(fs))
+        MetadataLog.open(fs, "/m", SMALL, start_offset=0, accept=refuse, now_ms=10)
+    assert before == {name: read_file(fs, f"/m/{name}") for name in fs.listdir("/m")}
+
+
+def test_a_damaged_epoch_checkpoint_is_made_anew() -> None:
+    fs = _disk()
+    _three_segments(fs).close()
+    fs.open("/m/leader-epoch-checkpoint").pwritev([b"garbage"], 0)
+    log = _open(fs)
+    assert log.last_epoch == 1
+    log.close()
+    assert decode_epochs("", read_file(fs, "/m/leader-epoch-checkpoint")) == [(1, 0)]
+
+
+def test_a_missing_segment_ends_the_log() -> None:
+    fs = _disk()
+    _three_segments(fs).close()
+    fs.unlink(f"/m/{offset_name(4)}.log")
+    log = _open(fs)
+    assert (_offsets(log), log.durable_end) == ([0, 1, 2, 3], (12, 1))
 
 
 def test_segments_roll_by_size_and_by_time() -> None:

@@ -1,0 +1,131 @@
+"""What an operator can mend in the metadata directory of a stopped node, and what each step costs.
+
+`plan_repair` only reads. A step that gives something up is there as well, but is carried out only if it was accepted by
+its option. The caller holds the lock of the directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crabka.errors import ConfigError, CorruptDataError
+from crabka.kraft.epochs import MAX_EPOCH
+from crabka.kraft.log_view import OffsetAndEpoch
+from crabka.kraft.settings import KraftSettings
+from crabka.quorum.durable_end import DurableEnd, read_durable_end
+from crabka.quorum.loading import LoadedMetadata, load_snapshot
+from crabka.quorum.log_survey import LogSurvey, survey_log
+from crabka.quorum.lost_entries import lost_end, whole_end
+from crabka.quorum.metadata_log import DIRECTORY_NAME
+from crabka.quorum.state_file import FILE_NAME as QUORUM_STATE
+from crabka.quorum.state_file import QuorumStateFile, read_quorum_state, write_quorum_state
+from crabka.quorum.storage import read_meta_properties
+from crabka.vfs import read_file, write_atomic
+
+if TYPE_CHECKING:
+    from crabka.ports import FileSystem
+
+ACCEPT_LOSS = "--accept-loss"
+ACCEPT_CLUSTER_ID = "--accept-cluster-id"
+KEPT_SUFFIX = ".before-repair"
+# An honest vote lies less than this ahead of the log (see `kraft.epochs`): in the new epoch no vote was ever given.
+EPOCH_STEP = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RepairStep:
+    """One thing that is wrong, what is done about it, and the option that it needs because something is given up."""
+
+    problem: str
+    action: str
+    option: str | None
+    run: Callable[[], None]
+
+    def is_allowed(self, accepted: Collection[str]) -> bool:
+        """Whether this step may be carried out."""
+        return self.option is None or self.option in accepted
+
+
+def plan_repair(fs: FileSystem, metadata_dir: str) -> list[RepairStep]:
+    """Return what is wrong with a metadata directory and can be mended here; changes nothing.
+
+    Raises ConfigError for a directory that is not formatted or whose log has used up the epochs, CorruptDataError for
+    a snapshot or `meta.properties` that cannot be read.
+    """
+    properties = read_meta_properties(fs, metadata_dir)
+    directory = f"{metadata_dir}/{DIRECTORY_NAME}"
+    if not fs.exists(directory):
+        return []
+    loaded = load_snapshot(fs, directory)
+    survey = survey_log(fs, directory, 0 if loaded.snapshot is None else loaded.snapshot.end_offset)
+    steps = [
+        _election_step(fs, directory, whole_end(loaded, survey).epoch),
+        _cluster_step(fs, directory, properties.cluster_id),
+        _loss_step(fs, directory, loaded, survey),
+    ]
+    return [step for step in steps if step is not None]
+
+
+def _election_step(fs: FileSystem, directory: str, last_epoch: int) -> RepairStep | None:
+    """Replace a quorum-state that no node can start from, or that leaves no epoch to stand in."""
+    path = f"{directory}/{QUORUM_STATE}"
+    try:
+        state = read_quorum_state(fs, directory)
+    except (CorruptDataError, UnicodeDecodeError) as error:
+        problem = str(error)
+    else:
+        if state is None or state.leader_epoch <= last_epoch + KraftSettings().response_epochs:
+            return None
+        problem = f"{path}: epoch {state.leader_epoch} is far beyond the log, whose last epoch is {last_epoch}"
+    epoch = last_epoch + EPOCH_STEP
+    if epoch > MAX_EPOCH // 2:
+        raise ConfigError(f"{directory}: the log itself has records of epoch {last_epoch}: restore it from a backup")
+
+    def run() -> None:
+        write_atomic(fs, path + KEPT_SUFFIX, read_file(fs, path))
+        write_quorum_state(fs, directory, QuorumStateFile(leader_epoch=epoch))
+
+    action = (
+        f"write epoch {epoch} without leader and vote, keep the old file as {QUORUM_STATE}{KEPT_SUFFIX}. Do so on "
+        "every voter that has such an epoch before any of them starts"
+    )
+    return RepairStep(problem, action, None, run)
+
+
+def _cluster_step(fs: FileSystem, directory: str, cluster_id: str) -> RepairStep | None:
+    noted = read_durable_end(fs, directory)
+    if noted is None or not noted.cluster_id or noted.cluster_id == cluster_id:
+        return None
+    return RepairStep(
+        f"meta.properties says cluster {cluster_id}, the metadata is that of cluster {noted.cluster_id}",
+        f"take the metadata over into cluster {cluster_id}. If cluster.id was changed by mistake, restore it instead",
+        ACCEPT_CLUSTER_ID,
+        lambda: _note(fs, directory, cluster_id, noted.end),
+    )
+
+
+def _loss_step(fs: FileSystem, directory: str, loaded: LoadedMetadata, survey: LogSurvey) -> RepairStep | None:
+    noted = read_durable_end(fs, directory)
+    lost = lost_end(loaded, survey, None if noted is None else noted.end)
+    if lost is None:
+        return None
+    end = whole_end(loaded, survey)
+    detail = "" if survey.damage is None else f" ({survey.damage})"
+
+    cluster_id = "" if noted is None else noted.cluster_id
+    return RepairStep(
+        f"offsets {end.offset} to {lost.offset - 1} of the metadata log were durable and are lost{detail}",
+        f"let the log end at offset {end.offset}. WARNING: topics, configs and registrations in the lost offsets "
+        "are gone for good if no other voter has them. Do this only if no other voter can be started: a voter that is "
+        "left alone is brought back by its leader",
+        ACCEPT_LOSS,
+        lambda: _note(fs, directory, cluster_id, end),
+    )
+
+
+def _note(fs: FileSystem, directory: str, cluster_id: str, end: OffsetAndEpoch) -> None:
+    note = DurableEnd(fs, directory, cluster_id)
+    note.replace(end)
+    note.close()

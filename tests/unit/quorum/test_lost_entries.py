@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from crabka.errors import CorruptDataError
+from crabka.kraft.log_view import OffsetAndEpoch
+from crabka.kraft.voters import ReplicaKey, VoterSet
+from crabka.log.leader_epochs import LeaderEpochCache
+from crabka.quorum.loading import LoadedMetadata
+from crabka.quorum.log_survey import LogSurvey
+from crabka.quorum.lost_entries import LossCheck, lost_end, whole_end
+from crabka.quorum.snapshots import SnapshotId
+from tests.support.quorum_node import DIRECTORY_ID, VOTER
+
+KEY = ReplicaKey(1, DIRECTORY_ID)
+SURVEY = LogSurvey(end_offset=5, epochs=LeaderEpochCache([(2, 0)]))
+OTHER = replace(VOTER, voter_id=2, directory_id=UUID(int=7))
+
+
+def loaded(*voters: object) -> LoadedMetadata:
+    return LoadedMetadata(kraft_version=1, voters=tuple(voters))  # type: ignore[arg-type]
+
+
+def test_the_metadata_ends_where_log_or_snapshot_ends() -> None:
+    assert whole_end(loaded(), SURVEY) == (5, 2)
+    assert whole_end(LoadedMetadata(snapshot=SnapshotId(9, 1)), SURVEY) == (9, 1)
+
+
+@pytest.mark.parametrize(
+    ("noted", "lost"),
+    [(None, None), ((5, 2), None), ((4, 2), None), ((9, 1), None), ((6, 2), (6, 2)), ((1, 3), (1, 3))],
+)
+def test_what_was_durable_and_is_not_there_is_lost(noted: tuple[int, int] | None, lost: tuple[int, int] | None) -> None:
+    assert lost_end(loaded(), SURVEY, None if noted is None else OffsetAndEpoch(*noted)) == lost
+
+
+def test_a_lone_voter_refuses_and_names_the_loss_and_the_way_out() -> None:
+    check = LossCheck("/m", KEY, VoterSet())
+    check(loaded(VOTER), SURVEY, OffsetAndEpoch(5, 2))
+    with pytest.raises(CorruptDataError, match=r"offsets 5 to 8 .*only voter.*repair --accept-loss --execute"):
+        check(loaded(VOTER), SURVEY, OffsetAndEpoch(9, 2))
+
+
+def test_a_voter_among_others_says_that_it_waits(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        LossCheck("/m", KEY, VoterSet())(loaded(VOTER, OTHER), SURVEY, OffsetAndEpoch(9, 2))
+    assert "neither votes nor stands" in caplog.text
+
+
+def test_an_observer_just_fetches_again(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        LossCheck("/m", KEY, VoterSet())(loaded(OTHER), SURVEY, OffsetAndEpoch(9, 2))
+    assert not caplog.records
