@@ -28,6 +28,7 @@ from crabka.log.log_dir import LogDir
 from crabka.log.log_manager import LogManager
 from crabka.log.segment import MAX_CACHED_HANDLES
 from crabka.node.listeners import NodeListeners
+from crabka.node.quorum_metrics import collect_quorum
 from crabka.quorum.raft_options import quorum_options
 from crabka.quorum.raft_quorum import RaftQuorum
 from crabka.quorum.storage import read_meta_properties
@@ -175,12 +176,16 @@ class Node:
         await self._listeners.bind_side_port(SidePort(render_metrics=self._metrics(), is_ready=lambda: self._serving))
 
     def _metrics(self) -> Callable[[], bytes]:
+        quorum = self._quorum
+        assert quorum is not None  # noqa: S101 - it was opened before the side port
         if self._broker is not None:
             context = self._broker.context
-            more = functools.partial(_collect_more, context)
+            more = functools.partial(_collect_more, context, quorum)
             return functools.partial(render_metrics, context.metrics, context.partitions, context.cleaner.stats, more)
         assert self._controller is not None  # noqa: S101 - a node has a role
-        return functools.partial(render_metrics, self._controller.context.metrics, PartitionRegistry(), CleanerStats())
+        more = functools.partial(collect_quorum, quorum)
+        metrics = self._controller.context.metrics
+        return functools.partial(render_metrics, metrics, PartitionRegistry(), CleanerStats(), more)
 
     async def stop(self) -> None:
         """Stop cleanly: after this a start needs no recovery. Stopping twice is allowed."""
@@ -245,7 +250,8 @@ class Node:
             log.warning("The metadata holds %s: they are kept, but not enforced", ", ".join(present))
 
 
-def _collect_more(context: BrokerContext) -> Iterator[Metric]:
+def _collect_more(context: BrokerContext, quorum: RaftQuorum) -> Iterator[Metric]:
+    yield from collect_quorum(quorum)
     yield from collect_log_dirs(context.logs.dirs)
     yield from collect_moves(context.moves)
     yield from collect_scrub(context.scrubber)

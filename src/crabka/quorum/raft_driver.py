@@ -122,6 +122,11 @@ class RaftDriver:
         self.task = asyncio.create_task(self._run(), name="metadata-quorum")
 
     @property
+    def log_cuts(self) -> tuple[int, int]:
+        """How many times, and how many bytes, opening cut off the log."""
+        return self._log.cuts
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing is stepped any more."""
         return self.failure is not None or self.task is None or self.task.done()

@@ -115,6 +115,11 @@ class RaftQuorum:
         return self._driver.leading.takes_appends and not self._driver.closing and self._driver.failure is None
 
     @property
+    def log_cuts(self) -> tuple[int, int]:
+        """How many times, and how many bytes, opening cut off the log."""
+        return self._driver.log_cuts
+
+    @property
     def failure(self) -> CrabkaError | None:
         """Why the quorum died, if it did."""
         return self._driver.failure

@@ -1,0 +1,25 @@
+"""The metadata log of a node in Prometheus form: what opening it had to cut off, and whether it waits for a leader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client.core import Metric
+
+    from crabka.quorum.raft_quorum import RaftQuorum
+
+
+def collect_quorum(quorum: RaftQuorum) -> Iterator[Metric]:
+    """Yield the metrics of the metadata log."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    count, size_bytes = quorum.log_cuts
+    name = "crabka_metadata_log"
+    yield CounterMetricFamily(f"{name}_cuts", "Times that opening cut the metadata log", value=count)
+    yield CounterMetricFamily(f"{name}_cut_bytes", "Bytes that opening cut off the metadata log", value=size_bytes)
+    lost = quorum.core.lost_end is not None
+    text = "1 while durable metadata is lost here and the node has no vote"
+    yield GaugeMetricFamily(f"{name}_waits_for_lost_entries", text, value=int(lost))
