@@ -21,7 +21,7 @@ from crabka.broker.service import BrokerService
 from crabka.broker.side_port import SidePort
 from crabka.broker.tiering.metrics import collect_tier
 from crabka.control.service import ControllerService
-from crabka.errors import CrabkaError, InvariantError, StorageError
+from crabka.errors import ConfigError, CrabkaError, InvariantError, StorageError
 from crabka.kraft.voters import VoterEndpoint
 from crabka.log.cleaner import CleanerStats
 from crabka.log.log_dir import LogDir
@@ -126,6 +126,7 @@ class Node:
         # Before the metadata is touched: it must not be written by two processes.
         self._lock_dirs()
         cluster_id = read_meta_properties(self._runtime.fs, config.metadata_log_dir).cluster_id
+        self._check_identities(cluster_id)
         endpoints: list[Endpoint] = []
         if config.is_controller:
             endpoints = await self._listeners.bind_controller(self._on_controller_connection_closed)
@@ -222,6 +223,16 @@ class Node:
                 self._metadata_dir.open()
             except OSError as error:
                 raise StorageError(self._metadata_dir.path, f"cannot be locked: {error}") from error
+
+    def _check_identities(self, cluster_id: str) -> None:
+        """All dirs are of one node in one cluster (Kafka: MetaPropertiesEnsemble). Raises ConfigError."""
+        for log_dir in self._logs.dirs:
+            found = log_dir.properties
+            if found is not None and (found.cluster_id, found.node_id) != (cluster_id, self._config.node_id):
+                raise ConfigError(
+                    f"{log_dir.path} belongs to node {found.node_id} of cluster {found.cluster_id}, "
+                    f"not to node {self._config.node_id} of cluster {cluster_id}"
+                )
 
     def _on_controller_connection_closed(self, connection: ConnectionInfo) -> None:
         if self._controller is not None:

@@ -118,8 +118,8 @@ def _loss_step(fs: FileSystem, directory: str, loaded: LoadedMetadata, survey: L
     return RepairStep(
         f"offsets {end.offset} to {lost.offset - 1} of the metadata log were durable and are lost{detail}",
         f"let the log end at offset {end.offset}. WARNING: topics, configs and registrations in the lost offsets "
-        "are gone for good if no other voter has them. Do this only if no other voter can be started: a voter that is "
-        "left alone is brought back by its leader",
+        "are gone for good if no other voter has them. Do this only if no other voter can be started: as long as "
+        "there is one, a leader brings this voter back by itself",
         ACCEPT_LOSS,
         lambda: _note(fs, directory, cluster_id, end),
     )

@@ -15,6 +15,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request
 from crabka.testing import FaultyFileSystem, disk_failure
+from crabka.vfs import read_file, write_atomic
 from tests.support.sim_node import NODE_HOST, SimNode, batch
 
 
@@ -121,6 +122,26 @@ def test_an_unformatted_dir_is_refused() -> None:
         node.stop()
         node.memory.rmtree("/d1")
         with pytest.raises(ConfigError):
+            node.start()
+
+
+@pytest.mark.parametrize("change", [(b"cluster.id=", b"cluster.id=x"), (b"node.id=1", b"node.id=2")])
+def test_a_dir_of_another_cluster_or_node_is_refused(change: tuple[bytes, bytes]) -> None:
+    with SimNode(log_dirs=("/d1", "/d2")) as node:
+        node.stop()
+        path = "/d2/meta.properties"
+        write_atomic(node.memory, path, read_file(node.memory, path).replace(*change))
+        with pytest.raises(ConfigError, match="/d2 belongs to node"):
+            node.start()
+
+
+def test_a_changed_cluster_id_of_a_node_on_its_own_is_noticed() -> None:
+    with SimNode() as node:
+        node.create_topic("t")
+        node.stop()
+        path = "/d1/meta.properties"
+        write_atomic(node.memory, path, read_file(node.memory, path).replace(b"cluster.id=", b"cluster.id=x"))
+        with pytest.raises(ConfigError, match=r"restore cluster.id, or accept the new one"):
             node.start()
 
 

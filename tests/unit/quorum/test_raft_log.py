@@ -246,3 +246,11 @@ def _copy(source: MemoryFileSystem, target: MemoryFileSystem) -> None:
         for name in source.listdir(directory):
             if not source.stat(f"{directory}/{name}").is_dir:
                 write_atomic(target, f"{directory}/{name}", read_file(source, f"{directory}/{name}"))
+
+
+def test_records_of_which_none_is_fit_are_refused_with_their_reason(caplog: pytest.LogCaptureFixture) -> None:
+    log = _filled(formatted_disk(), 4)
+    bad = _batch(4, 2)[:-1] + b"\xff"
+    assert log.append_fetched(AppendRecords(4, 3, bad), 10) == LogAppended(4, refused=True)
+    assert "wrong checksum" in caplog.text
+    assert not log.append_fetched(AppendRecords(4, 3, _batch(4, 2) + bad), 10).refused
