@@ -26,7 +26,7 @@ class StoredBatch(NamedTuple):
     data: bytes
 
 
-class LogDamage(NamedTuple):
+class MetadataDamage(NamedTuple):
     """From where on a log cannot be used, and why."""
 
     path: str
@@ -58,7 +58,7 @@ class LogSurvey:
     epochs: LeaderEpochCache = field(default_factory=LeaderEpochCache)
     # The batches with control records, which name the voters.
     control: list[StoredBatch] = field(default_factory=list)
-    damage: LogDamage | None = None
+    damage: MetadataDamage | None = None
     # Segments that a snapshot covers and that cannot be used, with the reason of the last.
     covered_segments: list[int] = field(default_factory=list)
     covered_reason: str = ""
@@ -104,7 +104,7 @@ def survey_log(fs: FileSystem, directory: str, start_offset: int = 0) -> LogSurv
             survey.leave_out(reason)
         elif reason:
             lost = size - good + sum(_size(fs, directory, other) for other in bases[index + 1 :])
-            survey.damage = LogDamage(path, good, survey.end_offset, lost, reason, bases[-1])
+            survey.damage = MetadataDamage(path, good, survey.end_offset, lost, reason, bases[-1])
             break
     return survey
 

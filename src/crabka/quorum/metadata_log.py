@@ -35,8 +35,8 @@ from crabka.log.segment import Segment, SegmentContext
 from crabka.log.segment_indexes import IndexBuilder, SegmentIndexes
 from crabka.quorum.durable_end import DurableEnd
 from crabka.quorum.log_survey import (
-    LogDamage,
     LogSurvey,
+    MetadataDamage,
     StoredBatch,
     read_segment,
     survey_log,
@@ -293,7 +293,11 @@ class MetadataLog:
     def _load(self, survey: LogSurvey, now_ms: int) -> None:
         """Take over what is whole and cut the rest off."""
         self._epochs = survey.epochs
-        self._epochs.dirty = survey.epochs.entries != self._stored_epochs()
+        stored = self._stored_epochs()
+        if stored == self._epochs.entries:
+            self._epochs.note_saved(self._epochs.version)
+        elif stored and not self._epochs.entries:
+            self._write_epochs()
         self.end_offset = survey.end_offset
         for base, size in survey.segments:
             self._segments.append(Segment(self._context, self._directory, base, size))
@@ -315,7 +319,7 @@ class MetadataLog:
         except (FileNotFoundError, CorruptDataError):
             return None
 
-    def _cut(self, survey: LogSurvey, damage: LogDamage) -> None:
+    def _cut(self, survey: LogSurvey, damage: MetadataDamage) -> None:
         """Remove what is not whole; the last segment first, so that a crash in between leaves no gap."""
         LOGGER.warning("%s", damage)
         self.cut_count += 1
