@@ -11,7 +11,7 @@ what it wants. One that is due at once (a dir was lost, the broker wants to stop
 A broker whose epoch the controller no longer knows was unregistered, or another process took its id. It registers anew
 under the rules of a start: as a new registration, never clean, and not while another incarnation lives. If that fails
 for `initial.broker.registration.timeout.ms`, the node stops and says why. (Kafka's broker sends its stale heartbeats
-until somebody restarts it.)
+until it is restarted.)
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """How far ahead an epoch of a peer may lie, so that no single message uses up the epochs of a quorum.
 
-An epoch is an int32 and never goes back: whoever is led to the largest one can never stand again. An honest peer is a
+An epoch is an int32 and never goes back: a replica in the largest one can never stand again. An honest peer is a
 few epochs ahead, since every election adds one. Therefore
 
 - requests, which anyone who reaches the listener can send, raise the epoch by at most `request_epochs` within
   `request_epochs_window_ms`;
 - responses, which come from an address that this replica chose to ask, raise it by at most `response_epochs` each;
-- nobody stands in an epoch behind MAX_EPOCH.
+- no replica stands in an epoch above MAX_EPOCH.
 
 Refusing a message is the same as losing it, which Raft allows at any time. A replica that is honestly further behind
 learns the epoch from the responses to its own fetches and votes.

@@ -115,8 +115,10 @@ def maybe_settle(state: CoreState) -> None:
     role = state.role
     if state.lost_end is None or not isinstance(role, FollowerRole) or state.flushed_offset != state.log.end_offset:
         return
-    told = role.leader_high_watermark
-    if end_of_log(state.log).recency >= state.lost_end.recency or (told is not None and state.flushed_offset >= told):
+    committed = role.leader_high_watermark
+    if end_of_log(state.log).recency >= state.lost_end.recency or (
+        committed is not None and state.flushed_offset >= committed
+    ):
         state.lost_end = None
         state.emit(SettleLoss(end_of_log(state.log)))
 

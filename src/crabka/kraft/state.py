@@ -93,7 +93,7 @@ class CoreState:
 
         A voter whose removal is in its log but not known to be committed still may (Ongaro's dissertation, 4.2.2):
         if it alone has that record, no other log is complete enough to win, and it refuses every other candidate.
-        Behind the largest epoch there is none to stand in, and a replica that lost durable entries waits for a leader.
+        After the largest epoch there is none to stand in, and a replica that lost durable entries waits for a leader.
         """
         if self.epoch >= MAX_EPOCH or self.lost_end is not None:
             return False
@@ -157,7 +157,7 @@ class CoreState:
         return [Peer(node.voter_id, node.endpoints) for node in self.voters.nodes if node.voter_id != self.key.node_id]
 
     def knows_voter(self, node_id: int) -> bool:
-        """Whether a node can lead as far as this replica knows: a replica that knows no voters cannot tell."""
+        """Whether a node can lead as far as this replica knows: one that knows no voters takes any."""
         return not self.voters.nodes or self.history.was_voter(node_id)
 
     def accepts_cluster(self, cluster_id: str | None) -> bool:

@@ -99,7 +99,7 @@ def to_candidate(state: CoreState, now_ms: int) -> None:
         raise InvariantError("a replica stands without a majority of pre-votes")
     ballot = _own_ballot(state)
     deadline = now_ms + random_election_timeout_ms(state.settings, state.chance)
-    require(state.epoch < MAX_EPOCH, f"there is no epoch behind {MAX_EPOCH}")
+    require(state.epoch < MAX_EPOCH, f"there is no epoch above {MAX_EPOCH}")
     election = ElectionState(state.epoch + 1, None, state.key)
     become(state, CandidateRole(ballot, deadline, before.retries + 1), election, "majority of pre-votes")
     if ballot.is_won:

@@ -1,7 +1,7 @@
 """`crabka-durable-end`: what this replica of the metadata log made durable, and for which cluster.
 
 A torn write is the end of the log that was never synced, so that no one counted on it. Rot is damage to what was. Both
-look the same in the log; the note tells them apart. It lies beside the log, where Kafka ignores it.
+look the same in the log; the note separates them. It lies beside the log, where Kafka ignores it.
 
 Order of writes, which makes the note a lower bound of what is durable, whatever a power cut leaves of it:
 

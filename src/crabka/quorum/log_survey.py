@@ -36,7 +36,7 @@ class MetadataDamage(NamedTuple):
     # How much is lost, in this file and in those after it.
     size_bytes: int
     reason: str
-    # Where the part of the log ends that was certainly durable, as far as the files tell: 0 if they do not.
+    # Where the part of the log ends that was certainly durable, as far as the files show it, else 0.
     sealed_end: int
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class LogSurvey:
 
     # Base offsets of the segments that are whole, or whole up to `damage`, with the bytes of each that count.
     segments: list[tuple[int, int]] = field(default_factory=list)
-    # Those behind the damage.
+    # Those after the damage.
     lost_segments: list[int] = field(default_factory=list)
     end_offset: int = 0
     epochs: LeaderEpochCache = field(default_factory=LeaderEpochCache)

@@ -260,7 +260,7 @@ class MetadataLog:
         return count
 
     def restart_at(self, snapshot: OffsetAndEpoch, now_ms: int) -> None:
-        """Drop everything and go on behind a durable snapshot, which covers what lies before."""
+        """Drop everything and go on after a durable snapshot, which covers what lies before."""
         self._lower_note(snapshot)
         self._restart_at(snapshot, now_ms)
 

@@ -234,7 +234,7 @@ class Faults:
             )
 
     def _lie(self) -> None:
-        """Somebody who is no voter sends numbers that no voter sends."""
+        """A stranger who is no voter sends numbers that no voter sends."""
         world, luck = self._world, self._ill_luck
         replica = luck.choice(world.replica_list)
         if replica.core is None:
