@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from crabka.broker.partition_replicas import RequiredOffset
 from crabka.broker.purgatory import DelayedProduce
-from crabka.errors import OperationError, StorageError
+from crabka.errors import InvariantError, OperationError, StorageError
 from crabka.log.append import prepared_as_built
 from crabka.log.producer_state import AppendOrigin
 from crabka.protocol.error_codes import ErrorCode
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from crabka.ports import Runtime
 
     Done = Callable[[ErrorCode], None]
+
+
+log = logging.getLogger(__name__)
 
 
 class LeaderAppender:
@@ -79,6 +83,13 @@ class LeaderAppender:
             result = await append
         except (OperationError, StorageError) as error:
             done(self._error_code(error))
+            return
+        except InvariantError:
+            raise
+        except Exception:
+            # Nobody waits for this task: whoever wants the outcome would wait for ever.
+            log.exception("Cannot append to %s-%d", partition.topic, partition.index)
+            done(ErrorCode.unknown_server_error)
             return
         self._replicated(partition, result, done, timeout_ms)
 

@@ -6,8 +6,11 @@ import asyncio
 import errno
 import functools
 
+import pytest
+
 from crabka.log.verification import ANY_TERMS, AppendTerms
 from crabka.protocol.error_codes import ErrorCode
+from crabka.runtime import PoolSaturatedError
 from crabka.testing import FaultRule, FaultyFileSystem
 from tests.support.moving_partitions import NOBODY, HeldWatermark, lead
 from tests.support.replicas import give_followers, replicated_image
@@ -138,6 +141,18 @@ def test_a_thread_may_have_to_write_it(node: SimNode) -> None:
     assert append(node, batch(b"v")) == [ErrorCode.none]
     node.context.partitions.by_name("t", 0).retire()
     assert append(node, batch(b"v")) == [ErrorCode.not_leader_or_follower]
+
+
+def test_an_append_that_fails_unexpectedly_in_a_thread_is_told(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.create_topic("t")
+    writer = node.context.partitions.by_name("t", 0).writer
+    writer.note_append(writer.slow_append_ms * 100)
+
+    async def saturated(*_arguments: object) -> None:
+        raise PoolSaturatedError("too many jobs")
+
+    monkeypatch.setattr(type(writer), "append", saturated)
+    assert append(node, batch(b"v")) == [ErrorCode.unknown_server_error]
 
 
 def test_a_failed_disk_is_told() -> None:

@@ -13,7 +13,7 @@ from crabka.broker.coordinators.appender import WITHOUT_LIMIT_MS
 from crabka.broker.coordinators.loader import replay_log
 from crabka.broker.partition_replicas import RequiredOffset
 from crabka.broker.purgatory import DelayedProduce
-from crabka.errors import CrabkaError, OperationError
+from crabka.errors import InvariantError, OperationError
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -158,7 +158,9 @@ class ShardRegistry(Generic[S]):
                 lambda batch, header: self._replay(hosted.shard, batch, header, at_ms),
                 buffer_bytes=self._load_buffer_bytes(),
             )
-        except (CrabkaError, OSError):
+        except InvariantError:
+            raise
+        except Exception:
             # The partition stays in the state of loading: what it keeps is refused, all others go on.
             log.exception("Cannot load %s-%d", partition.topic, partition.index)
             hosted.has_failed = True

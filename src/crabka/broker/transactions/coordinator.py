@@ -42,7 +42,7 @@ from crabka.broker.transactions.shard import TRANSACTIONS_TOPIC, TransactionShar
 from crabka.broker.transactions.state import EPOCH_BUMP_VERSION, TransactionState
 from crabka.broker.transactions.transaction import Transaction
 from crabka.broker.transactions.transitions import new_snapshot
-from crabka.errors import CrabkaError, OperationError
+from crabka.errors import InvariantError, OperationError
 from crabka.metadata.features import TRANSACTION_VERSION
 from crabka.protocol.error_codes import ErrorCode
 
@@ -314,8 +314,11 @@ class TransactionCoordinator:
     async def _with_producer_id(self, hosted: Hosted, transaction: Transaction, event: NeedsId) -> None:
         try:
             producer_id = await self._producer_ids.allocate()
-        except CrabkaError as error:
-            log.warning("There is no producer id for %r: %s", transaction.transactional_id, error)
+        except InvariantError:
+            raise
+        except Exception as error:
+            # Whatever it is, the producer waits for an answer.
+            log.warning("There is no producer id for %r: %s", transaction.transactional_id, error, exc_info=True)
             if not isinstance(event, CheckTimeout):
                 unknown = ErrorCode.coordinator_not_available
                 event.reply.resolve(ProducerAnswer(error.error_code if isinstance(error, OperationError) else unknown))

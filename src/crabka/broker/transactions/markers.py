@@ -56,6 +56,10 @@ class MarkerDelivery:
         except (CrabkaError, OSError) as error:
             log.warning("Cannot write a marker of producer %d: %s", marker.producer_id, error)
             return {}
+        except Exception:
+            # Nobody else would end the transaction.
+            log.exception("Cannot write a marker of producer %d", marker.producer_id)
+            return {}
         return results
 
     def _is_done(self, place: TopicPartition, error_code: ErrorCode | None) -> bool:

@@ -105,15 +105,16 @@ def test_transactions_begin_anew_when_their_leader_is_elected_again(node: SimNod
     assert transaction.current.producer_id == producer.producer_id
 
 
+@pytest.mark.parametrize("failure", [CorruptDataError("here", "broken"), KeyError("a bug")])
 def test_a_shard_that_cannot_be_loaded_is_tried_again_in_the_next_epoch(
-    node: SimNode, monkeypatch: pytest.MonkeyPatch
+    node: SimNode, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     held = commit_and_hold(node)
     held.let_go()
     lead(node, held.partition, NOBODY)
 
     async def fail(*_arguments: object, **_options: object) -> int:
-        raise CorruptDataError("here", "broken")
+        raise failure
 
     with monkeypatch.context() as broken:
         broken.setattr(shards, "replay_log", fail)

@@ -344,10 +344,11 @@ def test_duties_leave_ids_of_others_alone(node: SimNode, producer: NodeProducer)
     [
         (OperationError(ErrorCode.coordinator_load_in_progress), ErrorCode.coordinator_load_in_progress),
         (CrabkaError("no controller"), ErrorCode.coordinator_not_available),
+        (KeyError("a bug"), ErrorCode.coordinator_not_available),
     ],
 )
 def test_an_end_without_the_id_that_it_needs_is_asked_for_again(
-    node: SimNode, producer: NodeProducer, monkeypatch: pytest.MonkeyPatch, failure: CrabkaError, told: ErrorCode
+    node: SimNode, producer: NodeProducer, monkeypatch: pytest.MonkeyPatch, failure: Exception, told: ErrorCode
 ) -> None:
     control_markers(node)
     _, transaction = node.context.transactions.find("id")

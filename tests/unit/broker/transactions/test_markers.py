@@ -46,7 +46,7 @@ def test_only_partitions_that_are_left_are_tried_again(caplog: pytest.LogCapture
 
 
 def test_a_writer_that_fails_is_tried_again() -> None:
-    writer = Script(OperationError(ErrorCode.broker_not_available), OSError("gone"), {})
+    writer = Script(OperationError(ErrorCode.broker_not_available), OSError("gone"), KeyError("a bug"), {})
     assert deliver(writer)
     assert len(writer.written) == 1
 
