@@ -39,8 +39,8 @@ RECORDS_PER_KILL = 2_000
 SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
-    "broker.session.timeout.ms": "1000",
-    "broker.heartbeat.interval.ms": "250",
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "500",
 }
 
 

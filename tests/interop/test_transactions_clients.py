@@ -52,8 +52,8 @@ _numbers = itertools.count(1)
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
-    "broker.session.timeout.ms": "1000",
-    "broker.heartbeat.interval.ms": "250",
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "500",
 }
 
 
