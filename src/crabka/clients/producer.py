@@ -69,7 +69,7 @@ class Producer(ProducerTransactions):
         self._identity: ProducerIdentity | None = None if self._settings.idempotent else ANONYMOUS
         self._in_flight: defaultdict[int, int] = defaultdict(int)
         self._flushing = 0
-        self._scope = TaskScope()
+        self._scope = TaskScope(on_failure=self._on_failure)
         self._wake = asyncio.Event()
         self._progress = asyncio.Condition()
         self._chores: dict[str, asyncio.Task[Any]] = {}
@@ -418,6 +418,11 @@ class Producer(ProducerTransactions):
         self._failure = failure
         self._buffer.fail_all(failure)
         await self._announce_progress()
+
+    def _on_failure(self, failure: BaseException) -> None:
+        """A task failed for a reason that nobody foresaw: whoever waits for a record would wait for ever."""
+        if isinstance(failure, Exception):
+            self._scope.start(self._give_up(failure))
 
     async def _announce_progress(self) -> None:
         self._wake.set()

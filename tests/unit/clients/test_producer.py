@@ -410,6 +410,30 @@ def test_user_who_is_refused_while_leaders_are_looked_up_loses_what_waits_at_onc
     simulate(test)
 
 
+@pytest.mark.parametrize("broken", ["_request", "_leader_of", "_allocate_identity"])
+def test_an_unforeseen_failure_fails_what_waits_and_what_comes(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: Any) -> Any:
+        raise KeyError("a bug")
+
+    async def fail_later(*_arguments: Any) -> Any:
+        fail()
+
+    async def test(simulation: ClientSimulation) -> None:
+        simulation.brokers.create_topic("t")
+        async with simulation.connect() as cluster:
+            producer = Producer(cluster)
+            monkeypatch.setattr(Producer, broken, fail if broken == "_leader_of" else fail_later)
+            delivery = await producer.send("t", b"x")
+            await producer.flush()
+            with pytest.raises(KeyError, match="a bug"):
+                await delivery
+            with pytest.raises(KeyError, match="a bug"):
+                await producer.send("t", b"y")
+            await producer.close()
+
+    simulate(test)
+
+
 def test_impossible_records_are_refused_at_once() -> None:
     async def test(simulation: ClientSimulation) -> None:
         simulation.brokers.create_topic("t")
