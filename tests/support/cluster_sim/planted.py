@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from crabka.broker.directory_reports import DirectoryReports
 from crabka.broker.partition_replicas import PartitionReplicas
 from crabka.broker.purgatory import Delayed, DelayedProduce
 from crabka.broker.replication.follower_state import CutFollowerLog, FetchAnswered, FetchPhase, FollowerFetching
@@ -29,6 +30,7 @@ from tests.support.cluster_sim.watch import (
     METADATA,
     ONE_CONTROLLER,
     ONE_LEADER,
+    PLACES,
     RISING_WATERMARK,
     UNFENCED,
     WAITING,
@@ -108,6 +110,16 @@ def wait_for_what_has_happened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DelayedProduce, "start", Delayed.start)
 
 
+def take_reports_for_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take reports of log dirs for done without asking the controller."""
+
+    async def forget(reports: DirectoryReports) -> bool:
+        reports._untold.clear()
+        return True
+
+    monkeypatch.setattr(DirectoryReports, "_tell_once", forget)
+
+
 def skip_fsync_of_the_quorum(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LogFlush, "run", lambda flush: flush.end_offset)
 
@@ -147,6 +159,7 @@ BUGS = [
     PlantedBug(acknowledge_before_replication, scripts.kill_leaders, frozenset(LOST)),
     PlantedBug(acknowledge_by_the_offset_alone, scripts.move_leaders_of_slow_disks, frozenset({ALL_THERE})),
     PlantedBug(wait_for_what_has_happened, scripts.move_leaders_of_slow_disks, frozenset({WAITING})),
+    PlantedBug(take_reports_for_answered, scripts.kill_leaders, frozenset({PLACES})),
     PlantedBug(
         skip_fsync_of_the_quorum,
         scripts.cut_power_of_controllers,

@@ -24,6 +24,7 @@ EQUAL = "members of the ISR agree below the high watermark"
 ACKNOWLEDGED = "acknowledged records are on every member of the ISR"
 EPOCHS = "leader epochs rise within a log"
 ALIVE = "nodes start and stay alive"
+PLACES = "the metadata know in which log dir a replica lies"
 WAITING = "whoever waits has something to wait for"
 SMALL_STEP_S = 0.04
 LARGE_STEP_S = 2.0
@@ -98,6 +99,27 @@ class ClusterWatch:
                 first, expected = contents[0]
                 start = max(each.partition.log.log_start_offset for each in (first, replica))
                 self._check_equal(replica, _above(batches, start), first, _above(expected, start))
+
+    def misplaced(self) -> list[Replica]:
+        """Return the replicas that lie in another log dir than the metadata say, apart from those that move."""
+        image = self._probe.image
+        found = []
+        for replica in self._probe.replicas():
+            node, partition = replica.machine.node, replica.partition
+            if node is None or not self._exists(image, partition.topic, partition.index):
+                continue
+            known = image.topics.by_name[partition.topic].partitions[partition.index]
+            directory = node.context.logs.directory_id(partition.log.log_dir)
+            is_here = replica.machine.spec.node_id in known.replicas
+            if is_here and known.directory_of(replica.machine.spec.node_id) != directory:
+                found.append(replica)
+        return found
+
+    def check_places(self) -> None:
+        """The metadata say where replicas lie. Raises BrokenInvariantError."""
+        for machine, partition in self.misplaced():
+            where = f"{partition.topic}-{partition.index} at {machine.name} lies in {partition.log.log_dir}"
+            self._require(False, PLACES, where)
 
     def check_acknowledged(self, where: TopicPartition, value: bytes, offset: int) -> None:
         """A producer was told that a record is safe: then everybody in the ISR has it."""

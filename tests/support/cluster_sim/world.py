@@ -163,6 +163,9 @@ class ClusterWorld:
         await self.wait(lambda: not self.reader.missing_count(), HEALING_S, "all is read", self.reader.check_complete)
         self.reader.check_complete()
         await self.wait(self.is_healthy, HEALING_S, "all replicas are in sync")
+        await self.wait(
+            lambda: not self.watch.misplaced(), HEALING_S, "the metadata know all log dirs", self.watch.check_places
+        )
         self.watch.look_deep()
 
     def _hopeless(self) -> list[TopicPartition]:
