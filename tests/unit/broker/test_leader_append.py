@@ -8,9 +8,9 @@ import functools
 
 import pytest
 
+from crabka.broker.partition import Partition
 from crabka.log.verification import ANY_TERMS, AppendTerms
 from crabka.protocol.error_codes import ErrorCode
-from crabka.runtime import PoolSaturatedError
 from crabka.testing import FaultRule, FaultyFileSystem
 from tests.support.moving_partitions import NOBODY, HeldWatermark, lead
 from tests.support.replicas import give_followers, replicated_image
@@ -148,10 +148,10 @@ def test_an_append_that_fails_unexpectedly_in_a_thread_is_told(node: SimNode, mo
     writer = node.context.partitions.by_name("t", 0).writer
     writer.note_append(writer.slow_append_ms * 100)
 
-    async def saturated(*_arguments: object) -> None:
-        raise PoolSaturatedError("too many jobs")
+    async def fail(*_arguments: object, **_options: object) -> None:
+        raise KeyError("a bug")
 
-    monkeypatch.setattr(type(writer), "append", saturated)
+    monkeypatch.setattr(Partition, "_append_waiting", fail)
     assert append(node, batch(b"v")) == [ErrorCode.unknown_server_error]
 
 
