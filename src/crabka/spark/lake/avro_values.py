@@ -60,7 +60,7 @@ class AvroValues:
             try:
                 records.append((index, None if value is None else self._record(value)))
             except Exception as error:  # noqa: BLE001 - bytes of others may break the parser in any way
-                bad.append((index, f"not a record of the schema: {type(error).__name__}: {error}"[:300]))
+                bad.append((index, f"not a record of the schema: {_reason(error)}"[:300]))
         column = self._structs(records, bad)
         # Fields below a null struct are whatever; `flatten` makes them null.
         return DecodedValues(column.flatten() if self.fields else [], self.fields, sorted(bad))
@@ -107,3 +107,9 @@ class AvroValues:
         if not isinstance(record, dict):
             raise TypeError("not a record")
         return record
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, EOFError):
+        return "its bytes end before the record does"
+    return f"{type(error).__name__}: {error}"

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 MAX_LEVELS = 32
+_SHOWN_CHARACTERS = 60
 
 # A string without an end goes on to the end of the value.
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
@@ -65,13 +66,69 @@ def _misfit(value: bytes, types: Mapping[str, pa.DataType]) -> str | None:
         return "null is no JSON object" if content is None else f"{_KINDS[type(content)]} is no JSON object"
     for name, kind in types.items():
         if not _fits(content.get(name), kind):
-            return f"the field {name} is {_KINDS[type(content[name])]}, its column is {kind}"
+            return _reason(content[name], kind, name)
     return None
 
 
-def _short_int(digits: str) -> int | float:
-    """Return a number; Python refuses to read very long ones, which no column of integers has."""
-    return int(digits) if len(digits) < 100 else float(digits)
+def explain(value: bytes | None, fields: Sequence[pa.Field]) -> str | None:
+    """Return why a value that Arrow refused does not fit, also inside of lists and objects; None if it is not clear."""
+    if value is None:
+        return None
+    found = _misfit(value, {field.name: field.type for field in fields})
+    if found is not None:
+        return found
+    try:
+        content = json.loads(value.decode(), strict=False, parse_int=_short_int)
+    except ValueError:
+        return None
+    reasons = (_inner_misfit(content.get(field.name), field.type, field.name) for field in fields)
+    return next(filter(None, reasons), None)
+
+
+def _inner_misfit(content: Any, kind: pa.DataType, place: str) -> str | None:
+    if content is None:
+        return None
+    if not _fits(content, kind):
+        return _reason(content, kind, place)
+    if pa.types.is_list(kind):
+        members = ((member, kind.value_type, f"{place}[{at}]") for at, member in enumerate(content))
+    elif pa.types.is_struct(kind):
+        members = ((content.get(field.name), field.type, f"{place}.{field.name}") for field in kind)
+    else:
+        is_text = isinstance(content, str) and not (pa.types.is_string(kind) or pa.types.is_binary(kind))
+        return f"the field {place}: {_shown(content)} cannot be read as {kind}" if is_text else None
+    return next(filter(None, (_inner_misfit(*member) for member in members)), None)
+
+
+def _reason(content: Any, kind: pa.DataType, place: str) -> str:
+    """Return why a member does not fit its column."""
+    if pa.types.is_integer(kind) and isinstance(content, int | float) and not isinstance(content, bool):
+        beyond = _beyond(content, kind)
+        if beyond is None and not float(content).is_integer():
+            return f"the field {place}: {_shown(content)} is not a whole number"
+        if beyond is not None:
+            return f"the field {place}: {_shown(content)} is {beyond} than {kind} allows"
+        return f"the field {place}: {_shown(content)} is not written as a whole number"
+    return f"the field {place} is {_KINDS[type(content)]}, its column is {kind}"
+
+
+def _beyond(number: float, kind: pa.DataType) -> str | None:
+    """Return whether a number is larger or smaller than a column of integers can have."""
+    is_signed = pa.types.is_signed_integer(kind)
+    greatest = (1 << (kind.bit_width - is_signed)) - 1
+    if number > greatest:
+        return "larger"
+    return "smaller" if number < (-greatest - 1 if is_signed else 0) else None
+
+
+def _shown(content: Any) -> str:
+    text = json.dumps(content, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _short_int(digits: str) -> int:
+    """Return a number; Python refuses to read very long ones, of which the beginning is too large for any column."""
+    return int(digits[:100])
 
 
 def _fits(content: Any, kind: pa.DataType) -> bool:
@@ -81,7 +138,7 @@ def _fits(content: Any, kind: pa.DataType) -> bool:
     if pa.types.is_boolean(kind):
         return isinstance(content, bool)
     if pa.types.is_integer(kind):
-        return isinstance(content, int) and not isinstance(content, bool) and -(1 << 63) <= content < 1 << 63
+        return isinstance(content, int) and not isinstance(content, bool) and _beyond(content, kind) is None
     if pa.types.is_floating(kind):
         return isinstance(content, int | float) and not isinstance(content, bool)
     if pa.types.is_list(kind):

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from crabka.spark.lake.inferred_fields import InferredFields
-from crabka.spark.lake.json_checks import misfits, too_deep
+from crabka.spark.lake.json_checks import explain, misfits, too_deep
 from crabka.spark.lake.parquet_files import conform_array
 from crabka.spark.lake.schemas import FIRST_CALENDAR_DAY, merge_fields
 from crabka.spark.lake.value_modes import DecodedValues, rows_but
@@ -91,7 +91,7 @@ class _Block:
         except pa.ArrowInvalid as error:
             reason = _readable(str(error))
         if len(values) == 1:
-            self.bad.append((rows[0].as_py(), reason))
+            self.bad.append((rows[0].as_py(), explain(values[0].as_py(), self.inferred.fields) or reason))
             return []
         fields = self.inferred.fields
         if judged is not fields and values.nbytes <= _MAX_BLOCK_BYTES:

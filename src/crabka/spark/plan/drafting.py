@@ -43,6 +43,7 @@ def make_plan(
     options = context.options
     draft = _Draft()
     for partition, offsets in wanted.items():
+        _report_lost(options, survey, partition, offsets)
         _draft_partition(context, draft, partition, (survey.partitions[partition], offsets), filters)
     draft.broker = narrow_by_time(context, draft.broker, filters)
     limits = _limits(options, draft)
@@ -66,6 +67,14 @@ def make_plan(
     )
     _tell(plan)
     return plan
+
+
+def _report_lost(options: SourceOptions, survey: Survey, partition: TopicPartition, offsets: range) -> None:
+    """Report segments that the tier had and that cannot be read. Raises DataLossError."""
+    known = survey.partitions[partition]
+    for segment in survey.lost.get(partition, ()):
+        if segment.concerns(offsets, known.earliest, known.latest):
+            lose(options, segment.error)
 
 
 def _draft_partition(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from crabka.ids import ZERO_UUID, TopicPartition, uuid_to_text
 from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.spark.broker_session import BrokerSession
 from crabka.spark.plan.catalog import TierCatalog
-from crabka.spark.plan.context import PlanContext
+from crabka.spark.plan.context import PlanContext, is_tier_only
 from crabka.spark.plan.lineage import (
     TierPart,
     choose_parts,
@@ -25,6 +25,8 @@ from crabka.spark.plan.lineage import (
     segment_epochs,
 )
 from crabka.spark.plan.listing_catalog import load_listing_catalog
+from crabka.spark.plan.losses import lose
+from crabka.spark.plan.lost_segments import LostSegment, find_lost_segments
 from crabka.spark.plan.retries import with_retries
 from crabka.spark.plan.segment_objects import SegmentObjects
 from crabka.spark.plan.snapshot_catalog import load_snapshot_catalog
@@ -57,6 +59,8 @@ class Survey:
 
     partitions: Mapping[TopicPartition, PartitionSurvey]
     ignored: tuple[str, ...] = ()
+    # Segments that the tier had and that cannot be read, for reads that take nothing from brokers.
+    lost: Mapping[TopicPartition, tuple[LostSegment, ...]] = field(default_factory=dict)
 
 
 def make_survey(context: PlanContext, only: Collection[TopicPartition] | None = None) -> Survey:
@@ -120,7 +124,14 @@ def _survey_of_cluster(context: PlanContext, session: BrokerSession, only: Colle
         partition: PartitionSurvey(topic_id, earliest[partition], latest[partition], tuple(parts.get(partition, ())))
         for partition, topic_id in ids.items()
     }
-    return Survey(partitions, catalog.ignored)
+    lost: Mapping[TopicPartition, tuple[LostSegment, ...]] = {}
+    if is_tier_only(context.options):
+        lost = find_lost_segments(context, catalog, _identified(ids))
+    return Survey(partitions, catalog.ignored, lost)
+
+
+def _identified(ids: Mapping[TopicPartition, uuid.UUID | None]) -> list[TopicIdPartition]:
+    return [TopicIdPartition(each, *partition) for partition, each in ids.items() if each is not None]
 
 
 def _chosen_partitions(
@@ -162,7 +173,7 @@ def _cut_to_tier(survey: Survey) -> Survey:
         last = each.parts[-1].end if each.parts else first
         earliest = max(each.earliest, first)
         cut[partition] = PartitionSurvey(each.topic_id, earliest, max(min(each.latest, last), earliest), each.parts)
-    return Survey(cut, survey.ignored)
+    return Survey(cut, survey.ignored, survey.lost)
 
 
 def _bounds(
@@ -194,8 +205,7 @@ def _catalog(context: PlanContext, ids: Mapping[TopicPartition, uuid.UUID | None
     """Return the segments of partitions, by the way that the options choose."""
     if context.options.tier_metadata == "topic":
         assert context.session is not None  # noqa: S101 - the options were checked
-        wanted = [TopicIdPartition(each, *partition) for partition, each in ids.items() if each is not None]
-        return load_topic_catalog(context.session, wanted)
+        return load_topic_catalog(context.session, _identified(ids))
     topics = {partition.topic for partition in ids}
     return _catalog_without_brokers(context, topics)
 
@@ -240,6 +250,7 @@ def _survey_of_tier(context: PlanContext, only: Collection[TopicPartition] | Non
     assert objects is not None  # noqa: S101 - the options were checked
     catalog = _catalog_without_brokers(context)
     topic_ids = catalog.topic_ids(options.tier_topic_id)
+    lost = _lost_without_brokers(context, catalog)
     _require_topics(options.strategy, topic_ids, "the tier")
     chosen: list[TopicIdPartition] = []
     for partition in catalog.segments:
@@ -250,7 +261,26 @@ def _survey_of_tier(context: PlanContext, only: Collection[TopicPartition] | Non
             chosen.append(partition)
     found = objects.for_all(chosen, lambda each: _survey_partition(context, objects, catalog.segments[each]))
     surveys = {partition.topic_partition: survey for partition, (survey, _) in zip(chosen, found, strict=True)}
-    return Survey(surveys, catalog.ignored + tuple(reason for _, ignored in found for reason in ignored))
+    return Survey(surveys, catalog.ignored + tuple(reason for _, ignored in found for reason in ignored), lost)
+
+
+def _lost_without_brokers(
+    context: PlanContext, catalog: TierCatalog
+) -> Mapping[TopicPartition, tuple[LostSegment, ...]]:
+    """Return the segments that are lost. Raises DataLossError for a partition of which nothing else is there."""
+    options = context.options
+    chosen = {
+        partition
+        for partition in (each.segment_id.topic_id_partition for each in catalog.unusable)
+        if _wants_partition(options.strategy, partition.topic_partition)
+        and options.tier_topic_id in (None, partition.topic_id)
+    }
+    lost = find_lost_segments(context, catalog, chosen)
+    complete = {partition.topic_partition for partition in catalog.segments}
+    for partition, segments in lost.items():
+        if partition not in complete:
+            lose(options, segments[0].error)
+    return lost
 
 
 def _survey_partition(

@@ -99,3 +99,10 @@ def test_the_schema_alone_says_which_fields_there_are() -> None:
     decoder = AvroValues.of(json.dumps(SCHEMA))
     assert decoder.with_fields([pa.field("more", pa.int64())]) is decoder
     assert not decoder.infers
+
+
+def test_a_record_that_is_cut_off_says_so() -> None:
+    assert rows(encoded(RECORD | {"id": 1})[:4]) == (
+        [],
+        {0: "not a record of the schema: its bytes end before the record does"},
+    )

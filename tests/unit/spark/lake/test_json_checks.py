@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crabka.spark.lake.json_checks import MAX_LEVELS, misfits, too_deep
+from crabka.spark.lake.json_checks import MAX_LEVELS, explain, misfits, too_deep
 
 FIELDS = [
     pa.field("n", pa.int64()),
@@ -17,6 +17,9 @@ FIELDS = [
     pa.field("l", pa.list_(pa.int64())),
     pa.field("o", pa.struct([("x", pa.int64())])),
     pa.field("d", pa.decimal128(10, 2)),
+    pa.field("i", pa.int32()),
+    pa.field("u", pa.uint8()),
+    pa.field("at", pa.timestamp("us", "UTC")),
 ]
 
 
@@ -89,3 +92,28 @@ def test_what_may_fit_is_left_to_arrow(value: bytes | None) -> None:
 @given(st.recursive(st.text('[]{}"\\', max_size=4), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_no_flat_value_is_deep(content: object) -> None:
     assert deep(json.dumps({"a": content}).encode() * 20) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b'{"i": 3.5}', "the field i: 3.5 is not a whole number"),
+        (b'{"i": 3.0}', "the field i: 3.0 is not written as a whole number"),
+        (b'{"i": 99999999999999999999}', "the field i: 99999999999999999999 is larger than int32 allows"),
+        (b'{"i": 2147483648}', "the field i: 2147483648 is larger than int32 allows"),
+        (b'{"i": -2147483649}', "the field i: -2147483649 is smaller than int32 allows"),
+        (b'{"u": -1}', "the field u: -1 is smaller than uint8 allows"),
+        (b'{"n": 1e400}', "the field n: Infinity is larger than int64 allows"),
+        (b'{"n": %s}' % (b"9" * 5000), f"the field n: {'9' * 60}\u2026 is larger than int64 allows"),
+        (b'{"n": "1"}', "the field n is text, its column is int64"),
+        (b'{"l": [1, 2.5]}', "the field l[1]: 2.5 is not a whole number"),
+        (b'{"o": {"x": 1e10}}', "the field o.x: 10000000000.0 is not written as a whole number"),
+        (b'{"at": "yesterday"}', 'the field at: "yesterday" cannot be read as timestamp[us, tz=UTC]'),
+        (b"7", "a number is no JSON object"),
+        (b'{"n": 1}', None),
+        (b"{} {}", "no JSON: Extra data: line 1 column 4 (char 3)"),
+        (None, None),
+    ],
+)
+def test_a_refused_value_is_explained(value: bytes | None, reason: str | None) -> None:
+    assert explain(value, FIELDS) == reason

@@ -208,3 +208,16 @@ def test_every_row_is_good_or_bad_and_what_is_good_is_right(values: list[bytes |
     for row, value in zip(rows, good, strict=True):
         parsed = {} if value is None else json.loads(value)
         assert row == {"id": parsed.get("id"), "name": parsed.get("name")}
+
+
+def test_dead_letters_say_what_is_wrong_with_numbers() -> None:
+    decoder = JsonValues((pa.field("id", pa.int32()), pa.field("of", pa.struct([("n", pa.int32())]))))
+    numbers = [b'{"id": 1}', b'{"id": 3.5}', b'{"id": 99999999999999999999}']
+    rows, bad = decode(decoder, *numbers, b'{"of": {"n": 3.5}}', b'{"of": {"n": 1e10}}')
+    assert len(rows) == 1
+    assert bad == {
+        1: "the field id: 3.5 is not a whole number",
+        2: "the field id: 99999999999999999999 is larger than int32 allows",
+        3: "the field of.n: 3.5 is not a whole number",
+        4: "the field of.n: 10000000000.0 is larger than int32 allows",
+    }

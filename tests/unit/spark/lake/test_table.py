@@ -415,7 +415,7 @@ def test_a_rewind_is_one_commit(lake: Lake, with_date: bool) -> None:
     first = 24 if with_date else 30
     rest = [] if with_date else [(0, 30), (0, 31)]
     assert places(lake) == [*((0, offset) for offset in range(first)), *rest, *((1, offset) for offset in range(5))]
-    # Nobody who saw the table before commits over it.
+    # A writer that saw the table before does not commit over it.
     with pytest.raises(CommitConflictError):
         stale.commit([], {0: 40, 1: 5}, {0: 41, 1: 5})
     stale = again(lake)

@@ -50,7 +50,7 @@ def test_batches_are_found_in_the_tier(tmp_path: Path) -> None:
 
 
 class _Session:
-    """Answers as it is told to."""
+    """Gives the answers of a script."""
 
     def __init__(self, *answers: FetchAnswer | Exception) -> None:
         self.answers = list(answers)

@@ -143,13 +143,11 @@ def test_what_is_not_there_is_a_loss(tmp_path: Path) -> None:
     tier.add(batches(20, 2), [(0, 0)])
     gap = tier.add(batches(30, 2), [(0, 0)])
     tier.add(batches(40, 2), [(0, 0)])
-    tier.remove(gap, IndexType.OFFSET)
+    tier.storage.delete_log_segment_data(gap)
     uri = write_tier(tier, tmp_path)
     with pytest.raises(DataLossError, match=r"offsets 30 to 39 of orders-0 are not in the tier; compaction may have"):
         plan_read(options(uri))
-    plan = plan_read(options(uri, failOnDataLoss="false"))
-    assert spans(plan) == [(20, 30), (40, 50)]
-    assert len(plan.report.ignored) == 1
+    assert spans(plan_read(options(uri, failOnDataLoss="false"))) == [(20, 30), (40, 50)]
     with pytest.raises(DataLossError, match="offsets 3 to 19 of orders-0 are gone"):
         plan_read(options(uri, startingOffsets='{"orders":{"0":3}}'))
     with pytest.raises(DataLossError, match="offsets 50 to 98 of orders-0 are not there"):
