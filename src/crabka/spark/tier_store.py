@@ -11,16 +11,17 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from crabka.errors import ConfigError
-from crabka.remote.backends.bucket import Bucket, StoredObject
+from crabka.remote.backends.bucket import StoredObject
 from crabka.remote.backends.store_errors import ObjectMissingError
 from crabka.remote.backends.url import CLASS_NAME, SETTING_PREFIX, storage_settings_of_url
+from crabka.remote.errors import RemoteBackendError, TruncatedObjectError
 from crabka.remote.layout import parse_partition_directory
 from crabka.spark.errors import TierElsewhereError
 from crabka.vfs import OsFileSystem
 
 _ROOT_NAME = "kafka-tiered-storage"
 
-__all__ = ["ObjectMissingError", "StoredObject", "TierStore", "open_tier_store"]
+__all__ = ["DirectoryTierStore", "ObjectMissingError", "StoredObject", "TierStore", "open_tier_store"]
 
 
 class TierStore(Protocol):
@@ -71,9 +72,87 @@ def open_tier_store(uri: str, settings: Mapping[str, str]) -> TierStore:
     raise ConfigError(f"{uri} is no tier that can be read")
 
 
-def _open_directory(path: str) -> TierStore:
-    from obstore.store import LocalStore
+class DirectoryTierStore:
+    """A tier in a directory, read without a library between: plans of many segments ask for many small things."""
 
+    def __init__(self, root: str) -> None:
+        self.location = root
+
+    def get_range(self, key: str, span: range) -> memoryview:
+        """Return a part of an object. Raises TruncatedObjectError if it is shorter."""
+        data = self._get(key, span)
+        if len(data) != len(span):
+            message = f"{key} in {self.location} has {len(data)} bytes from {span.start} on, not {len(span)}"
+            raise TruncatedObjectError(message)
+        return memoryview(data)
+
+    def get(self, key: str) -> bytes:
+        """Return a whole object."""
+        return self._get(key, None)
+
+    def list(self, directory: str = "") -> Iterator[StoredObject]:
+        """Return the objects of a directory and below it."""
+        prefix = f"{directory}/" if directory else ""
+        try:
+            with os.scandir(f"{self.location}/{directory}") as entries:
+                found = [*entries]
+        except FileNotFoundError:
+            return  # deleted since
+        except OSError as error:
+            raise self._failed(f"list {directory}", error) from error
+        for entry in found:
+            if entry.is_dir():
+                yield from self.list(f"{prefix}{entry.name}")
+                continue
+            try:
+                status = entry.stat()
+            except FileNotFoundError:
+                continue  # deleted since
+            except OSError as error:
+                raise self._failed(f"list {directory}", error) from error
+            yield StoredObject(f"{prefix}{entry.name}", status.st_size, status.st_mtime_ns // 1_000_000)
+
+    def directories(self) -> Iterator[str]:
+        """Return the names of the top directories."""
+        try:
+            with os.scandir(self.location) as entries:
+                names = [entry.name for entry in entries if entry.is_dir()]
+        except OSError as error:
+            raise self._failed("list directories", error) from error
+        return iter(names)
+
+    def _get(self, key: str, span: range | None) -> bytes:
+        try:
+            descriptor = os.open(f"{self.location}/{key}", os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            raise ObjectMissingError(f"read {key}") from None
+        except OSError as error:
+            raise self._failed(f"read {key}", error) from error
+        try:
+            return _read(descriptor, range(os.fstat(descriptor).st_size) if span is None else span)
+        except OSError as error:
+            raise self._failed(f"read {key}", error) from error
+        finally:
+            os.close(descriptor)
+
+    def _failed(self, action: str, error: OSError) -> RemoteBackendError:
+        return RemoteBackendError(f"{action} in {self.location}: {error}")
+
+
+def _read(descriptor: int, span: range) -> bytes:
+    """Return bytes of a file, fewer only at its end; large ones come in several pieces."""
+    data = os.pread(descriptor, len(span), span.start)
+    if len(data) in (0, len(span)):
+        return data
+    pieces = [data]
+    position = span.start + len(data)
+    while position < span.stop and (piece := os.pread(descriptor, span.stop - position, position)):
+        pieces.append(piece)
+        position += len(piece)
+    return b"".join(pieces)
+
+
+def _open_directory(path: str) -> TierStore:
     root = os.path.join(path, _ROOT_NAME)
     if not os.path.isdir(root):
         root = path
@@ -84,7 +163,7 @@ def _open_directory(path: str) -> TierStore:
         raise TierElsewhereError(
             f"there is no tier at {path}: it has neither {_ROOT_NAME} nor directories of partitions"
         )
-    return Bucket(LocalStore(root), location=root)
+    return DirectoryTierStore(root)
 
 
 def _is_partition(name: str) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from crabka.errors import ConfigError
+from crabka.remote.errors import RemoteBackendError, TruncatedObjectError
 from crabka.spark.tier_store import ObjectMissingError, open_tier_store
 from tests.support.planted_tier import two_segments
 from tests.support.tier_stores import write_tier
@@ -51,3 +52,39 @@ def test_what_is_no_tier_is_refused_and_not_made(tmp_path: Path) -> None:
 def test_buckets_are_opened_without_being_asked(uri: str, location: str) -> None:
     settings = {"account.key": "a2V5"} if uri.startswith("az") else {}
     assert open_tier_store(uri, settings).location == location
+
+
+def test_a_directory_is_listed_with_sizes_and_ages(tmp_path: Path) -> None:
+    write_tier(two_segments(), tmp_path)
+    root = tmp_path / "kafka-tiered-storage"
+    store = open_tier_store(f"file://{tmp_path}", {})
+    (directory,) = store.directories()
+    found = {each.key: each for each in store.list(directory)}
+    assert set(found) == {f"{directory}/{path.name}" for path in (root / directory).iterdir()}
+    for key, each in found.items():
+        status = (root / key).stat()
+        assert (each.size_bytes, each.modified_ms) == (status.st_size, status.st_mtime_ns // 1_000_000)
+    assert list(store.list("gone")) == []
+
+
+def test_a_range_beyond_the_end_is_refused(tmp_path: Path) -> None:
+    write_tier(two_segments(), tmp_path)
+    store = open_tier_store(f"file://{tmp_path}", {})
+    key = next(found.key for found in store.list() if found.key.endswith(".log"))
+    size = len(store.get(key))
+    with pytest.raises(TruncatedObjectError, match="bytes from"):
+        store.get_range(key, range(size - 4, size + 1))
+    assert bytes(store.get_range(key, range(size, size))) == b""
+    with pytest.raises(ObjectMissingError):
+        store.get_range(f"{key}/below", range(5))
+
+
+def test_what_the_disk_refuses_is_an_error_of_the_tier(tmp_path: Path) -> None:
+    write_tier(two_segments(), tmp_path)
+    store = open_tier_store(f"file://{tmp_path}", {})
+    (directory,) = store.directories()
+    with pytest.raises(RemoteBackendError, match="Is a directory"):
+        store.get(directory)
+    file = next(found.key for found in store.list())
+    with pytest.raises(RemoteBackendError, match="Not a directory"):
+        list(store.list(file))

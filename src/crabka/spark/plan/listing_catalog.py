@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from crabka.ids import ZERO_UUID
 from crabka.remote.inmemory import PartitionDump
-from crabka.remote.layout import ObjectName, parse_object_name, parse_partition_directory, partition_directory
+from crabka.remote.layout import (
+    LOG_SUFFIX,
+    ObjectName,
+    parse_object_name,
+    parse_partition_directory,
+    partition_directory,
+)
 from crabka.remote.scrub.faults import TierFaultKind
 from crabka.remote.segments import IndexType, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.remote_topic.snapshot import Snapshot
@@ -31,6 +37,8 @@ _REQUIRED: Final = (
     IndexType.PRODUCER_SNAPSHOT,
     IndexType.LEADER_EPOCH,
 )
+
+_KINDS: Final[Mapping[str, IndexType | None]] = {LOG_SUFFIX: None} | {kind.value: kind for kind in IndexType}
 
 
 class _Found(NamedTuple):
@@ -63,8 +71,7 @@ def load_listing_catalog(objects: SegmentObjects, wants: Callable[[str], bool]) 
     segments: dict[TopicIdPartition, list[RemoteLogSegmentMetadata]] = {}
     unusable: list[UnusableSegment] = []
     found = [each for listed in objects.for_all(directories.items(), lambda d: _list(objects, *d)) for each in listed]
-    probe = SegmentProbe(objects.store)
-    for each, verdict in zip(found, objects.for_all(found, lambda f: _judge(f, known, probe)), strict=True):
+    for each, verdict in zip(found, _judge_all(objects, found, known), strict=True):
         if isinstance(verdict, UnusableSegment):
             unusable.append(verdict)
         else:
@@ -85,30 +92,49 @@ def _directories(objects: SegmentObjects) -> dict[str, TopicIdPartition]:
 
 
 def _list(objects: SegmentObjects, directory: str, partition: TopicIdPartition) -> list[_Found]:
-    sizes: dict[tuple[int, uuid.UUID], dict[IndexType | None, int]] = defaultdict(dict)
-    newest_ms: dict[tuple[int, uuid.UUID], int] = {}
+    sizes: dict[str, dict[str, int]] = defaultdict(dict)
+    newest_ms: dict[str, int] = defaultdict(int)
     for stored in objects.store.list(directory):
+        # Objects of one segment have names that differ in what follows the dot.
+        stem, dot, suffix = stored.key.rpartition("/")[2].partition(".")
+        sizes[stem][dot + suffix] = stored.size_bytes
+        newest_ms[stem] = max(newest_ms[stem], stored.modified_ms)
+    found: list[_Found] = []
+    for stem, by_suffix in sizes.items():
+        kinds = {_KINDS[suffix]: size_bytes for suffix, size_bytes in by_suffix.items() if suffix in _KINDS}
         try:
-            name = parse_object_name(stored.key.rpartition("/")[2])
+            name = parse_object_name(stem + LOG_SUFFIX)
         except ValueError:
-            continue  # such as the temporary files of a copy that is under way
-        key = name.base_offset, name.segment_id
-        sizes[key][name.index_type] = stored.size_bytes
-        newest_ms[key] = max(newest_ms.get(key, 0), stored.modified_ms)
-    ordered = sorted(sizes.items(), key=lambda item: item[0][0])
-    return [_Found(partition, *key, kinds, newest_ms[key]) for key, kinds in ordered]
+            continue  # not everything in a tier is a segment's
+        if kinds:  # a copy that is under way may have nothing but temporary files
+            found.append(_Found(partition, name.base_offset, name.segment_id, kinds, newest_ms[stem]))
+    return sorted(found, key=lambda each: each.base_offset)
+
+
+def _judge_all(
+    objects: SegmentObjects, found: Sequence[_Found], known: Mapping[int, RemoteLogSegmentMetadata]
+) -> list[RemoteLogSegmentMetadata | UnusableSegment]:
+    """Return what segments hold; only those that are new have to be asked for."""
+    verdicts = [_judge(each, known) for each in found]
+    probe = SegmentProbe(objects.store)
+    new = [each for each, verdict in zip(found, verdicts, strict=True) if verdict is None]
+    probed = iter(objects.for_all(new, lambda each: _probe(each, probe)))
+    return [next(probed) if verdict is None else verdict for verdict in verdicts]
 
 
 def _judge(
-    found: _Found, known: Mapping[int, RemoteLogSegmentMetadata], probe: SegmentProbe
-) -> RemoteLogSegmentMetadata | UnusableSegment:
+    found: _Found, known: Mapping[int, RemoteLogSegmentMetadata]
+) -> RemoteLogSegmentMetadata | UnusableSegment | None:
+    """Return what is known of a segment without reading its objects; None if they have to be read."""
     missing = [kind for kind in _REQUIRED if kind not in found.sizes]
     if missing:
         names = ", ".join(".log" if kind is None else kind.value for kind in missing)
         return found.unusable(f"it has no {names}", TierFaultKind.MISSING_OBJECT, missing[0])
     cached = known.get(found.segment_id.int)
-    if cached is not None and cached.segment_size_bytes == found.sizes[None]:
-        return cached
+    return cached if cached is not None and cached.segment_size_bytes == found.sizes[None] else None
+
+
+def _probe(found: _Found, probe: SegmentProbe) -> RemoteLogSegmentMetadata | UnusableSegment:
     try:
         return probe.read(found.partition, found.segment_id, found.base_offset, found.sizes)
     except UnusableSegmentError as error:

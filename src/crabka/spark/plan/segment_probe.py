@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, parse_header
 from crabka.remote.errors import RemoteBackendError
-from crabka.remote.layout import ObjectName, partition_directory
+from crabka.remote.layout import LOG_SUFFIX, ObjectName, partition_directory
 from crabka.remote.scrub.faults import TierFaultKind
-from crabka.remote.scrub.side_files import cut_epochs, parse_epoch_checkpoint
+from crabka.remote.scrub.side_files import Epochs, cut_epochs, parse_epoch_checkpoint
 from crabka.remote.segments import (
     IndexType,
     RemoteLogSegmentId,
@@ -36,6 +37,12 @@ class UnusableSegmentError(ValueError):
         self.part = part
 
 
+@lru_cache(1024)
+def _epochs_of(data: bytes) -> Epochs:
+    """Return the entries of a checkpoint; those of neighbouring segments are mostly the same."""
+    return parse_epoch_checkpoint(data)
+
+
 class SegmentProbe:
     """Reads objects of segments in a store."""
 
@@ -54,15 +61,16 @@ class SegmentProbe:
         Raises UnusableSegmentError, RemoteBackendError.
         """
         directory = partition_directory(partition)
+        stem = f"{directory}/{ObjectName(base_offset, segment_id, None)}".removesuffix(LOG_SUFFIX)
 
         def key(kind: IndexType | None) -> str:
-            return f"{directory}/{ObjectName(base_offset, segment_id, kind)}"
+            return stem + (LOG_SUFFIX if kind is None else kind.value)
 
         try:
             start = self._last_position(key(IndexType.OFFSET), sizes[IndexType.OFFSET])
             end_offset = self._last_offset(key(None), start, sizes[None])
             time_index = self._tail(key(IndexType.TIMESTAMP), sizes[IndexType.TIMESTAMP], TIME_ENTRY_BYTES)
-            epochs = parse_epoch_checkpoint(self._store.get(key(IndexType.LEADER_EPOCH)))
+            epochs = _epochs_of(self._store.get(key(IndexType.LEADER_EPOCH)))
         except ObjectMissingError:
             raise UnusableSegmentError("it is being deleted", TierFaultKind.MISSING_OBJECT) from None
         except UnusableSegmentError:

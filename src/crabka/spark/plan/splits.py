@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 from crabka.spark.plan.ranges import BrokerRange, PlannedRange, Split, TierRange
 
 TARGET_BYTES: Final = 64 << 20
+# However small segments are, to begin with one takes a task about as long as to read a quarter of a MiB.
+MAX_RANGES: Final = 256
 # A range may be that much larger than wanted before it is cut: a small rest is not worth a task.
 _SLACK: Final = 1.5
 
@@ -79,13 +81,13 @@ def make_splits(ranges: Sequence[PlannedRange], limits: SplitLimits) -> tuple[Sp
 
 
 def _pack(ranges: Sequence[TierRange], target: int, max_records: int | None) -> Iterator[list[TierRange]]:
-    """Yield neighbours together until they have enough bytes, or as many offsets as allowed."""
+    """Yield neighbours together until they have enough bytes, or are as many, or have as many offsets, as allowed."""
     pack: list[TierRange] = []
     size = records = 0
     for each in ranges:
         count = each.end_offset - each.start_offset
         too_many = max_records is not None and records + count > max_records
-        if pack and (size + each.size_bytes > target or too_many):
+        if pack and (size + each.size_bytes > target or len(pack) == MAX_RANGES or too_many):
             yield pack
             pack, size, records = [], 0, 0
         pack.append(each)

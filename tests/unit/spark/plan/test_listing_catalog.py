@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import pytest
 
@@ -13,6 +15,9 @@ from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segment
 from tests.support.tier_stores import store_of
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def test_all_complete_segments_count() -> None:
@@ -103,3 +108,19 @@ def test_two_topics_of_one_name_are_an_error_that_names_both() -> None:
     with pytest.raises(ConfigError, match=r"two topics orders, A+Yw and A+KvN7w; choose one by tier\.topicId"):
         catalog.topic_ids()
     assert catalog.topic_ids(uuid.UUID(int=99)) == {"orders": uuid.UUID(int=99)}
+
+
+def test_what_is_known_is_not_asked_for_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty thousand segments that are known must not become as many jobs of a pool."""
+    objects = SegmentObjects(store_of(two_segments()))
+    load_listing_catalog(objects, lambda _: True)
+    asked: list[int] = []
+
+    def for_all(items: Iterable[T], ask: Callable[[T], R]) -> list[R]:
+        wanted = list(items)
+        asked.append(len(wanted))
+        return [ask(each) for each in wanted]
+
+    monkeypatch.setattr(objects, "for_all", for_all)
+    assert len(load_listing_catalog(objects, lambda _: True).segments[ORDERS]) == 2
+    assert asked == [1, 0]  # one directory, no segment

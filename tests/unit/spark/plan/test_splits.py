@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from crabka.spark.plan.ranges import BrokerRange, PlannedRange, TierRange
 from crabka.spark.plan.splits import (
+    MAX_RANGES,
     TARGET_BYTES,
     SplitLimits,
     cut_broker_range,
@@ -82,3 +83,11 @@ def test_a_small_rest_is_not_worth_a_cut() -> None:
 
 def test_nothing_needs_no_task() -> None:
     assert make_splits([], SplitLimits(10, min_partitions=3)) == ()
+
+
+def test_many_small_segments_are_shared_out_as_well() -> None:
+    ranges: list[PlannedRange] = [tier(n, 300) for n in range(20_000)]
+    splits = make_splits(ranges, SplitLimits(10_000))
+    assert len(splits) == -(-20_000 // MAX_RANGES) == 79
+    assert [each for split in splits for each in split.ranges] == ranges
+    assert len(make_splits(ranges, SplitLimits(5))) == 5
