@@ -13,7 +13,7 @@ from crabka.ids import TopicPartition
 from crabka.spark.lake.rows import READ_COLUMNS
 from crabka.spark.lake.topic_sync import TopicEnds, TopicInspection
 from crabka.spark.plan.divergence import Divergence, ReadPosition
-from crabka.spark.plan.histories import inspect_history
+from crabka.spark.plan.histories import inspect_history, survey_divergences
 from crabka.spark.plan.planner import plan_offsets, survey_topics
 from crabka.spark.source.option_names import WHERE
 from crabka.spark.source.options import SourceOptions
@@ -94,13 +94,10 @@ class PlannerSource:
 
     def divergences(self, topic: str, positions: Mapping[int, ReadPosition]) -> tuple[str | None, list[Divergence]]:
         """Return the id of a topic, and the partitions whose logs do not have any more what was read of them."""
-        passing = self._parse({"subscribe": topic, "failOnDataLoss": "false"})
-        survey = survey_topics(passing)
-        found = inspect_history(
-            passing, survey, {TopicPartition(topic, partition): each for partition, each in positions.items()}, {}
-        )
+        places = {TopicPartition(topic, partition): position for partition, position in positions.items()}
+        survey, found = survey_divergences(self._parse({"subscribe": topic}), places)
         ids = {each.id_text for each in survey.partitions.values()}
-        return ids.pop() if len(ids) == 1 else None, list(found.divergences)
+        return ids.pop() if len(ids) == 1 else None, found
 
     def topics(self, pattern: str) -> list[str]:
         """Return the topics that match a pattern as a whole, without internal ones."""

@@ -71,6 +71,15 @@ def inspect_history(
     return Inspection(witnesses, tuple(divergences))
 
 
+def survey_divergences(
+    options: SourceOptions, positions: Mapping[TopicPartition, ReadPosition]
+) -> tuple[Survey, list[Divergence]]:
+    """Return what there is of the chosen topics now, and where it differs from what was read. Passes nothing over."""
+    with open_context(options) as context:
+        survey = make_survey(context)
+        return survey, find_divergences(context, survey, positions)
+
+
 def take_witnesses(
     context: PlanContext, survey: Survey, offsets: Mapping[TopicPartition, Iterable[int]]
 ) -> dict[TopicPartition, list[BatchWitness]]:

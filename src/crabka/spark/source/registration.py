@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from crabka.errors import ConfigError
+from crabka.spark.error_notes import add_error_notes
 from crabka.spark.shipping import is_shipped
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format `crabka`.
+    """Register the format `crabka`, and let exceptions of Spark that come from it end with what it said.
 
     Raises ConfigError if the workers would run a Python that does not have Crabka.
     """
@@ -23,6 +24,7 @@ def register(spark: SparkSession) -> None:
 
     _check_python("pyarrow, numba" if is_shipped(spark) else "crabka.spark, pyarrow, numba")
     spark.dataSource.register(CrabkaDataSource)
+    add_error_notes()
 
 
 def _check_python(modules: str) -> None:

@@ -52,7 +52,9 @@ def test_a_wrong_option_is_told() -> None:
         _ = PlannerSource({**CLUSTER, "tier.url": "x"}).reader
 
 
-def test_a_table_follows_one_history_of_the_tier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_follows_one_history_of_the_tier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
 
     def source_of(tier: PlantedTier, place: str) -> PlannerSource:
@@ -70,7 +72,9 @@ def test_a_table_follows_one_history_of_the_tier(tmp_path: Path, monkeypatch: py
     source = source_of(anew, "new")
     with pytest.raises(LogCutError, match="agree before offset 30"):
         source.inspect(source.plan("orders", positions), positions, {})
+    caplog.clear()
     assert [each.rewind_offset for each in source.divergences("orders", positions)[1]] == [30]
+    assert caplog.messages == []
     # What a table is ahead of the tier may come yet, but is not passed over.
     with pytest.raises(DataLossError, match="the tier ends at offset 70 of orders-0, before offset 99"):
         source.plan("orders", {0: ReadPosition(99)})
