@@ -31,14 +31,14 @@ from crabka.spark.plan.lineage import NO_END
 from crabka.spark.plan.losses import lose
 from crabka.spark.plan.retries import with_retries
 from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
-from crabka.spark.plan.witnesses import BatchWitness, Verdict, judge
+from crabka.spark.plan.witnesses import BatchWitness, HistoryVerdict, judge
 from crabka.spark.source.options import SourceOptions
 
 _log = logging.getLogger(__name__)
 
 
 class _Finding(NamedTuple):
-    verdict: Verdict
+    verdict: HistoryVerdict
     # From where on the log is known to be different.
     differs_offset: int = NO_END
 
@@ -106,7 +106,7 @@ def find_divergences(
         finding, end = findings.get(partition), bounds[partition].stop
         if position.offset > end and not is_tier_only(context.options):
             diverged[partition] = min(end, NO_END if finding is None else finding.differs_offset)
-        elif finding is not None and finding.verdict is Verdict.DIFFERENT:
+        elif finding is not None and finding.verdict is HistoryVerdict.DIFFERENT:
             diverged[partition] = min(position.offset - 1, finding.differs_offset)
     return _located(lookup, known, diverged, bounds)
 
@@ -139,15 +139,15 @@ def _findings(
     findings: dict[TopicPartition, _Finding] = {}
     for partition, head in heads.items():
         verdict = judge(head, found.get((partition, head.last_offset)))
-        if verdict is Verdict.DIFFERENT:
+        if verdict is HistoryVerdict.DIFFERENT:
             findings[partition] = _Finding(verdict, head.base_offset)
-        elif verdict is Verdict.SAME:
+        elif verdict is HistoryVerdict.SAME:
             findings[partition] = _Finding(verdict)
         elif head.last_offset >= bounds[partition].stop and not is_tier_only(context.options):
-            findings[partition] = _Finding(Verdict.DIFFERENT, bounds[partition].stop)
+            findings[partition] = _Finding(HistoryVerdict.DIFFERENT, bounds[partition].stop)
     missing = {partition: head for partition, head in heads.items() if partition not in findings}
     for partition, finding in _by_lineage(context, survey, missing).items():
-        if finding.verdict is Verdict.UNKNOWN:
+        if finding.verdict is HistoryVerdict.UNKNOWN:
             _log.info("the last batch that was read of %s is not there any more; its leader epoch agrees", partition)
         findings[partition] = finding
     return findings
@@ -166,22 +166,22 @@ def _by_lineage(
     for partition, answer in answers.items():
         head = heads[partition]
         if answer.leader_epoch == head.leader_epoch and answer.end_offset > head.last_offset:
-            findings[partition] = _Finding(Verdict.UNKNOWN)
+            findings[partition] = _Finding(HistoryVerdict.UNKNOWN)
         else:
             # A leader that does not know the epoch names the one before it, or none.
             ends = head.base_offset if answer.end_offset < 0 else min(answer.end_offset, head.base_offset)
-            findings[partition] = _Finding(Verdict.DIFFERENT, ends)
+            findings[partition] = _Finding(HistoryVerdict.DIFFERENT, ends)
     return findings
 
 
 def _by_tier_lineage(context: PlanContext, known: PartitionSurvey, head: BatchWitness) -> _Finding:
     """Return what the epochs of the newest segment say; epochs before its first and after its last say nothing."""
     if context.objects is None or not known.parts:
-        return _Finding(Verdict.UNKNOWN)
+        return _Finding(HistoryVerdict.UNKNOWN)
     try:
         lineage = context.objects.epochs(known.parts[-1].segment)
     except SegmentVanishedError:
-        return _Finding(Verdict.UNKNOWN)
+        return _Finding(HistoryVerdict.UNKNOWN)
     return lineage_finding(lineage, head)
 
 
@@ -189,12 +189,12 @@ def lineage_finding(lineage: Sequence[tuple[int, int]], head: BatchWitness) -> _
     """Return whether a lineage of leader epochs with their first offsets has a batch in its epoch."""
     epoch = head.leader_epoch
     if not lineage or not lineage[0][0] <= epoch <= lineage[-1][0]:
-        return _Finding(Verdict.UNKNOWN)
+        return _Finding(HistoryVerdict.UNKNOWN)
     starts = dict(lineage)
     end = min((start for later, start in lineage if later > epoch), default=NO_END)
     if epoch in starts and (starts[epoch] <= head.base_offset or epoch == lineage[0][0]) and head.last_offset < end:
-        return _Finding(Verdict.UNKNOWN)
-    return _Finding(Verdict.DIFFERENT, min(end, head.base_offset))
+        return _Finding(HistoryVerdict.UNKNOWN)
+    return _Finding(HistoryVerdict.DIFFERENT, min(end, head.base_offset))
 
 
 def _located(
@@ -210,10 +210,10 @@ def _located(
     for partition, differs in sorted(diverged.items()):
         chain = positions[partition].chain
         verdicts = [(each, judge(each, found.get((partition, each.last_offset)))) for each in chain]
-        others = [each.base_offset for each, verdict in verdicts if verdict is Verdict.DIFFERENT]
+        others = [each.base_offset for each, verdict in verdicts if verdict is HistoryVerdict.DIFFERENT]
         first_other = min(others, default=NO_END)
         # A batch that is the same by chance, after one that is not, proves nothing.
-        proven = (each.last_offset + 1 for each, found_same in verdicts if found_same is Verdict.SAME)
+        proven = (each.last_offset + 1 for each, found_same in verdicts if found_same is HistoryVerdict.SAME)
         agreed = max((end for end in proven if end <= first_other), default=0)
         divergences.append(
             Divergence(

@@ -54,7 +54,7 @@ Chains = Mapping[int, Chain]
 """Chains by the partitions of one topic."""
 
 
-class Verdict(Enum):
+class HistoryVerdict(Enum):
     """What the log says of a witness."""
 
     SAME = auto()
@@ -63,17 +63,17 @@ class Verdict(Enum):
     UNKNOWN = auto()
 
 
-def judge(witness: BatchWitness, found: BatchHeader | None) -> Verdict:
+def judge(witness: BatchWitness, found: BatchHeader | None) -> HistoryVerdict:
     """Compare a witness with the batch that the log has at its last offset, or after it if it has none there."""
     if found is None or found.base_offset > witness.last_offset:
-        return Verdict.UNKNOWN
+        return HistoryVerdict.UNKNOWN
     now = BatchWitness.of(found)
     if now == witness:
-        return Verdict.SAME
+        return HistoryVerdict.SAME
     is_same_place = now[:3] == witness[:3]
     if is_same_place and _was_compacted(found) and now.max_timestamp_ms <= witness.max_timestamp_ms:
-        return Verdict.UNKNOWN if now.records_count <= witness.records_count else Verdict.DIFFERENT
-    return Verdict.DIFFERENT
+        return HistoryVerdict.UNKNOWN if now.records_count <= witness.records_count else HistoryVerdict.DIFFERENT
+    return HistoryVerdict.DIFFERENT
 
 
 def _was_compacted(header: BatchHeader) -> bool:

@@ -16,7 +16,7 @@ from crabka.spark.plan.context import PlanContext
 from crabka.spark.plan.divergence import LogCutError, ReadPosition
 from crabka.spark.plan.histories import Inspection, find_divergences, inspect_history, lineage_finding, take_witnesses
 from crabka.spark.plan.survey import PartitionSurvey, Survey
-from crabka.spark.plan.witnesses import BatchWitness, Chain, Verdict
+from crabka.spark.plan.witnesses import BatchWitness, Chain, HistoryVerdict
 from crabka.spark.source.options import SourceOptions
 from tests.support.planted_tier import PlantedTier, batches, two_segments
 from tests.support.tier_plans import options
@@ -188,16 +188,16 @@ def test_a_tier_that_does_not_reach_so_far_says_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lineage", "expected"),
     [
-        ([(0, 0)], Verdict.UNKNOWN),  # the tier is not there yet
-        ([(0, 0), (2, 50)], Verdict.UNKNOWN),
-        ([(2, 58), (3, 70)], Verdict.UNKNOWN),  # retention moved the start of the first epoch
-        ([(3, 0)], Verdict.UNKNOWN),
-        ([(0, 0), (2, 50), (3, 58)], Verdict.DIFFERENT),
-        ([(0, 0), (3, 50)], Verdict.DIFFERENT),
-        ([(0, 0), (2, 58)], Verdict.DIFFERENT),
-        ([], Verdict.UNKNOWN),
+        ([(0, 0)], HistoryVerdict.UNKNOWN),  # the tier is not there yet
+        ([(0, 0), (2, 50)], HistoryVerdict.UNKNOWN),
+        ([(2, 58), (3, 70)], HistoryVerdict.UNKNOWN),  # retention moved the start of the first epoch
+        ([(3, 0)], HistoryVerdict.UNKNOWN),
+        ([(0, 0), (2, 50), (3, 58)], HistoryVerdict.DIFFERENT),
+        ([(0, 0), (3, 50)], HistoryVerdict.DIFFERENT),
+        ([(0, 0), (2, 58)], HistoryVerdict.DIFFERENT),
+        ([], HistoryVerdict.UNKNOWN),
     ],
 )
-def test_a_lineage_has_a_batch_in_its_epoch_or_not(lineage: list[tuple[int, int]], expected: Verdict) -> None:
+def test_a_lineage_has_a_batch_in_its_epoch_or_not(lineage: list[tuple[int, int]], expected: HistoryVerdict) -> None:
     head = BatchWitness(55, 59, 2, 1, 1, 5)
     assert lineage_finding(lineage, head).verdict is expected

@@ -14,7 +14,7 @@ from crabka.records.record import Record
 from crabka.spark.plan.witnesses import (
     MAX_CHAIN,
     BatchWitness,
-    Verdict,
+    HistoryVerdict,
     chains_from_json,
     chains_to_json,
     cut_chain,
@@ -36,7 +36,7 @@ def at(last_offset: int) -> BatchWitness:
 
 
 def test_the_same_batch_is_the_same() -> None:
-    assert judge(BatchWitness.of(header()), header()) is Verdict.SAME
+    assert judge(BatchWitness.of(header()), header()) is HistoryVerdict.SAME
 
 
 @pytest.mark.parametrize(
@@ -51,23 +51,25 @@ def test_the_same_batch_is_the_same() -> None:
     ],
 )
 def test_another_batch_at_the_same_offset_is_different(found: BatchHeader) -> None:
-    assert judge(BatchWitness.of(header()), found) is Verdict.DIFFERENT
+    assert judge(BatchWitness.of(header()), found) is HistoryVerdict.DIFFERENT
 
 
 def test_what_compaction_rewrote_or_removed_is_unknown() -> None:
     witness = BatchWitness.of(header())
-    assert judge(witness, header()._replace(crc=1, records_count=2, max_timestamp=1001)) is Verdict.UNKNOWN
-    assert judge(witness, header()._replace(crc=1, attributes=DELETE_HORIZON_FLAG)) is Verdict.UNKNOWN
-    assert judge(witness, header(base=15)) is Verdict.UNKNOWN
-    assert judge(witness, None) is Verdict.UNKNOWN
+    assert judge(witness, header()._replace(crc=1, records_count=2, max_timestamp=1001)) is HistoryVerdict.UNKNOWN
+    assert judge(witness, header()._replace(crc=1, attributes=DELETE_HORIZON_FLAG)) is HistoryVerdict.UNKNOWN
+    assert judge(witness, header(base=15)) is HistoryVerdict.UNKNOWN
+    assert judge(witness, None) is HistoryVerdict.UNKNOWN
 
 
 def test_a_compacted_batch_of_another_history_is_different() -> None:
     witness = BatchWitness.of(header())
-    assert judge(witness, header()._replace(crc=1, records_count=2, max_timestamp=9999)) is Verdict.DIFFERENT
-    assert judge(witness, header()._replace(crc=1, records_count=2, partition_leader_epoch=4)) is Verdict.DIFFERENT
+    assert judge(witness, header()._replace(crc=1, records_count=2, max_timestamp=9999)) is HistoryVerdict.DIFFERENT
+    assert (
+        judge(witness, header()._replace(crc=1, records_count=2, partition_leader_epoch=4)) is HistoryVerdict.DIFFERENT
+    )
     compacted = witness._replace(records_count=2)
-    assert judge(compacted, header()._replace(crc=1, records_count=3)) is Verdict.DIFFERENT
+    assert judge(compacted, header()._replace(crc=1, records_count=3)) is HistoryVerdict.DIFFERENT
 
 
 def test_samples_end_with_the_last_offset() -> None:
