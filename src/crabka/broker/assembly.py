@@ -13,6 +13,7 @@ from crabka.broker.context import BrokerContext
 from crabka.broker.fetch_sessions import FetchSessionCache
 from crabka.broker.groups.coordinator import GroupCoordinator
 from crabka.broker.healing.mender import RangeMender
+from crabka.broker.healing.rebuilder import ReplicaRebuilder
 from crabka.broker.healing.scrubber import LogScrubber, ScrubSettings
 from crabka.broker.healing.sources import PartitionSources
 from crabka.broker.inter_broker import BrokerConnections
@@ -90,6 +91,25 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         image=image,
     )
     cleaner = LogCleaner(runtime, logs, lambda: _cleaner_settings(config()))
+    fetchers = ReplicaFetchers(
+        runtime,
+        partitions,
+        parts.identity,
+        spawn=spawn,
+        config=config,
+        image=image,
+        on_dir_failure=logs.on_dir_failure,
+        save_recovery_points=logs.save_recovery_points,
+        tier=FollowerTier(lambda: context.remote_reads, logs),
+    )
+    rebuilder = ReplicaRebuilder(
+        runtime,
+        logs,
+        fetchers,
+        node_id=parts.identity.node_id,
+        image=image,
+        fence_ms=lambda: config().broker_session_timeout_ms,
+    )
     context = BrokerContext(
         static_config=parts.config,
         config=parts.config,
@@ -112,20 +132,11 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         transactions=transactions,
         partition_adder=ClusterPartitionAdder(transactions, brokers, parts.identity, **across),
         metrics=NodeMetrics(),
-        fetchers=ReplicaFetchers(
-            runtime,
-            partitions,
-            parts.identity,
-            spawn=spawn,
-            config=config,
-            image=image,
-            on_dir_failure=logs.on_dir_failure,
-            save_recovery_points=logs.save_recovery_points,
-            tier=FollowerTier(lambda: context.remote_reads, logs),
-        ),
+        fetchers=fetchers,
         cleaner=cleaner,
+        rebuilder=rebuilder,
         scrubber=_build_scrubber(
-            parts, partitions, brokers, cleaner, config=config, remote_reads=lambda: context.remote_reads
+            parts, partitions, brokers, cleaner, rebuilder, config=config, remote_reads=lambda: context.remote_reads
         ),
         moves=build_moves(parts, partitions, cleaner),
         tiering=None,
@@ -142,6 +153,7 @@ def _build_scrubber(
     partitions: PartitionRegistry,
     brokers: BrokerConnections,
     cleaner: LogCleaner,
+    rebuilder: ReplicaRebuilder,
     *,
     config: Callable[[], ServerConfig],
     remote_reads: Callable[[], RemoteReads | None],
@@ -155,6 +167,7 @@ def _build_scrubber(
         parts.logs,
         partitions,
         RangeMender(runtime, sources),
+        rebuilder,
         cleaner,
         settings=lambda: _scrub_settings(config()),
         node_id=node_id,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from crabka.broker.controller_channel import ControllerRequests
     from crabka.broker.fetch_sessions import FetchSessionCache
     from crabka.broker.groups.coordinator import GroupCoordinator
+    from crabka.broker.healing.rebuilder import ReplicaRebuilder
     from crabka.broker.healing.scrubber import LogScrubber
     from crabka.broker.identity import BrokerIdentity
     from crabka.broker.inter_broker import BrokerConnections
@@ -70,6 +71,8 @@ class BrokerContext:
     metrics: NodeMetrics
     fetchers: ReplicaFetchers
     cleaner: LogCleaner
+    # Lets replicas begin anew that cannot be repaired.
+    rebuilder: ReplicaRebuilder
     # Checks the logs and repairs what is damaged.
     scrubber: LogScrubber
     # Replicas on their way to other log dirs.

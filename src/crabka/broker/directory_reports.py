@@ -54,7 +54,17 @@ class DirectoryReports:
         # What the controller is still to be told.
         self._untold: dict[Placement, Partition] = {}
         self._telling = asyncio.Lock()
+        # Replicas that are said to be lost on purpose: where they lie is told when that is over.
+        self._held: set[Placement] = set()
         self._place_of = place_of
+
+    def hold(self, placement: Placement) -> None:
+        """Do not tell where a replica lies until `release`."""
+        self._held.add(placement)
+
+    def release(self, placement: Placement) -> None:
+        """Tell again where a replica lies when that is news."""
+        self._held.discard(placement)
 
     async def report(self, image: MetadataImage, partitions: Iterable[Partition]) -> bool:
         """Tell of the partitions whose log dir the metadata does not know, or knows wrongly.
@@ -95,6 +105,8 @@ class DirectoryReports:
         return self._logs.directory_id(self._place_of(partition))
 
     def _is_news(self, image: MetadataImage, partition: Partition, directory: DirectoryId) -> bool:
+        if (partition.topic_id, partition.index) in self._held:
+            return False
         topic = image.topics.by_id.get(partition.topic_id)
         known = None if topic is None else topic.partitions.get(partition.index)
         node_id = self._identity.node_id

@@ -22,6 +22,7 @@ from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
 from crabka.broker.logdirs.assembly import build_resolution, take_move_rate
 from crabka.control.config_view import EffectiveConfigs
 from crabka.errors import ConfigError, StorageError
+from crabka.ids import DIRECTORY_LOST
 from crabka.metadata.configs import ConfigResourceType
 from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL
 from crabka.serving.dispatch import Dispatcher
@@ -90,6 +91,7 @@ class BrokerService:
         )
         self.context = build_context(self._parts)
         self._directories = DirectoryReports(self._channel, self._identity, logs, place_of=self.context.moves.place_of)
+        self.context.rebuilder.directories = self._directories
         self._replica_host = build_replica_host(self._parts, self.context)
         self.dispatcher = Dispatcher(self.context, TABLE, forward=Forwarder(self._channel, spawn))
         self._serving = False
@@ -147,7 +149,8 @@ class BrokerService:
             await context.remote_reads.open()
         await self._lifecycle.serve()
         await self._wait_for(lambda image: not image.cluster.brokers[self._config.node_id].fenced)
-        if len(self._config.log_dirs) > 1 and not await self._directories.report(quorum.image, context.partitions):
+        must_report = len(self._config.log_dirs) > 1 or self._has_lost_replicas(quorum.image)
+        if must_report and not await self._directories.report(quorum.image, context.partitions):
             self._spawn(self._directories.keep_telling())
         self._serving = True
         context.moves.resume(self._logs.futures)
@@ -203,6 +206,12 @@ class BrokerService:
             await reached
         finally:
             unsubscribe()
+
+    def _has_lost_replicas(self, image: MetadataImage) -> bool:
+        """Return whether a stop came between the loss of a replica that began anew and its return."""
+        node_id = self._config.node_id
+        known = (image.topics.partition(each.topic, each.index) for each in self.context.partitions)
+        return any(each is not None and each.directory_of(node_id) == DIRECTORY_LOST for each in known)
 
     def _is_registered(self, image: MetadataImage) -> bool:
         broker = image.cluster.brokers.get(self._config.node_id)

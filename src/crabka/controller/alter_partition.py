@@ -14,6 +14,7 @@ from crabka.controller.leadership import configured_election
 from crabka.controller.outcome import Outcome
 from crabka.controller.partition_change import RECOVERED, RECOVERING, PartitionWish
 from crabka.controller.partition_edits import PartitionEdits
+from crabka.ids import DIRECTORY_LOST
 from crabka.metadata.topics import NO_LEADER_CHANGE
 from crabka.protocol.error_codes import ErrorCode
 
@@ -121,7 +122,7 @@ def _fault(view: ControlView, partition: PartitionImage, proposal: IsrProposal, 
         return ErrorCode.invalid_update_version
     if not _is_sound(partition, proposal):
         return ErrorCode.invalid_request
-    if any(not _is_eligible(view, member) for member in proposal.isr):
+    if any(not _is_eligible(view, partition, member) for member in proposal.isr):
         return ErrorCode.ineligible_replica
     return ErrorCode.none
 
@@ -138,8 +139,9 @@ def _is_sound(partition: PartitionImage, proposal: IsrProposal) -> bool:
     return True
 
 
-def _is_eligible(view: ControlView, member: IsrMember) -> bool:
-    if not view.is_active(member.broker_id):
+def _is_eligible(view: ControlView, partition: PartitionImage, member: IsrMember) -> bool:
+    # A replica that its broker reports as lost holds nothing that counts, whatever a fetch sent before says.
+    if not view.is_active(member.broker_id) or partition.directory_of(member.broker_id) == DIRECTORY_LOST:
         return False
     epoch = view.image.cluster.brokers[member.broker_id].epoch
     return member.broker_epoch in (ANY_BROKER_EPOCH, epoch)

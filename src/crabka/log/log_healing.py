@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crabka.log.batch_walk import OffsetRules
 from crabka.log.log_state import LogState
@@ -22,6 +22,7 @@ from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import replay_segment
 from crabka.log.segment_check import CheckTarget, SegmentFindings
 from crabka.log.small_files_check import SmallFilesFindings, SmallFilesTarget
+from crabka.log.txn_index import WRONG_INDEX
 from crabka.vfs import read_file, write_atomic
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from crabka.ports import FileSystem
 
 logger = logging.getLogger(__name__)
+
+# No segment begins there.
+_NEVER_NOTED: Final = -1
 
 
 class Repairs(NamedTuple):
@@ -114,6 +118,7 @@ class LogHealing(LogState):
             epochs=None if self.leader_epochs.dirty else self.leader_epochs.entries,
             topic_id=self.topic_id,
             snapshots=[(offset, self._snapshots.path(offset)) for offset in self._snapshots.offsets],
+            aborted_notes=dict(self._aborted_notes),
         )
 
     def is_current(self, target: CheckTarget) -> bool:
@@ -185,6 +190,10 @@ class LogHealing(LogState):
         """Return what writes wrong files anew, in any thread; the leader epochs go with the next flush."""
         jobs: list[Callable[[], None]] = []
         fs = self._context.fs
+        if findings.aborted_note:
+            self._aborted_notes = {_NEVER_NOTED: WRONG_INDEX}
+            with self._storage_errors():
+                self._write_aborted_note()
         if findings.epochs:
             self.leader_epochs.note_unsaved()
         if findings.metadata and self.topic_id is not None:

@@ -28,6 +28,8 @@ from crabka.records.header import (
     iter_headers,
 )
 
+# What is said of batches that are sound, but may not be those that were written here.
+MISFIT: Final = "does not fit"
 _LENGTH: Final = slice(8, 12)
 _CRC: Final = slice(CRC_POSITION, ATTRIBUTES_POSITION)
 
@@ -65,11 +67,11 @@ def fit(damaged: DamagedRange, old: bytes, batches: list[tuple[BatchHeader, memo
     """Return what is to be written over the bytes `old` of the damaged range. Raises MendError if it does not fit."""
     data = b"".join(batch for _, batch in batches)
     if len(data) != len(old) or not batches:
-        raise MendError(f"{len(data)} bytes for {len(old)} damaged ones")
+        raise MendError(f"what is there {MISFIT}: {len(data)} bytes for {len(old)} damaged ones")
     expected, position, is_contiguous, are_same = damaged.offset, 0, True, True
     for header, batch in batches:
         if header.base_offset < expected or header.last_offset >= damaged.end_offset:
-            raise MendError(f"offset {header.base_offset} where {expected} is expected")
+            raise MendError(f"what is there {MISFIT}: offset {header.base_offset} where {expected} is expected")
         epoch = rules.epoch_of(header.base_offset)
         is_contiguous = is_contiguous and header.base_offset == expected and epoch is not None
         if epoch is not None and header.partition_leader_epoch not in (epoch, -1):
@@ -81,7 +83,7 @@ def fit(damaged: DamagedRange, old: bytes, batches: list[tuple[BatchHeader, memo
         expected = header.next_offset
     is_contiguous = is_contiguous and expected == damaged.end_offset
     if not are_same and (rules.is_compacted or not is_contiguous):
-        raise MendError("the batches are not certainly those that were written here")
+        raise MendError(f"what is there {MISFIT}: the batches are not certainly those that were written here")
     return data
 
 

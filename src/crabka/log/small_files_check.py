@@ -5,12 +5,13 @@ Runs in a thread and writes nothing. Snapshots have a checksum; the others are c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CorruptDataError
+from crabka.log.aborted_note import read_aborted_note
 from crabka.log.checkpoints import decode_epochs
-from crabka.log.naming import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from crabka.log.naming import ABORTED_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from crabka.log.partition_metadata import read_partition_metadata
 from crabka.log.producer_snapshots import decode_snapshot
 from crabka.vfs import read_file
@@ -18,6 +19,7 @@ from crabka.vfs import read_file
 if TYPE_CHECKING:
     import uuid
 
+    from crabka.log.txn_index import IndexNote
     from crabka.ports import FileSystem
 
 
@@ -30,6 +32,8 @@ class SmallFilesTarget(NamedTuple):
     epochs: Sequence[tuple[int, int]] | None
     topic_id: uuid.UUID | None
     snapshots: Sequence[tuple[int, str]]
+    # Which segments have aborted transactions.
+    aborted_notes: Mapping[int, IndexNote]
 
 
 class SmallFilesFindings(NamedTuple):
@@ -38,6 +42,12 @@ class SmallFilesFindings(NamedTuple):
     epochs: str
     metadata: str
     snapshots: dict[int, str]
+    aborted_note: str
+
+    @property
+    def reasons(self) -> list[str]:
+        """What is wrong, in words."""
+        return [each for each in (self.epochs, self.metadata, self.aborted_note, *self.snapshots.values()) if each]
 
 
 def check_small_files(target: SmallFilesTarget) -> SmallFilesFindings:
@@ -52,7 +62,10 @@ def check_small_files(target: SmallFilesTarget) -> SmallFilesFindings:
             decode_snapshot(data, path)
         except CorruptDataError as error:
             snapshots[offset] = str(error)
-    return SmallFilesFindings(_wrong_epochs(target), _wrong_metadata(target), snapshots)
+    note = ""
+    if read_aborted_note(target.fs, target.directory) != dict(target.aborted_notes):
+        note = f"{target.directory}/{ABORTED_CHECKPOINT}: it does not hold what was written"
+    return SmallFilesFindings(_wrong_epochs(target), _wrong_metadata(target), snapshots, note)
 
 
 def _wrong_epochs(target: SmallFilesTarget) -> str:

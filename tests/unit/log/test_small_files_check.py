@@ -25,7 +25,7 @@ def flushed() -> tuple[MemoryFileSystem, PartitionLog]:
 
 def test_whole_files_are_right() -> None:
     _, log = flushed()
-    assert check_small_files(log.begin_small_check()) == ("", "", {})
+    assert check_small_files(log.begin_small_check()) == ("", "", {}, "")
 
 
 def test_damage_is_named_and_written_anew() -> None:
@@ -42,7 +42,7 @@ def test_damage_is_named_and_written_anew() -> None:
     for job in log.rewrite_small_files(found):
         job()
     log.flush()
-    assert check_small_files(log.begin_small_check()) == ("", "", {})
+    assert check_small_files(log.begin_small_check()) == ("", "", {}, "")
     after = log._snapshots.read(offset)
     assert [(each.producer_id, each.txn_first_offset, each.last_sequence) for each in after] == [
         (each.producer_id, each.txn_first_offset, each.last_sequence) for each in before
@@ -51,4 +51,4 @@ def test_damage_is_named_and_written_anew() -> None:
 
 def test_a_log_without_epochs_needs_no_checkpoint() -> None:
     log = open_test_log()
-    assert check_small_files(log.begin_small_check()) == ("", "", {})
+    assert check_small_files(log.begin_small_check()) == ("", "", {}, "")

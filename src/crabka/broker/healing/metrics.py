@@ -25,6 +25,7 @@ def collect_scrub(scrubber: LogScrubber) -> Iterator[Metric]:
     yield CounterMetricFamily(f"{_NAME}_damaged_ranges_found", "Damaged ranges found", value=stats.ranges_found)
     yield CounterMetricFamily(f"{_NAME}_repaired_ranges", "Damaged ranges repaired", value=stats.ranges_repaired)
     yield CounterMetricFamily(f"{_NAME}_repaired_files", "Files rebuilt from the batches", value=stats.files_repaired)
+    yield CounterMetricFamily(f"{_NAME}_rebuilt_replicas", "Replicas fetched anew", value=stats.replicas_rebuilt)
     for name, text, value in (
         ("pass_logs", "Logs of the present or last pass", progress.pass_logs),
         ("pass_logs_done", "Logs of it that are checked", progress.pass_logs_done),

@@ -13,15 +13,19 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from crabka.broker.healing.rebuilder import RebuildRefusedError
 from crabka.errors import InvariantError, StorageError
 from crabka.log.cleaner_throttle import CleanerThrottle
 from crabka.log.log_healing import sync_files, write_rebuilt_indexes
+from crabka.log.mending import MISFIT
 from crabka.log.scrub_schedule import ScrubProgress, ScrubSchedule
 from crabka.log.segment_check import SegmentCheck
 from crabka.log.small_files_check import check_small_files
 
 if TYPE_CHECKING:
     from crabka.broker.healing.mender import RangeMender
+    from crabka.broker.healing.rebuilder import ReplicaRebuilder
+    from crabka.broker.partition import Partition
     from crabka.broker.partitions import PartitionRegistry
     from crabka.ids import TopicPartition
     from crabka.log.cleaner import LogCleaner
@@ -59,6 +63,7 @@ class ScrubStats:
     ranges_found: int = 0
     ranges_repaired: int = 0
     files_repaired: int = 0
+    replicas_rebuilt: int = 0
     progress: ScrubProgress = field(default_factory=ScrubProgress)
 
 
@@ -71,6 +76,7 @@ class LogScrubber:
         logs: LogManager,
         partitions: PartitionRegistry,
         mender: RangeMender,
+        rebuilder: ReplicaRebuilder,
         cleaner: LogCleaner,
         *,
         settings: Callable[[], ScrubSettings],
@@ -80,6 +86,7 @@ class LogScrubber:
         self._logs = logs
         self._partitions = partitions
         self._mender = mender
+        self._rebuilder = rebuilder
         self._cleaner = cleaner
         self._settings = settings
         self._node_id = node_id
@@ -220,8 +227,11 @@ class LogScrubber:
 
     async def _check_small_files(self, log: PartitionLog) -> None:
         submit = self._runtime.threads.submit
+        if log.leader_epochs.dirty:
+            # What the file holds cannot be judged before.
+            await self._logs.flush_log(log)
         findings = await submit(check_small_files, log.begin_small_check())
-        reasons = [each for each in (findings.epochs, findings.metadata, *findings.snapshots.values()) if each]
+        reasons = findings.reasons
         if not reasons or not self._is_open(log):
             return
         for job in log.rewrite_small_files(findings):
@@ -260,10 +270,30 @@ class LogScrubber:
                 source, reasons = await self._mender.mend(partition, damaged)
             if source:
                 await self._verify(log, damaged, source)
-            else:
+            elif partition is None or not await self._begin_anew(partition, reasons):
                 self._give_up(log, damaged, reasons)
         if log.is_damaged and self._is_open(log):
             self._schedule.retry(log.topic_partition, self._runtime.clock.now_ms())
+
+    async def _begin_anew(self, partition: Partition, reasons: list[str]) -> bool:
+        """Drop a replica and fetch it again, if no other way is left and others hold everything."""
+        if not any(MISFIT in reason for reason in reasons):
+            # Nobody was asked who has it: that may change.
+            return False
+        try:
+            await self._rebuilder.rebuild(partition)
+        except RebuildRefusedError as error:
+            reasons.append(f"the replica cannot be fetched anew: {error}")
+            return False
+        self.stats.replicas_rebuilt += 1
+        logger.warning(
+            "%s-%d: this replica gave up its part, dropped its damaged log and follows from %d on: %s",
+            partition.topic,
+            partition.index,
+            partition.log.log_start_offset,
+            "; ".join(reasons),
+        )
+        return True
 
     async def _verify(self, log: PartitionLog, damaged: DamagedRange, source: str) -> None:
         await self._check_segment(log, damaged.base_offset, is_urgent=True)

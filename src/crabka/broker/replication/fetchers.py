@@ -61,6 +61,7 @@ class ReplicaFetchers:
             runtime, identity, changes, self._throttle, config=config, address_of=self._address_of, spawn=spawn
         )
         self._fetchers: dict[tuple[int, int], LeaderFetcher] = {}
+        self._held: set[Partition] = set()
         self._followed: dict[Partition, tuple[FollowedPartition, tuple[int, int]]] = {}
 
     def __len__(self) -> int:
@@ -73,6 +74,8 @@ class ReplicaFetchers:
 
     def follow(self, partition: Partition) -> None:
         """Fetch a partition from its leader in its leader epoch; nothing changes if that is done already."""
+        if partition in self._held:
+            return
         present = self._followed.get(partition)
         if present is not None:
             followed = present[0]
@@ -86,6 +89,17 @@ class ReplicaFetchers:
         followed = FollowedPartition(partition, backoff_ms=self._config().replica_fetch_backoff_ms)
         self._followed[partition] = (followed, place)
         fetcher.add(followed)
+
+    def hold(self, partition: Partition) -> None:
+        """Fetch a partition no longer, whatever the metadata says, until `release`."""
+        self._held.add(partition)
+        self.unfollow(partition)
+
+    def release(self, partition: Partition) -> None:
+        """Fetch a partition again if another broker leads it."""
+        self._held.discard(partition)
+        if not partition.is_leader and partition.leader_id >= 0:
+            self.follow(partition)
 
     def unfollow(self, partition: Partition) -> None:
         """Fetch a partition no longer; one that is not fetched is fine."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from crabka.broker.healing.rebuilder import RebuildRefusedError
 from crabka.broker.healing.scrubber import FIRST_PASS_MS, LogScrubber, ScrubSettings
 from crabka.broker.partition import Partition
 from crabka.broker.partitions import PartitionRegistry
@@ -35,6 +36,7 @@ class CopyingMender:
         self._fs = fs
         self.copies: dict[str, bytes] = {}
         self.calls: list[DamagedRange] = []
+        self.refusal = "there is no other replica"
 
     def remember(self, log: PartitionLog) -> None:
         for base in log.segment_base_offsets:
@@ -47,9 +49,23 @@ class CopyingMender:
         target = log.begin_check(damaged.base_offset)
         copy = self.copies.get(log.segment_of(damaged.base_offset).log_path)
         if target is None or copy is None:
-            return "", ["there is no other replica"]
+            return "", [self.refusal]
         assert log.patch(target, damaged, copy[damaged.position : damaged.end_position])
         return "a copy", []
+
+
+class FakeRebuilder:
+    """Lets replicas begin anew, or refuses."""
+
+    def __init__(self) -> None:
+        self.refusal = ""
+        self.rebuilt: list[Partition] = []
+
+    async def rebuild(self, partition: Partition) -> None:
+        if self.refusal:
+            raise RebuildRefusedError(self.refusal)
+        self.rebuilt.append(partition)
+        partition.log.truncate_fully(partition.log.log_start_offset)
 
 
 class ScrubBench:
@@ -64,14 +80,16 @@ class ScrubBench:
         self.partitions = PartitionRegistry()
         self.settings = SETTINGS
         self.mender = CopyingMender(self.fs)
+        self.rebuilder = FakeRebuilder()
         cleaner = LogCleaner(runtime, self.logs, lambda: CleanerSettings(False, 1, 0.9, 1))
         self.scrubber = LogScrubber(
             runtime,
             self.logs,
             self.partitions,
-            self.mender,
+            self.mender,  # type: ignore[arg-type]
+            self.rebuilder,  # type: ignore[arg-type]
             cleaner,
-            settings=lambda: self.settings,  # type: ignore[arg-type]
+            settings=lambda: self.settings,
         )
         self.logs.subscribe_damage(self.scrubber.suspect)
 
@@ -228,3 +246,22 @@ def test_a_node_that_starts_without_logs_checks_those_that_come() -> None:
         assert bench.scrubber.stats.bytes_checked > 0
 
     run(scenario, count=0)
+
+
+def test_a_replica_begins_anew_only_if_others_have_what_does_not_fit_here(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: ScrubBench) -> None:
+        bench.mender.copies = {}
+        flip(bench.fs, bench.log().segment_of(0).log_path, 100)
+        await one_pass(bench)
+        assert bench.rebuilder.rebuilt == []
+        bench.mender.refusal = "broker 2: what is there does not fit"
+        bench.rebuilder.refusal = "0 other replicas are in sync"
+        await asyncio.sleep(15)
+        assert bench.log().is_damaged
+        bench.rebuilder.refusal = ""
+        await asyncio.sleep(15)
+        assert [each.log for each in bench.rebuilder.rebuilt] == [bench.log()]
+        assert not bench.log().is_damaged
+
+    run(scenario)
+    assert caplog.text.count("gave up its part") == 1
