@@ -124,7 +124,7 @@ class BatchWalk:
             return f"a batch of {header.batch_length} bytes cannot be there"
         if header.magic != MAGIC_V2:
             return f"unknown batch format {header.magic}"
-        wrong = self._wrong_place(header, place)
+        wrong = self._wrong_place(header, place, is_last=position + size == self._size)
         if wrong:
             return wrong
         data = self._bytes(position, size)
@@ -132,14 +132,17 @@ class BatchWalk:
             return "the checksum (CRC-32C) does not match"
         return WholeBatch(position, header, data)
 
-    def _wrong_place(self, header: BatchHeader, place: _Place) -> str:
+    def _wrong_place(self, header: BatchHeader, place: _Place, *, is_last: bool) -> str:
         if header.last_offset_delta < 0 or header.base_offset < place.offset:
             return f"offset {header.base_offset} where {place.offset} is expected"
         if header.last_offset >= self._rules.end_offset:
             return f"offset {header.last_offset} is beyond {self._rules.end_offset}, where the segment ends"
         epoch = header.partition_leader_epoch
-        if epoch != NO_EPOCH and not place.epoch <= epoch <= self._rules.max_epoch:
-            return f"leader epoch {epoch} between {place.epoch} and {self._rules.max_epoch}"
+        if epoch < place.epoch and epoch != NO_EPOCH:
+            return f"leader epoch {epoch} after {place.epoch}"
+        if is_last and epoch > self._rules.max_epoch:
+            # The others are known by their successors to have a wrong epoch.
+            return f"leader epoch {epoch}, and {self._rules.max_epoch} is the last one"
         return ""
 
     def _next_whole(self, position: int, place: _Place) -> WholeBatch | None:

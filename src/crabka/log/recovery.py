@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import posixpath
 from dataclasses import dataclass, field
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CorruptDataError, StorageError
@@ -36,7 +37,7 @@ from crabka.log.segment_recovery import SegmentRecovery
 from crabka.log.segments import Segments
 from crabka.log.swap import complete_swaps
 from crabka.log.tierable import is_tierable
-from crabka.log.txn_index import IndexNote
+from crabka.log.txn_index import IndexNote, encode_aborted, note_of
 from crabka.log.txn_rebuild import rebuild_aborted
 from crabka.vfs import read_file
 
@@ -216,7 +217,10 @@ def _read_epochs(fs: FileSystem, path: str) -> LeaderEpochCache | None:
     """Return the known leader epochs, None if their checkpoint is missing or damaged."""
     checkpoint = f"{path}/{LEADER_EPOCH_CHECKPOINT}"
     try:
-        return LeaderEpochCache(decode_epochs(checkpoint, read_file(fs, checkpoint)))
+        entries = decode_epochs(checkpoint, read_file(fs, checkpoint))
+        if any(one[0] >= other[0] or one[1] >= other[1] for one, other in pairwise([(-1, -1), *entries])):
+            raise CorruptDataError(checkpoint, "epochs or offsets do not rise")
+        return LeaderEpochCache(entries)
     except FileNotFoundError:
         return None
     except CorruptDataError as error:
@@ -280,6 +284,7 @@ def _mend_aborted(fs: FileSystem, loaded: LoadedLog) -> None:
                 segment.hold_aborted(rebuilt.entries)
                 continue
             segment.replace_aborted(rebuilt.entries)
+            loaded.aborted_notes[segment.base_offset] = note_of(encode_aborted(rebuilt.entries))
             loaded.names_dirty = True
             logger.warning("%s: rebuilt from the log with %d aborted transactions", error, len(rebuilt.entries))
         segment.forget_aborted()
@@ -288,23 +293,43 @@ def _mend_aborted(fs: FileSystem, loaded: LoadedLog) -> None:
 def _refill_epochs(loaded: LoadedLog, start: int) -> None:
     """Find the epochs of the first records again: a crash may have kept that they were cut and lost the log start.
 
-    So are all of them if their checkpoint is lost.
-
-    Without them the records could neither be compared with a leader's nor be copied to the remote tier.
+    So are all of them if their checkpoint is lost, or the last segment contradicts it. Without them the records could
+    neither be compared with a leader's nor be copied to the remote tier.
     """
     known = loaded.leader_epochs.entries
+    if _contradicts_epochs(loaded, start):
+        logger.warning("%s/%s is wrong: read from the batches", loaded.path, LEADER_EPOCH_CHECKPOINT)
+        known, loaded.epochs_lost = [], True
     if known[0][1] <= start if known else not loaded.epochs_lost:
         return
-    epochs = LeaderEpochCache()
+    found: list[tuple[int, int]] = []
     for segment in loaded.segments:
         if known and segment.base_offset >= known[0][1]:
             break
         for _, header in segment.headers(0):
-            if header.last_offset >= start:
-                epochs.assign(header.partition_leader_epoch, max(header.base_offset, start))
-    for epoch, offset in known:
+            while found and found[-1][0] > header.partition_leader_epoch >= 0:
+                # Epochs never fall: the one before was damaged, which its checksum does not cover.
+                found.pop()
+            if header.last_offset >= start and (not found or found[-1][0] != header.partition_leader_epoch):
+                found.append((header.partition_leader_epoch, max(header.base_offset, start)))
+    epochs = LeaderEpochCache()
+    for epoch, offset in [*found, *known]:
         epochs.assign(epoch, offset)
     loaded.leader_epochs = epochs
+
+
+def _contradicts_epochs(loaded: LoadedLog, start: int) -> bool:
+    """Return whether most of the first and the last batches of the last segment have other epochs than it is said.
+
+    A checkpoint has no checksum. With a wrong last epoch the log would be cut where it does not part from the leader's.
+    """
+    active, epochs = loaded.segments.active, loaded.leader_epochs
+    if not active.size or loaded.epochs_lost:
+        return False
+    ends = [*islice(active.headers(0), 1), *active.headers(active.indexes().offsets.last_position)]
+    headers = [header for _, header in ends if header.partition_leader_epoch >= 0 and header.base_offset >= start]
+    wrong = sum(epochs.epoch_for_offset(each.base_offset) != each.partition_leader_epoch for each in headers)
+    return wrong * 2 > len(headers)
 
 
 def _restart_at(context: SegmentContext, loaded: LoadedLog, config: TopicConfig, offset: int) -> None:

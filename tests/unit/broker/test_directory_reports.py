@@ -141,3 +141,24 @@ def test_a_controller_that_does_not_know_the_registration_yet_is_told_again() ->
     )
     VirtualTimeLoop().run(scenario())
     assert not codes
+
+
+def test_a_replica_that_is_held_is_not_told_of_before_it_is_released() -> None:
+    metadata = image()
+    controller = ControllerInProcess()
+    controller.answers[ApiKey.ASSIGN_REPLICAS_TO_DIRS] = lambda types, _: types.message(
+        throttle_time=0, error_code=ErrorCode.none, directories=[]
+    )
+    logs: Any = SimpleNamespace(directory_id=DIRECTORIES.get)
+    partition = hosted(metadata, 0, "/other")
+
+    async def scenario() -> None:
+        reports = DirectoryReports(controller, BrokerIdentity(1, 7), logs)
+        reports.hold((partition.topic_id, 0))
+        await reports.report(metadata, [partition])
+        assert controller.asked == []
+        reports.release((partition.topic_id, 0))
+        await reports.report(metadata, [partition])
+        assert len(controller.asked) == 1
+
+    asyncio.run(scenario())

@@ -11,6 +11,7 @@ from crabka.controller.alter_partition import AlteredPartition, IsrMember, IsrPr
 from crabka.controller.control_view import DEFAULT_RULES
 from crabka.controller.partition_change import RECOVERED, RECOVERING
 from crabka.errors import OperationError
+from crabka.ids import DIRECTORY_LOST
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import BrokerRegistrationChangeRecord
 from crabka.protocol.error_codes import ErrorCode
@@ -139,3 +140,10 @@ def test_a_leader_that_stays_learns_its_new_epoch() -> None:
 
 def test_a_partition_named_twice_is_changed_once() -> None:
     assert codes(three(), proposal(1, 2), proposal(1, 3)) == [ErrorCode.none, ErrorCode.invalid_update_version]
+
+
+def test_a_replica_that_its_broker_reports_as_lost_does_not_join() -> None:
+    directories = (uuid.UUID(int=1001), DIRECTORY_LOST, uuid.UUID(int=1003))
+    image = with_partitions(cluster(1, 2, 3), "t", {"replicas": (1, 2, 3), "isr": (1,), "directories": directories})
+    assert codes(image, proposal(1, 2)) == [ErrorCode.ineligible_replica]
+    assert codes(image, proposal(1, 3)) == [ErrorCode.none]

@@ -302,3 +302,23 @@ def test_epochs_that_were_cut_with_a_log_start_that_a_crash_took_are_found_again
     assert (found.log_start_offset, found.leader_epochs.entries) == (0, [(0, 0), (1, 12)])
     kept = reopen(fs, OpenOptions(recovery_point=log.recovery_point, log_start_offset=13, now_ms=NOW_MS))
     assert kept.leader_epochs.entries == [(1, 13)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"0\n2\n0 0\n9 12\n", b"0\n2\n0 0\n0 12\n", b"0\n2\n7 0\n1 12\n", b"0\n2\n0 x\n1 12\n", b"1\n2\n0 0\n1 12\n"],
+)
+def test_a_damaged_epoch_checkpoint_is_rebuilt_from_the_batches_after_a_clean_stop(content: bytes) -> None:
+    fs, log = stopped()
+    right = log.leader_epochs.entries
+    assert right == [(0, 0), (1, 12)]
+    write_atomic(fs, f"{LOG_PATH}/leader-epoch-checkpoint", content)
+    found = reopen(fs, CLEAN)
+    assert found.leader_epochs.entries == right
+    assert found.leader_epochs.dirty
+
+
+def test_a_lost_epoch_checkpoint_is_rebuilt_from_the_batches_after_a_clean_stop() -> None:
+    fs, log = stopped()
+    fs.unlink(f"{LOG_PATH}/leader-epoch-checkpoint")
+    assert reopen(fs, CLEAN).leader_epochs.entries == log.leader_epochs.entries

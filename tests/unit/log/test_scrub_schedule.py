@@ -25,7 +25,8 @@ def test_a_pass_goes_over_all_logs_and_the_next_one_waits_for_the_interval() -> 
     assert (next_job(schedule, 99), schedule.wait_ms(40)) == (None, 60)
     for expected in (A, B):
         job = next_job(schedule, 100)
-        assert job == (expected, None, False)
+        assert job is not None
+        assert tuple(job) == (expected, None, False)
         assert not schedule.end_pass(150, 1000)
         schedule.done(job)
     assert schedule.end_pass(150, 1000)
@@ -40,7 +41,7 @@ def test_a_suspicion_comes_first_and_even_while_checks_are_off() -> None:
     assert next_job(schedule, 0) == (A, None, False)
     assert schedule.suspect(B, 50, 0)
     assert schedule.suspect(B, 70, 0)
-    assert next_job(schedule, 0, is_enabled=False) == (B, {50, 70}, True)
+    assert next_job(schedule, 0, is_enabled=False) == ScrubJob(B, frozenset({50, 70}), is_urgent=True)
     assert next_job(schedule, 0, is_enabled=False) is None
     assert next_job(schedule, 0) == (B, None, False)
 

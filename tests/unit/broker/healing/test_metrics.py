@@ -22,8 +22,8 @@ def test_progress_and_each_damaged_range_are_told() -> None:
     scrubber = SimpleNamespace(stats=stats, damaged=lambda: [(log, each) for each in log.damage])
     samples = {
         sample.name: sample
-        for metric in collect_scrub(scrubber)
-        for sample in metric.samples  # type: ignore[arg-type]
+        for metric in collect_scrub(scrubber)  # type: ignore[arg-type]
+        for sample in metric.samples
     }
     assert samples["crabka_log_scrub_bytes_total"].value == 12
     assert samples["crabka_log_scrub_last_pass_seconds"].value == 5

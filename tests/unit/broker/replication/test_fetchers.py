@@ -202,3 +202,24 @@ def test_a_rate_of_the_broker_counts_before_that_of_all() -> None:
         assert world.fetchers._throttle.bytes_per_second == 7
 
     follow(test)
+
+
+def test_a_partition_that_is_held_is_not_fetched_whatever_the_metadata_says() -> None:
+    async def test(world: FollowerWorld) -> None:
+        leader = await world.add_leader()
+        log = leader.lead()
+        append(log, make_batch(2), leader_epoch=5)
+        world.place({})
+        await world.settle()
+        partition = world.partition(0)
+        world.fetchers.hold(partition)
+        append(log, make_batch(2), leader_epoch=5)
+        world.learn_leader(1, 6, 0)
+        leader.leader_epoch = 6
+        await world.settle()
+        assert (partition.log.log_end_offset, world.fetchers.followed_count) == (2, 0)
+        world.fetchers.release(partition)
+        await world.settle()
+        assert (partition.log.log_end_offset, world.fetchers.followed_count) == (4, 1)
+
+    follow(test)
