@@ -91,25 +91,8 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         image=image,
     )
     cleaner = LogCleaner(runtime, logs, lambda: _cleaner_settings(config()))
-    fetchers = ReplicaFetchers(
-        runtime,
-        partitions,
-        parts.identity,
-        spawn=spawn,
-        config=config,
-        image=image,
-        on_dir_failure=logs.on_dir_failure,
-        save_recovery_points=logs.save_recovery_points,
-        tier=FollowerTier(lambda: context.remote_reads, logs),
-    )
-    rebuilder = ReplicaRebuilder(
-        runtime,
-        logs,
-        fetchers,
-        node_id=parts.identity.node_id,
-        image=image,
-        fence_ms=lambda: config().broker_session_timeout_ms,
-    )
+    fetchers = _build_fetchers(parts, partitions, config, lambda: context.remote_reads)
+    rebuilder = _build_rebuilder(parts, fetchers, config)
     context = BrokerContext(
         static_config=parts.config,
         config=parts.config,
@@ -146,6 +129,39 @@ def build_context(parts: BrokerParts) -> BrokerContext:
     )
     _add_tiering(parts, context, config)
     return context
+
+
+def _build_fetchers(
+    parts: BrokerParts,
+    partitions: PartitionRegistry,
+    config: Callable[[], ServerConfig],
+    remote_reads: Callable[[], RemoteReads | None],
+) -> ReplicaFetchers:
+    logs = parts.logs
+    return ReplicaFetchers(
+        parts.runtime,
+        partitions,
+        parts.identity,
+        spawn=parts.spawn,
+        config=config,
+        image=lambda: parts.quorum.image,
+        on_dir_failure=logs.on_dir_failure,
+        save_recovery_points=logs.save_recovery_points,
+        tier=FollowerTier(remote_reads, logs),
+    )
+
+
+def _build_rebuilder(
+    parts: BrokerParts, fetchers: ReplicaFetchers, config: Callable[[], ServerConfig]
+) -> ReplicaRebuilder:
+    return ReplicaRebuilder(
+        parts.runtime,
+        parts.logs,
+        fetchers,
+        node_id=parts.identity.node_id,
+        image=lambda: parts.quorum.image,
+        fence_ms=lambda: config().broker_session_timeout_ms,
+    )
 
 
 def _build_scrubber(

@@ -113,6 +113,16 @@ DIFFERENCES: tuple[Difference, ...] = (
         "ends with exactly the replicas that were asked for last, and can still be cancelled",
     ),
     Difference(
+        "A batch, index, snapshot or checkpoint that the disk changed",
+        "serves what is there; a lost `.txnindex` shows aborted records",
+        "finds and repairs it (internals/healing.md); what no copy has is answered with CORRUPT_MESSAGE",
+    ),
+    Difference(
+        "AlterPartition with a replica whose log dir is reported as lost",
+        "takes it",
+        "INELIGIBLE_REPLICA",
+    ),
+    Difference(
         "A request that is forwarded to the controller while none is active",
         "answers with an error of the request when the time is up",
         "closes the connection when the time is up",
