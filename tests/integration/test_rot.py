@@ -151,11 +151,13 @@ def test_flipped_bytes_are_repaired(cluster: ClusterProcesses, rng: random.Rando
     committed = produce(cluster, 0, 60)
     wait_whole(cluster, [])
     number = 60
-    for round_ in range(scaled(2, 60)):
+    for round_ in range(scaled(2, 66)):
         node = rng.choice(cluster.brokers)
-        is_stopped = round_ % 2 == 1
-        if is_stopped:
+        is_stopped = round_ % 3 > 0
+        if round_ % 3 == 1:
             node.stop()
+        elif round_ % 3 == 2:
+            node.kill()
         flips = [flip_somewhere(rng, node) for _ in range(FLIPS_PER_ROUND)]
         if is_stopped:
             node.start()

@@ -11,7 +11,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from crabka.errors import OperationError, require
+from crabka.errors import CorruptDataError, OperationError, require
 from crabka.log import retention
 from crabka.log.log_durability import LogDurability
 from crabka.log.log_shrinking import LogShrinking
@@ -20,6 +20,7 @@ from crabka.log.producer_snapshots import decode_snapshot
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import replay_segment
 from crabka.log.segment import Segment
+from crabka.log.segment_recovery import checked_batches_in
 from crabka.log.tierable import SegmentExtent, TierableSegment, UntieredPart
 from crabka.vfs import write_atomic
 
@@ -98,18 +99,31 @@ class LogTiering(LogShrinking, LogDurability):
     def prepare_for_copy(self, tierable: TierableSegment) -> bool:
         """Make the index files and the producer snapshot of a segment complete; return False if it is gone.
 
-        They are already, unless they were lost or damaged: then they are built from the batches. May wait for the disk
-        and runs in any thread. Raises StorageError.
+        They are already, unless they were lost or damaged: then they are built from the batches. Every batch is
+        checked: what is damaged must not become the only copy. May wait for the disk and runs in any thread. Raises
+        StorageError, and CorruptDataError for a damaged batch.
         """
         index = self._segments.floor_index(tierable.base_offset)
         segment = self._segments[index]
         if segment.is_active or segment.log_path != tierable.log_path or segment.size != tierable.size_bytes:
             return False
         with self._storage_errors():
+            self._require_whole(segment)
             segment.ensure_index_files()
             if not self._context.fs.exists(tierable.producer_snapshot_path):
                 self._rebuild_snapshot(tierable.end_offset + 1)
         return True
+
+    def _require_whole(self, segment: Segment) -> None:
+        end = 0
+        file = self._context.fs.open(segment.log_path, read_only=True)
+        try:
+            for position, header, _ in checked_batches_in(file, segment.size):
+                end = position + header.size_in_bytes
+        finally:
+            file.close()
+        if end != segment.size:
+            raise CorruptDataError(segment.log_path, f"no whole batch at position {end}")
 
     def _rebuild_snapshot(self, offset: int) -> None:
         state = ProducerStateManager()

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from crabka.broker.fetch_client import FetchClient
 from crabka.broker.fetch_reader import read_slices, read_targets, with_cold_bytes
 from crabka.broker.fetch_sessions import SessionTarget
 from crabka.ids import ZERO_UUID
+from crabka.log.txn_index import AbortedTransaction
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.rotting import flip
 from tests.support.sim_node import SimNode, batch, cold_node
 
 
@@ -57,3 +61,45 @@ def test_cold_bytes_are_counted_before_they_are_read() -> None:
         filled = with_cold_bytes(node.context, found.reads, read_slices(found.cold_slices))
         assert [len(read.row.records) for read in filled] == [size, size]
         assert all(read.cold is None for read in filled)
+
+
+def codes(node: SimNode, *offsets: int) -> list[int]:
+    targets = [target(0, fetch_offset=offset) for offset in offsets]
+    found = [read_targets(node.context, [each], FetchClient(), max_bytes=1 << 20).reads[0] for each in targets]
+    return [read.row.error_code for read in found]
+
+
+def test_a_replica_that_is_alone_serves_all_but_what_is_damaged(
+    node: SimNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.create_topic("t", 1)
+    for _ in range(3):
+        node.produce("t", batch(bytes(100)))
+    log = node.context.partitions.by_name("t", 0).log
+    size = len(batch(bytes(100)))
+    # The length of the second batch: nothing behind it is found without a check.
+    flip(node.memory, log.segment_of(0).log_path, size + 10)
+    assert codes(node, 0, 2) == [ErrorCode.none, ErrorCode.kafka_storage_error]
+    node.advance(5000)
+    assert codes(node, 0, 1, 2) == [ErrorCode.none, ErrorCode.corrupt_message, ErrorCode.none]
+    whole = read_targets(node.context, [target(0)], FetchClient(), max_bytes=1 << 20)
+    assert len(whole.reads[0].row.records) == size, "a read ends before what is damaged"
+    node.advance(60_000)
+    errors = [record.getMessage() for record in caplog.records if "stay damaged" in record.getMessage()]
+    assert len(errors) == 1
+    assert "offsets 1 to 1" in errors[0]
+
+
+def test_a_damaged_transaction_index_is_an_error_of_its_partition_until_it_is_rebuilt(node: SimNode) -> None:
+    fill(node)
+    log = node.context.partitions.by_name("t", 0).log
+    segment = log.segment_of(0)
+    aborted = [AbortedTransaction(7, 0, 0, 1)]
+    segment.hold_aborted(aborted)
+    client = FetchClient(is_committed_only=True)
+    found = read_targets(node.context, [target(0), target(1)], client, max_bytes=1 << 20)
+    assert [read.row.error_code for read in found.reads] == [ErrorCode.kafka_storage_error, ErrorCode.none]
+    node.advance(5000)
+    found = read_targets(node.context, [target(0), target(1)], client, max_bytes=1 << 20)
+    assert [read.row.error_code for read in found.reads] == [ErrorCode.none, ErrorCode.none]
+    assert found.reads[0].row.aborted_transactions == []

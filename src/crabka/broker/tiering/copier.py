@@ -20,6 +20,7 @@ from crabka.broker.tiering.stats import (
     REMOTE_COPY_LAG_SEGMENTS,
     REMOTE_COPY_REQUESTS,
 )
+from crabka.errors import CorruptDataError
 from crabka.remote.errors import InvalidSegmentTransitionError, RemoteStorageError
 from crabka.remote.segments import (
     LogSegmentData,
@@ -53,6 +54,12 @@ class SegmentGoneError(RemoteStorageError):
     retriable = True
 
 
+class SegmentDamagedError(RemoteStorageError):
+    """A batch of the local segment is damaged, so the segment is not copied."""
+
+    retriable = True
+
+
 class SegmentCopier:
     """Copies segments of all partitions, as many at once as the pool allows."""
 
@@ -77,7 +84,7 @@ class SegmentCopier:
         segment_id = RemoteLogSegmentId(partition, tools.runtime.new_uuid())
         hit = tools.runtime.failpoints.hit
         async with self._pool.turn():
-            if not await self._pool.submit(source.prepare_for_copy, segment):
+            if not await self._prepare(source, segment):
                 raise SegmentGoneError(f"{segment.log_path} is gone")
             metadata = self._started(segment_id, source, segment)
             self.in_flight.add(segment_id)
@@ -92,6 +99,13 @@ class SegmentCopier:
             finally:
                 self.in_flight.discard(segment_id)
         tools.stats.count(REMOTE_COPY_BYTES, partition.topic, segment.size_bytes)
+
+    async def _prepare(self, source: TieredLog, segment: TierableSegment) -> bool:
+        try:
+            return await self._pool.submit(source.prepare_for_copy, segment)
+        except CorruptDataError as error:
+            source.report_damage_at(segment.base_offset, str(error))
+            raise SegmentDamagedError(f"{error}; it is copied when it is repaired") from error
 
     def _started(
         self, segment_id: RemoteLogSegmentId, source: TieredLog, segment: TierableSegment

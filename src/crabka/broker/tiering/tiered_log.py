@@ -73,7 +73,14 @@ class TieredLog(Protocol):
         ...
 
     def prepare_for_copy(self, tierable: TierableSegment, /) -> bool:
-        """Make the files of a segment complete, in any thread; return False if it is gone."""
+        """Make the files of a segment complete, in any thread; return False if it is gone.
+
+        Raises CorruptDataError if a batch is damaged.
+        """
+        ...
+
+    def report_damage_at(self, offset: int, reason: str, /) -> None:
+        """Have the segment checked and repaired that holds an offset."""
         ...
 
     def note_remote_offset(self, offset: int, /) -> None:
