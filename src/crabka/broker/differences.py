@@ -118,7 +118,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "finds and repairs it (internals/healing.md); what no copy has is answered with CORRUPT_MESSAGE",
     ),
     Difference(
-        "AlterPartition with a replica whose log dir is reported as lost",
+        "A change of the ISR to take in a replica whose log dir is reported as lost",
         "takes it",
         "INELIGIBLE_REPLICA",
     ),
