@@ -74,6 +74,11 @@ def test_broker_is_described_as_kafka_does() -> None:
     assert set(own) == {
         "crabka.fast.failure.detection.enable",
         "crabka.http.listener",
+        "crabka.log.scrub.enable",
+        "crabka.log.scrub.interval.ms",
+        "crabka.log.scrub.max.bytes.per.second",
+        "crabka.log.scrub.max.cpu.percent",
+        "crabka.log.scrub.now",
         "crabka.remote.chunk.cache.bytes",
         "crabka.remote.leftover.grace.ms",
         "crabka.slow.append.ms",
