@@ -136,7 +136,10 @@ class ReadSlice:
             return data
         first_size = _OFFSET_AND_LENGTH.unpack_from(data)[1] + LOG_OVERHEAD
         if first_size > self.length:
-            if not self._min_one_batch or first_size > self.end - self.position:
+            if first_size > self.end - self.position:
+                self.is_lost = self._upper_offset is None
+                return b""
+            if not self._min_one_batch:
                 return b""
             data = read(first_size, self.position)
         if data is not None and self._upper_offset is not None:
@@ -149,7 +152,8 @@ class ReadSlice:
         found = find_batch(read, self.position, self.end, self._find_offset)
         if found is None:
             return False
-        self.is_lost = found[1] is None and self._upper_offset is None
+        # Where the last segment is empty, cleaning may have taken the last batches before it.
+        self.is_lost = found[1] is None and self._upper_offset is None and self.position < self.end
         self.position = found[0]
         self.length = min(max_bytes, self.end - self.position)
         self._find_offset = EXACT

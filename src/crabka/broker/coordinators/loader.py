@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from crabka.records.header import iter_headers
+from kio.schema.errors import ErrorCode
+
+from crabka.errors import OperationError
+from crabka.records.header import crc_valid, iter_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
     ReplayBatch = Callable[[memoryview, BatchHeader], int]
 
+# A repair takes a moment, and nobody is served before.
+DAMAGED_PAUSE_MS: Final = 500
 # Other work of the node has its turn after so many records.
 RECORDS_PER_TURN: Final = 500
 
@@ -24,19 +29,21 @@ async def replay_log(source: PartitionLog, threads: Threads, replay: ReplayBatch
     """Hand all batches to `replay`, which returns how many records it met; return the sum.
 
     As in Kafka these are also the batches above the high watermark: a new leader keeps what it holds, and will have it
-    replicated.
+    replicated. A damaged batch is reported and waited for: without it the state would be another one.
     Raises OperationError if the log is cut under the reader, CorruptBatchError, OSError.
     """
     offset, count = source.log_start_offset, 0
     turn = 0
     while offset < source.log_end_offset:
-        plan = source.read(offset, max_bytes=buffer_bytes)
-        data = plan.read_nowait()
-        if data is None:
-            data = await threads.submit(plan.read)
-        view = memoryview(data)
+        view = await _read_whole(source, threads, offset, buffer_bytes)
+        if view is None:
+            await asyncio.sleep(DAMAGED_PAUSE_MS / 1000)
+            continue
         start = offset
         for position, header in iter_headers(view):
+            if not crc_valid(view, position, header):
+                # The next read finds it again, at the begin.
+                break
             turn += replay(view[position : position + header.size_in_bytes], header)
             offset = header.next_offset
             if turn >= RECORDS_PER_TURN:
@@ -46,3 +53,22 @@ async def replay_log(source: PartitionLog, threads: Threads, replay: ReplayBatch
             # Nothing is left but offsets that compaction emptied.
             break
     return count + turn
+
+
+async def _read_whole(source: PartitionLog, threads: Threads, offset: int, buffer_bytes: int) -> memoryview | None:
+    """Return bytes that begin with a whole batch, nothing if none is left; None if the batch is damaged."""
+    try:
+        plan = source.read(offset, max_bytes=buffer_bytes)
+        data = plan.read_nowait()
+        if data is None:
+            data = await threads.submit(plan.read)
+    except OperationError as error:
+        if error.error_code is not ErrorCode.corrupt_message:
+            raise
+        return None
+    view = memoryview(data)
+    first = next(iter_headers(view), None)
+    if plan.is_lost or (len(view) > 0 and (first is None or not crc_valid(view, *first))):
+        source.report_damage_at(offset, f"the coordinator finds no whole batch at offset {offset}")
+        return None
+    return view

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from crabka.broker.coordinators import loader
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import BatchHeader
 from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
+from tests.support.rotting import flip
 from tests.support.sim_node import SimNode
 
 
@@ -42,3 +45,32 @@ def test_what_only_the_leader_has_is_loaded_as_well(node: SimNode) -> None:
     log.high_watermark = log.log_end_offset
     assert offsets == list(range(log.log_end_offset))
     assert count == len(offsets) == 19
+
+
+@pytest.mark.parametrize("position", [10, 80])
+def test_a_damaged_batch_is_waited_for_and_no_state_without_it_is_served(node: SimNode, position: int) -> None:
+    node.create_topic("t")
+    find_coordinator(node)
+    for offset in range(5):
+        assert NodeMember(node).commit(offset=offset) is ErrorCode.none
+    log = node.context.groups.shard_of("g").partition.log
+    headers = list(log.segment_of(0).headers())
+    place = log.segment_of(0).log_path, headers[2][0] + position
+    flip(node.memory, *place)
+    offsets: list[int] = []
+
+    def replay(_batch: memoryview, header: BatchHeader) -> int:
+        offsets.append(header.base_offset)
+        return 1
+
+    async def load() -> None:
+        loading = asyncio.ensure_future(loader.replay_log(log, node.runtime.threads, replay, buffer_bytes=1 << 20))
+        await asyncio.sleep(20)
+        assert offsets == [header.base_offset for _, header in headers[:2]]
+        assert log.is_damaged, "it was reported"
+        flip(node.memory, *place)
+        log.report_damage_at(0, "a test says so")
+        await asyncio.wait_for(loading, 60)
+
+    node.run(load())
+    assert offsets == [header.base_offset for _, header in headers]
