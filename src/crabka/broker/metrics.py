@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.partitions import PartitionRegistry
     from crabka.log.cleaner import CleanerStats
+    from crabka.log.cuts import CutStats
     from crabka.serving.metrics import NodeMetrics
 
     CollectMore = Callable[[], Iterable[Metric]]
@@ -75,6 +76,16 @@ class NodeCollector:
         yield GaugeMetricFamily(f"{name}_max_dirty_ratio", "Dirty share of the dirtiest log", value=ratio)
         failed = stats.uncleanable
         yield GaugeMetricFamily(f"{name}_uncleanable_partitions", "Logs whose cleaning failed", value=failed)
+
+
+def collect_cuts(stats: CutStats) -> Iterator[Metric]:
+    """Yield what openings of logs took away or had to build anew."""
+    from prometheus_client.core import CounterMetricFamily
+
+    yield CounterMetricFamily("crabka_log_cuts", "Ends of logs that were cut at their opening", value=stats.cuts)
+    yield CounterMetricFamily("crabka_log_cut_bytes", "Bytes that were cut", value=stats.cut_bytes)
+    rebuilt = stats.rebuilt_files
+    yield CounterMetricFamily("crabka_log_rebuilt_files", "Damaged indexes, snapshots, checkpoints", value=rebuilt)
 
 
 def render_metrics(

@@ -124,7 +124,7 @@ class Checkpointing:
 
 def all_offsets(logs: list[PartitionLog]) -> CheckpointOffsets:
     """Return all that checkpoints tell of logs."""
-    high_watermarks = {log.topic_partition: log.high_watermark for log in logs}
+    high_watermarks = {log.topic_partition: log.checkpoint_high_watermark for log in logs}
     return CheckpointOffsets(_recovery_points(logs), high_watermarks, _log_starts(logs))
 
 

@@ -280,7 +280,8 @@ class LogCleaner:
     def _read_checkpoint(self, path: str) -> dict[TopicPartition, int]:
         try:
             return read_offset_checkpoint(self._runtime.fs, path)
-        except CorruptDataError:
+        except CorruptDataError as error:
+            self._logs.cuts.note_rebuilt(path, error)
             # Then everything is dirty: more work, the same result.
             return {}
 

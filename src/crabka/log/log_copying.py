@@ -127,16 +127,18 @@ class LogCopying(LogDurability):
             if epoch > max_epoch:
                 break
             end = position + length + LOG_OVERHEAD
-            if (
-                base_offset < expected
-                or delta < 0
-                or magic != MAGIC_V2
-                or crc != crc32c(view[position + ATTRIBUTES_POSITION : end])
-            ):
+            if base_offset < expected or delta < 0 or magic != MAGIC_V2:
                 raise OperationError(
                     ErrorCode.corrupt_message,
                     f"batch at offset {base_offset} does not fit {self.topic}-{self.partition}, "
                     f"which ends at {expected}",
+                )
+            found = crc32c(view[position + ATTRIBUTES_POSITION : end])
+            if crc != found:
+                raise OperationError(
+                    ErrorCode.corrupt_message,
+                    f"batch at offset {base_offset} of {self.topic}-{self.partition} is damaged: its checksum (CRC-32C)"
+                    f" is {found:#010x}, and {crc:#010x} in its header",
                 )
             marker = end_marker(view[position:end], header) if attributes & CONTROL_FLAG else None
             checked.append(_new_tuple(CopiedBatch, (position, end, base_offset + delta, header, marker)))

@@ -20,6 +20,7 @@ from crabka.log.checkpoints import (
     write_clean_shutdown,
     write_offset_checkpoint,
 )
+from crabka.log.cuts import CutStats
 from crabka.log.directories import read_meta_properties
 from crabka.log.naming import DirectoryKind, LogDirectoryName, parse_directory_name
 
@@ -65,10 +66,11 @@ class LogDirContent:
 class LogDir:
     """A directory named in `log.dirs`."""
 
-    __slots__ = ("_fs", "_gone", "_kept", "_lock", "_turn", "_writing", "_written", "path", "properties")
+    __slots__ = ("_cuts", "_fs", "_gone", "_kept", "_lock", "_turn", "_writing", "_written", "path", "properties")
 
-    def __init__(self, fs: FileSystem, path: str) -> None:
+    def __init__(self, fs: FileSystem, path: str, cuts: CutStats | None = None) -> None:
         self._fs = fs
+        self._cuts = cuts or CutStats()
         self.path = path
         self.properties: MetaProperties | None = None
         self._lock: File | None = None
@@ -134,8 +136,9 @@ class LogDir:
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         try:
             return read_offset_checkpoint(self._fs, self._path(name))
-        except CorruptDataError:
+        except CorruptDataError as error:
             # Without it everything is checked from the start: slower, never wrong.
+            self._cuts.note_rebuilt(self._path(name), error)
             return {}
 
     def next_turn(self) -> int:

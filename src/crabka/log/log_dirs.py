@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from crabka.ids import DirectoryId
+    from crabka.log.cuts import CutStats
     from crabka.ports import FileSystem
 
 logger = logging.getLogger(__name__)
@@ -24,8 +25,9 @@ logger = logging.getLogger(__name__)
 class LogDirs:
     """The directories named in `log.dirs`, in that order."""
 
-    def __init__(self, fs: FileSystem, paths: Sequence[str]) -> None:
-        self._dirs = {path: LogDir(fs, path) for path in paths}
+    def __init__(self, fs: FileSystem, paths: Sequence[str], cuts: CutStats | None = None) -> None:
+        """`cuts` counts the checkpoint files that cannot be read."""
+        self._dirs = {path: LogDir(fs, path, cuts) for path in paths}
         # Dir -> why it is offline.
         self._offline: dict[str, str] = {}
         self._cordoned: frozenset[str] = frozenset()

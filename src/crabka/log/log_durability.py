@@ -22,6 +22,15 @@ class LogDurability(LogState):
         first = self._unsynced[0] if self._unsynced else self._active
         return min(self.recovery_point, first.base_offset)
 
+    @property
+    def checkpoint_high_watermark(self) -> int:
+        """The high watermark as it may be written down: while a loss counts, every opening must find it."""
+        return self.high_watermark if self.loss is None else max(self.high_watermark, self.loss.end_offset)
+
+    def settle_loss(self) -> None:
+        """Let a loss no longer count: the replica is in sync again, or nobody has more."""
+        self.loss = None
+
     def has_unflushed_segments(self) -> bool:
         """Return whether a sealed segment is not durable yet, or its indexes are not."""
         return bool(self._unsynced) or self.recovery_point < self._active.base_offset

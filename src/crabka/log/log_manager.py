@@ -68,7 +68,8 @@ class LogManager:
             report_damage=self.report_damage,
         )
         self._damage_listener: DamageListener | None = None
-        self.dirs = LogDirs(runtime.fs, log_dirs)
+        self.cuts = self._context.cuts
+        self.dirs = LogDirs(runtime.fs, log_dirs, self.cuts)
         self._writers = {
             path: DirWriter(runtime, path, slow_append_ms=slow_append_ms, on_failure=self.on_dir_failure)
             for path in log_dirs

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crabka.log.decompression import DecompressionBudget
     from crabka.log.flushing import FlushPlan
     from crabka.log.log_copying import PendingCopy
+    from crabka.log.loss import LogLoss
     from crabka.log.recovery import LoadedLog
     from crabka.log.segment import SegmentContext
 
@@ -92,6 +93,8 @@ class LogState:
         self._apply_settings(config)
         # What a clean stop left here, None if there was none.
         self._settled_shape = self._shape() if loaded.is_settled else None
+        # Durable or committed offsets that the opening did not find; see LogLoss for what follows from it.
+        self.loss: LogLoss | None = loaded.loss
 
     @property
     def _names_dirty(self) -> bool:

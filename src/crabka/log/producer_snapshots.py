@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from crc32c import crc32c
 
 from crabka.errors import CorruptDataError
+from crabka.log.cuts import CutStats
 from crabka.log.naming import SNAPSHOT_SUFFIX, file_offset, offset_name
 from crabka.log.producer_state import BatchMark, ProducerEntry
 from crabka.vfs import read_file, write_atomic
@@ -79,10 +80,11 @@ def _entry(fields: tuple[int, ...]) -> ProducerEntry:
 class ProducerSnapshots:
     """The snapshot files of one log directory."""
 
-    __slots__ = ("_directory", "_fs", "_offsets")
+    __slots__ = ("_cuts", "_directory", "_fs", "_offsets")
 
-    def __init__(self, fs: FileSystem, directory: str, names: Iterable[str]) -> None:
+    def __init__(self, fs: FileSystem, directory: str, names: Iterable[str], cuts: CutStats | None = None) -> None:
         self._fs = fs
+        self._cuts = cuts or CutStats()
         self._directory = directory
         found = (file_offset(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
         self._offsets = sorted(offset for offset in found if offset is not None)
@@ -132,7 +134,8 @@ class ProducerSnapshots:
         for offset in reversed([o for o in self._offsets if lowest <= o <= highest]):
             try:
                 return offset, self.read(offset)
-            except (CorruptDataError, FileNotFoundError):
+            except (CorruptDataError, FileNotFoundError) as error:
+                self._cuts.note_rebuilt(self.path(offset), error)
                 self.remove(offset)
         return None
 

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from crabka.errors import CorruptDataError, StorageError
 from crabka.log.aborted_note import read_aborted_note
 from crabka.log.checkpoints import decode_epochs
+from crabka.log.cuts import LogCut
 from crabka.log.leader_epochs import LeaderEpochCache
+from crabka.log.loss import LogLoss, find_loss
 from crabka.log.naming import (
     ABORTED_CHECKPOINT,
     DELETED_SUFFIX,
@@ -88,6 +90,10 @@ class LoadedLog:
     indexed: set[int] = field(default_factory=set)
     # Whether the checkpoint of the leader epochs is missing or damaged.
     epochs_lost: bool = False
+    # What recovery took away.
+    cuts: list[LogCut] = field(default_factory=list)
+    # What is missing of what was durable.
+    loss: LogLoss | None = None
     # Whether the log may begin in the remote tier, before the first segment.
     is_tiered: bool = False
     # Whether a clean stop left everything on the disk as it is here.
@@ -111,6 +117,13 @@ def open_log(
         else:
             SegmentRecovery(context, loaded, config).run(options.recovery_point)
         _settle(context, loaded, config, options)
+        loaded.loss = find_loss(
+            loaded.log_end_offset,
+            recovery_point=options.recovery_point,
+            high_watermark=options.high_watermark,
+            cuts=loaded.cuts,
+            path=loaded.segments.active.log_path,
+        )
         _mend_aborted(context.fs, loaded)
         if loaded.names_dirty and loaded.segments.first.base_offset > 0:
             _keep_names(context.fs, path)
@@ -137,7 +150,7 @@ def _load_parts(context: SegmentContext, path: str, options: OpenOptions) -> Loa
     if not segments:
         created = True
         segments.append(Segment(context, path, max(options.log_start_offset, 0), 0))
-    epochs = _read_epochs(fs, path)
+    epochs = _read_epochs(context, path)
     notes = read_aborted_note(fs, path) if ABORTED_CHECKPOINT in names else {}
     for segment in segments:
         segment.note_aborted(notes.get(segment.base_offset))
@@ -149,7 +162,7 @@ def _load_parts(context: SegmentContext, path: str, options: OpenOptions) -> Loa
         indexed={
             offset for name in names if name.endswith(TXN_INDEX_SUFFIX) and (offset := file_offset(name)) is not None
         },
-        snapshots=ProducerSnapshots(fs, path, names),
+        snapshots=ProducerSnapshots(fs, path, names, context.cuts),
         leader_epochs=LeaderEpochCache() if epochs is None else epochs,
         epochs_lost=epochs is None,
         names_dirty=created,
@@ -213,18 +226,18 @@ def _topic_id(fs: FileSystem, path: str, expected: uuid.UUID | None) -> uuid.UUI
     return found
 
 
-def _read_epochs(fs: FileSystem, path: str) -> LeaderEpochCache | None:
+def _read_epochs(context: SegmentContext, path: str) -> LeaderEpochCache | None:
     """Return the known leader epochs, None if their checkpoint is missing or damaged."""
     checkpoint = f"{path}/{LEADER_EPOCH_CHECKPOINT}"
     try:
-        entries = decode_epochs(checkpoint, read_file(fs, checkpoint))
+        entries = decode_epochs(checkpoint, read_file(context.fs, checkpoint))
         if any(one[0] >= other[0] or one[1] >= other[1] for one, other in pairwise([(-1, -1), *entries])):
             raise CorruptDataError(checkpoint, "epochs or offsets do not rise")
         return LeaderEpochCache(entries)
     except FileNotFoundError:
         return None
     except CorruptDataError as error:
-        logger.warning("%s: the leader epochs are read from the batches", error)
+        context.cuts.note_rebuilt(checkpoint, error)
         return None
 
 
@@ -334,7 +347,12 @@ def _contradicts_epochs(loaded: LoadedLog, start: int) -> bool:
 
 def _restart_at(context: SegmentContext, loaded: LoadedLog, config: TopicConfig, offset: int) -> None:
     """Begin anew at the log start: the crash took all records that were not deleted already."""
+    end = loaded.log_end_offset
     for segment in loaded.segments.drop_from(0):
+        if segment.size:
+            # Below the log start all was deleted before: nothing is lost here.
+            reason = f"the log starts at {offset}, and its records end at {end}"
+            context.cuts.note_cut(LogCut(segment.log_path, 0, segment.size, segment.base_offset, reason))
         segment.delete_now()
     segment = Segment(context, loaded.path, offset, 0)
     segment.activate(segment.empty_indexes(), config, loaded.now_ms)

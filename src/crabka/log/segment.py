@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from crabka.errors import CorruptDataError
 from crabka.log.caches import Handle, LruCache
+from crabka.log.cuts import CutStats
 from crabka.log.decompression import DecompressionBudget
 from crabka.log.naming import (
     DELETED_SUFFIX,
@@ -27,7 +28,7 @@ from crabka.log.segment_indexes import (
     IndexBuilder,
     SegmentIndexes,
     are_index_files_whole,
-    read_index_files,
+    load_index_files,
     write_end,
     write_index_files,
 )
@@ -63,6 +64,8 @@ class SegmentContext:
     decompression: DecompressionBudget = field(default_factory=DecompressionBudget)
     # Whether the node has a remote tier; without one no log is tiered, whatever its topic says.
     tiering: bool = True
+    # What openings cut and rebuilt.
+    cuts: CutStats = field(default_factory=CutStats)
     # Called with a log, the base offset of a segment that was found damaged, and what is wrong with it.
     report_damage: Callable[[TopicPartition, int, str], None] = lambda _log, _base_offset, _reason: None
     # Called with a path (file or directory) and the time from which it may be removed.
@@ -286,7 +289,11 @@ class Segment:
         """Read both index files, or rebuild them from the batches if they are missing or cannot be right."""
         if not self.size:
             return self.empty_indexes()
-        found = read_index_files(self._context.fs, self.stem, self.base_offset, self.size)
+        try:
+            found = load_index_files(self._context.fs, self.stem, self.base_offset, self.size)
+        except (FileNotFoundError, CorruptDataError) as error:
+            self._context.cuts.note_rebuilt(self.stem + INDEX_SUFFIX, error)
+            found = None
         return self.rebuild_indexes() if found is None else found
 
     def rebuild_indexes(self) -> SegmentIndexes:

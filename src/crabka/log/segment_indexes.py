@@ -66,12 +66,23 @@ class IndexBuilder:
 def read_index_files(fs: FileSystem, stem: str, base_offset: int, segment_size: int) -> SegmentIndexes | None:
     """Return what the files of a sealed or closed segment hold, None if one is missing or cannot be right."""
     try:
-        offsets = OffsetIndex.decode(base_offset, read_file(fs, stem + INDEX_SUFFIX), stem + INDEX_SUFFIX)
-        times = TimeIndex.decode(base_offset, read_file(fs, stem + TIME_INDEX_SUFFIX), stem + TIME_INDEX_SUFFIX)
+        return load_index_files(fs, stem, base_offset, segment_size)
     except (FileNotFoundError, CorruptDataError):
         return None
-    # There is a time entry, unless no batch has a timestamp.
-    return SegmentIndexes(offsets, times) if offsets.last_position < segment_size and len(times) else None
+
+
+def load_index_files(fs: FileSystem, stem: str, base_offset: int, segment_size: int) -> SegmentIndexes | None:
+    """Like `read_index_files`, None only if there is no time entry, as where no batch has a timestamp.
+
+    Raises FileNotFoundError if a file is missing, CorruptDataError if it cannot be right.
+    """
+    offset_path, time_path = stem + INDEX_SUFFIX, stem + TIME_INDEX_SUFFIX
+    offsets = OffsetIndex.decode(base_offset, read_file(fs, offset_path), offset_path)
+    times = TimeIndex.decode(base_offset, read_file(fs, time_path), time_path)
+    if offsets.last_position >= segment_size:
+        at = offsets.last_position
+        raise CorruptDataError(offset_path, f"position {at} is beyond the segment of {segment_size} bytes")
+    return SegmentIndexes(offsets, times) if len(times) else None
 
 
 def write_index_files(

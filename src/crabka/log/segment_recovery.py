@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from crabka.errors import OperationError
+from crabka.log.cuts import LogCut
 from crabka.log.replay import rebuild_producer_state, replay_batch
 from crabka.log.segment import Segment, SegmentContext
 from crabka.log.segment_indexes import IndexBuilder
@@ -58,15 +59,15 @@ class SegmentRecovery:
         for index in range(first, len(segments)):
             segment = segments[index]
             if index > first and (segment.base_offset < expected or self._is_hole(segment.base_offset, expected)):
-                self._drop_from(index)
+                self._drop_from(index, expected, f"it begins at {segment.base_offset}, and {expected} is expected")
                 break
             expected = max(expected, segment.base_offset)
             if segment.base_offset > loaded.snapshots.latest and index > first:
                 loaded.snapshots.write(segment.base_offset, loaded.producer_state.entries.values())
-            size, expected = self._recover(segment, expected)
+            size, expected, reason = self._recover(segment, expected)
             if size < segment.size:
-                self._cut(segment, size)
-                self._drop_from(index + 1)
+                self._cut(segment, size, expected, reason)
+                self._drop_from(index + 1, expected, "the segment before it was cut")
                 break
         self._finish(expected, recovery_point)
 
@@ -82,28 +83,38 @@ class SegmentRecovery:
     def _is_hole(self, offset: int, expected: int) -> bool:
         return offset > expected and not self._holes_allowed
 
-    def _recover(self, segment: Segment, expected: int) -> tuple[int, int]:
-        """Check one segment; return the size that holds good batches and the offset behind them."""
+    def _recover(self, segment: Segment, expected: int) -> tuple[int, int, str]:
+        """Check one segment; return the size that holds good batches, the offset after them, and what is wrong then."""
         segment.index_interval_bytes = self._config.index_interval_bytes
         builder = IndexBuilder(segment.base_offset, segment.index_interval_bytes)
         aborted: list[AbortedTransaction] = []
-        size = 0
+        size, reason = 0, ""
         for position, header, batch in checked_batches(self._context, segment):
-            # The first batch of the first checked segment may start behind its base: compaction cut its head.
-            if header.base_offset < expected or (size and self._is_hole(header.base_offset, expected)):
-                break
-            if not size and self._is_hole(header.base_offset, max(expected, segment.base_offset)):
+            # The first batch of the first checked segment may start above its base: compaction cut its head.
+            place = expected if size else max(expected, segment.base_offset)
+            if header.base_offset < expected or self._is_hole(header.base_offset, place):
+                reason = f"a batch of offset {header.base_offset} where {place} is expected"
                 break
             try:
                 self._replay(batch, header, aborted)
-            except OperationError:
+            except OperationError as error:
+                reason = f"the batch at offset {header.base_offset} contradicts its producer: {error}"
                 break
             builder.add(position, header)
             size = position + header.size_in_bytes
             expected = header.next_offset
         segment.write_indexes(builder.finish())
         segment.replace_aborted(aborted)
-        return size, expected
+        if size < segment.size and not reason:
+            reason = self._fault(segment, size)
+        return size, expected, reason
+
+    def _fault(self, segment: Segment, position: int) -> str:
+        file = self._context.fs.open(segment.log_path, read_only=True)
+        try:
+            return batch_fault(file, position, segment.size)
+        finally:
+            file.close()
 
     def _replay(self, batch: memoryview, header: BatchHeader, aborted: list[AbortedTransaction]) -> None:
         loaded = self._loaded
@@ -118,7 +129,8 @@ class SegmentRecovery:
                 AbortedTransaction(completed.producer_id, completed.first_offset, completed.last_offset, stable)
             )
 
-    def _cut(self, segment: Segment, size: int) -> None:
+    def _cut(self, segment: Segment, size: int, offset: int, reason: str) -> None:
+        self._note(LogCut(segment.log_path, size, segment.size - size, offset, reason))
         file = self._context.fs.open(segment.log_path)
         try:
             file.truncate(size)
@@ -127,11 +139,37 @@ class SegmentRecovery:
             file.close()
         segment.size = size
 
-    def _drop_from(self, index: int) -> None:
+    def _drop_from(self, index: int, offset: int, reason: str) -> None:
         for segment in self._loaded.segments.drop_from(index):
+            self._note(LogCut(segment.log_path, 0, segment.size, max(offset, segment.base_offset), reason))
             segment.delete_now()
         # Before anything new is written here, so that nothing dropped comes back after the next crash.
         self._context.fs.fsync_dir(self._loaded.path)
+
+    def _note(self, cut: LogCut) -> None:
+        self._context.cuts.note_cut(cut)
+        self._loaded.cuts.append(cut)
+
+
+def batch_fault(file: File, position: int, end: int) -> str:
+    """Return what is wrong with the batch at a position of a file that ends at `end`; empty if nothing is."""
+    if end - position < HEADER_SIZE:
+        return f"{end - position} bytes are no whole batch header"
+    head = file.pread(HEADER_SIZE, position)
+    if len(head) < HEADER_SIZE:
+        return f"the file ends at {position + len(head)}, within a batch header"
+    header = parse_header(head)
+    if header.batch_length < _MIN_BATCH_LENGTH:
+        return f"a batch cannot have {header.batch_length} bytes"
+    if header.magic != MAGIC_V2:
+        return f"unknown batch format {header.magic}"
+    size = header.batch_length + LOG_OVERHEAD
+    if position + size > end:
+        return f"a batch of {size} bytes of which only {end - position} are there"
+    batch = file.pread(size, position)
+    if len(batch) < size or not crc_valid(batch, 0, header):
+        return f"the checksum (CRC-32C) of the batch at offset {header.base_offset} does not match"
+    return ""
 
 
 def checked_batches(context: SegmentContext, segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:

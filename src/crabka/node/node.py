@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from crabka.broker.healing.metrics import collect_scrub
 from crabka.broker.logdirs.metrics import collect_log_dirs, collect_moves
-from crabka.broker.metrics import render_metrics
+from crabka.broker.metrics import collect_cuts, render_metrics
 from crabka.broker.partitions import PartitionRegistry
 from crabka.broker.service import BrokerService
 from crabka.broker.side_port import SidePort
@@ -264,6 +264,7 @@ class Node:
 def _collect_more(context: BrokerContext, quorum: RaftQuorum) -> Iterator[Metric]:
     yield from collect_quorum(quorum)
     yield from collect_log_dirs(context.logs.dirs)
+    yield from collect_cuts(context.logs.cuts)
     yield from collect_moves(context.moves)
     yield from collect_scrub(context.scrubber)
     if context.tiering is not None:

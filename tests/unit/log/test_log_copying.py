@@ -92,6 +92,7 @@ def test_nothing_is_written_of_an_answer_that_is_damaged() -> None:
         with pytest.raises(OperationError) as caught:
             log.append_as_follower(good + bytes(bad))
         assert caught.value.error_code is ErrorCode.corrupt_message
+        assert "batch at offset 2 of orders-0 is damaged: its checksum (CRC-32C) is 0x" in str(caught.value)
     assert log.log_end_offset == log.size_bytes == 0
     log.append_as_follower(good)
     assert log.log_end_offset == 2

@@ -70,6 +70,7 @@ def test_a_torn_tail_is_cut() -> None:
     size = fs.stat(path).size_bytes
     fs.open(path).truncate(size - 3)
     found = reopen(fs)
+    assert found.loss is None
     assert found.log_end_offset == 22
     assert append(found, make_batch(1, producer=ProducerFields(1, 0, 22))) == 22
     assert read_headers(found)[-1].base_offset == 22
@@ -83,6 +84,64 @@ def test_segments_behind_a_damaged_batch_go() -> None:
     assert found.log_end_offset == damaged
     assert found.segment_base_offsets == [0, damaged]
     assert found.producer_state.entries[1].last_sequence == damaged - 1
+
+
+def test_every_cut_is_a_warning_with_file_offsets_bytes_and_reason(caplog: pytest.LogCaptureFixture) -> None:
+    fs, log = stopped(clean=False)
+    damaged, later = log.segment_base_offsets[1], log.segment_base_offsets[2:]
+    size = fs.stat(segment_path(damaged)).size_bytes
+    fs.open(segment_path(damaged)).pwritev([b"\xff"], 70)
+    context = make_context(fs)
+    open_test_log(context, SMALL, UNCLEAN)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * (1 + len(later))
+    assert caplog.messages[0] == (
+        f"cut {size} bytes of a log: {segment_path(damaged)}: bytes 0 to {size}, from offset {damaged} on: "
+        f"the checksum (CRC-32C) of the batch at offset {damaged} does not match"
+    )
+    assert all("the segment before it was cut" in message for message in caplog.messages[1:])
+    assert context.cuts.cuts == 1 + len(later)
+    assert context.cuts.cut_bytes > size
+
+
+def test_a_log_that_was_cut_below_its_checkpoints_has_a_loss_until_it_is_settled() -> None:
+    fs, log = stopped(clean=False)
+    damaged = log.segment_base_offsets[1]
+    fs.open(segment_path(damaged)).pwritev([b"\xff"], 70)
+    found = reopen(fs, OpenOptions(recovery_point=damaged + 1, high_watermark=20, now_ms=NOW_MS))
+    assert found.loss is not None
+    assert (found.loss.offset, found.loss.end_offset, found.loss.path) == (damaged, 20, segment_path(damaged))
+    assert "CRC" in found.loss.reason
+    # Whatever the log does until then, the next opening finds the loss.
+    assert (found.high_watermark, found.checkpoint_high_watermark) == (damaged, 20)
+    found.close(clean=True)
+    options = OpenOptions(clean=True, recovery_point=damaged, high_watermark=20, now_ms=NOW_MS)
+    again = reopen(fs, options)
+    assert again.loss is not None
+    again.settle_loss()
+    assert again.checkpoint_high_watermark == damaged
+
+
+def test_a_clean_log_that_lost_its_end_has_a_loss() -> None:
+    fs, log = stopped(clean=True)
+    fs.open(segment_path(log.segment_base_offsets[-1])).truncate(0)
+    found = reopen(fs, OpenOptions(clean=True, recovery_point=log.log_end_offset, now_ms=NOW_MS))
+    assert found.loss is not None
+    assert found.loss.end_offset == log.log_end_offset
+
+
+def test_damaged_indexes_and_checkpoints_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    fs, log = stopped(clean=True)
+    base = log.segment_base_offsets[0]
+    write_atomic(fs, segment_path(base, "index"), b"xyz")
+    write_atomic(fs, f"{LOG_PATH}/leader-epoch-checkpoint", b"xyz")
+    context = make_context(fs)
+    found = open_test_log(context, SMALL, OpenOptions(clean=True, recovery_point=24, now_ms=NOW_MS))
+    read_headers(found)
+    assert context.cuts.rebuilt_files == len(caplog.messages) == 2
+    assert {message.split(" ")[0] for message in caplog.messages} == {
+        segment_path(base, "index"),
+        f"{LOG_PATH}/leader-epoch-checkpoint",
+    }
 
 
 def test_segments_behind_a_lost_one_go() -> None:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from crabka.errors import CorruptDataError
 from crabka.log.segment_indexes import (
     IndexBuilder,
     SegmentIndexes,
     are_index_files_whole,
+    load_index_files,
     read_index_files,
     write_end,
     write_index_files,
@@ -74,6 +76,12 @@ def test_files_that_cannot_be_right_are_nothing(fs: FileSystem, damage: str) -> 
     else:
         size = 4 * BATCH_BYTES
     assert read_index_files(fs, STEM, BASE, size) is None
+    if damage == "no time":
+        # No batch may have had a timestamp.
+        assert load_index_files(fs, STEM, BASE, size) is None
+        return
+    with pytest.raises((FileNotFoundError, CorruptDataError)):
+        load_index_files(fs, STEM, BASE, size)
 
 
 def test_a_full_index_keeps_room_for_the_timestamp_of_the_roll() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.log.segment import Segment
-from crabka.log.segment_recovery import CHUNK_BYTES, checked_batches
+from crabka.log.segment_recovery import CHUNK_BYTES, batch_fault, checked_batches
 from tests.support.logs import LOG_PATH, make_batch, make_context
 
 
@@ -43,3 +43,21 @@ def test_every_cut_tail_is_found() -> None:
 
 def test_zeros_are_no_batches() -> None:
     assert checked(*batches_of(5), bytes(500)) == [0]
+
+
+def fault(data: bytes, position: int = 0) -> str:
+    context = make_context()
+    context.fs.makedirs(LOG_PATH)
+    file = context.fs.open(f"{LOG_PATH}/x", create=True)
+    file.pwritev([data], 0)
+    return batch_fault(file, position, len(data))
+
+
+def test_what_is_wrong_with_a_batch_is_named() -> None:
+    first, second = batches_of(5, 5)
+    assert fault(first + second, len(first)) == ""
+    assert fault(first + second[:20], len(first)) == "20 bytes are no whole batch header"
+    assert fault(bytes(500)) == "a batch cannot have 0 bytes"
+    assert fault(second[:-3]) == f"a batch of {len(second)} bytes of which only {len(second) - 3} are there"
+    assert fault(second[:16] + b"\x01" + second[17:]) == "unknown batch format 1"
+    assert fault(second[:-1] + b"\x55") == "the checksum (CRC-32C) of the batch at offset 1 does not match"
