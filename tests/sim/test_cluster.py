@@ -66,6 +66,13 @@ def test_an_update_of_all_brokers_one_by_one_loses_nothing(shape: Shape) -> None
     assert not any(ledger.excuses for ledger in world.model.partitions.values())
 
 
+def test_a_replica_that_lost_durable_records_leaves_the_lead_to_others() -> None:
+    conditions = RunConditions(script=scripts.rot_while_stopped, copies=False, operates=False)
+    world = run_world(1, conditions)
+    assert world.model.acknowledged_count
+    assert not any(ledger.excuses for ledger in world.model.partitions.values())
+
+
 def test_a_disk_that_fails_costs_its_own_replicas_and_nothing_else() -> None:
     conditions = RunConditions(script=scripts.fail_disks, copies=False, operates=False)
     world = run_world(1, conditions)

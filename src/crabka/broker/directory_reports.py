@@ -93,7 +93,7 @@ class DirectoryReports:
         for (topic_id, index), (_, directory) in told.items():
             if directory is not None:
                 by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
-        if by_directory and await self._ask(by_directory) in _UNANSWERED:
+        if by_directory and await self.ask(by_directory) in _UNANSWERED:
             return False
         for placement, (partition, directory) in told.items():
             # One that moved once more while the controller was asked is still to be told.
@@ -102,7 +102,8 @@ class DirectoryReports:
         return not self._untold
 
     def _directory_of(self, partition: Partition) -> DirectoryId | None:
-        return self._logs.directory_id(self._place_of(partition))
+        # A replica that lost records is reported as lost (`replica_losses`).
+        return None if partition.log.loss is not None else self._logs.directory_id(self._place_of(partition))
 
     def _is_news(self, image: MetadataImage, partition: Partition, directory: DirectoryId) -> bool:
         if (partition.topic_id, partition.index) in self._held:
@@ -114,10 +115,10 @@ class DirectoryReports:
 
     async def tell(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> bool:
         """Tell in which directories replicas are; return whether the controller took it."""
-        return await self._ask(by_directory) is ErrorCode.none
+        return await self.ask(by_directory) is ErrorCode.none
 
-    async def _ask(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> ErrorCode | None:
-        """Return what the controller answered, None if it did not."""
+    async def ask(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> ErrorCode | None:
+        """Report in which directories replicas are; return what the controller answered, None if it did not."""
 
         def build(types: MessageTypes) -> Any:
             return types.message(

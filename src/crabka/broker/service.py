@@ -20,6 +20,7 @@ from crabka.broker.forwarding import Forwarder
 from crabka.broker.identity import BrokerIdentity
 from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
 from crabka.broker.logdirs.assembly import build_resolution, take_move_rate
+from crabka.broker.replica_losses import ReplicaLosses
 from crabka.control.config_view import EffectiveConfigs
 from crabka.errors import ConfigError, StorageError
 from crabka.ids import DIRECTORY_LOST
@@ -92,6 +93,9 @@ class BrokerService:
         self.context = build_context(self._parts)
         self._directories = DirectoryReports(self._channel, self._identity, logs, place_of=self.context.moves.place_of)
         self.context.rebuilder.directories = self._directories
+        self._losses = ReplicaLosses(
+            logs, self._identity, image=lambda: quorum.image, ask=self._directories.ask, spawn=spawn
+        )
         self._replica_host = build_replica_host(self._parts, self.context)
         self.dispatcher = Dispatcher(self.context, TABLE, forward=Forwarder(self._channel, spawn))
         self._serving = False
@@ -134,6 +138,8 @@ class BrokerService:
         self._lifecycle.start()
         # What the registration changed must be known here before anything is led.
         await self._wait_for(self._is_registered)
+        # And nothing that was lost may be led.
+        await self._losses.report()
         self._take_rates(quorum.image)
         publisher = build_publisher(self._parts, context, self._replica_host, self._configs.topic)
         publisher.publish_all(quorum.image)
@@ -141,6 +147,7 @@ class BrokerService:
         quorum.subscribe(context.auto_creation.on_metadata)
         quorum.subscribe(context.brokers.on_metadata)
         quorum.subscribe(self._on_metadata)
+        quorum.subscribe(self._losses.on_metadata)
         context.groups.start(quorum.image)
         quorum.subscribe(context.groups.on_metadata)
         context.transactions.start(quorum.image)

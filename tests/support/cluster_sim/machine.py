@@ -239,6 +239,14 @@ class ClusterMachine:
             # Ahead of a fuse: the first rule that fires decides.
             self._fs.rules.insert(0, disk_failure(f"{path}/*"))
 
+    def rot(self, path: str, position: int) -> None:
+        """Flip a bit of a file that was durable, while the node is down."""
+        file = self.disk.open(path)
+        (byte,) = file.pread(1, position)
+        file.pwritev([bytes([byte ^ 0x40])], position)
+        file.fsync()
+        self._note(f"{path} rots at {position}")
+
     def lose_dir(self, path: str) -> None:
         """Put an empty disk in the place of a log dir; the node is down."""
         assert not self.is_up

@@ -10,6 +10,7 @@ import pytest
 from crabka.broker.directory_reports import DirectoryReports
 from crabka.broker.partition_replicas import PartitionReplicas
 from crabka.broker.purgatory import Delayed, DelayedProduce
+from crabka.broker.replica_losses import ReplicaLosses
 from crabka.broker.replication.follower_state import CutFollowerLog, FetchAnswered, FetchPhase, FollowerFetching
 from crabka.broker.replication.isr_state import IsrState
 from crabka.broker.replication.leader_state import LeaderReplication
@@ -133,6 +134,15 @@ def forget_markers_of_moved_transactions(monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
+def lead_after_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that had to cut durable records is elected as if it had them."""
+
+    async def report_nothing(_losses: ReplicaLosses) -> None:
+        """Let the controller trust every replica."""
+
+    monkeypatch.setattr(ReplicaLosses, "report", report_nothing)
+
+
 class PlantedBug(NamedTuple):
     """A bug, where it shows, and by what it is known."""
 
@@ -148,6 +158,7 @@ class PlantedBug(NamedTuple):
 LOST = {ALL_THERE, ACKNOWLEDGED, IN_SYNC, EQUAL}
 BUGS = [
     PlantedBug(admit_followers_that_are_behind, scripts.return_late, frozenset({IN_SYNC, ACKNOWLEDGED})),
+    PlantedBug(lead_after_a_loss, scripts.rot_while_stopped, frozenset(LOST)),
     PlantedBug(admit_fenced_followers, scripts.return_fenced, frozenset({UNFENCED})),
     PlantedBug(advance_below_min_isr, scripts.leave_the_leader_alone, frozenset({BELOW_MIN_ISR})),
     PlantedBug(forget_who_is_about_to_join, scripts.return_to_slow_controllers, frozenset({IN_SYNC, ACKNOWLEDGED})),

@@ -11,8 +11,11 @@ from crabka.clients.admin import Admin
 from crabka.clients.cluster_types import ElectionKind
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
+from crabka.vfs import read_file
 from tests.support.cluster_sim.clients import write_carelessly
+from tests.support.cluster_sim.layout import LOG_DIRS
 from tests.support.cluster_sim.machine import ClusterMachine, Ending
+from tests.support.cluster_sim.probe import stored_batches
 from tests.support.cluster_sim.world import HEALING_S, ClusterWorld
 
 TOPIC = "safe"
@@ -20,6 +23,8 @@ NO_LEADER = -1
 # Longer than `replica.lag.time.max.ms` and `broker.session.timeout.ms` of the simulation.
 LONG_S = 5.0
 ADMIN_TIMEOUT_MS = 3_000
+# A byte of the length of a batch, in its header.
+LENGTH_POSITION = 10
 
 
 async def _healthy(world: ClusterWorld) -> None:
@@ -101,6 +106,34 @@ async def fail_disks(world: ClusterWorld) -> None:
         assert not node.failed.done()
         await machine.stop(30)
         machine.start()
+
+
+def _rot_last_batch(machine: ClusterMachine, topic: str, index: int) -> None:
+    """Damage the length of the last batch of a replica, which even a start after a clean stop finds."""
+    places = [f"{log_dir}/{topic}-{index}" for log_dir in LOG_DIRS]
+    (directory,) = [place for place in places if machine.disk.exists(place)]
+    last = stored_batches(machine.disk, directory)[-1]
+    for name in sorted(machine.disk.listdir(directory)):
+        position = read_file(machine.disk, f"{directory}/{name}").rfind(last.data) if name.endswith(".log") else -1
+        if position >= 0:
+            machine.rot(f"{directory}/{name}", position + LENGTH_POSITION)
+
+
+async def rot_while_stopped(world: ClusterWorld) -> None:
+    """All replicas stop, the leader last; a durable batch of it rots, and it is the first to come back."""
+    for _ in range(2):
+        await _healthy(world)
+        await _work(world, 2)
+        leader, followers = world.leader_of(TOPIC), _followers(world)
+        for machine in (*followers, leader):
+            await machine.stop(30)
+            await _work(world, 1)
+        _rot_last_batch(leader, TOPIC, 0)
+        leader.start()
+        await _work(world, LONG_S)
+        for machine in reversed(followers):
+            machine.start()
+            await _work(world, 1)
 
 
 async def return_late(world: ClusterWorld) -> None:

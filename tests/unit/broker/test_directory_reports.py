@@ -27,7 +27,7 @@ def image() -> MetadataImage:
 
 def hosted(metadata: MetadataImage, index: int, log_dir: str) -> Any:
     topic_id = metadata.topics.by_name["t"].topic_id
-    return SimpleNamespace(topic="t", topic_id=topic_id, index=index, log=SimpleNamespace(log_dir=log_dir))
+    return SimpleNamespace(topic="t", topic_id=topic_id, index=index, log=SimpleNamespace(log_dir=log_dir, loss=None))
 
 
 def report(metadata: MetadataImage, partitions: list[Any], answer: Any = None) -> ControllerInProcess:
@@ -61,7 +61,9 @@ def test_without_news_nothing_is_sent() -> None:
 def test_replicas_that_are_no_longer_here_are_nobody_s_business() -> None:
     metadata = image()
     gone = hosted(metadata, 9, "/other")
-    unknown = SimpleNamespace(topic="u", topic_id=uuid.UUID(int=9), index=0, log=SimpleNamespace(log_dir="/other"))
+    unknown = SimpleNamespace(
+        topic="u", topic_id=uuid.UUID(int=9), index=0, log=SimpleNamespace(loss=None, log_dir="/other")
+    )
     assert report(metadata, [gone, unknown, hosted(metadata, 0, "/unformatted")]).asked == []
 
 

@@ -1,0 +1,42 @@
+"""Whether a replica that lost durable records leaves the lead to others. PURE.
+
+The rule makes the controller's usual means do: a replica that stands back is reported as one whose directory is lost
+(AssignReplicasToDirs, KIP-858), for that partition alone. The controller takes it out of ISR and leadership, and elects
+it in no way, clean or unclean. Its broker still follows whoever leads. It is reported in its real directory again
+
+- when it is in the ISR of another leader: then it has everything that is committed;
+- when nobody else is left: no other replica is assigned to a registered broker, or all others stand back as well, are
+  there, and this one is the first that the metadata would have trusted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from crabka.ids import DIRECTORY_LOST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from crabka.metadata.cluster import BrokerRegistration
+    from crabka.metadata.topics import PartitionImage
+
+NO_LEADER: Final = -1
+
+
+def must_stand_back(partition: PartitionImage, node_id: int, brokers: Mapping[int, BrokerRegistration]) -> bool:
+    """Return whether a replica of this node, which lost records, must not lead."""
+    others = [each for each in partition.replicas if each != node_id and each in brokers]
+    if not others or partition.leader == node_id:
+        return False
+    if partition.leader != NO_LEADER:
+        return node_id not in partition.isr
+    if any(brokers[each].fenced or partition.directory_of(each) != DIRECTORY_LOST for each in others):
+        # It may have what is missing here.
+        return True
+    return node_id != _first_trusted(partition, {node_id, *others})
+
+
+def _first_trusted(partition: PartitionImage, candidates: set[int]) -> int:
+    order = (*partition.isr, *partition.elr, *partition.last_known_elr, *partition.replicas)
+    return next(each for each in order if each in candidates)
