@@ -73,6 +73,11 @@ def test_a_replica_that_lost_durable_records_leaves_the_lead_to_others() -> None
     assert not any(ledger.excuses for ledger in world.model.partitions.values())
 
 
+def test_a_cluster_whose_brokers_lose_power_at_once_goes_on_without_an_operator() -> None:
+    world = run_world(1, RunConditions(script=scripts.cut_power_of_all, copies=False, operates=False))
+    assert world.model.acknowledged_count
+
+
 def test_a_disk_that_fails_costs_its_own_replicas_and_nothing_else() -> None:
     conditions = RunConditions(script=scripts.fail_disks, copies=False, operates=False)
     world = run_world(1, conditions)

@@ -78,14 +78,15 @@ class NodeCollector:
         yield GaugeMetricFamily(f"{name}_uncleanable_partitions", "Logs whose cleaning failed", value=failed)
 
 
-def collect_cuts(stats: CutStats) -> Iterator[Metric]:
-    """Yield what openings of logs took away or had to build anew."""
-    from prometheus_client.core import CounterMetricFamily
+def collect_cuts(stats: CutStats, lossy_count: int) -> Iterator[Metric]:
+    """Yield what openings of logs took away or had to build anew, and how many replicas may not lead for it."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     yield CounterMetricFamily("crabka_log_cuts", "Ends of logs that were cut at their opening", value=stats.cuts)
     yield CounterMetricFamily("crabka_log_cut_bytes", "Bytes that were cut", value=stats.cut_bytes)
     rebuilt = stats.rebuilt_files
     yield CounterMetricFamily("crabka_log_rebuilt_files", "Damaged indexes, snapshots, checkpoints", value=rebuilt)
+    yield GaugeMetricFamily("crabka_lossy_replicas", "Replicas that lost records and may not lead", value=lossy_count)
 
 
 def render_metrics(

@@ -64,6 +64,8 @@ class ReplicaLosses:
         self._spawn = spawn
         # The logs that had a loss, or that the metadata takes for lost, and where they were last reported.
         self._open: dict[PartitionLog, DirectoryId | None] = {}
+        # Those of them that lost what was synced, or stood back when the broker started: a restart changes nothing.
+        self._durable: set[PartitionLog] = set()
         self._is_asking = False
 
     @property
@@ -77,15 +79,21 @@ class ReplicaLosses:
         Called once the broker is registered and before it may be unfenced.
         """
         self._open = dict.fromkeys(self._suspects())
+        self._durable = {log for log in self._open if self._is_durable(log)}
         for log in self._open:
             if log.loss is not None:
-                logger.error("%s lost durable records: %s", log.topic_partition, log.loss)
+                logger.error("%s lost records: %s", log.topic_partition, log.loss)
         await self._ask_until_answered()
 
     def on_metadata(self, _delta: MetadataDelta, _image: MetadataImage) -> None:
         """See whether a change of the metadata ends what keeps a replica back."""
         if self._open and not self._is_asking and self._wishes():
             self._spawn(self._ask_until_answered())
+
+    def _is_durable(self, log: PartitionLog) -> bool:
+        found = self._place_of(log)
+        was_reported = found is not None and self._known_directory(found[1]) == DIRECTORY_LOST
+        return log.loss is not None and (log.loss.is_durable or was_reported)
 
     def _suspects(self) -> Iterable[PartitionLog]:
         for log in self._logs:
@@ -125,7 +133,7 @@ class ReplicaLosses:
         if log.loss is None:
             return
         if wish.partition.leader in (self._identity.node_id, -1):
-            logger.error("%s: no other replica is left, it leads without them: %s", log.topic_partition, log.loss)
+            logger.error("%s: no other replica is known to have them, it may lead: %s", log.topic_partition, log.loss)
         else:
             logger.warning("%s has caught up with its leader, and may lead again: %s", log.topic_partition, log.loss)
         log.settle_loss()
@@ -142,7 +150,10 @@ class ReplicaLosses:
                 continue
             topic_id, partition = found
             stands_back = log.loss is not None and must_stand_back(
-                partition, self._identity.node_id, self._image().cluster.brokers
+                partition,
+                self._identity.node_id,
+                self._image().cluster.brokers,
+                is_durable=log in self._durable,
             )
             if not stands_back or reported != DIRECTORY_LOST:
                 wishes.append(_Wish(log, topic_id, partition, DIRECTORY_LOST if stands_back else own))

@@ -28,6 +28,8 @@ class LogLoss(NamedTuple):
     # The file that was cut, or where the log ends.
     path: str
     reason: str
+    # Whether records went that were synced: rot, not a power cut that took what was committed in memory alone.
+    is_durable: bool = True
 
     def __str__(self) -> str:
         return f"offsets {self.offset} to {self.end_offset - 1} are lost ({self.path}: {self.reason})"
@@ -40,7 +42,8 @@ def find_loss(
     end_offset = max(recovery_point, high_watermark)
     if log_end_offset >= end_offset:
         return None
+    is_durable = log_end_offset < recovery_point
     if cuts:
-        return LogLoss(log_end_offset, end_offset, cuts[0].path, cuts[0].reason)
-    known = "recovery point" if recovery_point >= high_watermark else "high watermark"
-    return LogLoss(log_end_offset, end_offset, path, f"the log ends below its checkpointed {known}")
+        return LogLoss(log_end_offset, end_offset, cuts[0].path, cuts[0].reason, is_durable)
+    known = "recovery point" if is_durable else "high watermark"
+    return LogLoss(log_end_offset, end_offset, path, f"the log ends below its checkpointed {known}", is_durable)

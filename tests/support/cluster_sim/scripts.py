@@ -248,6 +248,20 @@ async def cut_power_of_controllers(world: ClusterWorld) -> None:
         await _work(world, 4)
 
 
+async def cut_power_of_all(world: ClusterWorld) -> None:
+    """All brokers lose power at once: every replica may lack records that were committed in memory."""
+    for _ in range(2):
+        await _healthy(world)
+        await _work(world, 3)
+        brokers = [machine for machine in world.machines if machine.spec.is_broker]
+        for machine in brokers:
+            machine.end(Ending.POWER)
+        await _work(world, LONG_S)
+        for machine in brokers:
+            machine.start()
+            await _work(world, 1)
+
+
 async def move_coordinators(world: ClusterWorld) -> None:
     """Kill who coordinates a transaction that is decided, before everybody was told."""
     _move_apart(world)

@@ -31,10 +31,11 @@ def test_what_openings_cut_is_counted() -> None:
     stats = CutStats()
     stats.note_cut(LogCut("/d/t-0/0.log", 70, 30, 4, "torn"))
     stats.note_rebuilt("/d/t-0/0.index", "torn")
-    text = render_metrics(NodeMetrics(), PartitionRegistry(), CleanerStats(), lambda: collect_cuts(stats)).decode()
+    text = render_metrics(NodeMetrics(), PartitionRegistry(), CleanerStats(), lambda: collect_cuts(stats, 2)).decode()
     assert "crabka_log_cuts_total 1.0" in text
     assert "crabka_log_cut_bytes_total 30.0" in text
     assert "crabka_log_rebuilt_files_total 1.0" in text
+    assert "crabka_lossy_replicas 2.0" in text
 
 
 def test_every_api_has_a_counter() -> None:

@@ -144,7 +144,7 @@ def test_the_only_replica_leads_with_a_loud_message(make_scene: MakeScene, caplo
     scene.report()
     assert scene.asked == []
     assert scene.log.loss is None
-    (message,) = [record for record in caplog.records if "it leads without them" in record.message]
+    (message,) = [record for record in caplog.records if "it may lead" in record.message]
     assert message.levelname == "ERROR"
     assert str(LOSS) in message.message
 
@@ -179,6 +179,17 @@ def test_a_replica_that_has_its_records_and_is_known_as_lost_is_reported_in_its_
     scene = make_scene(image_of(1, 2, leader=2, isr=(2,), directories=(DIRECTORY_LOST, OWN)), StoredLog(loss=None))
     scene.report()
     assert scene.directories() == [OWN]
+
+
+def test_a_replica_that_stood_back_before_a_restart_does_so_after_it(make_scene: MakeScene) -> None:
+    # The recovery point is lowered by then, and what is left is the high watermark.
+    log = StoredLog(LOSS._replace(is_durable=False))
+    scene = make_scene(image_of(1, 2, directories=(DIRECTORY_LOST, OWN)), log)
+    scene.report()
+    assert scene.losses.standing_back_count == 1
+    scene = make_scene(image_of(1, 2), StoredLog(LOSS._replace(is_durable=False)))
+    scene.report()
+    assert scene.losses.standing_back_count == 0
 
 
 def test_a_log_without_a_loss_is_left_alone(make_scene: MakeScene) -> None:

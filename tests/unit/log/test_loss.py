@@ -17,7 +17,7 @@ def test_what_the_checkpoints_do_not_reach_was_a_torn_write(recovery_point: int,
 @pytest.mark.parametrize(("recovery_point", "high_watermark"), [(10, 3), (3, 10)])
 def test_what_was_durable_or_committed_is_a_loss(recovery_point: int, high_watermark: int) -> None:
     found = find_loss(4, recovery_point=recovery_point, high_watermark=high_watermark, cuts=[CUT], path="/d/t-0/9.log")
-    assert found == LogLoss(4, 10, "/d/t-0/0.log", "the checksum does not match")
+    assert found == LogLoss(4, 10, "/d/t-0/0.log", "the checksum does not match", is_durable=recovery_point == 10)
     assert str(found) == "offsets 4 to 9 are lost (/d/t-0/0.log: the checksum does not match)"
 
 

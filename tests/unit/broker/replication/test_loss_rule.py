@@ -18,8 +18,8 @@ def placed(*replicas: int, leader: int = -1, isr: tuple[int, ...] = (), lost: tu
     return replace(partition, directories=tuple(known))
 
 
-def stands_back(partition: PartitionImage, image: MetadataImage | None = None) -> bool:
-    return must_stand_back(partition, ME, (image or cluster(1, 2, 3)).cluster.brokers)
+def stands_back(partition: PartitionImage, image: MetadataImage | None = None, *, is_durable: bool = True) -> bool:
+    return must_stand_back(partition, ME, (image or cluster(1, 2, 3)).cluster.brokers, is_durable=is_durable)
 
 
 def fencing(*fenced: int) -> MetadataImage:
@@ -63,3 +63,11 @@ def test_somebody_who_is_away_is_waited_for() -> None:
     everybody = (1, 2, 3)
     assert stands_back(placed(1, 2, 3, isr=(1,), lost=everybody), fencing(3))
     assert stands_back(placed(1, 2, 3, isr=(1,), lost=(1, 2)))
+
+
+def test_what_was_never_synced_is_awaited_from_trusted_replicas_alone() -> None:
+    assert not stands_back(placed(1, 2, 3, isr=(1,)), is_durable=False)
+    assert stands_back(placed(1, 2, 3, isr=(2,)), is_durable=False)
+    assert stands_back(replace(placed(1, 2, 3), elr=(3,)), is_durable=False)
+    assert not stands_back(replace(placed(1, 2, 3), last_known_elr=(1,)), is_durable=False)
+    assert stands_back(placed(1, 2, 3, leader=2, isr=(2,)), is_durable=False)
