@@ -109,7 +109,7 @@ class ReplicaLosses:
                 if code in (None, ErrorCode.stale_broker_epoch):
                     await asyncio.sleep(RETRY_PAUSE_MS / 1000)
                     continue
-                if code is not None and code is not ErrorCode.none:
+                if code is not ErrorCode.none:
                     logger.error("the controller does not let replicas stand back that lost records: %s", code.name)
                 for wish in wishes:
                     self._answered(wish)
