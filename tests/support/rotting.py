@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crabka.log.log_healing import Repairs, write_rebuilt_indexes
 from crabka.log.partition_log import PartitionLog
-from crabka.log.segment_check import SegmentCheck, SegmentFindings
+from crabka.log.segment_check import SegmentCheck, LogCheckFindings
 from crabka.ports import FileSystem
 
 
@@ -17,7 +17,7 @@ def flip(fs: FileSystem, path: str, position: int, mask: int = 1) -> None:
         file.close()
 
 
-def check(log: PartitionLog, base_offset: int) -> SegmentFindings:
+def check(log: PartitionLog, base_offset: int) -> LogCheckFindings:
     """Check a segment and return what was found."""
     target = log.begin_check(base_offset)
     assert target is not None

@@ -73,6 +73,9 @@ def build_context(parts: BrokerParts) -> BrokerContext:
     def image() -> MetadataImage:
         return parts.quorum.image
 
+    def remote_reads() -> RemoteReads | None:
+        return context.remote_reads
+
     partitions = PartitionRegistry(image)
     brokers = BrokerConnections(runtime, image, parts.identity, parts.config.inter_broker_listener_name)
     groups = GroupCoordinator(runtime, logs, partitions, spawn=spawn, config=config)
@@ -91,7 +94,7 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         image=image,
     )
     cleaner = LogCleaner(runtime, logs, lambda: _cleaner_settings(config()))
-    fetchers = _build_fetchers(parts, partitions, config, lambda: context.remote_reads)
+    fetchers = _build_fetchers(parts, partitions, config, remote_reads)
     rebuilder = _build_rebuilder(parts, fetchers, config)
     context = BrokerContext(
         static_config=parts.config,
@@ -119,7 +122,7 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         cleaner=cleaner,
         rebuilder=rebuilder,
         scrubber=_build_scrubber(
-            parts, partitions, brokers, cleaner, rebuilder, config=config, remote_reads=lambda: context.remote_reads
+            parts, partitions, brokers, cleaner=cleaner, rebuilder=rebuilder, config=config, remote_reads=remote_reads
         ),
         moves=build_moves(parts, partitions, cleaner),
         tiering=None,
@@ -168,9 +171,9 @@ def _build_scrubber(
     parts: BrokerParts,
     partitions: PartitionRegistry,
     brokers: BrokerConnections,
+    *,
     cleaner: LogCleaner,
     rebuilder: ReplicaRebuilder,
-    *,
     config: Callable[[], ServerConfig],
     remote_reads: Callable[[], RemoteReads | None],
 ) -> LogScrubber:
@@ -183,8 +186,8 @@ def _build_scrubber(
         parts.logs,
         partitions,
         RangeMender(runtime, sources),
-        rebuilder,
-        cleaner,
+        rebuilder=rebuilder,
+        cleaner=cleaner,
         settings=lambda: _scrub_settings(config()),
         node_id=node_id,
     )

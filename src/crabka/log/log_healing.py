@@ -20,7 +20,7 @@ from crabka.log.partition_metadata import encode_partition_metadata, is_damaged_
 from crabka.log.producer_snapshots import encode_snapshot
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import replay_segment
-from crabka.log.segment_check import CheckTarget, SegmentFindings
+from crabka.log.segment_check import CheckTarget, LogCheckFindings
 from crabka.log.small_files_check import SmallFilesFindings, SmallFilesTarget
 from crabka.log.txn_index import WRONG_INDEX
 from crabka.vfs import read_file, write_atomic
@@ -131,7 +131,7 @@ class LogHealing(LogState):
 
     # -- putting right -------------------------------------------------------------------------------------------
 
-    def take_findings(self, target: CheckTarget, findings: SegmentFindings) -> Repairs:
+    def take_findings(self, target: CheckTarget, findings: LogCheckFindings) -> Repairs:
         """Note what is damaged, put right what follows from the batches; returns what that was.
 
         Nothing is done if the segment has changed since. The index files come from `write_rebuilt_indexes`.
@@ -163,7 +163,7 @@ class LogHealing(LogState):
         segment.forget_cached()
         self._note_names()
 
-    def _install_aborted(self, target: CheckTarget, findings: SegmentFindings) -> None:
+    def _install_aborted(self, target: CheckTarget, findings: LogCheckFindings) -> None:
         segment, known, end = target.segment, findings.aborted or [], target.rules.end_offset
         later = [entry for entry in segment.aborted() if entry.last_offset >= end] if segment.is_active else []
         segment.replace_aborted([*known, *later])
@@ -177,7 +177,7 @@ class LogHealing(LogState):
                 return f"the leader epoch at offset {offset} was known as {known}, and is {epoch}"
         return ""
 
-    def _install_epochs(self, target: CheckTarget, findings: SegmentFindings) -> None:
+    def _install_epochs(self, target: CheckTarget, findings: LogCheckFindings) -> None:
         base, end = target.segment.base_offset, target.rules.end_offset
         known = self.leader_epochs.entries
         mended = [(epoch, max(offset, self.log_start_offset)) for epoch, offset in findings.epochs if epoch >= 0]

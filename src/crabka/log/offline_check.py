@@ -26,7 +26,7 @@ from crabka.log.naming import (
 from crabka.log.partition_metadata import read_partition_metadata
 from crabka.log.producer_snapshots import ProducerSnapshots
 from crabka.log.segment import Segment, SegmentContext
-from crabka.log.segment_check import CheckTarget, SegmentCheck, SegmentFindings
+from crabka.log.segment_check import CheckTarget, LogCheckFindings, SegmentCheck
 from crabka.vfs import read_file
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def check_directory(fs: FileSystem, directory: str) -> Iterator[Problem]:
 
 
 def _problems(
-    name: str, target: CheckTarget, findings: SegmentFindings, epochs: list[tuple[int, int]]
+    name: str, target: CheckTarget, findings: LogCheckFindings, epochs: list[tuple[int, int]]
 ) -> Iterator[Problem]:
     segment = target.segment
     for each in findings.damaged:

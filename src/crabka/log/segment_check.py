@@ -47,7 +47,7 @@ class CheckTarget(NamedTuple):
     truncations: int
 
 
-class SegmentFindings(NamedTuple):
+class LogCheckFindings(NamedTuple):
     """What a check found."""
 
     damaged: list[DamagedRange]
@@ -68,7 +68,7 @@ class SegmentCheck:
     def __init__(self, target: CheckTarget) -> None:
         self._target = target
         self._state: ProducerStateManager | None = ProducerStateManager()
-        self.findings: SegmentFindings | None = None
+        self.findings: LogCheckFindings | None = None
 
     def steps(self) -> Iterator[int]:
         """Check; yields the bytes that each step has read."""
@@ -93,7 +93,7 @@ class SegmentCheck:
         rebuilt, reason = (None, "") if damaged else indexes.finish()
         known = aborted if self._state is not None else None
         aborted_reason = "" if known is None else self._aborted_reason(known)
-        self.findings = SegmentFindings(damaged, rebuilt, reason, known, aborted_reason, epochs)
+        self.findings = LogCheckFindings(damaged, rebuilt, reason, known, aborted_reason, epochs)
 
     def _aborted_reason(self, rebuilt: list[AbortedTransaction]) -> str:
         """Return what is wrong with the transaction index.

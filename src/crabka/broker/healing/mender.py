@@ -13,7 +13,7 @@ from crabka.log.log_healing import sync_files
 from crabka.log.mending import MendError, MendRules, fit, whole_batches
 
 if TYPE_CHECKING:
-    from crabka.broker.healing.sources import BatchSource, PartitionSources
+    from crabka.broker.healing.sources import PartitionSources, RepairSource
     from crabka.broker.partition import Partition
     from crabka.log.damage import DamagedRange
     from crabka.log.segment_check import CheckTarget
@@ -52,7 +52,7 @@ class RangeMender:
         return "", reasons or ["there is no other replica"]
 
     async def _mend_from(
-        self, source: BatchSource, partition: Partition, target: CheckTarget, damaged: DamagedRange
+        self, source: RepairSource, partition: Partition, target: CheckTarget, damaged: DamagedRange
     ) -> None:
         log, threads = partition.log, self._runtime.threads
         batches = await self._gather(source, partition, damaged)
@@ -65,7 +65,7 @@ class RangeMender:
         await threads.submit(sync_files, target.fs, [target.segment.log_path])
 
     async def _gather(
-        self, source: BatchSource, partition: Partition, damaged: DamagedRange
+        self, source: RepairSource, partition: Partition, damaged: DamagedRange
     ) -> list[tuple[BatchHeader, memoryview]]:
         """Fetch all batches of a range."""
         found: list[tuple[BatchHeader, memoryview]] = []

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from crabka.log.log_manager import LogManager
     from crabka.log.partition_log import PartitionLog
     from crabka.log.scrub_schedule import ScrubJob
-    from crabka.log.segment_check import CheckTarget, SegmentFindings
+    from crabka.log.segment_check import CheckTarget, LogCheckFindings
     from crabka.ports import Runtime
 
 logger = logging.getLogger(__name__)
@@ -76,9 +76,9 @@ class LogScrubber:
         logs: LogManager,
         partitions: PartitionRegistry,
         mender: RangeMender,
+        *,
         rebuilder: ReplicaRebuilder,
         cleaner: LogCleaner,
-        *,
         settings: Callable[[], ScrubSettings],
         node_id: int = 0,
     ) -> None:
@@ -209,7 +209,7 @@ class LogScrubber:
         await self._take(log, target, findings)
         return True
 
-    async def _take(self, log: PartitionLog, target: CheckTarget, findings: SegmentFindings) -> None:
+    async def _take(self, log: PartitionLog, target: CheckTarget, findings: LogCheckFindings) -> None:
         submit = self._runtime.threads.submit
         if findings.indexes is not None:
             await submit(write_rebuilt_indexes, target.fs, target.segment, findings.indexes)

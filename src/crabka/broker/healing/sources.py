@@ -39,7 +39,7 @@ class SourceError(CrabkaError):
     """A source has not what is wanted, or cannot be reached."""
 
 
-class BatchSource(Protocol):
+class RepairSource(Protocol):
     """Another copy of the batches of a partition."""
 
     @property
@@ -150,7 +150,7 @@ class PartitionSources:
         self._image = image
         self._remote_reads = remote_reads
 
-    def of(self, partition: Partition) -> list[BatchSource]:
+    def of(self, partition: Partition) -> list[RepairSource]:
         """Return all sources of a partition."""
         topic = self._image().topics.by_id.get(partition.topic_id)
         known = None if topic is None else topic.partitions.get(partition.index)
@@ -159,7 +159,7 @@ class PartitionSources:
         in_sync = sorted(known.isr, key=lambda each: each != known.leader)
         others = [each for each in known.replicas if each not in known.isr]
         replicas = {each: ReplicaSource(self._brokers, each) for each in (*in_sync, *others) if each != self._node_id}
-        sources: list[BatchSource] = [replicas[each] for each in in_sync if each in replicas]
+        sources: list[RepairSource] = [replicas[each] for each in in_sync if each in replicas]
         reads = self._remote_reads()
         if reads is not None and partition.log.is_tiered:
             sources.append(TierSource(reads, self._threads))

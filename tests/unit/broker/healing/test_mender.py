@@ -7,7 +7,7 @@ import random
 import uuid
 
 from crabka.broker.healing.mender import RangeMender
-from crabka.broker.healing.sources import BatchSource, SourceError
+from crabka.broker.healing.sources import RepairSource, SourceError
 from crabka.broker.partition import Partition
 from crabka.log.damage import DamagedRange
 from crabka.log.partition_log import PartitionLog
@@ -37,10 +37,10 @@ class LogSource:
 class FixedSources:
     """The sources of any partition."""
 
-    def __init__(self, *sources: BatchSource) -> None:
+    def __init__(self, *sources: RepairSource) -> None:
         self._sources = list(sources)
 
-    def of(self, _partition: Partition) -> list[BatchSource]:
+    def of(self, _partition: Partition) -> list[RepairSource]:
         return self._sources
 
 
@@ -52,7 +52,7 @@ def filled(seed: int = 1) -> tuple[MemoryFileSystem, PartitionLog]:
     return context.fs, log
 
 
-def mend(log: PartitionLog, damaged: DamagedRange, *sources: BatchSource) -> tuple[str, list[str]]:
+def mend(log: PartitionLog, damaged: DamagedRange, *sources: RepairSource) -> tuple[str, list[str]]:
     loop = VirtualTimeLoop()
     runtime = Runtime(SimulatedClock(loop), random.Random(1), InlineThreads(loop), log._context.fs, network=None)  # type: ignore[arg-type]
     partition = Partition(log.topic, log.partition, uuid.UUID(int=1), log, None)  # type: ignore[arg-type]

@@ -87,8 +87,8 @@ class ScrubBench:
             self.logs,
             self.partitions,
             self.mender,  # type: ignore[arg-type]
-            self.rebuilder,  # type: ignore[arg-type]
-            cleaner,
+            rebuilder=self.rebuilder,  # type: ignore[arg-type]
+            cleaner=cleaner,
             settings=lambda: self.settings,
         )
         self.logs.subscribe_damage(self.scrubber.suspect)
