@@ -11,11 +11,11 @@ CODE := src tests tools $(wildcard bench)
 STAMP := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak lint typecheck format coverage bench bench-cluster bench-tier bench-moves bench-spark sim docs lock clean
+.PHONY: help setup run test soak lint typecheck format coverage bench bench-cluster bench-tier bench-moves bench-spark bench-partitions sim docs lock clean
 
 help: ## Print this help
 	@echo "Crabka: a Kafka-compatible broker in Python. Start with 'make run'."
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Build .venv with all extras and .venv/bin/crabka (once; about 800 MB of downloads)
 
@@ -91,6 +91,11 @@ bench-spark: $(STAMP) ## Crabka's Spark source on a tier beside Spark's own Kafk
 	@$(BIN)/python tools/check_machine.py java
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m bench.spark $(ARGS)
+
+bench-partitions: $(STAMP) ## One node with 50,000 partitions: create, write, stop, start, kill, delete
+	@$(BIN)/python tools/check_machine.py java
+	$(BIN)/python -m compileall -q src
+	$(BIN)/python -m bench.partitions $(ARGS)
 
 sim: $(STAMP) ## Run the simulation tests (CRABKA_SEED=... replays one); [CLUSTER_]SEEDS=... searches the quorum (clusters), [CLUSTER_]SEED=... tells one
 ifneq ($(SEED)$(SEEDS),)

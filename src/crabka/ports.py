@@ -321,6 +321,8 @@ class Runtime:
     # Makes a pool of so many threads with a name; where there is none, as in the simulation, `threads` serve all.
     make_pool: Callable[[int, str], Threads] | None = None
     failpoints: Failpoints = field(default_factory=NoFailpoints)
+    # How many files and sockets the process may have open; None where nothing limits them.
+    open_file_limit: int | None = None
 
     def new_pool(self, size: int, name: str) -> Threads:
         """Return a pool for work that may take so long that it must not use up `threads`; the caller closes it."""

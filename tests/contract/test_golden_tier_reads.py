@@ -99,7 +99,7 @@ class GoldenTier:
         )
         # One restart of the node lies behind the last record.
         self.partition.leader_epoch = log.last_epoch
-        self.context: Any = SimpleNamespace(runtime=runtime, remote_reads=self.reads)
+        self.context: Any = SimpleNamespace(runtime=runtime, request_threads=runtime.threads, remote_reads=self.reads)
 
     def _metadata(self, golden: str, topic: str, index: int) -> InmemoryRemoteLogMetadataManager:
         rlmm = InmemoryRemoteLogMetadataManager()

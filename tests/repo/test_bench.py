@@ -17,6 +17,9 @@ from bench.members import LightMember, decode_assignment, encode_assignment, is_
 from bench.moves import MOVES
 from bench.moves_experiments import MOVE_EXPERIMENTS
 from bench.moves_rows import MOVE_ROWS
+from bench.partition_experiments import PARTITION_EXPERIMENTS
+from bench.partition_rows import PARTITION_ROWS
+from bench.partitions import PARTITIONS as MANY_PARTITIONS
 from bench.profiler import summary
 from bench.report import as_json, cells, markdown, table
 from bench.rows import EXPERIMENTS, ROWS, selected_experiments
@@ -170,6 +173,8 @@ def test_every_tier_experiment_has_rows_and_a_function() -> None:
 
 def test_every_experiment_on_moves_fills_rows() -> None:
     assert MOVES.experiments is MOVE_EXPERIMENTS
+    assert MANY_PARTITIONS.experiments is PARTITION_EXPERIMENTS
+    assert tuple(PARTITION_EXPERIMENTS) == tuple(dict.fromkeys(row.experiment for row in PARTITION_ROWS))
     assert tuple(MOVE_EXPERIMENTS) == tuple(dict.fromkeys(row.experiment for row in MOVE_ROWS))
     assert selected_experiments(["lookup", "copy_s3_memory"], TIER_ROWS) == ["copy_s3", "metadata"]
     assert selected_experiments(["copy", "latency"], TIER_ROWS) == ["copy_s3", "copy_file", "latency"]

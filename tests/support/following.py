@@ -228,7 +228,7 @@ class FollowerWorld:
         self.publisher = MetadataPublisher(
             FOLLOWER, self.logs, self.partitions, topic_config=_topic_config, fetchers=self.fetchers
         )
-        self.publisher.publish_all(self.image)
+        await self.publisher.publish_all(self.image)
 
     def _on_dir_failure(self, path: str, _lost: list[TopicPartition]) -> None:
         self.partitions.take_offline(path)
@@ -257,6 +257,8 @@ class FollowerWorld:
         """Take over new metadata."""
         before, self.image = self.image, image
         self.publisher.on_metadata(ImageDifference(before, image), image)
+        if (deletions := self.logs.pending_deletions()) is not None:
+            self.tasks.start(deletions())
 
     def place(self, *partitions: dict[str, Any], topic: str = TOPIC, **configs: str) -> None:
         """Take over an image with the topic; partitions that say nothing follow broker 1 in epoch 5."""

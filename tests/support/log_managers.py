@@ -24,18 +24,27 @@ def partition(index: int) -> TopicPartition:
     return TopicPartition("orders", index)
 
 
-def simulate(fs: FileSystem, scenario: Callable[[LogManager], Coroutine[Any, Any, T]]) -> T:
+def simulate(
+    fs: FileSystem, scenario: Callable[[LogManager], Coroutine[Any, Any, T]], *, open_file_limit: int | None = None
+) -> T:
     """Run a scenario with a manager of two dirs on the given disk."""
     loop = VirtualTimeLoop()
     try:
-        return loop.run_until_complete(scenario(manager_on(loop, fs)))
+        return loop.run_until_complete(scenario(manager_on(loop, fs, open_file_limit)))
     finally:
         loop.close()
 
 
-def manager_on(loop: VirtualTimeLoop, fs: FileSystem) -> LogManager:
+def manager_on(loop: VirtualTimeLoop, fs: FileSystem, open_file_limit: int | None = None) -> LogManager:
     # No log asks for the network.
-    runtime = Runtime(SimulatedClock(loop), random.Random(3), InlineThreads(loop), fs, network=None)  # type: ignore[arg-type]
+    runtime = Runtime(
+        SimulatedClock(loop),
+        random.Random(3),
+        InlineThreads(loop),
+        fs,
+        network=None,  # type: ignore[arg-type]
+        open_file_limit=open_file_limit,
+    )
     return LogManager(runtime, DIRS)
 
 

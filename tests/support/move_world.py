@@ -233,7 +233,7 @@ class MoveNode:
         publisher = MetadataPublisher(
             NODE_ID, self.logs, self.partitions, topic_config=lambda *_: CONFIG, moves=self.moves
         )
-        publisher.publish_all(self.world.image)
+        await publisher.publish_all(self.world.image)
         if (partition := self.partition) is not None:
             # Nothing is led before the controller knows where it is.
             model.directory = directory_id(partition.log.log_dir)

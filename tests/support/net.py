@@ -10,6 +10,7 @@ from typing import Any
 import uvloop
 
 from crabka.net import ConnectionInfo, ConnectionLimits, Dispatch, Server
+from crabka.net.descriptor_guard import DescriptorGuard
 from crabka.net.frame_memory import FrameMemory
 from crabka.net.turns import Turns
 from crabka.runtime import AsyncioNetwork, SystemClock
@@ -120,10 +121,14 @@ class Stage:
 
 @asynccontextmanager
 async def staged(
-    dispatch: Dispatch, limits: ConnectionLimits | None = None, *, memory: FrameMemory | None = None
+    dispatch: Dispatch,
+    limits: ConnectionLimits | None = None,
+    *,
+    memory: FrameMemory | None = None,
+    guard: DescriptorGuard | None = None,
 ) -> AsyncIterator[Stage]:
     """Start a server for a test and end everything after it."""
-    server = Server(AsyncioNetwork(), dispatch, limits, turns=Turns(SystemClock()), memory=memory)
+    server = Server(AsyncioNetwork(), dispatch, limits, turns=Turns(SystemClock()), memory=memory, guard=guard)
     listener = await server.listen("127.0.0.1", 0)
     stage = Stage(server, listener.port)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crabka.log.log_healing import Repairs, write_rebuilt_indexes
 from crabka.log.partition_log import PartitionLog
-from crabka.log.segment_check import SegmentCheck, LogCheckFindings
+from crabka.log.segment_check import LogCheckFindings, SegmentCheck
 from crabka.ports import FileSystem
 
 

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from crabka.errors import InvariantError, StorageError
+from crabka.runtime.turns import in_turns
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -69,16 +70,12 @@ async def repeat(context: BrokerContext, duty: Duty) -> None:
 
 async def _apply_retention(context: BrokerContext) -> None:
     now_ms = context.runtime.clock.now_ms()
-    for each in context.logs:
-        try:
-            each.roll_if_needed(now_ms)
-        except StorageError as error:
-            context.logs.on_dir_failure(error.log_dir, error)
+    await context.logs.roll_due(now_ms)
     await context.logs.run_retention(now_ms)
 
 
 async def _flush(context: BrokerContext) -> None:
-    await context.logs.flush_dirty(context.runtime.clock.now_ms())
+    await context.logs.run_flush(context.runtime.clock.now_ms())
 
 
 async def _write_checkpoints(context: BrokerContext) -> None:
@@ -96,7 +93,7 @@ async def _clean(context: BrokerContext) -> None:
 
 
 async def _shrink_isr(context: BrokerContext) -> None:
-    for partition in context.partitions:
+    async for partition in in_turns(list(context.partitions)):
         if partition.replication is not None:
             partition.shrink_isr()
 

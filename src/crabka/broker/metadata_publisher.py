@@ -2,21 +2,24 @@
 
 Of a change it looks only at the topics that the delta names, and of these at partitions that are not the same object as
 before: a node with ten thousand partitions hears of one at a time. It is called with every change in order, on the
-node's loop, before whoever caused the change is answered. A topic is therefore usable when CreateTopics returns.
+node's loop, after `preparation` has created the logs in threads (`metadata_pipeline`).
 """
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from crabka.broker.partition import Partition
 from crabka.errors import StorageError
 from crabka.ids import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, TopicPartition
+from crabka.log.log_manager import NewLog
 from crabka.metadata.configs import ConfigResourceType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 
     from crabka.broker.logdirs.choices import RememberedChoices
     from crabka.broker.partitions import PartitionRegistry
@@ -35,6 +38,8 @@ log = logging.getLogger(__name__)
 # LOST is no such state: it says that the replica was in a dir that is gone.
 _NOT_A_DIRECTORY = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
 _NO_LEADER = -1
+# At some ten microseconds each a turn of the loop takes some milliseconds.
+PARTITIONS_PER_TURN: Final = 200
 
 
 class TierEvents(Protocol):
@@ -92,10 +97,45 @@ class MetadataPublisher:
         self._now_ms = now_ms
         self._make_partition = make_partition
 
-    def publish_all(self, image: MetadataImage) -> None:
-        """Take over a whole image, at start. Logs that it does not place here are set aside."""
-        for topic in image.topics.by_id.values():
+    def preparation(self, delta: MetadataDelta, image: MetadataImage) -> Callable[[], Coroutine[Any, Any, None]] | None:
+        """Return what creates the logs that a change places here, in threads; None if it places none."""
+        before = delta.image.topics.by_id
+        wanted: list[NewLog] = []
+        for topic_id in self._present(delta.topics_created | delta.topics_changed, image):
+            known = before.get(topic_id)
+            wanted += self._missing(image, image.topics.by_id[topic_id], {} if known is None else known.partitions)
+        return functools.partial(self._logs.create_all, wanted) if wanted else None
+
+    def _missing(
+        self, image: MetadataImage, topic: TopicImage, known: Mapping[int, PartitionImage]
+    ) -> Iterator[NewLog]:
+        """Yield the logs of a topic that are to be here, are not, and are not in a dir that failed."""
+        config: TopicConfig | None = None
+        for index, partition_image in topic.partitions.items():
+            if partition_image is known.get(index) or self._node_id not in partition_image.replicas:
+                continue
+            topic_partition = TopicPartition(topic.name, index)
+            is_here = self._partitions.get(topic.name, index) or self._logs.get(topic_partition)
+            if is_here or self._is_out_of_reach(topic, topic_partition, partition_image):
+                continue
+            config = config or self._topic_config(image, topic.name)
+            log_dir = self._chosen_dir(topic_partition) or self._assigned_dir(partition_image)
+            yield NewLog(topic_partition, topic.topic_id, config, log_dir)
+
+    async def publish_all(self, image: MetadataImage) -> None:
+        """Take over a whole image, at start. Logs that it does not place here are set aside.
+
+        A long image is taken over in turns of the loop; nobody may change the partitions meanwhile.
+        """
+        topics = list(image.topics.by_id.values())
+        await self._logs.create_all([each for topic in topics for each in self._missing(image, topic, {})])
+        count = 0
+        for topic in topics:
             self._host_topic(image, topic, {})
+            count += len(topic.partitions)
+            if count >= PARTITIONS_PER_TURN:
+                count = 0
+                await asyncio.sleep(0)
         for each in self._logs:
             if self._partitions.get(each.topic, each.partition) is None:
                 self._logs.mark_stray(each.topic_partition)
@@ -163,7 +203,7 @@ class MetadataPublisher:
             self._moves.on_stop(partition)
         self._partitions.remove(partition)
         partition.retire()
-        self._logs.delete(TopicPartition(partition.topic, partition.index))
+        self._logs.delete_later(TopicPartition(partition.topic, partition.index))
 
     def _open(
         self, image: MetadataImage, topic: TopicImage, index: int, partition_image: PartitionImage
@@ -175,8 +215,7 @@ class MetadataPublisher:
             self._logs.mark_stray(topic_partition)
             opened = None
         if opened is None:
-            is_offline = self._partitions.is_offline(topic.topic_id, index) or topic_partition in self._logs.withheld
-            if is_offline or self._is_lost(partition_image):
+            if self._is_out_of_reach(topic, topic_partition, partition_image):
                 # The replica lies in a dir that is not there: an empty new log would pass for its data.
                 self._partitions.add_offline(topic.name, topic.topic_id, index)
                 return None
@@ -205,6 +244,12 @@ class MetadataPublisher:
                     break
                 log_dir = assigned
         return None
+
+    def _is_out_of_reach(
+        self, topic: TopicImage, topic_partition: TopicPartition, partition_image: PartitionImage
+    ) -> bool:
+        is_offline = self._partitions.is_offline(topic.topic_id, topic_partition.partition)
+        return is_offline or topic_partition in self._logs.withheld or self._is_lost(partition_image)
 
     def _is_lost(self, partition_image: PartitionImage) -> bool:
         """Return whether a replica may be in a dir that cannot be read now.

@@ -20,6 +20,7 @@ from crabka.broker.forwarding import Forwarder
 from crabka.broker.identity import BrokerIdentity
 from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
 from crabka.broker.logdirs.assembly import build_resolution, take_move_rate
+from crabka.broker.metadata_pipeline import MetadataPipeline
 from crabka.broker.replica_losses import ReplicaLosses
 from crabka.control.config_view import EffectiveConfigs
 from crabka.errors import ConfigError, StorageError
@@ -142,16 +143,25 @@ class BrokerService:
         await self._losses.report()
         self._take_rates(quorum.image)
         publisher = build_publisher(self._parts, context, self._replica_host, self._configs.topic)
-        publisher.publish_all(quorum.image)
-        quorum.subscribe(publisher.on_metadata)
-        quorum.subscribe(context.auto_creation.on_metadata)
-        quorum.subscribe(context.brokers.on_metadata)
-        quorum.subscribe(self._on_metadata)
-        quorum.subscribe(self._losses.on_metadata)
-        context.groups.start(quorum.image)
-        quorum.subscribe(context.groups.on_metadata)
-        context.transactions.start(quorum.image)
-        quorum.subscribe(context.transactions.on_metadata)
+        pipeline = MetadataPipeline(
+            prepare=publisher.preparation, finish=self._logs.pending_deletions, spawn=self._spawn
+        )
+        image = quorum.image
+        quorum.subscribe(pipeline.on_metadata)
+        await publisher.publish_all(image)
+        for listener in (
+            publisher.on_metadata,
+            context.auto_creation.on_metadata,
+            context.brokers.on_metadata,
+            self._on_metadata,
+            self._losses.on_metadata,
+        ):
+            pipeline.subscribe(listener)
+        context.groups.start(image)
+        pipeline.subscribe(context.groups.on_metadata)
+        context.transactions.start(image)
+        pipeline.subscribe(context.transactions.on_metadata)
+        pipeline.start()
         if context.remote_reads is not None:
             await context.remote_reads.open()
         await self._lifecycle.serve()
@@ -168,7 +178,7 @@ class BrokerService:
             self._spawn(repeat(context, duty))
         self._spawn(context.scrubber.run())
         if context.tiering is not None:
-            quorum.subscribe(context.tiering.on_metadata)
+            pipeline.subscribe(context.tiering.on_metadata)
             context.tiering.start(endpoints)
 
     async def retire(self) -> None:

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from crabka.errors import StorageError
 from crabka.log.log_dir import CheckpointOffsets
 
 if TYPE_CHECKING:
     from crabka.ids import TopicPartition
+    from crabka.log.log_dir import LogDir
     from crabka.log.log_dirs import LogDirs
     from crabka.log.partition_log import PartitionLog
     from crabka.ports import Threads
+
+# At a few microseconds each a turn of the loop takes some milliseconds.
+LOGS_PER_TURN: Final = 1000
 
 Choose = Callable[["list[PartitionLog]"], CheckpointOffsets]
 
@@ -58,7 +62,7 @@ class Checkpointing:
     async def _save(self, paths: Iterable[str], choose: Choose) -> None:
         async with self.turn:
             online = [path for path in self._with_transits(paths) if self._dirs.is_online(path)]
-            chosen = [(self._dirs[path], choose(self.logs_in(path)), self._dirs[path].next_turn()) for path in online]
+            chosen = [await self._choose(path, choose) for path in online]
             writes = [
                 self._threads.submit(log_dir.write_checkpoints, offsets, turn) for log_dir, offsets, turn in chosen
             ]
@@ -70,6 +74,24 @@ class Checkpointing:
                     raise outcome
                 elif None not in offsets:
                     log_dir.forget_gone(turn)
+
+    async def _choose(self, path: str, choose: Choose) -> tuple[LogDir, CheckpointOffsets, int]:
+        """Return what to write for a dir. Very many logs are gone over in turns of the loop.
+
+        A log that is cut meanwhile may be told of as it was: the cut is saved in a turn of its own after this one, and
+        nothing is appended before. The number is taken first, so that a log that goes meanwhile counts as told of.
+        """
+        log_dir = self._dirs[path]
+        turn = log_dir.next_turn()
+        logs = self.logs_in(path)
+        found = choose(logs[:LOGS_PER_TURN])
+        for start in range(LOGS_PER_TURN, len(logs), LOGS_PER_TURN):
+            await asyncio.sleep(0)
+            more = choose(logs[start : start + LOGS_PER_TURN])
+            for known, added in zip(found, more, strict=True):
+                if known is not None and added is not None:
+                    known.update(added)
+        return log_dir, found, turn
 
     def logs_in(self, path: str) -> list[PartitionLog]:
         """Return the logs whose offsets the checkpoints of a dir hold: also those that are about to lie there."""

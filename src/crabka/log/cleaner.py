@@ -20,6 +20,7 @@ from crabka.log.cleaner_throttle import CleanerThrottle
 from crabka.log.cleaning_pass import CleaningView, GroupCopier, RecordFilter, load_offsets
 from crabka.log.naming import CLEANER_CHECKPOINT
 from crabka.log.offset_map import OffsetMap
+from crabka.runtime.turns import in_turns
 
 if TYPE_CHECKING:
     import uuid
@@ -118,7 +119,7 @@ class LogCleaner:
         now_ms = self._runtime.clock.now_ms()
         best: tuple[PartitionLog, CleaningRange] | None = None
         self.stats.max_dirty_ratio = 0.0
-        for log in self._logs:
+        async for log in in_turns(list(self._logs)):
             first_dirty = self._first_dirty(log)
             if not log.config.compact or self.is_uncleanable(log.topic_partition) or not log.may_be_dirty(first_dirty):
                 continue

@@ -147,7 +147,9 @@ class LogCopying(LogDurability):
 
     def _begin_copy(self, data: memoryview, batches: list[CopiedBatch]) -> PendingCopy:
         segment = self._active
-        pending = PendingCopy(segment, segment.handle(), data, segment.size, batches)
+        with self._storage_errors():
+            handle = segment.handle()
+        pending = PendingCopy(segment, handle, data, segment.size, batches)
         self._pending = pending
         # At once: this node may become the leader while a thread writes, and note its own epoch behind these.
         for _, _, _, header, _ in batches:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -41,9 +41,9 @@ CHECKPOINT_NAMES = (
 class CheckpointOffsets(NamedTuple):
     """What to write into the checkpoint files of a log dir; None leaves a file as it is."""
 
-    recovery_points: Mapping[TopicPartition, int] | None = None
-    high_watermarks: Mapping[TopicPartition, int] | None = None
-    log_starts: Mapping[TopicPartition, int] | None = None
+    recovery_points: dict[TopicPartition, int] | None = None
+    high_watermarks: dict[TopicPartition, int] | None = None
+    log_starts: dict[TopicPartition, int] | None = None
 
 
 @dataclass(slots=True)

@@ -63,7 +63,7 @@ class LogDurability(LogState):
             directory=self.path,
             up_to=self.log_end_offset if self._announced_cut is None else self._announced_cut,
             paths=paths,
-            active=self._active.handle(),
+            active=self._active.open_handle,
             epochs=epochs.encode() if epochs.dirty else None,
             epochs_version=epochs.version,
             names=self._names_dirty,
@@ -96,12 +96,22 @@ class LogDurability(LogState):
             require(self._pending is None, f"{self.topic}-{self.partition}: the log closes before an append is done")
             with self._storage_errors():
                 self._active.persist_indexes(final=True)
+                if self._is_blank:
+                    metadata = f"{self.path}/{PARTITION_METADATA}"
+                    FlushPlan(fs=self._context.fs, directory=self.path, up_to=0, paths=[metadata], names=True).run()
+                    self._let_go()
+                    return
                 self._write_aborted_note()
                 self._take_snapshot(self.log_end_offset)
                 self._note_names()
                 self.flush()
                 FlushPlan(fs=self._context.fs, directory=self.path, up_to=0, paths=self._active.paths()).run()
         self._let_go()
+
+    @property
+    def _is_blank(self) -> bool:
+        """Whether the log never had a record: then only its names must become durable, its files are empty."""
+        return self.log_end_offset == 0 and len(self._segments) == 1 and not self._unsynced and not self._truncations
 
     def _let_go(self) -> None:
         self.is_open = False
@@ -111,9 +121,20 @@ class LogDurability(LogState):
     def delete(self, unique: uuid.UUID, now_ms: int) -> str:
         """Rename the directory to `-delete` and hand it over for removal; return its new path."""
         path = self.rename_directory(marked_name(self.topic_partition, DirectoryKind.DELETE, unique))
+        self.finish_delete(path, now_ms)
+        return path
+
+    def begin_delete(self, target: str) -> None:
+        """Rename the directory to `target`; `finish_delete` follows on the loop. Runs in a thread; raises OSError."""
+        # Its files would be those of the next log of this name.
+        self._abandon_flush()
+        self._context.fs.rename(self.path, target)
+
+    def finish_delete(self, path: str, now_ms: int) -> None:
+        """Let go of a log whose directory was renamed to `path`, and hand that over for removal."""
+        self._follow(path)
         self._let_go()
         self._context.schedule_deletion(path, now_ms + self.config.file_delete_delay_ms)
-        return path
 
     def rename_directory(self, name: str) -> str:
         """Move the log to another name in the same log dir, durably; return the new path."""
@@ -123,8 +144,11 @@ class LogDurability(LogState):
             self._abandon_flush()
             self._context.fs.rename(self.path, target)
             self._context.fs.fsync_dir(self.log_dir)
+        self._follow(target)
+        return target
+
+    def _follow(self, target: str) -> None:
         self.path = target
         self._snapshots.move(target)
         for segment in self._segments:
             segment.move(target)
-        return target

@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import ConfigError, CorruptDataError, CrabkaError, StorageError
 from crabka.ids import TopicPartition
-from crabka.log.checkpointing import Checkpointing, all_offsets
+from crabka.log.checkpointing import LOGS_PER_TURN, Checkpointing, all_offsets
 from crabka.log.deletions import Deletions, is_disk_failure
+from crabka.log.descriptor_keeper import DescriptorKeeper
+from crabka.log.descriptors import LogDescriptors
 from crabka.log.dir_writer import DEFAULT_SLOW_APPEND_MS, DirWriter
 from crabka.log.log_dir import LogDir, LogDirContent
 from crabka.log.log_dirs import LogDirs
@@ -28,12 +30,13 @@ from crabka.log.recovery import DAY_MS, OpenOptions, open_log
 from crabka.log.segment import SegmentContext
 from crabka.log.tierable import is_tierable
 from crabka.runtime.thread_share import run_all
+from crabka.runtime.turns import in_turns
 
 if TYPE_CHECKING:
     import uuid
 
     from crabka.log.partition_log import PartitionLog
-    from crabka.ports import Runtime
+    from crabka.ports import FileSystem, Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +45,15 @@ DamageListener = Callable[[TopicPartition, int, str], None]
 FailureListener = Callable[[str, "list[TopicPartition]"], None]
 Settle = Callable[[Mapping[str, LogDirContent]], None]
 """Decides what a log is that lies in several dirs; changes what was found, on disk as well. Runs in a thread."""
+
+
+class NewLog(NamedTuple):
+    """A log to create; without a dir, where the fewest are."""
+
+    topic_partition: TopicPartition
+    topic_id: uuid.UUID
+    config: TopicConfig
+    log_dir: str | None
 
 
 class LogManager:
@@ -56,17 +68,24 @@ class LogManager:
         slow_append_ms: int = DEFAULT_SLOW_APPEND_MS,
         tiering: bool = True,
     ) -> None:
-        """`tiering` says whether the node has a remote tier (`remote.log.storage.system.enable`)."""
+        """`tiering` says whether the node has a remote tier (`remote.log.storage.system.enable`).
+
+        The limit of open files decides how many segments are open at a time.
+        """
         self._runtime = runtime
         self._expiration_ms = producer_id_expiration_ms
         self._deletions = Deletions(runtime.fs)
+        self.descriptors = LogDescriptors(runtime.open_file_limit)
         self._context = SegmentContext(
             runtime.fs,
             rng=runtime.rng,
+            handles=self.descriptors.sealed,
+            open_segments=self.descriptors.active,
             tiering=tiering,
             schedule_deletion=self._deletions.schedule,
             report_damage=self.report_damage,
         )
+        self._keeper = DescriptorKeeper(runtime.threads, self.descriptors.active, self.on_dir_failure)
         self._damage_listener: DamageListener | None = None
         self.cuts = self._context.cuts
         self.dirs = LogDirs(runtime.fs, log_dirs, self.cuts)
@@ -75,6 +94,8 @@ class LogManager:
             for path in log_dirs
         }
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        # Logs that are deleted, but whose directories still have their names.
+        self._leaving: dict[TopicPartition, PartitionLog] = {}
         self._listeners: list[FailureListener] = []
         self._flusher = LogFlusher(self._writers)
         self._checkpoints = Checkpointing(runtime.threads, self.dirs, self._logs, self.on_dir_failure)
@@ -151,6 +172,7 @@ class LogManager:
         goes offline.
         """
         config_of = config_of or (lambda _topic: TopicConfig())
+        self.descriptors.active.belong_to_this_thread()
         self.lock()
         contents = await self._scan()
         self.previous_broker_epoch = min((each.broker_epoch for each in contents.values()), default=-1)
@@ -192,11 +214,7 @@ class LogManager:
 
     async def _open_logs(self, log_dir: LogDir, content: LogDirContent, config_of: ConfigOf) -> None:
         now_ms = self._runtime.clock.now_ms()
-
-        def take_in(log: PartitionLog) -> None:
-            self._logs[log.topic_partition] = log
-
-        await run_all(self._runtime.threads, self._openings(content, config_of, now_ms), on_result=take_in)
+        await run_all(self._runtime.threads, self._openings(content, config_of, now_ms), on_result=self._take_in)
         for path in content.doomed:
             self._deletions.schedule(path, now_ms)
         if not content.clean and content.logs:
@@ -236,16 +254,57 @@ class LogManager:
         existing = self._logs.get(topic_partition)
         if existing is not None:
             return existing
-        directory = log_dir if log_dir is not None else self._choose_dir()
+        leaving = self._leaving.pop(topic_partition, None)
+        if leaving is not None:
+            self._rename_deleted(leaving)
+        directory = log_dir if log_dir is not None else self.dirs.choose(self._counts())
         if self.dirs[directory].may_tell_of(topic_partition):
             self._checkpoints.forget_gone(directory)
-        options = OpenOptions(clean=True, now_ms=self._runtime.clock.now_ms(), topic_id=topic_id)
-        log = open_log(self._context, f"{directory}/{topic_partition}", topic_partition, config, options)
+        log = self._creation(NewLog(topic_partition, topic_id, config, directory), directory)()
         self._logs[topic_partition] = log
         return log
 
-    def _choose_dir(self) -> str:
-        return self.dirs.choose(Counter(log.log_dir for log in self._logs.values()))
+    async def create_all(self, wanted: Iterable[NewLog]) -> None:
+        """Create logs in threads, as `create` does one on the loop. A dir that fails meanwhile goes offline.
+
+        What could not be created is missing afterwards: `create` finds out why. Nobody else may create or delete
+        logs of these names meanwhile.
+        """
+        await self._finish_deletions()
+        counts = self._counts()
+        jobs: list[Callable[[], PartitionLog]] = []
+        stale: dict[str, None] = {}
+        for each in wanted:
+            if each.topic_partition in self._logs or not self.online_dirs:
+                continue
+            directory = each.log_dir if each.log_dir is not None else self.dirs.choose(counts)
+            counts[directory] += 1
+            if self.dirs[directory].may_tell_of(each.topic_partition):
+                stale[directory] = None
+            jobs.append(self._creation(each, directory))
+        if stale:
+            # A new log must not get the offsets of one that had its name.
+            await self._checkpoints.save_all(stale)
+        try:
+            await run_all(self._runtime.threads, jobs, on_result=self._take_in)
+        except StorageError as error:
+            self.on_dir_failure(error.log_dir, error)
+
+    def _creation(self, wanted: NewLog, directory: str) -> Callable[[], PartitionLog]:
+        topic_partition, topic_id, config, _ = wanted
+        options = OpenOptions(clean=True, now_ms=self._runtime.clock.now_ms(), topic_id=topic_id)
+        return partial(open_log, self._context, f"{directory}/{topic_partition}", topic_partition, config, options)
+
+    def _take_in(self, log: PartitionLog) -> None:
+        if self.dirs.is_online(log.log_dir):
+            self._logs[log.topic_partition] = log
+            self.descriptors.active.make_room()
+        else:  # it failed while the log was created or opened
+            log.close(clean=False)
+
+    def _counts(self) -> Counter[str]:
+        """Return how many logs each dir has; with one dir nobody needs to know."""
+        return Counter(log.log_dir for log in self._logs.values()) if len(self.online_dirs) > 1 else Counter()
 
     # -- taking away ---------------------------------------------------------------------------------------------
 
@@ -256,10 +315,50 @@ class LogManager:
             return
         self.dirs[log.log_dir].note_gone(topic_partition)
         self._checkpoints.forget_transit(log)
+        self._rename_deleted(log)
+
+    def _rename_deleted(self, log: PartitionLog) -> None:
         try:
             log.delete(self._runtime.new_uuid(), self._runtime.clock.now_ms())
         except StorageError as error:
             self.on_dir_failure(error.log_dir, error)
+
+    def delete_later(self, topic_partition: TopicPartition) -> None:
+        """Let go of a log as `delete` does, but leave the rename to what `pending_deletions` returns.
+
+        A crash before that leaves a directory that the next start sets aside, because the metadata does not know it.
+        """
+        log = self._logs.pop(topic_partition, None)
+        if log is not None:
+            self.dirs[log.log_dir].note_gone(topic_partition)
+            self._checkpoints.forget_transit(log)
+            # Nobody flushes it any more.
+            log.is_open = False
+            self._leaving[topic_partition] = log
+
+    def pending_deletions(self) -> Callable[[], Coroutine[Any, Any, None]] | None:
+        """Return what renames the directories of deleted logs in threads, None if there are none."""
+        return self._finish_deletions if self._leaving else None
+
+    async def _finish_deletions(self) -> None:
+        """Rename with one sync per dir, however many logs went."""
+        leaving, self._leaving = self._leaving, {}
+        by_dir: dict[str, list[tuple[PartitionLog, str]]] = {}
+        for topic_partition, log in leaving.items():
+            name = marked_name(topic_partition, DirectoryKind.DELETE, self._runtime.new_uuid())
+            by_dir.setdefault(log.log_dir, []).append((log, f"{log.log_dir}/{name}"))
+        for path, renames in by_dir.items():
+            try:
+                await self._runtime.threads.submit(_rename_all, self._runtime.fs, path, renames)
+            except OSError as error:
+                self.on_dir_failure(path, error)
+            else:
+                await self._let_go(renames)
+
+    async def _let_go(self, renames: list[tuple[PartitionLog, str]]) -> None:
+        now_ms = self._runtime.clock.now_ms()
+        async for log, target in in_turns(renames):
+            log.finish_delete(target, now_ms)
 
     def mark_stray(self, topic_partition: TopicPartition) -> None:
         """Set a log aside that the metadata does not place here: close it and rename it to `-stray`."""
@@ -290,7 +389,13 @@ class LogManager:
         self._listeners.append(listener)
 
     def on_dir_failure(self, path: str, error: Exception | None = None) -> None:
-        """Take a log dir offline with all its logs. A second report is ignored."""
+        """Take a log dir offline with all its logs. A second report is ignored.
+
+        A process that has no descriptor left says nothing about the disk: what failed is tried again by those who
+        asked for it, and the dir stays.
+        """
+        if self.descriptors.is_exhausted(error):
+            return
         if not self.dirs.fail(path, str(error) if error is not None else "failed"):
             return
         lost = [topic_partition for topic_partition, log in self._logs.items() if log.log_dir == path]
@@ -306,7 +411,7 @@ class LogManager:
         """Apply retention to all logs and forget silent producers; return how many segments went."""
         moved = set()
         leaving = []
-        for log in self:
+        async for log in self._open_in_turns():
             try:
                 # The log start of a follower moves with its leader's, and nobody has checkpointed it.
                 if log.expire_by_retention(now_ms) or log.has_segments_below_start():
@@ -319,19 +424,33 @@ class LogManager:
             log.producer_state.remove_expired(now_ms, self._expiration_ms)
         await self.save_log_starts(moved)
         count = 0
-        for log in self:
+        async for log in self._open_in_turns():
             try:
                 count += len(log.delete_below_log_start(now_ms))
             except StorageError as error:
                 self.on_dir_failure(error.log_dir, error)
         for log in leaving:
             count += await self._drop_tiered(log, now_ms)
-        for log in self:
+        async for log in self._open_in_turns():
             try:
                 log.roll_if_past_local_retention(now_ms)
             except StorageError as error:
                 self.on_dir_failure(error.log_dir, error)
         return count
+
+    async def roll_due(self, now_ms: int) -> None:
+        """Start new segments in the logs whose active one is open for `segment.ms`."""
+        async for log in self._open_in_turns():
+            try:
+                log.roll_if_needed(now_ms)
+            except StorageError as error:
+                self.on_dir_failure(error.log_dir, error)
+
+    async def _open_in_turns(self) -> AsyncIterator[PartitionLog]:
+        """Yield the logs that are here now, in turns of the loop; not those that go meanwhile."""
+        async for log in in_turns(list(self._logs.values())):
+            if self._logs.get(log.topic_partition) is log:
+                yield log
 
     async def _drop_tiered(self, log: PartitionLog, now_ms: int) -> int:
         """Let segments leave a log for the remote tier, one by one, so that a crash leaves no hole between them."""
@@ -408,6 +527,15 @@ class LogManager:
         """
         return self._flusher.flush_dirty(self, now_ms)
 
+    async def run_flush(self, now_ms: int) -> None:
+        """Do the same in turns of the loop, and wait for it."""
+        logs = list(self._logs.values())
+        for start in range(0, len(logs), LOGS_PER_TURN):
+            await asyncio.sleep(0)
+            here = [log for log in logs[start : start + LOGS_PER_TURN] if self._logs.get(log.topic_partition) is log]
+            self._flusher.flush_dirty(here, now_ms)
+        await self._flusher.drain()
+
     async def save_checkpoints(self) -> None:
         """Write recovery points, high watermarks and log starts of all dirs, waiting for the disks in threads."""
         await self._checkpoints.save_all(self.online_dirs)
@@ -438,7 +566,9 @@ class LogManager:
 
     async def shutdown(self, broker_epoch: int = -1) -> None:
         """Close all logs cleanly, write the checkpoints and the mark of a clean stop, give the dirs back."""
+        await self._finish_deletions()
         await self._flusher.drain()
+        await self._keeper.drain()
         for writer in self._writers.values():
             await writer.drain()
         async with self._checkpoints.turn:
@@ -469,3 +599,10 @@ class LogManager:
         if not self.withheld:
             # Logs that were left alone may never have been checked: the next start does that.
             self.dirs[path].write_clean_shutdown(broker_epoch)
+
+
+def _rename_all(fs: FileSystem, directory: str, renames: list[tuple[PartitionLog, str]]) -> None:
+    """Rename directories in one log dir, durably. Runs in a thread."""
+    for log, target in renames:
+        log.begin_delete(target)
+    fs.fsync_dir(directory)

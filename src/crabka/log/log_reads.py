@@ -49,8 +49,12 @@ class LogReads(LogState):
         whole = upper_offset is None or upper_offset >= end_offset
         position = self._tail_hints.get(start_offset)
         if whole and position is not None:
+            try:
+                handle = active.handle()
+            except OSError as error:
+                raise self._storage_error(error) from error
             plan = ReadSlice(
-                handle=active.handle(),
+                handle=handle,
                 start_offset=start_offset,
                 position=position,
                 end=active.size,

@@ -177,6 +177,20 @@ class LogState:
         # An append may have to wait for a thread, whatever its log dir is like.
         self.has_detours = self.prepares_batches or self.flushes_by_count
 
+    def settle_descriptor(self) -> None:
+        """Let a log that was just opened hold no descriptor, if all of it is durable or there are too many already.
+
+        May wait for the disk; the caller is in a thread, or has made the log just now. Raises StorageError.
+        """
+        if self.recovery_point >= self.log_end_offset:
+            # A clean stop has synced the file, or it is empty.
+            self._active.note_durable()
+        if self._active.is_durable or not self._context.open_segments.is_crowded:
+            self._active.rest()
+            return
+        with self._storage_errors():
+            self._active.sync_and_rest()
+
     @property
     def decompression(self) -> DecompressionBudget:
         """What decompressed batches may hold at a time, over all logs of the node."""

@@ -149,8 +149,10 @@ class PartitionLog(LogReads, LogCopying, LogTiering, LogCleaning, LogMoving, Log
     ) -> PendingAppend:
         require(self._pending is None, f"{self.topic}-{self.partition}: an append overtakes another")
         segment, size = self._active, header.size_in_bytes
+        with self._storage_errors():
+            handle = segment.handle()
         self._pending = PendingAppend(
-            segment, segment.handle(), buffers, segment.size, size, header, leader_epoch, result, marker
+            segment, handle, buffers, segment.size, size, header, leader_epoch, result, marker
         )
         return self._pending
 

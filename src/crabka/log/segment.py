@@ -3,6 +3,7 @@
 Owns the files of the segment and the positions in them. It does not know validation, producers or what other
 segments hold. The active segment keeps its indexes in memory and writes them when it is sealed or closed:
 after a crash they are rebuilt from the batches anyway. Sealed segments load theirs on demand, into a bounded cache.
+An active segment that is idle and durable may give up its open file; `open_segments` says when and why only then.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from crabka.errors import CorruptDataError
 from crabka.log.caches import Handle, LruCache
 from crabka.log.cuts import CutStats
 from crabka.log.decompression import DecompressionBudget
+from crabka.log.descriptors import MAX_SEALED
 from crabka.log.naming import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -23,6 +25,7 @@ from crabka.log.naming import (
     TXN_INDEX_SUFFIX,
     offset_name,
 )
+from crabka.log.open_segments import OpenSegments
 from crabka.log.scan import scan_headers
 from crabka.log.segment_indexes import (
     IndexBuilder,
@@ -47,10 +50,6 @@ if TYPE_CHECKING:
 NEVER: Final = 1 << 63
 
 
-# Files of sealed segments that stay open, over all logs of a node.
-MAX_CACHED_HANDLES: Final = 512
-
-
 @dataclass(slots=True)
 class SegmentContext:
     """What all segments of a node share."""
@@ -58,10 +57,11 @@ class SegmentContext:
     fs: FileSystem
     # Draws the jitter of rolls; without it there is none.
     rng: random.Random | None = None
-    handles: LruCache[Handle] = field(default_factory=lambda: LruCache(MAX_CACHED_HANDLES))
+    handles: LruCache[Handle] = field(default_factory=lambda: LruCache(MAX_SEALED))
     indexes: LruCache[SegmentIndexes] = field(default_factory=lambda: LruCache(1024))
     # What decompressed batches may hold at a time, over all logs.
     decompression: DecompressionBudget = field(default_factory=DecompressionBudget)
+    open_segments: OpenSegments = field(default_factory=OpenSegments)
     # Whether the node has a remote tier; without one no log is tiered, whatever its topic says.
     tiering: bool = True
     # What openings cut and rebuilt.
@@ -80,6 +80,7 @@ class Segment:
         "_bytes_since_entry",
         "_context",
         "_directory",
+        "_durable_size",
         "_handle",
         "_indexes",
         "_last_offset",
@@ -87,6 +88,7 @@ class Segment:
         "_persisted",
         "_pinned",
         "_roll_wait_ms",
+        "_was_read",
         "aborted_unsure",
         "base_offset",
         "created_ms",
@@ -118,7 +120,13 @@ class Segment:
         self.index_interval_bytes = 4096
         self.max_index_bytes = 10 * 1024 * 1024
         self._bytes_since_entry = 0
+        # Of an active segment: None while it is idle. Bytes that are not durable have an open file.
         self._handle: Handle | None = None
+        # How much of an active segment is known to be durable; -1 if nobody knows.
+        self._durable_size = -1
+        # An active segment was read since `was_used` was asked.
+        self._was_read = False
+        # An active segment has them, and no other.
         self._indexes: SegmentIndexes | None = None
         # Index entries that the files hold already.
         self._persisted = (0, 0)
@@ -154,12 +162,74 @@ class Segment:
         return [path for path in self.paths() if self._context.fs.exists(path)]
 
     def handle(self) -> Handle:
-        """Return the open log file; a sealed segment opens it on demand."""
-        if self._handle is not None:
-            return self._handle
+        """Return the open log file; a sealed or idle segment opens it on demand. Raises OSError."""
+        if self._indexes is not None:
+            self._was_read = True
+            return self._handle or self._reopen()
         if self._pinned is not None:
             return self._pinned[0]
         return self._context.handles.get(self.log_path, self._open_read_only)
+
+    # -- the descriptor of an active segment -----------------------------------------------------------------
+
+    @property
+    def open_handle(self) -> Handle | None:
+        """The open file of an active segment, None if it is idle: then all of it is durable."""
+        return self._handle
+
+    @property
+    def has_descriptor(self) -> bool:
+        """Whether an active segment has its file open."""
+        return self._handle is not None
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether all bytes of an active segment are known to have reached the disk."""
+        return self._durable_size == self.size
+
+    def was_used(self, seen_size: int) -> bool:
+        """Return whether an active segment was read or appended to since it had that size and was asked last."""
+        was_read, self._was_read = self._was_read, False
+        return was_read or self.size != seen_size
+
+    def note_durable(self) -> None:
+        """Note that a stop or a truncation has made all bytes durable."""
+        self._durable_size = self.size
+
+    def note_synced(self, handle: Handle, size: int) -> None:
+        """Note that the file was synced when it had `size` bytes; if it still has, it is closed."""
+        if self._handle is handle and self.size >= size:
+            self._durable_size = size
+            if self.size == size:
+                self.rest()
+
+    def rest(self) -> None:
+        """Give up the descriptor of an active segment if all its bytes are durable. Readers keep what they hold."""
+        if self._handle is not None and self._durable_size == self.size:
+            self._handle = None
+            self._context.open_segments.discard(self)
+
+    def sync_and_rest(self) -> None:
+        """Make the bytes of an active segment durable and give up the descriptor. Waits for the disk; OSError."""
+        handle = self._handle
+        if handle is not None:
+            size = self.size
+            if not self.is_durable:
+                handle.file.fsync()
+            self.note_synced(handle, size)
+
+    def _reopen(self) -> Handle:
+        self._context.open_segments.make_room()
+        handle = self._handle = Handle(self._context.fs.open(self.log_path))
+        self._context.open_segments.add(self)
+        return handle
+
+    def _let_go(self) -> None:
+        """Be no longer active."""
+        self._context.open_segments.discard(self)
+        self._indexes = self._handle = None
+
+    # -- names -----------------------------------------------------------------------------------------------
 
     def pin(self) -> None:
         """Hold on to file and indexes: readers go on although the name is about to belong to another segment."""
@@ -179,6 +249,8 @@ class Segment:
         self.move(directory)
         if active is not None:
             self._handle = active
+            self._context.open_segments.add(self)
+            self._durable_size = -1
             self._persisted = (0, 0)
 
     def _open_read_only(self, path: str) -> Handle:
@@ -195,6 +267,8 @@ class Segment:
         """Open for appending, with indexes that match the file. The file is created if it is not there."""
         self.forget_cached()
         self._handle = Handle(self._context.fs.open(self.log_path, create=True))
+        self._context.open_segments.add(self)
+        self._durable_size = -1 if self.size else 0
         self._indexes = indexes
         # Entries already in the files are written again: the files may be padded, or of another length.
         self._persisted = (0, 0)
@@ -227,20 +301,21 @@ class Segment:
         self.persist_indexes(final=True)
         indexes, handle = self._indexes, self._handle
         self._noted = self.noted
-        if indexes is not None and handle is not None:
+        if indexes is not None:
             self._context.indexes.put(self.log_path, indexes)
+        if handle is not None:
             self._context.handles.put(self.log_path, handle)
-        self._indexes = self._handle = None
+        self._let_go()
 
     @property
     def is_active(self) -> bool:
-        """True if the segment is open for appending."""
-        return self._handle is not None
+        """True if the segment takes appends."""
+        return self._indexes is not None
 
     def close(self) -> None:
         """Let go of files and indexes without writing anything."""
         self.forget_cached()
-        self._indexes = self._handle = None
+        self._let_go()
 
     # -- appending -------------------------------------------------------------------------------------------
 
@@ -248,8 +323,10 @@ class Segment:
         """Write one batch at the end, unless it lies there already (None). On OSError the segment is as before."""
         position = self.size
         handle, indexes = self._handle, self._indexes
-        if handle is None or indexes is None:
+        if indexes is None:
             raise CorruptDataError(self.log_path, "append to a sealed segment")
+        if handle is None:
+            handle = self._reopen()
         if buffers is not None:
             handle.file.pwritev(buffers, position)
         self.size = position + size
@@ -346,7 +423,7 @@ class Segment:
         """Size and checksum of the transaction index, None if they are not known."""
         if self.aborted_unsure:
             return WRONG_INDEX
-        if self._aborted is not None and self._handle is not None:
+        if self._aborted is not None and self._indexes is not None:
             return note_of(encode_aborted(self._aborted))
         return self._noted
 
@@ -356,7 +433,7 @@ class Segment:
 
     def forget_aborted(self) -> None:
         """Read the transaction index from its file when it is needed next."""
-        if self._handle is None and self._pinned is None and not self.aborted_unsure:
+        if self._indexes is None and self._pinned is None and not self.aborted_unsure:
             self._aborted = None
 
     def hold_aborted(self, entries: list[AbortedTransaction]) -> None:
@@ -444,12 +521,14 @@ class Segment:
         Returns where the segment ends then: lower than asked for if that lay inside a batch.
         """
         found = self.position_of(end_offset)
-        if found is None or self._handle is None or self._indexes is None:
+        if found is None or self._indexes is None:
             return end_offset
         end_offset = min(end_offset, found[1].base_offset)
-        self._handle.file.truncate(found[0])
-        self._handle.file.fsync()
+        file = self.handle().file
+        file.truncate(found[0])
+        file.fsync()
         self.size = found[0]
+        self.note_durable()
         if not self.size:
             self.roll_timestamp = self.roll_at_ms = NEVER
         self._indexes.offsets.truncate(end_offset)
@@ -478,7 +557,7 @@ class Segment:
         """Remove the files of a segment that nobody reads."""
         for path in self.existing_paths():
             self._context.fs.unlink(path)
-        self._indexes = self._handle = None
+        self._let_go()
 
     def delete_later(self, due_ms: int) -> None:
         """Rename the files to `.deleted` and hand them over for removal."""
@@ -486,4 +565,4 @@ class Segment:
             self._context.fs.rename(path, path + DELETED_SUFFIX)
             self._context.schedule_deletion(path + DELETED_SUFFIX, due_ms)
         self.forget_cached()
-        self._indexes = self._handle = None
+        self._let_go()

@@ -107,7 +107,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.info.peer_host, self.info.peer_port = str(peer[0]), int(peer[1])
         transport.set_write_buffer_limits(high=self._limits.write_high_bytes, low=self._limits.write_low_bytes)
         self._outbox = Outbox(self._server.network, transport, self)
-        if not self._server.register(self):
+        if not self._server.register(self, transport):
             transport.abort()
 
     def connection_lost(self, _exc: Exception | None) -> None:

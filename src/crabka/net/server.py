@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from crabka.net.complaints import Complaints
 from crabka.net.connection import ConnectionInfo, Dispatch, ServerConnection
+from crabka.net.descriptor_guard import DescriptorGuard
 from crabka.net.frame_memory import FrameMemory
 from crabka.net.limits import ConnectionLimits
 from crabka.net.turns import Turns
@@ -30,10 +31,12 @@ class Server:
         *,
         turns: Turns | None = None,
         memory: FrameMemory | None = None,
+        guard: DescriptorGuard | None = None,
     ) -> None:
-        """Frames go to `dispatch`; `on_closed` hears of the end of every connection.
+        """Frames go to `dispatch`; `on_closed` is called at the end of every connection.
 
-        `turns` and `memory` are shared by all servers of a node.
+        `turns` and `memory` are shared by all servers of a node. `guard` refuses connections when descriptors run
+        short.
         """
         self.turns = Turns() if turns is None else turns
         self.memory = FrameMemory() if memory is None else memory
@@ -45,6 +48,7 @@ class Server:
         self.tick = 0
         self.network = network
         self._on_closed = on_closed
+        self._guard = guard
         self._complaints = Complaints()
         self._ids = itertools.count(1)
         self._listener: Listener | None = None
@@ -101,11 +105,16 @@ class Server:
 
     # --- for connections
 
-    def register(self, connection: ServerConnection) -> bool:
+    def register(self, connection: ServerConnection, transport: asyncio.BaseTransport) -> bool:
         """Take a new connection in; False if it must go."""
         self.connections[connection] = None
         self._all_gone.clear()
-        return not self._closing and len(self.connections) <= self.limits.max_connections
+        if self._closing or len(self.connections) > self.limits.max_connections:
+            return False
+        if self._guard is None:
+            return True
+        connected = transport.get_extra_info("socket")
+        return connected is None or self._guard.admits(connected.fileno())
 
     def unregister(self, connection: ServerConnection) -> None:
         """Forget a connection that is closed."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from crabka.config.listeners import ListenerAddress
     from crabka.config.server import ServerConfig
     from crabka.net.connection import ConnectionInfo, Dispatch
+    from crabka.net.descriptor_guard import DescriptorGuard
     from crabka.ports import Clock, Listener, Network
 
 _PLAINTEXT = 0
@@ -29,9 +30,20 @@ _PLAINTEXT = 0
 class NodeListeners:
     """Binds and closes the sockets of one node."""
 
-    def __init__(self, config: ServerConfig, network: Network, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        network: Network,
+        clock: Clock | None = None,
+        *,
+        client_guard: DescriptorGuard | None = None,
+        controller_guard: DescriptorGuard | None = None,
+    ) -> None:
+        """The guards refuse connections when descriptors run short; that of the other nodes gives way last."""
         self._config = config
         self._network = network
+        self._client_guard = client_guard
+        self._controller_guard = controller_guard
         # All listeners share the loop and the memory of the node.
         self._turns = Turns(clock)
         self._memory = FrameMemory(_memory_limit(config))
@@ -65,7 +77,7 @@ class NodeListeners:
         Requests wait until `serve`.
         """
         held = self._held_of_clients
-        servers = [self._new_server(listener, held) for listener in self._config.broker_listeners]
+        servers = [self._new_server(listener, held, self._client_guard) for listener in self._config.broker_listeners]
         self._endpoints = await self._bind(self._config.broker_listeners, servers, self._client_servers)
         return self._endpoints
 
@@ -75,7 +87,7 @@ class NodeListeners:
         Requests wait until `serve_controllers`; `on_closed` hears of the end of each connection.
         """
         listeners, held = self._config.controller_listeners, self._held_of_controllers
-        servers = [self._new_server(listener, held, on_closed) for listener in listeners]
+        servers = [self._new_server(listener, held, self._controller_guard, on_closed) for listener in listeners]
         self._controller_endpoints = await self._bind(listeners, servers, self._controller_servers)
         return self._controller_endpoints
 
@@ -113,10 +125,19 @@ class NodeListeners:
         self,
         listener: ListenerAddress,
         held: HeldRequests,
+        guard: DescriptorGuard | None,
         on_closed: Callable[[ConnectionInfo], None] | None = None,
     ) -> Server:
-        limits = self._limits()
-        return Server(self._network, held, limits, listener.name, on_closed, turns=self._turns, memory=self._memory)
+        return Server(
+            self._network,
+            held,
+            self._limits(),
+            listener.name,
+            on_closed,
+            turns=self._turns,
+            memory=self._memory,
+            guard=guard,
+        )
 
     async def _bind(
         self, listeners: Iterable[ListenerAddress], servers: list[Server], bound_servers: list[Server]

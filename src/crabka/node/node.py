@@ -26,7 +26,7 @@ from crabka.kraft.voters import VoterEndpoint
 from crabka.log.cleaner import CleanerStats
 from crabka.log.log_dir import LogDir
 from crabka.log.log_manager import LogManager
-from crabka.log.segment import MAX_CACHED_HANDLES
+from crabka.net.descriptor_guard import DescriptorGuard
 from crabka.node.listeners import NodeListeners
 from crabka.node.quorum_metrics import collect_quorum
 from crabka.quorum.raft_options import quorum_options
@@ -66,7 +66,14 @@ class Node:
         )
         # Locked by itself only if it is no log dir as well.
         self._metadata_dir = LogDir(runtime.fs, config.metadata_log_dir)
-        self._listeners = NodeListeners(config, runtime.network, runtime.clock)
+        limit, descriptors = runtime.open_file_limit, self._logs.descriptors
+        self._listeners = NodeListeners(
+            config,
+            runtime.network,
+            runtime.clock,
+            client_guard=DescriptorGuard(limit, lambda: descriptors.unclaimed),
+            controller_guard=DescriptorGuard(limit, lambda: descriptors.unclaimed // 2),
+        )
         self._quorum: RaftQuorum | None = None
         self._controller: ControllerService | None = None
         self._broker: BrokerService | None = None
@@ -106,7 +113,8 @@ class Node:
     @property
     def open_file_count(self) -> int:
         """Return how many files the node keeps open for its partitions, without connections."""
-        return len(self._logs) + MAX_CACHED_HANDLES
+        descriptors = self._logs.descriptors
+        return min(len(self._logs), descriptors.active.capacity) + descriptors.sealed_capacity
 
     @property
     def side_port_address(self) -> str | None:

@@ -7,6 +7,7 @@ leadership ends, what was replayed ahead is forgotten and read again from the la
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +23,8 @@ from crabka.records.header import iter_headers, parse_header
 if TYPE_CHECKING:
     from crabka.quorum.storage import MetadataStorage
 
-Subscriber = Callable[[MetadataDelta, MetadataImage], None]
+Subscriber = Callable[[MetadataDelta, MetadataImage], "asyncio.Future[None] | None"]
+"""Takes a change. A future that it returns holds back the answers to those who caused the change until it is done."""
 # How much of the log is applied at a time: a long one must not keep the quorum and the rest of the node waiting.
 SLICE_BYTES = 1 << 18
 
@@ -49,11 +51,20 @@ class MetadataApplier:
         self.applied_to = self._replayed_to
         # Everything below is committed.
         self._committed_to = self._replayed_to
+        # Work of subscribers that is not done -> everything before is.
+        self._unfinished: dict[asyncio.Future[None], int] = {}
+        # Called when `settled_to` may have grown, with the error of a subscriber whose work failed.
+        self.on_settled: Callable[[BaseException | None], None] = lambda _error: None
 
     @property
     def in_transaction(self) -> bool:
         """Whether a metadata transaction is open at the end of what was replayed."""
         return self._storage.loaded.replay.in_transaction
+
+    @property
+    def settled_to(self) -> int:
+        """Everything below is applied, and the subscribers have done what it takes."""
+        return min(self._unfinished.values(), default=self.applied_to)
 
     @property
     def is_behind(self) -> bool:
@@ -79,9 +90,9 @@ class MetadataApplier:
         self._committed_to = max(self._committed_to, high_watermark)
         while self._ahead and self._ahead[0].end_offset <= high_watermark:
             ahead = self._ahead.popleft()
-            self.applied_to = ahead.end_offset
+            before, self.applied_to = self.applied_to, ahead.end_offset
             if ahead.published is not None:
-                self._publish(ahead.published.delta, ahead.published.image)
+                self._publish(ahead.published.delta, ahead.published.image, before)
         self.go_on()
 
     def go_on(self) -> None:
@@ -90,10 +101,10 @@ class MetadataApplier:
             return
         for batch in self._slice():
             self._replay(batch)
-        self.applied_to = max(self.applied_to, self._replayed_to)
+        before, self.applied_to = self.applied_to, max(self.applied_to, self._replayed_to)
         published = self._storage.loaded.replay.publish()
         if published is not None:
-            self._publish(published.delta, published.image)
+            self._publish(published.delta, published.image, before)
 
     def forget_ahead(self) -> None:
         """Drop what was replayed and not committed: another leader may put other records there."""
@@ -114,7 +125,7 @@ class MetadataApplier:
         self._ahead.clear()
         self._replayed_to = self.applied_to = after.offset + 1
         self._committed_to = max(self._committed_to, self.applied_to)
-        self._publish(ImageDifference(before, after), after)
+        self._publish(ImageDifference(before, after), after, self.applied_to)
 
     def _replay(self, batch: StoredBatch) -> None:
         # The first batch after a snapshot or an image may begin before its end.
@@ -130,11 +141,23 @@ class MetadataApplier:
                 return
             yield StoredBatch(header, data[position : position + header.size_in_bytes])
 
-    def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _publish(self, delta: MetadataDelta, image: MetadataImage, settled_to: int) -> None:
         self.image = image
         for subscriber in list(self._subscribers):
             try:
-                subscriber(delta, image)
+                work = subscriber(delta, image)
             except Exception as error:
-                # The node's parts no longer agree on the metadata.
-                raise InvariantError(f"a subscriber of the metadata failed: {error!r}") from error
+                raise _disagreement(error) from error
+            if work is not None and not work.done():
+                self._unfinished[work] = settled_to
+                work.add_done_callback(self._on_finished)
+
+    def _on_finished(self, work: asyncio.Future[None]) -> None:
+        del self._unfinished[work]
+        error = None if work.cancelled() else work.exception()
+        self.on_settled(None if error is None else _disagreement(error))
+
+
+def _disagreement(error: BaseException) -> InvariantError:
+    """Return the error for parts of a node that no longer agree on the metadata."""
+    return InvariantError(f"a subscriber of the metadata failed: {error!r}")

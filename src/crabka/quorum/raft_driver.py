@@ -91,6 +91,7 @@ class RaftDriver:
         self._options = options
         self._log = log
         self.applier = MetadataApplier(storage)
+        self.applier.on_settled = self._on_settled
         self.leading = RaftLeadership(runtime, storage, self.applier, core, options.min_insync_replicas)
         self.watch = QuorumWatch(core, self.applier, self.leading)
         dialer = options.dialer or PlaintextDialer(runtime.network, f"raft-client-{storage.properties.node_id}")
@@ -224,7 +225,7 @@ class RaftDriver:
             if event is not None:
                 await self._step(event)
             self.applier.go_on()
-            self.leading.settle(self.applier.applied_to)
+            self.leading.settle(self.applier.settled_to)
             self.leading.update(self._log.end_offset)
             self.watch.update()
             self._maybe_flush()
@@ -258,7 +259,7 @@ class RaftDriver:
                 await self._settle_loss(end)
             case AdvanceHighWatermark(offset):
                 self.applier.advance(offset)
-                self.leading.settle(self.applier.applied_to)
+                self.leading.settle(self.applier.settled_to)
             case RoleChanged():
                 self._on_role(action)
             case Warn(message):
@@ -340,6 +341,12 @@ class RaftDriver:
         )
         if change.before is RoleName.LEADER:
             self.leading.end()
+
+    def _on_settled(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._on_task_failure(error)
+        else:
+            self.leading.settle(self.applier.settled_to)
 
     def _on_snapshots_changed(self, pruned: SnapshotId | None) -> None:
         self._log.refresh_snapshots()

@@ -11,7 +11,7 @@ _FALLBACK_LIMIT = 10_240
 def raise_open_file_limit() -> int:
     """Raise the soft limit of open files as far as the process may, and return it.
 
-    A broker needs a descriptor per connection and several per segment; login shells often allow only 1024.
+    A broker needs a descriptor per connection and one per segment in use; login shells often allow only 1024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for target in (hard, _FALLBACK_LIMIT):
@@ -22,6 +22,12 @@ def raise_open_file_limit() -> int:
                 continue
             return target
     return soft
+
+
+def open_file_limit() -> int | None:
+    """Return how many files and sockets the process may have open, None if there is no limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def _allows(limit: int, wanted: int) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 from crabka.ports import Runtime
 from crabka.runtime.clock import SystemClock
 from crabka.runtime.failpoints import failpoints_from_environment
+from crabka.runtime.limits import open_file_limit
 from crabka.runtime.network import AsyncioNetwork
 from crabka.runtime.thread_pool import DEFAULT_WORKER_COUNT, ThreadPool
 from crabka.runtime.thread_share import ThreadShare
@@ -31,4 +32,5 @@ def real_runtime(seed: int | None = None, *, max_workers: int = DEFAULT_WORKER_C
         network=AsyncioNetwork(ThreadShare(threads, READS_AT_ONCE)),
         make_pool=lambda size, name: ThreadPool(size, name=name),
         failpoints=failpoints_from_environment(),
+        open_file_limit=open_file_limit(),
     )

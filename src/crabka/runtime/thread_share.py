@@ -23,8 +23,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # Of jobs that are as many as there are logs: how many a thread gets at a time, and how many times that the pool has.
-GROUP_SIZE: Final = 8
-GROUPS_AT_ONCE: Final = 16
+GROUP_SIZE: Final = 16
+GROUPS_AT_ONCE: Final = 8
 
 
 class ThreadShare:

@@ -19,7 +19,7 @@ from crabka.protocol.headers import (
     pack_unsupported_api_versions,
     parse_request_header,
 )
-from crabka.serving.request import Request
+from crabka.serving.request import EncodedAnswer, Request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,7 +128,8 @@ class Dispatcher:
 
 
 def _frame(api_key: int, version: int, correlation_id: int, entity: Any) -> Frame:
-    return (pack_response(api_key, version, correlation_id, encode_response(entity)),)
+    body = entity.data if type(entity) is EncodedAnswer else encode_response(entity)
+    return (pack_response(api_key, version, correlation_id, body),)
 
 
 def _frame_later(request: Request, entity: asyncio.Future[Any]) -> asyncio.Future[Frame | None]:

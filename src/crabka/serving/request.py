@@ -20,3 +20,9 @@ class Request(NamedTuple):
     # A kio entity of the request's version: its class differs per version, so handlers read it by attribute.
     body: Any
     connection: ConnectionInfo
+
+
+class EncodedAnswer(NamedTuple):
+    """The body of a response that a handler has encoded itself, in a thread: it is so large that the loop must not."""
+
+    data: bytes

@@ -321,6 +321,7 @@ def test_a_replica_that_moved_away_is_deleted_here() -> None:
         assert world.partitions.get(TOPIC, 0) is None
         assert world.logs.get(TopicPartition(TOPIC, 0)) is None
         assert world.fetchers.followed_count == 1
+        await world.settle()
         assert sorted(name.endswith("-delete") for name in names(world)) == [False, True]
         assert not partition.is_leader
         # It may come back, and then it begins with nothing.

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from crabka.net import ConnectionInfo, ConnectionLimits, Server
+from crabka.net.descriptor_guard import DescriptorGuard
 from crabka.net.server import SWEEPS_PER_IDLE_LIMIT
 from crabka.runtime import AsyncioNetwork
 from tests.support.net import LOOPS, Script, framed, run_on, staged
@@ -175,5 +176,25 @@ def test_the_end_of_every_connection_is_told(loop_name: str) -> None:
             await asyncio.sleep(0)
         assert ended == [connection.info]
         await server.close()
+
+    run_on(loop_name, main())
+
+
+@on_each_loop
+def test_a_connection_without_a_descriptor_to_spare_is_closed(loop_name: str) -> None:
+    async def main() -> None:
+        reserve = 0
+        guard = DescriptorGuard(1000, lambda: reserve)
+        async with staged(Script(), guard=guard) as stage:
+            first = await stage.connect()
+            first.send(b"ping")
+            assert await first.receive() == b"ping"
+            reserve = 999
+            refused = await stage.connect()
+            assert await refused.wait_closed_by_peer() == b""
+            assert guard.refused_count == 1
+            # Those that are there go on.
+            first.send(b"ping")
+            assert await first.receive() == b"ping"
 
     run_on(loop_name, main())

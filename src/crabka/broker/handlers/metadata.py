@@ -1,31 +1,37 @@
 """Metadata (3): brokers, topics and partitions; creates topics that are missing if it may.
 
-A null topic list asks for everything (an empty one in version 0). From version 12 topics may be named by id.
+A null topic list asks for everything (an empty one in version 0). From version 12 topics may be named by id. An answer
+with very many partitions is made in a thread.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+from typing import TYPE_CHECKING, Any, Final
 
 from crabka.broker.auto_create import create_missing_topics
 from crabka.broker.cluster_view import INTERNAL_TOPICS, alive_endpoints, leader_of, offline_replicas, partition_error
 from crabka.controller.brokers import NO_LEADER
 from crabka.controller.topic_names import is_legal_topic_name
 from crabka.ids import ZERO_UUID
-from crabka.protocol.apis import response_types
+from crabka.protocol.apis import encode_response, response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNASKED_OPERATIONS
+from crabka.serving.request import EncodedAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from crabka.broker.context import BrokerContext
+    from crabka.metadata.image import MetadataImage
     from crabka.metadata.topics import PartitionImage, TopicImage
     from crabka.protocol.apis import MessageTypes
     from crabka.serving.request import Request
 
 
 _FIRST_VERSION_WITH_IDS = 12
+# At some ten microseconds each the loop would be kept for longer than others should wait.
+PARTITIONS_ON_LOOP: Final = 1000
 
 
 async def handle(context: BrokerContext, request: Request) -> Any:
@@ -38,14 +44,38 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     names = _missing_names(context, body)
     if names and getattr(body, "allow_auto_topic_creation", True) and context.config.auto_create_topics_enable:
         errors = await create_missing_topics(context, names)
-    image = context.image
+    if _partition_count(context, body, request.version) > PARTITIONS_ON_LOOP:
+        build = functools.partial(_answer, context, context.image, types, request, errors)
+        return await context.request_threads.submit(lambda: EncodedAnswer(encode_response(build())))
+    return _answer(context, context.image, types, request, errors)
+
+
+def _partition_count(context: BrokerContext, body: Any, version: int) -> int:
+    """Return how many partitions are asked for, as far as that matters."""
+    count = 0
+    for topic in _asked_topics(context.image, body, version):
+        count += len(topic.partitions) if not isinstance(topic, _Missing) else 1
+        if count > PARTITIONS_ON_LOOP:
+            break
+    return count
+
+
+def _answer(
+    context: BrokerContext,
+    image: MetadataImage,
+    types: MessageTypes,
+    request: Request,
+    errors: dict[str, ErrorCode],
+) -> Any:
+    """Build the response. Looks only at the image and at what never changes, so that it may run in a thread."""
+    body = request.body
     with_operations = getattr(body, "include_topic_authorized_operations", False)
     operations = TOPIC_OPERATIONS if with_operations else UNASKED_OPERATIONS
     rows = [
-        _topic_row(context, types, topic, operations)
+        _topic_row(image, types, topic, operations)
         if not isinstance(topic, _Missing)
         else _missing_row(types, topic, errors)
-        for topic in _asked_topics(context, body, request.version)
+        for topic in _asked_topics(image, body, request.version)
     ]
     with_cluster_operations = getattr(body, "include_cluster_authorized_operations", False)
     return types.message(
@@ -108,8 +138,8 @@ def _missing_names(context: BrokerContext, body: Any) -> list[str]:
     return [topic.name for topic in body.topics or () if topic.name is not None and topic.name not in known]
 
 
-def _asked_topics(context: BrokerContext, body: Any, version: int) -> Iterable[TopicImage | _Missing]:
-    topics = context.image.topics
+def _asked_topics(image: MetadataImage, body: Any, version: int) -> Iterable[TopicImage | _Missing]:
+    topics = image.topics
     if body.topics is None or (version == 0 and not body.topics):
         yield from topics.by_name.values()
         return
@@ -140,7 +170,7 @@ def _missing_row(types: MessageTypes, topic: _Missing, errors: dict[str, ErrorCo
     )
 
 
-def _topic_row(context: BrokerContext, types: MessageTypes, topic: TopicImage, operations: int) -> Any:
+def _topic_row(image: MetadataImage, types: MessageTypes, topic: TopicImage, operations: int) -> Any:
     return types.new(
         "MetadataResponseTopic",
         error_code=ErrorCode.none,
@@ -148,20 +178,20 @@ def _topic_row(context: BrokerContext, types: MessageTypes, topic: TopicImage, o
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
-            _partition_row(context, types, index, partition) for index, partition in sorted(topic.partitions.items())
+            _partition_row(image, types, index, partition) for index, partition in sorted(topic.partitions.items())
         ],
         topic_authorized_operations=operations,
     )
 
 
-def _partition_row(context: BrokerContext, types: MessageTypes, index: int, partition: PartitionImage) -> Any:
+def _partition_row(image: MetadataImage, types: MessageTypes, index: int, partition: PartitionImage) -> Any:
     return types.new(
         "MetadataResponsePartition",
-        error_code=partition_error(context.image, partition),
+        error_code=partition_error(image, partition),
         partition_index=index,
-        leader_id=leader_of(context.image, partition),
+        leader_id=leader_of(image, partition),
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
-        offline_replicas=offline_replicas(context.image, partition),
+        offline_replicas=offline_replicas(image, partition),
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from crabka.broker.handlers import metadata
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.sim_node import CLUSTER_ID, NODE_HOST, SimNode, row, versions_of
@@ -117,3 +118,17 @@ def test_allowed_operations_are_told_only_on_request(node: SimNode) -> None:
 def test_internal_topics_are_marked(node: SimNode) -> None:
     node.create_topic("__consumer_offsets")
     assert [topic.is_internal for topic in ask(node, "__consumer_offsets").topics] == [True]
+
+
+def test_an_answer_with_many_partitions_is_made_in_a_thread(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.create_topic("t", 5)
+    node.create_topic("u", 3)
+    whole = ask(node, topics=None)
+    monkeypatch.setattr(metadata, "PARTITIONS_ON_LOOP", 4)
+    jobs: list[object] = []
+    submit = node.context.request_threads.submit
+    monkeypatch.setattr(node.context.request_threads, "submit", lambda job: jobs.append(job) or submit(job))
+    assert ask(node, topics=None) == whole
+    assert len(jobs) == 1
+    assert [len(topic.partitions) for topic in ask(node, "u").topics] == [3]
+    assert len(jobs) == 1

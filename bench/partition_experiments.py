@@ -1,0 +1,150 @@
+"""The life of a node with very many partitions beside a good client: create, write, stop, start, kill, delete."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.brokers import create_topic, prepared, resident_megabytes
+from bench.loads import QUEUE, Deliveries
+from bench.many_partitions import REQUEST_SECONDS, wait_all_told
+from bench.suite import Experiment, Watch
+from tests.support.node_process import NodeProcess
+
+GOOD_TOPIC = "good"
+PAUSE_SECONDS = 0.005
+STOP_SECONDS = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWork:
+    """How many partitions there are, in topics of so many."""
+
+    topic_count: int = 500
+    partitions_per_topic: int = 100
+
+    @property
+    def count(self) -> int:
+        """All partitions."""
+        return self.topic_count * self.partitions_per_topic
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the topics."""
+        return [f"many-{number}" for number in range(self.topic_count)]
+
+
+QUICK_PARTITIONS = PartitionWork(60, 20)
+
+
+class GoodClient:
+    """Sends one record after the other to a topic of its own and notes the longest wait for an acknowledgement."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0})
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.longest_ms = 0.0
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            begin = time.perf_counter()
+            delivered = Deliveries()
+            self._producer.produce(GOOD_TOPIC, b"good", partition=0, on_delivery=delivered)
+            self._producer.flush(REQUEST_SECONDS)
+            delivered.check(1)
+            self.longest_ms = max(self.longest_ms, (time.perf_counter() - begin) * 1000)
+            self._is_over.wait(PAUSE_SECONDS)
+
+    def __enter__(self) -> GoodClient:
+        """Begin with a record that nobody measures: it brings the metadata."""
+        self._producer.produce(GOOD_TOPIC, b"first", partition=0)
+        self._producer.flush(REQUEST_SECONDS)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._is_over.set()
+        self._thread.join()
+
+
+@contextmanager
+def _timed(found: dict[str, float], key: str) -> Iterator[None]:
+    begin = time.perf_counter()
+    yield
+    found[key] = time.perf_counter() - begin
+
+
+def _create(node: NodeProcess, work: PartitionWork) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
+    for name in work.names:
+        wanted = [NewTopic(name, work.partitions_per_topic, 1)]
+        admin.create_topics(wanted, request_timeout=REQUEST_SECONDS)[name].result(REQUEST_SECONDS)
+    wait_all_told(node.bootstrap_servers, work.count)
+
+
+def _delete(node: NodeProcess, work: PartitionWork) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
+    for name in work.names:
+        admin.delete_topics([name], request_timeout=REQUEST_SECONDS)[name].result(REQUEST_SECONDS)
+
+
+def _write(node: NodeProcess, work: PartitionWork) -> None:
+    delivered = Deliveries()
+    producer = Producer({"bootstrap.servers": node.bootstrap_servers, "acks": "all", "linger.ms": 50, **QUEUE})
+    for name in work.names:
+        for index in range(work.partitions_per_topic):
+            producer.produce(name, b"one", partition=index, on_delivery=delivered)
+        producer.poll(0)
+    producer.flush(REQUEST_SECONDS)
+    delivered.check(work.count)
+
+
+def _start(node: NodeProcess, work: PartitionWork) -> None:
+    node.start()
+    wait_all_told(node.bootstrap_servers, work.count)
+
+
+def _open_count(node: NodeProcess) -> float:
+    return float(len(list(Path(f"/proc/{node.pid}/fd").iterdir())))
+
+
+def partitions(broker: str, work: PartitionWork, watch: Watch) -> Iterator[tuple[str, float]]:
+    """Take one node through all of it."""
+    found: dict[str, float] = {}
+    with prepared(broker) as node:
+        node.start_timeout_s = STOP_SECONDS
+        node.start()
+        create_topic(node, GOOD_TOPIC, 1)
+        empty_megabytes = resident_megabytes(node)
+        with watch(node.pid):
+            with GoodClient(node.bootstrap_servers) as good, _timed(found, "create"):
+                _create(node, work)
+            with _timed(found, "write"):
+                _write(node, work)
+        found["create_wait"] = good.longest_ms
+        found["memory"] = (resident_megabytes(node) - empty_megabytes) * 1000 / work.count
+        found["descriptors"] = _open_count(node)
+        with _timed(found, "stop"):
+            node.stop(timeout_s=STOP_SECONDS)
+        with _timed(found, "start_clean"):
+            _start(node, work)
+        node.kill()
+        with _timed(found, "start_killed"):
+            _start(node, work)
+        with GoodClient(node.bootstrap_servers) as good, _timed(found, "delete"):
+            _delete(node, work)
+        found["delete_wait"] = good.longest_ms
+    found["longest_wait"] = max(found["create_wait"], found["delete_wait"])
+    yield from found.items()
+
+
+PARTITION_EXPERIMENTS: dict[str, Experiment[PartitionWork]] = {"partitions": partitions}

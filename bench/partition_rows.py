@@ -1,0 +1,24 @@
+"""What is measured on a node with very many partitions."""
+
+from __future__ import annotations
+
+from bench.rows import BenchRow, at_most, seen
+
+
+def _less(key: str, title: str, unit: str) -> BenchRow:
+    return seen(key, title, unit, "partitions", higher_is_better=False)
+
+
+PARTITION_ROWS = (
+    _less("create", "create all topics, one request each", "s"),
+    _less("create_wait", "longest wait of another producer meanwhile", "ms"),
+    _less("write", "a record to each partition", "s"),
+    _less("memory", "resident memory for each partition, written once", "KB"),
+    _less("descriptors", "open descriptors then", "files"),
+    _less("stop", "clean stop", "s"),
+    _less("start_clean", "start after it, until all partitions have a leader", "s"),
+    _less("start_killed", "the same after kill -9", "s"),
+    _less("delete", "delete all topics, one request each", "s"),
+    _less("delete_wait", "longest wait of another producer meanwhile", "ms"),
+    at_most("longest_wait", "longest wait of another producer overall", "ms", "partitions", 1000.0),
+)
