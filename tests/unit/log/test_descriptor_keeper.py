@@ -48,7 +48,6 @@ def test_what_a_segment_held_when_it_gave_up_its_descriptor_survives_a_power_cut
     async def first(manager: LogManager) -> None:
         await written(manager)
         for log in manager:
-            log._names_dirty = False
             fs.fsync_dir(log.path)
         for path in manager.online_dirs:
             fs.fsync_dir(path)
