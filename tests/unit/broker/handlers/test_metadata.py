@@ -127,7 +127,12 @@ def test_an_answer_with_many_partitions_is_made_in_a_thread(node: SimNode, monke
     monkeypatch.setattr(metadata, "PARTITIONS_ON_LOOP", 4)
     jobs: list[object] = []
     submit = node.context.request_threads.submit
-    monkeypatch.setattr(node.context.request_threads, "submit", lambda job: jobs.append(job) or submit(job))
+
+    def counted(job: Any) -> Any:
+        jobs.append(job)
+        return submit(job)
+
+    monkeypatch.setattr(node.context.request_threads, "submit", counted)
     assert ask(node, topics=None) == whole
     assert len(jobs) == 1
     assert [len(topic.partitions) for topic in ask(node, "u").topics] == [3]
