@@ -44,7 +44,7 @@ class PartitionWork:
 QUICK_PARTITIONS = PartitionWork(60, 20)
 
 
-class GoodClient:
+class PatientClient:
     """Sends one record after the other to a topic of its own and notes the longest wait for an acknowledgement."""
 
     def __init__(self, bootstrap: str) -> None:
@@ -63,7 +63,7 @@ class GoodClient:
             self.longest_ms = max(self.longest_ms, (time.perf_counter() - begin) * 1000)
             self._is_over.wait(PAUSE_SECONDS)
 
-    def __enter__(self) -> GoodClient:
+    def __enter__(self) -> PatientClient:
         """Begin with a record that nobody measures: it brings the metadata."""
         self._producer.produce(GOOD_TOPIC, b"first", partition=0)
         self._producer.flush(REQUEST_SECONDS)
@@ -126,7 +126,7 @@ def partitions(broker: str, work: PartitionWork, watch: Watch) -> Iterator[tuple
         create_topic(node, GOOD_TOPIC, 1)
         empty_megabytes = resident_megabytes(node)
         with watch(node.pid):
-            with GoodClient(node.bootstrap_servers) as good, _timed(found, "create"):
+            with PatientClient(node.bootstrap_servers) as good, _timed(found, "create"):
                 _create(node, work)
             with _timed(found, "write"):
                 _write(node, work)
@@ -140,7 +140,7 @@ def partitions(broker: str, work: PartitionWork, watch: Watch) -> Iterator[tuple
         node.kill()
         with _timed(found, "start_killed"):
             _start(node, work)
-        with GoodClient(node.bootstrap_servers) as good, _timed(found, "delete"):
+        with PatientClient(node.bootstrap_servers) as good, _timed(found, "delete"):
             _delete(node, work)
         found["delete_wait"] = good.longest_ms
     found["longest_wait"] = max(found["create_wait"], found["delete_wait"])
