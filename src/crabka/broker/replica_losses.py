@@ -12,7 +12,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from crabka.broker.replication.loss_rule import must_stand_back
+from crabka.broker.replication.loss_rule import is_settled, must_stand_back
 from crabka.ids import DIRECTORY_LOST
 from crabka.protocol.error_codes import ErrorCode
 
@@ -129,9 +129,13 @@ class ReplicaLosses:
         if wish.directory == DIRECTORY_LOST:
             logger.warning("%s does not lead before it has its records again", log.topic_partition)
             return
-        del self._open[log]
         if log.loss is None:
+            del self._open[log]
             return
+        if not is_settled(wish.partition, self._identity.node_id):
+            logger.warning("%s follows its leader until it has its records again", log.topic_partition)
+            return
+        del self._open[log]
         if wish.partition.leader in (self._identity.node_id, -1):
             logger.error("%s: no other replica is known to have them, it may lead: %s", log.topic_partition, log.loss)
         else:
@@ -155,8 +159,10 @@ class ReplicaLosses:
                 self._image().cluster.brokers,
                 is_durable=log in self._durable,
             )
-            if not stands_back or reported != DIRECTORY_LOST:
-                wishes.append(_Wish(log, topic_id, partition, DIRECTORY_LOST if stands_back else own))
+            directory = DIRECTORY_LOST if stands_back else own
+            is_over = not stands_back and (log.loss is None or is_settled(partition, self._identity.node_id))
+            if is_over or reported != directory:
+                wishes.append(_Wish(log, topic_id, partition, directory))
         return wishes
 
     def _place_of(self, log: PartitionLog) -> tuple[TopicId, PartitionImage] | None:

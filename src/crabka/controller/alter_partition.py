@@ -140,8 +140,11 @@ def _is_sound(partition: PartitionImage, proposal: IsrProposal) -> bool:
 
 
 def _is_eligible(view: ControlView, partition: PartitionImage, member: IsrMember) -> bool:
-    # A replica that its broker reports as lost holds nothing that counts, whatever a fetch sent before says.
-    if not view.is_active(member.broker_id) or partition.directory_of(member.broker_id) == DIRECTORY_LOST:
+    broker_id = member.broker_id
+    # A replica that its broker reports as lost holds nothing that counts, whatever a fetch sent before says. While it
+    # is eligible it has dropped nothing (a broker waits for that), and by its fetches has fetched what it lacked.
+    is_lost = partition.directory_of(broker_id) == DIRECTORY_LOST and broker_id not in partition.elr
+    if not view.is_active(broker_id) or is_lost:
         return False
-    epoch = view.image.cluster.brokers[member.broker_id].epoch
+    epoch = view.image.cluster.brokers[broker_id].epoch
     return member.broker_epoch in (ANY_BROKER_EPOCH, epoch)

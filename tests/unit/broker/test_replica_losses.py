@@ -121,7 +121,7 @@ def make_scene() -> Iterator[MakeScene]:
         scene.close()
 
 
-def test_a_replica_that_lost_records_is_reported_as_lost_until_it_is_in_sync(
+def test_a_replica_that_lost_records_is_reported_as_lost_until_it_follows_and_settled_once_it_is_in_sync(
     make_scene: MakeScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = make_scene(image_of(1, 2, 3), StoredLog())
@@ -130,13 +130,18 @@ def test_a_replica_that_lost_records_is_reported_as_lost_until_it_is_in_sync(
     assert scene.asked[0][DIRECTORY_LOST] == {topic_id_of("t"): [0]}
     assert str(LOSS) in caplog.text
     assert scene.losses.standing_back_count == 1
-    scene.learn(leader=2, isr=(2,))
+    scene.learn(leader=2, isr=(2,), elr=(1,))
     assert scene.directories() == [DIRECTORY_LOST]
-    scene.learn(isr=(2, 1))
+    scene.learn(isr=(2, 3), elr=())
     assert scene.directories() == [DIRECTORY_LOST, OWN]
+    assert (scene.log.loss, scene.losses.standing_back_count) == (LOSS, 1)
+    scene.learn(leader=-1, isr=(2,))
+    assert scene.directories() == [DIRECTORY_LOST, OWN, DIRECTORY_LOST]
+    scene.learn(leader=2, isr=(2, 1))
+    assert scene.directories() == [DIRECTORY_LOST, OWN, DIRECTORY_LOST, OWN]
     assert (scene.log.loss, scene.losses.standing_back_count) == (None, 0)
     scene.learn(isr=(2, 1, 3))
-    assert len(scene.asked) == 2
+    assert len(scene.asked) == 4
 
 
 def test_the_only_replica_leads_with_a_loud_message(make_scene: MakeScene, caplog: pytest.LogCaptureFixture) -> None:

@@ -147,3 +147,9 @@ def test_a_replica_that_its_broker_reports_as_lost_does_not_join() -> None:
     image = with_partitions(cluster(1, 2, 3), "t", {"replicas": (1, 2, 3), "isr": (1,), "directories": directories})
     assert codes(image, proposal(1, 2)) == [ErrorCode.ineligible_replica]
     assert codes(image, proposal(1, 3)) == [ErrorCode.none]
+
+
+def test_a_lost_replica_that_is_eligible_joins_once_it_has_fetched() -> None:
+    directories = (uuid.UUID(int=1001), DIRECTORY_LOST, uuid.UUID(int=1003))
+    fields = {"replicas": (1, 2, 3), "isr": (1,), "eligible_leader_replicas": (2,), "directories": directories}
+    assert codes(with_partitions(cluster(1, 2, 3), "t", fields), proposal(1, 2)) == [ErrorCode.none]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from crabka.broker.replication.loss_rule import must_stand_back
+from crabka.broker.replication.loss_rule import is_settled, must_stand_back
 from crabka.ids import DIRECTORY_LOST
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.topics import PartitionImage
@@ -36,9 +36,17 @@ def test_the_last_in_sync_stands_back_for_others_that_may_have_more() -> None:
     assert stands_back(placed(1, 2, 3, isr=(1,)))
 
 
-def test_a_follower_stands_back_until_it_is_in_sync() -> None:
-    assert stands_back(placed(1, 2, 3, leader=2, isr=(2, 3), lost=(1,)))
-    assert not stands_back(placed(1, 2, 3, leader=2, isr=(2, 3, 1), lost=(1,)))
+def test_a_follower_stands_back_while_it_is_eligible_and_is_settled_once_it_is_in_sync() -> None:
+    eligible = replace(placed(1, 2, 3, leader=2, isr=(2, 3)), elr=(1,))
+    lagging = placed(1, 2, 3, leader=2, isr=(2, 3), lost=(1,))
+    in_sync = placed(1, 2, 3, leader=2, isr=(2, 3, 1))
+    assert [stands_back(each) for each in (eligible, lagging, in_sync)] == [True, False, False]
+    assert [is_settled(each, ME) for each in (lagging, in_sync)] == [False, True]
+
+
+def test_a_replica_that_leads_or_may_lead_is_settled() -> None:
+    assert is_settled(placed(1, 2, leader=1, isr=(1,)), ME)
+    assert is_settled(placed(1, isr=(1,)), ME)
 
 
 def test_who_leads_already_is_not_kept_from_it() -> None:
@@ -70,4 +78,4 @@ def test_what_was_never_synced_is_awaited_from_trusted_replicas_alone() -> None:
     assert stands_back(placed(1, 2, 3, isr=(2,)), is_durable=False)
     assert stands_back(replace(placed(1, 2, 3), elr=(3,)), is_durable=False)
     assert not stands_back(replace(placed(1, 2, 3), last_known_elr=(1,)), is_durable=False)
-    assert stands_back(placed(1, 2, 3, leader=2, isr=(2,)), is_durable=False)
+    assert not stands_back(placed(1, 2, 3, leader=2, isr=(2,)), is_durable=False)
