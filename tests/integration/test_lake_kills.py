@@ -25,7 +25,9 @@ ROUNDS = scaled(1, 10)
 
 
 def start(root: str, table_format: str, step: SyncStep | RewindStep, count: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.support.lake_driver", root, table_format, step.value, str(count)]
+    # Steps of both jobs have the same names.
+    job = "rewind" if isinstance(step, RewindStep) else "sync"
+    command = [sys.executable, "-m", "tests.support.lake_driver", root, table_format, job, step.value, str(count)]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     return subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, stderr=subprocess.PIPE)
 

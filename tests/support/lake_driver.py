@@ -1,7 +1,7 @@
-"""The driver of a sync as a process that kills itself: python -m tests.support.lake_driver ROOT FORMAT STEP COUNT.
+"""The driver of a sync as a process that kills itself: python -m tests.support.lake_driver ROOT FORMAT JOB STEP COUNT.
 
-It syncs the topic of `driver_topic` and dies by SIGKILL when it reaches the step for the count-th time; with the count
-0 it comes to its end. With a step of a rewind it rewinds the table to `cut_topic` instead.
+The job `sync` brings the topic of `driver_topic` into the table, the job `rewind` rewinds the table to `cut_topic`. It
+dies by SIGKILL when it reaches the step for the count-th time; with the count 0 it comes to its end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from crabka.spark.lake.json_values import JsonValues
 from crabka.spark.lake.rewinding import RewindStep, rewind_table
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.tables import Lake
-from crabka.spark.lake.topic_sync import TopicSync
+from crabka.spark.lake.topic_sync import SyncStep, TopicSync
 from tests.support.lake_topic import InlineRunner, ListTopic
 
 SETTINGS = SyncSettings(decoder=JsonValues((), infers=True), round_bytes=1, min_tasks=2)
@@ -63,12 +63,12 @@ def run(lake: Lake, step: str = "", count: int = 0, topic: ListTopic | None = No
 
 
 def main() -> None:
-    root, table_format, step, count = sys.argv[1:]
+    root, table_format, job, step, count = sys.argv[1:]
     lake = Lake(root, table_format, lambda: int(datetime.now(UTC).timestamp() * 1000))
-    if step in list(RewindStep):
-        rewind_table(lake, "orders", cut_topic(), _killing(step, int(count)))
+    if job == "rewind":
+        rewind_table(lake, "orders", cut_topic(), _killing(RewindStep(step), int(count)))
     else:
-        run(lake, step, int(count))
+        run(lake, SyncStep(step), int(count))
 
 
 if __name__ == "__main__":
