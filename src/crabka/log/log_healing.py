@@ -23,7 +23,7 @@ from crabka.log.replay import replay_segment
 from crabka.log.segment_check import CheckTarget, LogCheckFindings
 from crabka.log.small_files_check import SmallFilesFindings, SmallFilesTarget
 from crabka.log.txn_index import WRONG_INDEX
-from crabka.vfs import read_file, write_atomic
+from crabka.vfs import read_file, write_atomic, write_synced
 
 if TYPE_CHECKING:
     import uuid
@@ -235,14 +235,7 @@ def _rewrite_snapshot(fs: FileSystem, snapshots: ProducerSnapshots, segments: li
 def write_rebuilt_indexes(fs: FileSystem, segment: Segment, indexes: SegmentIndexes) -> None:
     """Write index files beside those in place, durably; `take_findings` gives them their names. For a thread."""
     for suffix, content in ((INDEX_SUFFIX, indexes.offsets.encode()), (TIME_INDEX_SUFFIX, indexes.times.encode())):
-        file = fs.open(f"{segment.stem}{suffix}.tmp", create=True)
-        try:
-            file.truncate(0)
-            if content:
-                file.pwritev([content], 0)
-            file.fsync()
-        finally:
-            file.close()
+        write_synced(fs, f"{segment.stem}{suffix}.tmp", content)
 
 
 def sync_files(fs: FileSystem, paths: Iterable[str]) -> None:

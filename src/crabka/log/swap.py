@@ -27,6 +27,7 @@ from crabka.log.naming import (
 )
 from crabka.log.scan import scan_headers
 from crabka.log.txn_index import AbortedTransaction, encode_aborted
+from crabka.vfs import write_synced
 
 if TYPE_CHECKING:
     from crabka.log.segment_indexes import SegmentIndexes
@@ -68,18 +69,8 @@ class CleanedFiles:
         # All three, also without content: each must replace an older one.
         contents = (indexes.offsets.encode(), indexes.times.encode(), encode_aborted(aborted))
         for suffix, content in zip(INDEX_SUFFIXES, contents, strict=True):
-            self._write(self.stem + suffix + CLEANED_SUFFIX, content)
+            write_synced(self._fs, self.stem + suffix + CLEANED_SUFFIX, content)
         self._fs.fsync_dir(self._directory)
-
-    def _write(self, path: str, content: bytes) -> None:
-        file = self._fs.open(path, create=True)
-        try:
-            file.truncate(0)
-            if content:
-                file.pwritev([content], 0)
-            file.fsync()
-        finally:
-            file.close()
 
     def close(self) -> None:
         """Close the log file."""

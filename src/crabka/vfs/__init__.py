@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from crabka.vfs.atomic import read_file, write_atomic
+from crabka.vfs.atomic import read_file, write_atomic, write_synced
 from crabka.vfs.copying import copy_by_reading
 from crabka.vfs.os_file_system import OsFile, OsFileSystem
 from crabka.vfs.passing_file import passing_file
 
-__all__ = ["OsFile", "OsFileSystem", "copy_by_reading", "passing_file", "read_file", "write_atomic"]
+__all__ = [
+    "OsFile",
+    "OsFileSystem",
+    "copy_by_reading",
+    "passing_file",
+    "read_file",
+    "write_atomic",
+    "write_synced",
+]

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from crabka.vfs import read_file, write_atomic
+from crabka.vfs import read_file, write_atomic, write_synced
 
 
 def test_new_content_is_durable_on_return() -> None:
@@ -16,6 +16,15 @@ def test_new_content_is_durable_on_return() -> None:
     fs.crash()
     assert read_file(fs, "/data/checkpoint") == b"new"
     assert fs.listdir("/data") == ["checkpoint"]
+
+
+@pytest.mark.parametrize("content", [b"short", b""])
+def test_a_synced_file_replaces_longer_content_and_survives_a_crash(content: bytes) -> None:
+    fs = MemoryFileSystem()
+    write_atomic(fs, "/index", b"what was there before")
+    assert write_synced(fs, "/index", content) == len(content)
+    fs.crash()
+    assert read_file(fs, "/index") == content
 
 
 def test_relative_path_without_directory_works() -> None:

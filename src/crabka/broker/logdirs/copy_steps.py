@@ -25,7 +25,7 @@ from crabka.log.naming import (
 from crabka.log.scan import scan_headers
 from crabka.log.txn_index import encode_aborted
 from crabka.records.header import HEADER_SIZE, parse_header
-from crabka.vfs import read_file, write_atomic
+from crabka.vfs import read_file, write_atomic, write_synced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -151,8 +151,8 @@ class FinishSegment:
         stem = f"{self._path}/{offset_name(self._source.base_offset)}"
         with blaming(posixpath.dirname(self._path)):
             sync_at_length(self._fs, stem + LOG_SUFFIX, self._source.size)
-            written = _replace(self._fs, stem + INDEX_SUFFIX, indexes.offsets.encode())
-            written += _replace(self._fs, stem + TIME_INDEX_SUFFIX, indexes.times.encode())
+            written = write_synced(self._fs, stem + INDEX_SUFFIX, indexes.offsets.encode())
+            written += write_synced(self._fs, stem + TIME_INDEX_SUFFIX, indexes.times.encode())
             return written + _replace_aborted(self._fs, stem + TXN_INDEX_SUFFIX, aborted)
 
     def apply(self, copy: FutureLog) -> None:
@@ -228,7 +228,7 @@ class SyncCopy:
             active = f"{self._path}/{offset_name(small.active_base_offset)}"
             _replace_aborted(self._fs, active + TXN_INDEX_SUFFIX, small.aborted)
             for offset, data in fresh.items():
-                _replace(self._fs, f"{self._path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}", data)
+                write_synced(self._fs, f"{self._path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}", data)
             self._drop_snapshots()
             if small.epochs != self._known_epochs:
                 write_atomic(self._fs, f"{self._path}/{LEADER_EPOCH_CHECKPOINT}", small.epochs)
@@ -282,21 +282,9 @@ def sync_at_length(fs: FileSystem, path: str, size: int) -> None:
         file.close()
 
 
-def _replace(fs: FileSystem, path: str, data: bytes) -> int:
-    file = fs.open(path, create=True)
-    try:
-        file.truncate(0)
-        if data:
-            file.pwritev([data], 0)
-        file.fsync()
-    finally:
-        file.close()
-    return len(data)
-
-
 def _replace_aborted(fs: FileSystem, path: str, aborted: Sequence[AbortedTransaction]) -> int:
     if aborted:
-        return _replace(fs, path, encode_aborted(aborted))
+        return write_synced(fs, path, encode_aborted(aborted))
     if fs.exists(path):
         fs.unlink(path)
     return 0

@@ -25,6 +25,7 @@ from crabka.log.naming import (
     marked_name,
 )
 from crabka.log.partition_metadata import encode_partition_metadata
+from crabka.vfs import write_synced
 
 if TYPE_CHECKING:
     import uuid
@@ -102,13 +103,8 @@ class FutureLog:
                     size = self.fs.stat(f"{self.path}/{name}").size_bytes
                     self.mirrored[base_offset] = MirroredSegment(written=size)
             if self._log.topic_id is not None:
-                file = self.fs.open(f"{self.path}/{PARTITION_METADATA}", create=True)
-                try:
-                    file.truncate(0)
-                    file.pwritev([encode_partition_metadata(self._log.topic_id)], 0)
-                    file.fsync()
-                finally:
-                    file.close()
+                content = encode_partition_metadata(self._log.topic_id)
+                write_synced(self.fs, f"{self.path}/{PARTITION_METADATA}", content)
             self.fs.fsync_dir(self.target_dir)
 
     # -- choosing ------------------------------------------------------------------------------------------------
