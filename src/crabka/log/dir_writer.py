@@ -86,7 +86,8 @@ class DirWriter:
     async def append(self, log: PartitionLog, pending: PendingAppend) -> AppendResult:
         """Write and finish an append, in the thread if the dir is slow. Whoever is cancelled leaves it to itself.
 
-        Raises StorageError when the disk fails, OperationError if the log was closed meanwhile.
+        Raises StorageError when the disk fails, OperationError if the log was closed meanwhile or the threads ended
+        before the write.
         """
         return await self._write(log, pending.write, lambda: log.finish_append(pending))
 
@@ -141,11 +142,7 @@ class DirWriter:
 
     def _end_flush(self, log: PartitionLog, plan: FlushPlan, now_ms: int | None, work: asyncio.Future[None]) -> None:
         result = self._flushes.pop(log)
-        if work.cancelled():
-            log.fail_flush(plan)
-            result.cancel()
-            return
-        error = work.exception()
+        error = _error_of(work)
         if error is None:
             log.finish_flush(plan, now_ms)
         else:
@@ -213,7 +210,7 @@ class DirWriter:
             if job.is_write:
                 self._note_threaded(self._clock.monotonic_ms() - started_ms)
             try:
-                job.done(future.exception())
+                job.done(_error_of(future))
             finally:
                 self._jobs.popleft()
                 if self._jobs:
@@ -222,7 +219,12 @@ class DirWriter:
                     self._idle.set()
                     self._idle = None
 
-        self._threads.submit(job.work).add_done_callback(on_done)
+        try:
+            future = self._threads.submit(job.work)
+        except RuntimeError:  # the pool was closed
+            future = asyncio.get_running_loop().create_future()
+            future.cancel()
+        future.add_done_callback(on_done)
 
     # -- the verdict ---------------------------------------------------------------------------------------------
 
@@ -242,6 +244,13 @@ class DirWriter:
         if self.is_slow and self._fast_writes >= RECOVERY_WRITE_COUNT:
             self.is_slow = False
             logger.info("log dir %s is fast again", self.path)
+
+
+def _error_of(work: asyncio.Future[None]) -> BaseException | None:
+    """Return why a thread did not do its work, None if it did. Work that was dropped has an error, too."""
+    if work.cancelled():
+        return OperationError(ErrorCode.kafka_storage_error, "The node stops: no thread is left for the log dir")
+    return work.exception()
 
 
 def _retrieve(future: asyncio.Future[None]) -> None:

@@ -239,6 +239,42 @@ def test_work_that_breaks_otherwise_fails_alone() -> None:
     assert disk.failures == []
 
 
+@pytest.mark.parametrize("is_closed", [False, True], ids=["dropped", "closed"])
+def test_work_for_which_no_thread_is_left_is_answered(is_closed: bool) -> None:
+    """A pool that ends drops what waits, and refuses what comes: appends, flushes and the drain must not hang."""
+    disk = Disk(max_delay_ms=100)
+    disk.writer.note_append(LIMIT_MS + 1)
+    submitted: list[asyncio.Future[None]] = []
+    submit = disk.threads.submit
+
+    def watched(work: Callable[[], None]) -> asyncio.Future[None]:
+        if is_closed:
+            raise RuntimeError("the thread pool is closed")
+        submitted.append(submit(work))
+        return submitted[-1]
+
+    disk.threads.submit = watched  # type: ignore[method-assign, assignment]
+
+    async def main() -> None:
+        append(disk.log, make_batch())
+        flushing = asyncio.ensure_future(disk.writer.flush(disk.log))
+        appending = asyncio.ensure_future(disk.writer.append(disk.log, disk.defer()))
+        await asyncio.sleep(0)
+        for _ in range(2):
+            if submitted:
+                submitted[-1].cancel()
+            await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            outcomes = await asyncio.gather(flushing, appending, return_exceptions=True)
+            await disk.writer.drain()
+        assert [getattr(each, "error_code", None) for each in outcomes] == [ErrorCode.kafka_storage_error] * 2
+        assert disk.log.recovery_point == 0
+
+    disk.run(main)
+    assert disk.log.log_end_offset == 1
+    assert disk.failures == []
+
+
 def test_only_a_slow_dir_refuses_what_is_too_much() -> None:
     disk = Disk()
     writer = disk.writer
