@@ -84,6 +84,7 @@ class SimController:
             self.quorum,
             cluster_id=CLUSTER_ID,
             spawn=self._tasks.start,
+            serve=self._tasks.start,
             on_broken_invariant=cluster.fail,
         )
         limits = ConnectionLimits(max_idle_ms=-1)

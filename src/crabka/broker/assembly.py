@@ -59,7 +59,10 @@ class BrokerParts:
     quorum: RaftQuorum
     controller: ControllerRequests
     logs: LogManager
+    # Runs what the broker does by itself.
     spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+    # Runs requests: their connections report failures.
+    serve: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
     fail: Callable[[CrabkaError], None]
 
 
@@ -127,7 +130,7 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         moves=build_moves(parts, partitions, cleaner),
         tiering=None,
         remote_reads=None,
-        spawn=spawn,
+        spawn=parts.serve,
         on_broken_invariant=parts.fail,
     )
     _add_tiering(parts, context, config)

@@ -60,8 +60,10 @@ class BrokerService:
         cluster_id: str,
         local_controller: LocalController | None,
         spawn: Spawn,
+        serve: Spawn,
         fail: Callable[[CrabkaError], None],
     ) -> None:
+        """`spawn` runs what the broker does by itself, `serve` requests, whose failures their connections report."""
         self._config = config
         self._runtime = runtime
         self._quorum = quorum
@@ -89,6 +91,7 @@ class BrokerService:
             controller=self._channel,
             logs=logs,
             spawn=spawn,
+            serve=serve,
             fail=fail,
         )
         self.context = build_context(self._parts)
@@ -98,7 +101,7 @@ class BrokerService:
             logs, self._identity, image=lambda: quorum.image, ask=self._directories.ask, spawn=spawn
         )
         self._replica_host = build_replica_host(self._parts, self.context)
-        self.dispatcher = Dispatcher(self.context, TABLE, forward=Forwarder(self._channel, spawn))
+        self.dispatcher = Dispatcher(self.context, TABLE, forward=Forwarder(self._channel, serve))
         self._serving = False
         # Partitions whose log dir failed before anybody could be told.
         self._lost_early: list[Partition] = []

@@ -50,8 +50,10 @@ class ControllerService:
         *,
         cluster_id: str,
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        serve: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
         on_broken_invariant: Callable[[InvariantError], None],
     ) -> None:
+        """`spawn` runs what the controller does by itself, `serve` requests: their connections report failures."""
         self._quorum = quorum
         self._spawn = spawn
         self._configs = EffectiveConfigs(config)
@@ -78,7 +80,7 @@ class ControllerService:
                 enabled=config.crabka_fast_failure_detection_enable,
             ),
             metrics=NodeMetrics(),
-            spawn=spawn,
+            spawn=serve,
             on_broken_invariant=on_broken_invariant,
         )
         self.dispatcher = Dispatcher(self.context, TABLE, refuse=refuse)

@@ -55,8 +55,9 @@ class Node:
     def __init__(self, config: ServerConfig, runtime: Runtime) -> None:
         self._config = config
         self._runtime = runtime
-        # A request's failure is told to its connection, which awaits the task.
         self._tasks = TaskScope(on_failure=self._on_task_failure)
+        # A connection awaits the tasks of its requests, and reports what fails.
+        self._requests = TaskScope(on_failure=self._on_request_failure)
         self._logs = LogManager(
             runtime,
             list(config.log_dirs),
@@ -147,6 +148,7 @@ class Node:
                 quorum,
                 cluster_id=cluster_id,
                 spawn=self._tasks.start,
+                serve=self._requests.start,
                 on_broken_invariant=self._fail,
             )
             await controller.start(endpoints)
@@ -175,6 +177,7 @@ class Node:
             cluster_id=cluster_id,
             local_controller=self._controller,
             spawn=self._tasks.start,
+            serve=self._requests.start,
             fail=self._fail,
         )
         await broker.load()
@@ -213,6 +216,7 @@ class Node:
             await broker.close()
         if controller is not None:
             await controller.close()
+        await self._requests.close()
         await self._tasks.close()
         if broker is not None and broker.is_loaded:
             await self._logs.shutdown(broker.epoch)
@@ -247,7 +251,12 @@ class Node:
             self._controller.connection_closed(connection)
 
     def _on_task_failure(self, failure: BaseException) -> None:
-        # Any other failure belongs to whoever awaits the task: it costs a connection, not the node.
+        # Those who need the outcome get it as well; often there is nobody.
+        log.error("A task of the node failed: %r", failure, exc_info=failure)
+        self._on_request_failure(failure)
+
+    def _on_request_failure(self, failure: BaseException) -> None:
+        # Any other failure costs the connection, not the node.
         if isinstance(failure, InvariantError):
             self._fail(failure)
 

@@ -229,6 +229,39 @@ def test_a_broken_invariant_ends_the_node(node: SimNode, monkeypatch: pytest.Mon
     assert isinstance(node.node.failed.exception(), InvariantError)
 
 
+def test_a_task_that_fails_unexpectedly_is_in_the_log_and_costs_nothing_else(
+    node: SimNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken() -> None:
+        raise LookupError("where is it?")
+
+    async def start() -> None:
+        assert node.node is not None
+        node.node._tasks.start(broken())
+
+    node.run(start())
+    node.advance(1)
+    (record,) = [each for each in caplog.records if each.name == "crabka.node.node" and each.levelname == "ERROR"]
+    assert "where is it?" in record.getMessage()
+    assert record.exc_info
+    assert node.node is not None
+    assert not node.node.failed.done()
+
+
+def test_a_request_that_fails_unexpectedly_is_reported_once(
+    node: SimNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(_context: object, _request: object) -> None:
+        raise LookupError("where is it?")
+
+    monkeypatch.setattr("crabka.broker.handlers.metadata.handle", broken)
+    client = node.connect()
+    client.transport.write(pack_request(RequestHeader(ApiKey.METADATA, 0, 1, "c", 0), b"\0" * 8))
+    node.advance(50)
+    assert client.closed
+    assert [each.name for each in caplog.records if each.levelname == "ERROR"] == ["crabka.net.connection"]
+
+
 def test_open_files_grow_with_the_partitions(node: SimNode) -> None:
     assert node.node is not None
     before = node.node.open_file_count
