@@ -192,6 +192,8 @@ class ProducerStateManager:
         INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, INVALID_TXN_STATE.
         """
         entry = self.entries.get(header.producer_id)
+        if entry is None:
+            _check_first_epoch(header.producer_id, header.producer_epoch)
         if header.attributes & TRANSACTIONAL_FLAG:
             in_sequence = origin is AppendOrigin.CLIENT and verify_sequence
             return self._check_transactional(entry, header, guard, in_sequence=in_sequence)
@@ -244,6 +246,7 @@ class ProducerStateManager:
         """Raise OperationError when a marker comes from a fenced producer or an old coordinator."""
         entry = self.entries.get(producer_id)
         if entry is None:
+            _check_first_epoch(producer_id, epoch)
             return
         _check_epoch(entry, epoch)
         if transaction_version >= EPOCH_BUMP_VERSION and epoch == entry.producer_epoch:
@@ -343,11 +346,20 @@ class ProducerStateManager:
 
 def _check_epoch(entry: ProducerEntry, epoch: int) -> None:
     if epoch < entry.producer_epoch:
-        raise OperationError(
-            ErrorCode.invalid_producer_epoch,
-            f"Epoch of producer {entry.producer_id} is {epoch}, "
-            f"which is smaller than the last seen epoch {entry.producer_epoch}",
-        )
+        raise _old_epoch(entry.producer_id, epoch, entry.producer_epoch)
+
+
+def _check_first_epoch(producer_id: int, epoch: int) -> None:
+    # As in Kafka, where a producer without state has epoch -1.
+    if epoch < NO_EPOCH:
+        raise _old_epoch(producer_id, epoch, NO_EPOCH)
+
+
+def _old_epoch(producer_id: int, epoch: int, last_seen: int) -> OperationError:
+    return OperationError(
+        ErrorCode.invalid_producer_epoch,
+        f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch {last_seen}",
+    )
 
 
 def _check_repeated_marker(entry: ProducerEntry) -> None:

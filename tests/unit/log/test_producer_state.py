@@ -94,6 +94,17 @@ def test_an_old_epoch_is_fenced_for_coordinators_too() -> None:
     )
 
 
+@pytest.mark.parametrize("transactional", [False, True])
+def test_an_epoch_below_all_epochs_is_refused_without_state_as_well(transactional: bool) -> None:
+    state = ProducerStateManager()
+    assert refused(state, header(0, epoch=-2, transactional=transactional)) is ErrorCode.invalid_producer_epoch
+    with pytest.raises(OperationError) as caught:
+        state.check_marker(9, -32768, COMMIT)
+    assert caught.value.error_code is ErrorCode.invalid_producer_epoch
+    assert state.check(header(0, epoch=-1, transactional=transactional), AppendOrigin.CLIENT) is None
+    state.check_marker(9, -1, COMMIT)
+
+
 def test_coordinators_write_without_sequences() -> None:
     assert state_after(0).check(header(-1), AppendOrigin.COORDINATOR) is None
 
