@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.controller.heartbeats import BrokerHeartbeat, decide_heartbeat
-from crabka.controller.sessions import BrokerIncarnation
+from crabka.controller.sessions import UNKNOWN_OFFSET, BrokerIncarnation
+from crabka.errors import OperationError
 from crabka.ids import ZERO_UUID
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 
 async def handle(context: ControlContext, request: Request) -> Any:
-    """Note the sign of life at once, then decide what it changes."""
+    """Note the sign of life at once, then decide what it changes.
+
+    Raises OperationError: STALE_BROKER_EPOCH, and INVALID_REQUEST for an offset that is not in the metadata log.
+    """
     heartbeat = _heartbeat(request.body)
     _note_arrival(context, heartbeat, request.connection)
     last_offset = -1
@@ -31,6 +35,7 @@ async def handle(context: ControlContext, request: Request) -> Any:
     def decide(image: MetadataImage) -> Outcome[BrokerHeartbeatReply]:
         nonlocal last_offset
         outcome = decide_heartbeat(image, context.rules, context.sessions, heartbeat)
+        _check_offset(heartbeat.metadata_offset, context.quorum.next_offset)
         last_offset = context.quorum.next_offset + len(outcome.records) - 1
         return outcome
 
@@ -44,6 +49,17 @@ async def handle(context: ControlContext, request: Request) -> Any:
         is_fenced=reply.is_fenced,
         should_shut_down=reply.should_shut_down,
     )
+
+
+def _check_offset(metadata_offset: int, end_offset: int) -> None:
+    """Refuse an offset that no broker can have read: others are unfenced and stopped by it.
+
+    A broker applies what is committed, and the active controller has all of that. (Kafka takes any number.)
+    """
+    if not UNKNOWN_OFFSET <= metadata_offset < end_offset:
+        raise OperationError(
+            ErrorCode.invalid_request, f"The metadata log ends at {end_offset}, offset {metadata_offset} is not in it"
+        )
 
 
 def _heartbeat(body: Any) -> BrokerHeartbeat:

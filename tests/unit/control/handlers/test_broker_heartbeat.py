@@ -54,6 +54,22 @@ def test_a_leader_stops_when_others_know_that_it_does_not_lead() -> None:
     run_controllers(main)
 
 
+@pytest.mark.parametrize("ahead", [1, 2**62], ids=["one", "far"])
+def test_an_offset_that_is_not_in_the_metadata_log_is_refused_and_changes_nothing(ahead: int) -> None:
+    async def main(cluster: SimControllers) -> None:
+        node, broker, other = await cluster.active(), WireBroker(cluster), WireBroker(cluster, 12, 9093)
+        await broker.serve(node)
+        await other.register(node)
+        for wild in (node.quorum.next_offset - 1 + ahead, -1 - ahead):
+            refused = await other.heartbeat(node, current_metadata_offset=wild)
+            assert (refused.error_code, refused.is_fenced) == (ErrorCode.invalid_request, True)
+        assert node.context.image.cluster.brokers[12].fenced
+        assert (await other.heartbeat(node, current_metadata_offset=-1)).error_code is ErrorCode.none
+        assert not (await other.heartbeat(node, current_metadata_offset=node.quorum.next_offset - 1)).is_fenced
+
+    run_controllers(main)
+
+
 def test_another_incarnation_is_told_so() -> None:
     async def main(cluster: SimControllers) -> None:
         node, broker = await cluster.active(), WireBroker(cluster)
