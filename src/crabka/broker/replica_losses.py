@@ -62,7 +62,7 @@ class ReplicaLosses:
         self._image = image
         self._ask = ask
         self._spawn = spawn
-        # The logs that had a loss, or that the metadata takes for lost, and where they were last reported.
+        # The logs that had a loss, and where they were last reported.
         self._open: dict[PartitionLog, DirectoryId | None] = {}
         # Those of them that lost what was synced, or stood back when the broker started: a restart changes nothing.
         self._durable: set[PartitionLog] = set()
@@ -76,13 +76,13 @@ class ReplicaLosses:
     async def report(self) -> None:
         """Report all losses that the opening of the logs found, until the controller has answered.
 
-        Called once the broker is registered and before it may be unfenced.
+        Called once the broker is registered and before it may be unfenced. A replica that has no loss and is lost to
+        the metadata keeps nobody waiting: `DirectoryReports` says where it is once the broker serves.
         """
         self._open = dict.fromkeys(self._suspects())
         self._durable = {log for log in self._open if self._is_durable(log)}
         for log in self._open:
-            if log.loss is not None:
-                logger.error("%s lost records: %s", log.topic_partition, log.loss)
+            logger.error("%s lost records: %s", log.topic_partition, log.loss)
         await self._ask_until_answered()
 
     def on_metadata(self, _delta: MetadataDelta, _image: MetadataImage) -> None:
@@ -97,8 +97,7 @@ class ReplicaLosses:
 
     def _suspects(self) -> Iterable[PartitionLog]:
         for log in self._logs:
-            found = self._place_of(log)
-            if found is not None and (log.loss is not None or self._known_directory(found[1]) == DIRECTORY_LOST):
+            if log.loss is not None and self._place_of(log) is not None:
                 yield log
 
     async def _ask_until_answered(self) -> None:

@@ -228,7 +228,11 @@ class BrokerService:
             unsubscribe()
 
     def _has_lost_replicas(self, image: MetadataImage) -> bool:
-        """Return whether a stop came between the loss of a replica that began anew and its return."""
+        """Return whether the metadata takes a replica for lost that is here and has lost nothing.
+
+        A stop came between the loss of a replica that began anew and its return, or an operator removed its log. One
+        that did lose records is left to `ReplicaLosses`.
+        """
         node_id = self._config.node_id
         known = (image.topics.partition(each.topic, each.index) for each in self.context.partitions)
         return any(each is not None and each.directory_of(node_id) == DIRECTORY_LOST for each in known)

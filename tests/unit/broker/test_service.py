@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from crabka.broker.directory_reports import DirectoryReports
 from crabka.broker.lifecycle import BrokerLifecycle
+from crabka.ids import DIRECTORY_LOST
 from crabka.metadata.records import decode_record
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
@@ -105,6 +107,35 @@ def cordon(node: SimNode, paths: str) -> None:
 
 def dirs_of(node: SimNode, topic: str) -> set[str]:
     return {partition.log.log_dir for partition in node.context.partitions.of_topic(topic).values()}
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_replica_that_is_lost_to_the_metadata_alone_is_reported_once_after_a_start(
+    node: SimNode, monkeypatch: pytest.MonkeyPatch, is_removed: bool
+) -> None:
+    topic = node.create_topic("t")
+
+    def directory() -> object:
+        return node.context.image.topics.by_name["t"].partitions[0].directory_of(1)
+
+    own, reports = directory(), node.context.rebuilder.directories
+    assert reports is not None
+    assert node.run(reports.tell({DIRECTORY_LOST: {topic.topic_id: [0]}}))
+    assert directory() == DIRECTORY_LOST
+    node.stop()
+    if is_removed:
+        node.memory.rmtree("/d1/t-0")
+    asked: list[object] = []
+    ask = DirectoryReports.ask
+
+    async def counted(self: DirectoryReports, placements: Any) -> ErrorCode | None:
+        asked.append(placements)
+        return await ask(self, placements)
+
+    monkeypatch.setattr(DirectoryReports, "ask", counted)
+    node.start()
+    assert directory() == own
+    assert asked == [{own: {topic.topic_id: [0]}}]
 
 
 def test_a_cordoned_dir_gets_no_new_partitions() -> None:
