@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -65,6 +66,11 @@ def call(connection: socket.socket, frame: bytes) -> bytes:
     return read_frame(connection)
 
 
+def loop_cpu_seconds(node: NodeProcess) -> float:
+    """Return what the first thread of a node, which runs its loop, has computed so far."""
+    return int(Path(f"/proc/{node.pid}/task/{node.pid}/schedstat").read_text().split()[0]) / 1e9
+
+
 class GoodClient:
     """Writes one record after the other, each when the one before it is acknowledged, and notes how long each took."""
 
@@ -75,6 +81,9 @@ class GoodClient:
         self._stop = threading.Event()
         self._began = time.perf_counter()
         self.waits_s: list[float] = []
+        # What the thread of the node's loop computed during each wait. Unlike the wait it depends little on what else
+        # the machine does.
+        self.loop_cpu_s: list[float] = []
         self.failure: str | None = None
 
     def start(self) -> None:
@@ -105,9 +114,11 @@ class GoodClient:
         try:
             with connect(self._node) as connection:
                 while not self._stop.is_set():
+                    cpu_s = loop_cpu_seconds(self._node)
                     self._began = time.perf_counter()
                     self._write(connection)
                     self.waits_s.append(time.perf_counter() - self._began)
+                    self.loop_cpu_s.append(loop_cpu_seconds(self._node) - cpu_s)
         except (OSError, AssertionError) as error:
             self.failure = f"{type(error).__name__}: {error}"
 
@@ -183,6 +194,7 @@ class Siege:
         bound = self.memory_bound(connection_count, silent_count)
         self.reports.append(
             f"{label}: good client's longest wait {good.longest_wait_s * 1000:.0f} ms of {len(good.waits_s)} records,"
+            f" the loop computed at most {max(good.loop_cpu_s) * 1000:.0f} ms in one,"
             f" memory {memory.peak_bytes // MEBIBYTE} MiB of {bound // MEBIBYTE} MiB"
         )
         assert good.failure is None, good.failure

@@ -33,6 +33,21 @@ def run_on(loop_name: str, main: Coroutine[Any, Any, None]) -> None:
         runner.run(asyncio.wait_for(main, PATIENCE_SECONDS))
 
 
+class ManualClock:
+    """Time that the test moves."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def now_ms(self) -> int:
+        """Return the time."""
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        """Return the same."""
+        return self.ms
+
+
 class Script:
     """A dispatcher that echoes; payloads that start with `wait` are answered when the test says so."""
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 from crabka.errors import WireError, drop_tracebacks
 from crabka.net.frame_memory import FrameState
 from crabka.net.outbox import Outbox
-from crabka.net.turns import CHECK_REQUESTS
+from crabka.net.turns import BUSY_FREE_REQUESTS, CHECK_REQUESTS
 from crabka.ports import Payload
 from crabka.protocol.frames import FrameBuffer
 
@@ -131,7 +131,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Handle the frames that the new bytes complete."""
         self.active_tick = self._server.tick
         self._frames.received(nbytes)
-        self._handle_frames(self._turns.free_requests)
+        free_requests = self._turns.free_requests
+        if free_requests == BUSY_FREE_REQUESTS and self._frames.has_more_than(free_requests):
+            free_requests = 0  # it stands in line anyway
+        self._handle_frames(free_requests)
 
     def eof_received(self) -> bool:
         """Take no more requests; what was sent only in part is sent to its end."""

@@ -21,7 +21,9 @@ REQUESTS_PER_TURN: Final = 64
 MIN_REQUESTS_PER_TURN: Final = 4
 _REQUESTS_PER_ROUND: Final = 512
 # Requests that are answered right after they were read. On a busy node, those of a client that waits for its answers:
-# it never stands in line. Otherwise also those of one that has some in flight: it does not even begin a turn.
+# it never stands in line. One that has sent more gets none free then, so that what very many of them send at once takes
+# TURN_MS of the loop and the time to read it. On a node that is not busy, also those of a client that has some in
+# flight: it does not even begin a turn.
 BUSY_FREE_REQUESTS: Final = 2
 FREE_REQUESTS: Final = 16
 # The clock is read once for so many requests.

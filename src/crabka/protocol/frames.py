@@ -166,6 +166,19 @@ class FrameBuffer:
         (length,) = _unpack_length(self._frames, self._start)
         return bool(length <= self._end - body or length > self.max_frame_bytes)
 
+    def has_more_than(self, count: int) -> bool:
+        """Return whether more than `count` whole frames wait to be taken, as far as their lengths are legal."""
+        start = self._start
+        for _ in range(count + 1):
+            body = start + _LENGTH_BYTES
+            if body > self._end:
+                return False
+            length = int(_unpack_length(self._frames, start)[0])
+            if not 0 <= length <= self._end - body:
+                return False
+            start = body + length
+        return True
+
     @property
     def is_empty(self) -> bool:
         """Whether no memory is in use."""

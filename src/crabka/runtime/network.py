@@ -9,6 +9,7 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
+from crabka.runtime.acceptor import Acceptor
 from crabka.runtime.socket_writer import SocketWriter, open_socket_writer
 
 if TYPE_CHECKING:
@@ -29,15 +30,15 @@ _UNUSABLE_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 class TcpListener:
     """The listening sockets of one host and port: one per address family."""
 
-    def __init__(self, servers: list[asyncio.Server], host: str, port: int) -> None:
+    def __init__(self, acceptors: list[Acceptor], host: str, port: int) -> None:
         self.host = host
         self.port = port
-        self._servers = servers
+        self._acceptors = acceptors
 
     def close(self) -> None:
         """Stop accepting; connections that exist live on."""
-        for server in self._servers:
-            server.close()
+        for acceptor in self._acceptors:
+            acceptor.close()
 
 
 class AsyncioNetwork:
@@ -54,20 +55,20 @@ class AsyncioNetwork:
 
         Port 0 picks one free port for all addresses. Raises OSError.
         """
-        loop = asyncio.get_running_loop()
         sockets = [_wildcard_socket(port)] if not host else _bound_sockets(await _resolve(host, port), port)
-        servers: list[asyncio.Server] = []
+        acceptors: list[Acceptor] = []
         try:
-            while sockets:
-                servers.append(await loop.create_server(factory, sock=sockets[0], backlog=LISTEN_BACKLOG))
-                bound_port = int(sockets.pop(0).getsockname()[1])
-        except BaseException:
-            for server in servers:
-                server.close()
-            for leftover in sockets:
-                leftover.close()
+            for listening in sockets:
+                listening.listen(LISTEN_BACKLOG)
+                acceptors.append(Acceptor(listening, factory))
+        except OSError:
+            for listening in sockets:
+                listening.close()
             raise
-        return TcpListener(servers, host, bound_port)
+        bound_port = int(sockets[0].getsockname()[1])
+        for acceptor in acceptors:
+            acceptor.start()
+        return TcpListener(acceptors, host, bound_port)
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: ssl.SSLContext | None = None

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from crabka.errors import WireError
-from crabka.net import ConnectionInfo, ConnectionLimits, ServerConnection
+from crabka.net import ConnectionInfo, ConnectionLimits, Server, ServerConnection
 from crabka.net.frame_memory import FrameMemory
+from crabka.net.turns import CHECK_REQUESTS, TURN_MS, Turns
 from crabka.ports import FileRange
 from crabka.protocol.frames import CHUNK_BYTES, READ_BYTES
+from crabka.runtime import AsyncioNetwork
 from crabka.vfs import OsFileSystem
-from tests.support.net import LOOPS, Client, Script, framed, run_on, staged
+from tests.support.net import LOOPS, Client, ManualClock, Script, framed, run_on, staged
 
 on_each_loop = pytest.mark.parametrize("loop_name", list(LOOPS))
 
@@ -564,5 +566,62 @@ def test_the_end_of_many_idle_connections_takes_no_memory() -> None:
                 connection.get_buffer(-1)
                 connection.eof_received()
             assert sum(connection.held_frame_bytes for connection in connections) == 0
+
+    asyncio.run(main())
+
+
+class SilentTransport(asyncio.Transport):
+    """Takes everything and notes what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Accept any."""
+
+    def write(self, data: Any) -> None:
+        self.written.append(bytes(data))
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.written.extend(map(bytes, list_of_data))
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        """Read on: there is nothing to read."""
+
+
+def received_by(server: Server, data: bytes) -> SilentTransport:
+    """A connection that gets some bytes in the current turn of the loop."""
+    connection, transport = ServerConnection(server, 1), SilentTransport()
+    connection.connection_made(transport)
+    connection.get_buffer(-1)[: len(data)] = data
+    connection.buffer_updated(len(data))
+    return transport
+
+
+def test_what_very_many_connections_send_at_once_takes_one_turn_of_the_loop() -> None:
+    """Each request takes 1 ms here."""
+
+    async def main() -> None:
+        clock = ManualClock()
+
+        def dispatch(_info: ConnectionInfo, frame: memoryview) -> Any:
+            clock.ms += 1
+            return [framed(bytes(frame))]
+
+        server = Server(AsyncioNetwork(), dispatch, turns=Turns(clock))
+        received_by(server, framed(b"more") * 200)
+        begin_ms = clock.ms
+        crowd = [received_by(server, framed(b"more") * 200) for _ in range(200)]
+        assert clock.ms - begin_ms <= TURN_MS + CHECK_REQUESTS
+        assert len(server.turns) == 201
+        # Those who wait for their answers do not stand in line with them.
+        assert received_by(server, framed(b"good")).written == [framed(b"good")]
+        while len(server.turns):
+            await asyncio.sleep(0)
+        assert all(b"".join(transport.written) == framed(b"more") * 200 for transport in crowd)
 
     asyncio.run(main())

@@ -4,19 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from crabka.net.turns import BUSY_FREE_REQUESTS, FREE_REQUESTS, MIN_REQUESTS_PER_TURN, REQUESTS_PER_TURN, TURN_MS, Turns
-
-
-class ManualClock:
-    """Time that the test moves."""
-
-    def __init__(self) -> None:
-        self.ms = 0
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
+from tests.support.net import ManualClock
 
 
 class Taker:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 
@@ -241,3 +242,26 @@ def test_frames_left_alone_are_there_later_and_the_buffer_stays_writable() -> No
 
 def test_retain_without_bytes_holds_nothing() -> None:
     assert FrameBuffer().retain() == 0
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5])
+def test_frames_are_counted_without_taking_them(cut: int) -> None:
+    buffer = FrameBuffer()
+    data = framed(b"a") + framed(b"") + framed(b"cc")
+    data = data[: len(data) - cut]
+    buffer.get_buffer()[: len(data)] = data
+    buffer.received(len(data))
+    assert buffer.has_more_than(1)
+    assert buffer.has_more_than(2) is (cut == 0)
+    assert not buffer.has_more_than(3)
+    assert len(list(buffer.frames())) == 3 - (cut > 0)
+
+
+@pytest.mark.parametrize("length", [-1, 1 << 30])
+def test_a_frame_of_illegal_length_is_none_that_waits(length: int) -> None:
+    buffer = FrameBuffer()
+    data = framed(b"a") + struct.pack(">i", length)
+    buffer.get_buffer()[: len(data)] = data
+    buffer.received(len(data))
+    assert buffer.has_more_than(0)
+    assert not buffer.has_more_than(1)
