@@ -245,7 +245,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         if transport is None or self._finishing:
             return
         if self._is_counted or not self._frames.is_empty:
-            self._waits_for_memory = not self._count_memory(FrameState(is_unfinished=drained, is_new=self._has_handled))
+            state = FrameState(drained, is_new=self._has_handled, received_bytes=self._frames.pending_bytes)
+            self._waits_for_memory = not self._count_memory(state)
         if not drained or self._waits_for_memory:
             self._pause_reading(transport)
         elif self._reading_paused:

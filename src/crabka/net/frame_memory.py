@@ -6,8 +6,11 @@ Owns the sum and who has to wait. Counted are unfinished frames and large reques
   connection is not read until there is. It holds a chunk at most meanwhile. A frame that has its memory needs no more
   to be finished, so frames never wait for each other in a circle.
 - Smaller frames and requests in flight are counted but do not wait. Small requests are served however full it is.
-- While any frame waits, an unfinished frame must arrive: one that stood still for STALL_S, or is not complete after
-  FRAME_S, costs its connection. So half-sent frames cannot keep the memory.
+- While any frame waits, an unfinished frame must arrive: one that stands still, or is not complete after FRAME_S, costs
+  its connection. So half-sent frames cannot keep the memory. Standing still means less than PROGRESS_BYTES in STALL_S
+  less the time that the longest wait has taken, and in LEAST_STALL_S at the least. So the first to wait gets room after
+  STALL_S however many half-sent frames there are, and each later one LEAST_STALL_S after it. A peer that was not read
+  for want of memory has sent what the system buffers, so it needs no longer to go on.
 - Above twice the limit, which only small unfinished frames of very many connections can reach, the oldest is given up
   at once.
 - A smaller frame may pass a larger one that waits.
@@ -23,8 +26,10 @@ from crabka.protocol.frames import PARK_BYTES, READ_BYTES, ChunkPool
 
 DEFAULT_LIMIT_BYTES: Final = 256 * 1024 * 1024
 STALL_S: Final = 5.0
+LEAST_STALL_S: Final = 1.0
+PROGRESS_BYTES: Final = 16 * 1024
 FRAME_S: Final = 30.0
-_CHECK_S: Final = 1.0
+_CHECK_S: Final = 0.25
 # Read at a time from a connection that holds nothing, while half of the memory is in use.
 _SPARING_READ_BYTES: Final = READ_BYTES // 4
 
@@ -48,6 +53,8 @@ class FrameState(NamedTuple):
     is_unfinished: bool
     # Not the one that the connection reported last.
     is_new: bool
+    # What has arrived and is not handled.
+    received_bytes: int
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +62,10 @@ class _Hold:
     """What one connection has."""
 
     began: float
+    # When it had PROGRESS_BYTES more than before, and how many then.
     moved: float
+    moved_bytes: int
+    waits_since: float = 0.0
     held_bytes: int = 0  # with what is reserved
     is_unfinished: bool = True
 
@@ -69,6 +79,7 @@ class FrameMemory:
         self.used_bytes = 0
         # In the order in which their frames began.
         self._holds: dict[MemoryHolder, _Hold] = {}
+        # In the order in which they began to wait.
         self._waiting: dict[MemoryHolder, int] = {}
         self._check_timer: asyncio.TimerHandle | None = None
 
@@ -92,12 +103,15 @@ class FrameMemory:
         now = asyncio.get_running_loop().time()
         hold = self._holds.get(holder)
         if hold is None or state.is_new:
-            hold = self._begin(holder, hold, now)
-        hold.moved = now
+            hold = self._begin(holder, hold, now, state.received_bytes)
+        elif state.received_bytes - hold.moved_bytes >= PROGRESS_BYTES:
+            hold.moved, hold.moved_bytes = now, state.received_bytes
         hold.is_unfinished = state.is_unfinished
         needed_bytes = max(held_bytes, min(wanted_bytes, self.limit_bytes))
         must_wait = needed_bytes > PARK_BYTES and held_bytes < needed_bytes and not self._has_room(hold, needed_bytes)
         if must_wait:
+            if holder not in self._waiting:
+                hold.waits_since = now
             self._waiting[holder] = needed_bytes
             self._watch()
             needed_bytes = held_bytes
@@ -134,9 +148,9 @@ class FrameMemory:
 
     # --- internals
 
-    def _begin(self, holder: MemoryHolder, earlier: _Hold | None, now: float) -> _Hold:
+    def _begin(self, holder: MemoryHolder, earlier: _Hold | None, now: float, received_bytes: int) -> _Hold:
         """Put the frame of a connection at the end of the order; it takes over what an earlier one had."""
-        hold = _Hold(now, now)
+        hold = _Hold(now, now, received_bytes)
         if earlier is not None:
             del self._holds[holder]
             hold.held_bytes = earlier.held_bytes
@@ -190,12 +204,20 @@ class FrameMemory:
                 return
             if holder in self._waiting or not hold.is_unfinished:
                 continue
-            if now - hold.moved >= STALL_S:
-                self._give_up(holder, f"did not go on for {STALL_S:g} s")
+            patience_s = self._patience_s(now)
+            if now - hold.moved >= patience_s:
+                self._give_up(holder, f"did not go on for {patience_s:.1f} s")
             elif now - hold.began >= FRAME_S:
                 self._give_up(holder, f"is not complete after {FRAME_S:g} s")
         if self._is_short():
             self._watch()
+
+    def _patience_s(self, now: float) -> float:
+        """Return how long a frame may stand still."""
+        longest = next(iter(self._waiting), None)
+        if longest is None:
+            return STALL_S
+        return max(STALL_S - (now - self._holds[longest].waits_since), LEAST_STALL_S)
 
     def _is_short(self) -> bool:
         return bool(self._waiting) or self.used_bytes > self.limit_bytes

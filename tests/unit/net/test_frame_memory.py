@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crabka.net.frame_memory import FRAME_S, STALL_S, FrameMemory, FrameState
+from crabka.net.frame_memory import FRAME_S, PROGRESS_BYTES, STALL_S, FrameMemory, FrameState
 from crabka.protocol.frames import CHUNK_BYTES, PARK_BYTES, READ_BYTES
 from crabka.testing import VirtualTimeLoop
 
@@ -20,6 +20,7 @@ class Holder:
     def __init__(self) -> None:
         self.grants = 0
         self.loss: str | None = None
+        self.received_bytes = 0
 
     def on_memory(self) -> None:
         self.grants += 1
@@ -37,7 +38,13 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
 
 def ask(memory: FrameMemory, holder: Holder, wanted: int, held: int = CHUNK_BYTES) -> bool:
-    return memory.hold(holder, held, wanted, FrameState(is_unfinished=True, is_new=False))
+    return memory.hold(holder, held, wanted, unfinished(holder, is_new=False))
+
+
+def unfinished(holder: Holder, *, is_new: bool) -> FrameState:
+    """What a peer reports that has sent a little more."""
+    holder.received_bytes += PROGRESS_BYTES
+    return FrameState(is_unfinished=True, is_new=is_new, received_bytes=holder.received_bytes)
 
 
 async def pass_time(seconds: float) -> None:
@@ -104,17 +111,51 @@ def test_half_sent_frames_that_stand_still_lose_their_memory_to_who_waits() -> N
     run(main())
 
 
+def test_a_request_waits_for_many_half_sent_frames_little_longer_than_for_one() -> None:
+    async def main() -> None:
+        memory, loop = FrameMemory(10 * LIMIT), asyncio.get_running_loop()
+        half_sent = [Holder() for _ in range(20)]
+        for holder in half_sent:
+            ask(memory, holder, 4 * LIMIT)  # two have room at a time
+        honest, began = Holder(), loop.time()
+        assert not ask(memory, honest, 4 * LIMIT)
+        while not honest.grants:
+            await pass_time(0.1)
+        assert loop.time() - began <= 4 * STALL_S, "not STALL_S for each pair"
+        assert sum(holder.loss is not None for holder in half_sent) >= len(half_sent) - 1
+
+    run(main())
+
+
+def test_a_few_bytes_now_and_then_are_no_progress() -> None:
+    async def main() -> None:
+        memory = FrameMemory(LIMIT)
+        dripping, waiting = Holder(), Holder()
+        assert ask(memory, dripping, LIMIT)
+        assert not ask(memory, waiting, LIMIT)
+        state = FrameState(is_unfinished=True, is_new=False, received_bytes=dripping.received_bytes)
+        for byte in range(2 * int(STALL_S) * 10):
+            if dripping.loss is None:
+                memory.hold(dripping, CHUNK_BYTES, LIMIT, state._replace(received_bytes=state.received_bytes + byte))
+            await pass_time(0.1)
+        assert dripping.loss is not None
+        assert "did not go on" in dripping.loss
+        assert waiting.grants == 1
+
+    run(main())
+
+
 def test_a_frame_that_trickles_in_is_given_up_while_others_wait() -> None:
     async def main() -> None:
         memory = FrameMemory(LIMIT)
         trickling, waiting = Holder(), Holder()
         assert ask(memory, trickling, LIMIT)
         assert not ask(memory, waiting, LIMIT)
-        seconds = 0
+        seconds = 0.0
         while trickling.loss is None:
             assert ask(memory, trickling, LIMIT)
-            await pass_time(1)
-            seconds += 1
+            await pass_time(0.5)
+            seconds += 0.5
             assert seconds < 2 * FRAME_S
         assert seconds >= FRAME_S - 1
         assert "not complete" in trickling.loss
@@ -129,9 +170,9 @@ def test_who_waits_is_not_blamed_for_it() -> None:
         moving, waiting = Holder(), Holder()
         assert ask(memory, moving, LIMIT)
         assert not ask(memory, waiting, LIMIT)
-        for _ in range(int(FRAME_S) - 5):
+        for _ in range(2 * int(FRAME_S - 5)):
             assert ask(memory, moving, LIMIT)
-            await pass_time(1)
+            await pass_time(0.5)
         memory.release(moving)
         await pass_time(3)
         assert (waiting.loss, waiting.grants) == (None, 1)
@@ -158,7 +199,9 @@ def test_whole_frames_of_a_busy_connection_are_counted_but_not_given_up() -> Non
     async def main() -> None:
         memory = FrameMemory(LIMIT)
         busy, waiting = Holder(), Holder()
-        assert memory.hold(busy, LIMIT // 2, LIMIT // 2, FrameState(is_unfinished=False, is_new=True))
+        assert memory.hold(
+            busy, LIMIT // 2, LIMIT // 2, FrameState(is_unfinished=False, is_new=True, received_bytes=LIMIT // 2)
+        )
         assert not ask(memory, waiting, LIMIT)
         await pass_time(2 * FRAME_S)
         assert busy.loss is None
@@ -192,12 +235,12 @@ def test_a_peer_that_sends_frame_after_frame_is_not_taken_for_a_slow_one() -> No
         steady, waiting = Holder(), Holder()
         assert ask(memory, steady, LIMIT)
         assert not ask(memory, waiting, LIMIT)
-        for _ in range(2 * int(FRAME_S)):
-            assert memory.hold(steady, CHUNK_BYTES, LIMIT, FrameState(is_unfinished=True, is_new=True))
-            await pass_time(1)
+        for _ in range(4 * int(FRAME_S)):
+            assert memory.hold(steady, CHUNK_BYTES, LIMIT, unfinished(steady, is_new=True))
+            await pass_time(0.5)
         assert steady.loss is None
         # A frame that needs less than the one before it makes room.
-        assert memory.hold(steady, 100, 100, FrameState(is_unfinished=True, is_new=True))
+        assert memory.hold(steady, 100, 100, unfinished(steady, is_new=True))
         assert waiting.grants == 0
         memory.release(steady)
         assert waiting.grants == 1
