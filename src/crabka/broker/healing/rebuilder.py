@@ -130,13 +130,16 @@ class ReplicaRebuilder:
             if log.is_being_written:
                 await partition.writer.drain()
             log.announce_truncation(0)
-            await self._logs.save_recovery_points([log.log_dir])
-            known = self._known(partition)
-            if self._logs.get(log.topic_partition) is not log or known is None:
-                raise RebuildRefusedError("the partition is gone")
-            if not is_out(known, self._node_id) or partition.is_leader:
-                raise RebuildRefusedError("it counts again")
-            log.truncate_fully(log.log_start_offset, now_ms=self._runtime.clock.now_ms())
+            try:
+                await self._logs.save_recovery_points([log.log_dir])
+                known = self._known(partition)
+                if self._logs.get(log.topic_partition) is not log or known is None:
+                    raise RebuildRefusedError("the partition is gone")
+                if not is_out(known, self._node_id) or partition.is_leader:
+                    raise RebuildRefusedError("it counts again")
+                log.truncate_fully(log.log_start_offset, now_ms=self._runtime.clock.now_ms())
+            finally:
+                log.withdraw_truncation()
             await self._logs.save_recovery_points([log.log_dir])
 
     async def _come_back(self, partition: Partition) -> None:

@@ -172,6 +172,23 @@ def test_a_replica_that_a_late_fetch_brought_back_is_not_dropped() -> None:
     run(scenario)
 
 
+def test_flushes_count_again_when_a_drop_is_refused_at_the_last_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: RebuildWorld) -> None:
+        log, save = world.partition.log, world.logs.save_recovery_points
+
+        async def save_while_the_replica_comes_back(log_dirs: list[str]) -> None:
+            await save(log_dirs)
+            world.change(isr=(1, 2, 3))
+
+        monkeypatch.setattr(world.logs, "save_recovery_points", save_while_the_replica_comes_back)
+        with pytest.raises(RebuildRefusedError, match="counts again"):
+            await world.rebuilder.rebuild(world.partition)
+        log.flush()
+        assert log.recovery_point == log.log_end_offset == 10
+
+    run(scenario)
+
+
 def test_a_refused_replica_is_not_reported_as_lost() -> None:
     async def scenario(world: RebuildWorld) -> None:
         world.change(isr=(1,), leader=1)
