@@ -13,6 +13,7 @@ from crabka.runtime import new_event_loop
 from tests.support.leaks import describe_leaks, take_snapshot, watch_pending_tasks
 from tests.support.scale import soaking
 from tests.support.seeds import base_seed, replay_hint, rng_for
+from tests.support.time_limit import HardLimit
 
 TESTS = Path(__file__).parent
 
@@ -40,6 +41,7 @@ settings.register_profile(
 
 def pytest_configure(config: pytest.Config) -> None:
     base_seed()
+    config.pluginmanager.register(HardLimit(), "crabka-hard-limit")
     # libuv opens one pipe for signals with the first loop and keeps it: before any test takes stock of descriptors.
     new_event_loop().close()
     settings.load_profile("soak" if soaking() else "ci")
