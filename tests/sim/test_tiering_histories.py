@@ -28,6 +28,7 @@ def test_histories_reach_what_they_are_there_for() -> None:
     assert sum(cluster.remote_read_count for cluster in clusters) > 10
     assert sum(cluster.rebuild_count for cluster in clusters) > 0
     assert sum(cluster.unclean_count for cluster in clusters) > 5
+    assert sum(cluster.settle_count for cluster in clusters) > 5
 
 
 def test_a_seed_tells_the_same_story_twice() -> None:

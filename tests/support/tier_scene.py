@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from crabka.broker.partition import Partition
+from crabka.broker.tiering.follower_tier import FollowerTier
+from crabka.broker.tiering.leader_start import LeaderStart
 from crabka.broker.tiering.manager import TierHooks, TieringManager
 from crabka.broker.tiering.metadata_port import PooledTierMetadata
 from crabka.broker.tiering.stats import TierStats
@@ -235,6 +237,7 @@ class TierBroker:
             cluster=ToyClusterFacts(scene.cluster),
             on_dir_failure=lambda _path, error: self.failures.append(error),
             on_broken_invariant=self.failures.append,
+            leader_start=LeaderStart(self.tools.metadata, cast("FollowerTier", None)),
         )
         self.manager = TieringManager(self.tools, self.rlmm, hooks)
 

@@ -205,7 +205,7 @@ def _add_tiering(parts: BrokerParts, context: BrokerContext, config: Callable[[]
     from crabka.broker.tiering.assembly import build_tiering
     from crabka.broker.tiering.build_reads import build_remote_reads
 
-    context.tiering = build_tiering(parts, config)
+    context.tiering = build_tiering(parts, config, lambda: context.remote_reads)
     reads = context.remote_reads = build_remote_reads(context.tiering.manager.tools)
     context.tiering.manager.subscribe_removed(lambda segment_id: reads.forget([segment_id.id]))
 

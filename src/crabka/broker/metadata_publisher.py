@@ -53,6 +53,13 @@ class TierEvents(Protocol):
         """Hear that a partition is not hosted here any more, because its topic is deleted or it moved away."""
         ...
 
+    def bring_to_tier_end(self, partition: Partition, on_settled: Callable[[], None]) -> None:
+        """Let a log that may lack its end begin after what the tier holds; call `on_settled` when it may be led.
+
+        The other two methods end that.
+        """
+        ...
+
 
 class StopListener(Protocol):
     """What moves between log dirs want to hear of hosted partitions."""
@@ -96,6 +103,8 @@ class MetadataPublisher:
         self._broker_epoch = broker_epoch
         self._now_ms = now_ms
         self._make_partition = make_partition
+        # What the metadata says of partitions that are led here once the tier's end is known.
+        self._awaiting_tier: dict[Partition, PartitionImage] = {}
 
     def preparation(self, delta: MetadataDelta, image: MetadataImage) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Return what creates the logs that a change places here, in threads; None if it places none."""
@@ -131,7 +140,7 @@ class MetadataPublisher:
         await self._logs.create_all([each for topic in topics for each in self._missing(image, topic, {})])
         count = 0
         for topic in topics:
-            self._host_topic(image, topic, {})
+            self._host_topic(image, topic, {}, at_start=True)
             count += len(topic.partitions)
             if count >= PARTITIONS_PER_TURN:
                 count = 0
@@ -158,7 +167,14 @@ class MetadataPublisher:
     def _present(topic_ids: Iterable[TopicId], image: MetadataImage) -> list[TopicId]:
         return [topic_id for topic_id in topic_ids if topic_id in image.topics.by_id]
 
-    def _host_topic(self, image: MetadataImage, topic: TopicImage, known: Mapping[int, PartitionImage]) -> None:
+    def _host_topic(
+        self,
+        image: MetadataImage,
+        topic: TopicImage,
+        known: Mapping[int, PartitionImage],
+        *,
+        at_start: bool = False,
+    ) -> None:
         """Take over the partitions of a topic that are not as they were known."""
         node_id = self._node_id
         for index, partition_image in topic.partitions.items():
@@ -166,19 +182,30 @@ class MetadataPublisher:
             if partition_image is previous:
                 continue
             if node_id in partition_image.replicas:
-                self._host(image, topic, index, partition_image)
+                is_new = previous is None and not at_start and partition_image.leader_epoch == 0
+                self._host(image, topic, index, partition_image, is_new=is_new)
             elif previous is not None and node_id in previous.replicas:
                 self._leave(topic, index)
 
-    def _host(self, image: MetadataImage, topic: TopicImage, index: int, partition_image: PartitionImage) -> None:
+    def _host(
+        self, image: MetadataImage, topic: TopicImage, index: int, partition_image: PartitionImage, *, is_new: bool
+    ) -> None:
         partition = self._partitions.get(topic.name, index) or self._open(image, topic, index, partition_image)
         if partition is None:
             return
+        if is_new:
+            # Nobody has written to it before, so the tier has nothing of it.
+            partition.log.trust_end()
+        self._take_role(partition, partition_image)
+
+    def _take_role(self, partition: Partition, partition_image: PartitionImage) -> None:
         fetchers = self._fetchers
         follows = partition_image.leader not in (self._node_id, _NO_LEADER)
         if fetchers is not None and not follows:
             # Nothing that was fetched counts any more from here on.
             fetchers.unfollow(partition)
+        if self._must_await_tier(partition, partition_image):
+            return
         partition.become(
             partition_image, node_id=self._node_id, broker_epoch=self._broker_epoch(), now_ms=self._now_ms()
         )
@@ -186,6 +213,29 @@ class MetadataPublisher:
             fetchers.follow(partition)
         if self._tiering is not None:
             self._tiering.on_leadership(partition)
+
+    def _must_await_tier(self, partition: Partition, partition_image: PartitionImage) -> bool:
+        """Return whether a partition cannot be led yet since its log may lack what the tier holds; see to that.
+
+        Until then it refuses as one that is led elsewhere, which clients try again.
+        """
+        leads = partition_image.leader == self._node_id
+        if not leads or self._tiering is None or partition.is_leader or not partition.log.may_be_short:
+            self._awaiting_tier.pop(partition, None)
+            return False
+        is_waiting = partition in self._awaiting_tier
+        self._awaiting_tier[partition] = partition_image
+        partition.awaits_tier = True
+        if not is_waiting:
+            self._tiering.bring_to_tier_end(partition, lambda: self._on_settled(partition))
+        return True
+
+    def _on_settled(self, partition: Partition) -> None:
+        """Lead a partition whose log reaches to the end of the tier."""
+        partition_image = self._awaiting_tier.pop(partition, None)
+        if partition_image is not None:
+            partition.log.trust_end()
+            self._take_role(partition, partition_image)
 
     def _leave(self, topic: TopicImage, index: int) -> None:
         """Give up a replica that was moved elsewhere: its data is on others, and Kafka deletes it here, too."""
@@ -197,6 +247,7 @@ class MetadataPublisher:
     def _drop(self, partition: Partition, *, is_deleted: bool = False) -> None:
         if self._fetchers is not None:
             self._fetchers.unfollow(partition)
+        self._awaiting_tier.pop(partition, None)
         if self._tiering is not None:
             self._tiering.on_stop(partition, is_deleted=is_deleted)
         if self._moves is not None:
@@ -291,5 +342,8 @@ class MetadataPublisher:
                 except StorageError as error:
                     self._logs.on_dir_failure(error.log_dir, error)
                 else:
-                    if self._tiering is not None:
+                    if partition in self._awaiting_tier:
+                        # A topic that is not tiered any more has nothing to wait for.
+                        self._take_role(partition, self._awaiting_tier[partition])
+                    elif self._tiering is not None:
                         self._tiering.on_leadership(partition)

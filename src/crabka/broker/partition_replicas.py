@@ -49,6 +49,7 @@ class PartitionReplicas:
         "_turn",
         "_unreadable_bytes",
         "_waiters",
+        "awaits_tier",
         "host",
         "in_sync_count",
         "index",
@@ -88,6 +89,8 @@ class PartitionReplicas:
         self.is_leader = False
         # The first epoch of the present leadership; without meaning while another node leads.
         self.led_since_epoch = -1
+        # Whether this node is to lead and must not yet: the remote tier may hold more of the log than this disk.
+        self.awaits_tier = False
         self.in_sync_count = 0
         self.replica_count = 0
         # What is known of the other replicas; None unless this one leads and there are others.
@@ -115,6 +118,7 @@ class PartitionReplicas:
 
         A new leader epoch of a leader is recorded in the epoch cache before the first append under it.
         """
+        self.awaits_tier = False
         was_leader, led_others = self.is_leader, self.replication is not None
         new_epoch = image.leader_epoch != self.leader_epoch
         self.leader_id = image.leader
@@ -207,6 +211,8 @@ class PartitionReplicas:
 
     def require_epoch(self, current_leader_epoch: int) -> None:
         """Raise unless the epoch that a client believes in is the present one; -1 is any."""
+        if self.awaits_tier:
+            raise OperationError(ErrorCode.not_leader_or_follower)
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise OperationError(ErrorCode.fenced_leader_epoch)

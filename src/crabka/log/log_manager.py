@@ -14,8 +14,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kio.schema.errors import ErrorCode
+
 from crabka.config.topic import TopicConfig
-from crabka.errors import ConfigError, CorruptDataError, CrabkaError, StorageError
+from crabka.errors import ConfigError, CorruptDataError, CrabkaError, OperationError, StorageError
 from crabka.ids import TopicPartition
 from crabka.log.checkpointing import LOGS_PER_TURN, Checkpointing, all_offsets
 from crabka.log.deletions import Deletions, is_disk_failure
@@ -483,6 +485,10 @@ class LogManager:
         log.announce_truncation(0)
         try:
             await self.save_recovery_points([log.log_dir])
+            if self._logs.get(log.topic_partition) is not log:
+                raise OperationError(
+                    ErrorCode.unknown_topic_or_partition, f"{log.topic_partition} is gone from this node"
+                )
             log.rebuild_from_remote(
                 start_offset,
                 log_start_offset=log_start_offset,

@@ -90,6 +90,8 @@ class LogState:
         self.highest_remote_offset = -1
         # Whether that is known now; if not, nothing leaves this disk for it.
         self._is_remote_offset_current = False
+        # Where the log ended when it was opened, if durable records may be missing there.
+        self._unproven_end = loaded.log_end_offset if loaded.may_be_short else None
         self._apply_settings(config)
         # What a clean stop left here, None if there was none.
         self._settled_shape = self._shape() if loaded.is_settled else None

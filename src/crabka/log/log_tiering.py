@@ -43,6 +43,19 @@ class LogTiering(LogShrinking, LogDurability):
         """Let nothing leave this disk for the remote tier until `note_remote_offset` is called again."""
         self._is_remote_offset_current = False
 
+    @property
+    def may_be_short(self) -> bool:
+        """Whether the remote tier may hold records after the end of the log: durable ones may be missing here.
+
+        So it is if the log was opened without a segment, or with an end below its recovery point, and nothing was
+        appended since.
+        """
+        return self._unproven_end is not None and self._unproven_end == self.log_end_offset and self.is_tiered
+
+    def trust_end(self) -> None:
+        """Take note that nothing is missing at the end: the log is new, or was compared with the remote tier."""
+        self._unproven_end = None
+
     def untiered(self) -> UntieredPart:
         """Return how much of the log is on this disk and not, or not to its end, in the remote tier."""
         end_offset = self.highest_remote_offset + 1

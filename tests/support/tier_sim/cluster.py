@@ -6,6 +6,7 @@ It plays the controller and the network. Followers fetch when the world lets the
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
@@ -96,17 +97,23 @@ class TierCluster:
         self.nodes = {node_id: TierNode(self, node_id) for node_id in NODE_IDS}
         self.owner = 1
         self.leader_id: int | None = None
+        # Whether the elected leader still has to bring its log to the end of the tier.
+        self.is_settling = False
         self.leader_epoch = -1
         self.isr: set[int] = set()
         self.zombies: set[int] = set()
         # Where followers fetched last in this epoch.
         self.positions: dict[int, int] = {}
-        self.rebuild_count = self.unclean_count = self.remote_read_count = 0
+        self.rebuild_count = self.unclean_count = self.remote_read_count = self.settle_count = 0
         # Limits that retention went by in the recent past, with the time at which they ended.
         self._past_limits: list[tuple[int, TopicConfig]] = []
-        # How far the log may have been given up because the topic was not tiered.
+        # Whether the topic was not tiered once, and how far the log may have been given up for that.
+        self.was_untiered = False
         self.forsaken_start = 0
         self._seen: set[RemoteLogSegmentId] = set()
+        # What the tier held when it was looked at last, and the highest log start that any node had.
+        self._finished: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
+        self._highest_start = 0
         self._configs: dict[str, ServerConfig] = {}
 
     def config_of(self, log_dir: str) -> ServerConfig:
@@ -128,8 +135,8 @@ class TierCluster:
 
     @property
     def leader(self) -> TierNode | None:
-        """Who leads, None if nobody does."""
-        return None if self.leader_id is None else self.nodes[self.leader_id]
+        """Who leads, None if nobody does, or not yet."""
+        return None if self.leader_id is None or self.is_settling else self.nodes[self.leader_id]
 
     @property
     def up(self) -> list[TierNode]:
@@ -162,16 +169,46 @@ class TierCluster:
         self.zombies.discard(node_id)
         if with_zombie and before is not None and before != node_id and self.nodes[before].is_up:
             self.zombies.add(before)
+        self.is_settling = node.must_await_tier
+        for other in self.up:
+            # One that is just starting learns of it at the end of its start.
+            if other is not node and other.node_id not in self.zombies and other.partition is not None:
+                other.follow(node_id, self.leader_epoch)
+        if self.is_settling:
+            self.settle_count += 1
+            node.await_tier(functools.partial(self._on_settled, node, self.leader_epoch, unclean=unclean))
+        else:
+            self._begin_to_lead(node, self.leader_epoch, unclean=unclean)
+
+    def _on_settled(self, node: TierNode, leader_epoch: int, *, unclean: bool) -> None:
+        try:
+            self._begin_to_lead(node, leader_epoch, unclean=unclean)
+        except ViolationError as error:
+            # A task of the node called this.
+            node.failures.append(error)
+
+    def _begin_to_lead(self, node: TierNode, leader_epoch: int, *, unclean: bool) -> None:
+        if (self.leader_id, self.leader_epoch) != (node.node_id, leader_epoch) or not node.is_up:
+            return
+        if self.is_settling:
+            self.is_settling = False
+            self._check_end(node)
         if unclean:
             self.model.elect_uncleanly(node.log)
         else:
             self.model.elect(node.log)
         self.observe(node)
-        node.lead(self.leader_epoch)
-        for other in self.up:
-            if other is not node and other.node_id not in self.zombies:
-                other.follow(node_id, self.leader_epoch)
+        node.lead(leader_epoch)
         self.advance()
+
+    def _check_end(self, node: TierNode) -> None:
+        """Check that a log that lost its end gives out no offset again that the tier has in the newest history."""
+        if any(map(is_active_notice, self.listed())):
+            return
+        finished = [each for each in self.listed() if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
+        last = max(finished, key=lambda each: (each.leader_epochs[-1][0], each.end_offset), default=None)
+        if last is not None and node.log.log_end_offset <= last.end_offset:
+            raise ViolationError(f"node {node.node_id} goes on at {node.log.log_end_offset}, before the end of {last}")
 
     def end_zombies(self) -> None:
         """Tell old leaders who leads now."""
@@ -192,7 +229,7 @@ class TierCluster:
             self.isr.discard(node.node_id)
         if self.leader_id != node.node_id:
             return
-        self.leader_id = None
+        self.leader_id, self.is_settling = None, False
         candidates = sorted(each for each in self.isr if self.nodes[each].is_up)
         if candidates:
             self.elect(self.rng.choice(candidates))
@@ -254,6 +291,7 @@ class TierCluster:
     def note_forsaken(self) -> None:
         """While the topic is not tiered, a log begins where its disk does."""
         if not self.topic.remote_storage_enable:
+            self.was_untiered = True
             starts = [node.log.local_log_start_offset for node in self.up if node.partition is not None]
             self.forsaken_start = max([self.forsaken_start, *starts])
 
@@ -265,8 +303,10 @@ class TierCluster:
         await asyncio.sleep(self.rng.choice([0, 0.5, 3]))
         self.topic_id = new_topic_id(self.rng)
         self.model = TopicModel()
-        self.forsaken_start = 0
-        self.leader_epoch, self.leader_id = -1, None
+        self.forsaken_start = self._highest_start = 0
+        self.was_untiered = False
+        self._finished.clear()
+        self.leader_epoch, self.leader_id, self.is_settling = -1, None, False
         self.zombies.clear()
         for node in self.up:
             node.host()
@@ -282,6 +322,7 @@ class TierCluster:
         if node.partition is None or node.partition.topic_id != self.topic_id:
             return
         self.note_forsaken()
+        self._highest_start = max(self._highest_start, node.log.log_start_offset)
         start, owed = node.log.log_start_offset, self.model.owed
         gone = [batch for batch in node.seen_batches if batch.last_offset < start and batch.key in owed]
         node.seen_batches = self.model.lineage(node.log)
@@ -320,6 +361,7 @@ class TierCluster:
         # Others take over what the leader decides, also those that believe to lead themselves.
         for node in sorted(self.up, key=lambda node: node.node_id != self.leader_id):
             self.observe(node)
+        self._check_removals()
         for segment in self.listed():
             if is_removal_notice(segment):
                 continue
@@ -330,3 +372,16 @@ class TierCluster:
                         raise ViolationError(f"{segment.segment_id} has what nobody wrote at {batch.base_offset}")
                     if batch.key not in self.model.committed:
                         raise ViolationError(f"{segment.segment_id} has {batch.key}, which was never committed")
+
+    def _check_removals(self) -> None:
+        """Check that only what lies below a log start is removed, unless the topic has left the tier."""
+        finished = {
+            each.segment_id: each
+            for each in self.listed()
+            if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED and not is_removal_notice(each)
+        }
+        limit = max(self._highest_start, self.forsaken_start)
+        for name, segment in self._finished.items():
+            if name not in finished and segment.end_offset >= limit and not self.was_untiered:
+                raise ViolationError(f"nobody may remove {segment}: all logs begin at {limit} or before")
+        self._finished = finished

@@ -32,6 +32,7 @@ from crabka.broker.replication.follower_state import (
 from crabka.broker.replication.truncation import diverging_epoch
 from crabka.broker.tiering.build_reads import build_remote_reads
 from crabka.broker.tiering.follower_tier import FollowerTier
+from crabka.broker.tiering.leader_start import LeaderStart
 from crabka.broker.tiering.manager import TierHooks, TieringManager
 from crabka.broker.tiering.metadata_port import PooledTierMetadata
 from crabka.broker.tiering.stats import TierStats
@@ -48,6 +49,8 @@ from crabka.testing import InlineThreads, MemoryFileSystem
 from tests.support.tier_scene import CrashingFailpoints
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from crabka.log.partition_log import PartitionLog
     from tests.support.tier_sim.cluster import TierCluster
     from tests.support.tier_sim.model import WrittenBatch
@@ -155,6 +158,7 @@ class TierNode:
             cluster=cluster.facts_of(self.node_id),
             on_dir_failure=lambda _path, error: self.failures.append(error),
             on_broken_invariant=self.failures.append,
+            leader_start=LeaderStart(tools.metadata, FollowerTier(lambda: self.reads, self.logs)),
         )
         return TieringManager(tools, rlmm, hooks)
 
@@ -206,6 +210,9 @@ class TierNode:
             self.logs.delete(NAME)
         log = self.logs.create(NAME, self.cluster.topic_id, self.cluster.topic)
         log.update_config(self.cluster.topic)
+        if known is None and self.cluster.leader_epoch < 0:
+            # The topic is new.
+            log.trust_end()
         self.partition = Partition(
             NAME.topic, NAME.partition, self.cluster.topic_id, log, self.logs.writer(log.log_dir)
         )
@@ -222,11 +229,25 @@ class TierNode:
         self.logs.delete(NAME)
         self.partition = None
 
+    @property
+    def must_await_tier(self) -> bool:
+        """Whether the log may lack what the tier holds, so that it must not be led as it is."""
+        return self.log.may_be_short
+
+    def await_tier(self, on_settled: Callable[[], None]) -> None:
+        """Bring the log to the end of the tier; then call `on_settled`, unless there is another role by then."""
+        partition = self.partition
+        assert partition is not None
+        self._stop_following()
+        partition.is_leader = False
+        self.manager.bring_to_tier_end(partition, on_settled)
+
     def lead(self, leader_epoch: int) -> None:
         """Lead in an epoch."""
         partition = self.partition
         assert partition is not None
         self._stop_following()
+        partition.log.trust_end()
         partition.is_leader, partition.leader_id, partition.leader_epoch = True, self.node_id, leader_epoch
         partition.log.leader_epochs.assign(leader_epoch, partition.log.next_append_offset)
         self.manager.on_leadership(partition)

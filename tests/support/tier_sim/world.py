@@ -77,6 +77,7 @@ class TierHistoryWorld:
             self.crash: 4,
             self.arm_crash: 5,
             self.restart: 6,
+            self.lose_last_disk: 1,
             self.shrink: 5,
             self.break_storage: 5,
             self.heal_storage: 4,
@@ -250,6 +251,23 @@ class TierHistoryWorld:
             node.crash()
             if node.node_id not in self.cluster.isr and self.rng.random() < 0.4:
                 node.lose_disk()
+
+    async def lose_last_disk(self) -> None:
+        """Let all nodes die and come back, the one that was in sync with an empty disk, which leads then."""
+        cluster = self.cluster
+        leader = cluster.leader
+        if leader is None:
+            return
+        for node in cluster.up:
+            if node is not leader:
+                node.crash()
+        leader.crash()
+        leader.lose_disk()
+        await cluster.restart(leader)
+        await asyncio.sleep(self.rng.choice([0.01, 3]))
+        for node in cluster.nodes.values():
+            if not node.is_up:
+                await cluster.restart(node)
 
     async def arm_crash(self) -> None:
         """Let a node die at a certain step, most likely the leader in the middle of a copy."""

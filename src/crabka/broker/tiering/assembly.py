@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crabka.broker.tiering.cluster_facts import BrokerClusterFacts
+from crabka.broker.tiering.follower_tier import FollowerTier
+from crabka.broker.tiering.leader_start import LeaderStart
 from crabka.broker.tiering.manager import TierHooks, TieringManager
 from crabka.broker.tiering.metadata_port import PooledTierMetadata
 from crabka.broker.tiering.metadata_topic import MetadataTopicHost
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from crabka.broker.assembly import BrokerParts
+    from crabka.broker.tiering.reader import RemoteReads
     from crabka.config.server import ServerConfig
     from crabka.metadata.cluster import Endpoint
     from crabka.metadata.delta import MetadataDelta
@@ -42,7 +45,9 @@ class BrokerTiering:
         self.topic.on_metadata(delta, image)
 
 
-def build_tiering(parts: BrokerParts, config: Callable[[], ServerConfig]) -> BrokerTiering:
+def build_tiering(
+    parts: BrokerParts, config: Callable[[], ServerConfig], remote_reads: Callable[[], RemoteReads | None]
+) -> BrokerTiering:
     """Make the tiering of a broker that shall have one. Raises ConfigError."""
     rlmm = SwappableRlmm(NotReadyRlmm())
     tools = TierTools(
@@ -69,5 +74,6 @@ def build_tiering(parts: BrokerParts, config: Callable[[], ServerConfig]) -> Bro
         ),
         on_dir_failure=parts.logs.on_dir_failure,
         on_broken_invariant=parts.fail,
+        leader_start=LeaderStart(tools.metadata, FollowerTier(remote_reads, parts.logs)),
     )
     return BrokerTiering(TieringManager(tools, rlmm, hooks), topic)

@@ -94,6 +94,7 @@ class SegmentCopier:
                 hit("copy.after_started")
                 custom = await self._upload(metadata, source, segment)
                 hit("copy.after_upload")
+                await self._require_uncut(metadata, source, segment, custom)
                 await self._finish(metadata, custom)
                 hit("copy.after_finished")
             finally:
@@ -143,6 +144,23 @@ class SegmentCopier:
             log.warning("%s cannot be copied, what there is of it is removed: %s", metadata.segment_id, error)
             await self._clean_up(metadata)
             raise
+
+    async def _require_uncut(
+        self,
+        metadata: RemoteLogSegmentMetadata,
+        source: TieredLog,
+        segment: TierableSegment,
+        custom: CustomMetadata | None,
+    ) -> None:
+        """Take back an upload whose file was cut meanwhile: a leader that was deposed follows, and holds other records.
+
+        Raises SegmentGoneError.
+        """
+        epochs = source.leader_epochs.between(segment.end_offset, segment.end_offset)
+        is_same = [epoch for epoch, _ in epochs] == [metadata.leader_epochs[-1][0]]
+        if not is_same or not await self._pool.submit(source.prepare_for_copy, segment):
+            await self._clean_up(metadata, custom)
+            raise SegmentGoneError(f"{segment.log_path} was cut while it was copied")
 
     async def _finish(self, metadata: RemoteLogSegmentMetadata, custom: CustomMetadata | None) -> None:
         tools = self._tools

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from crabka.broker.partition import Partition
+    from crabka.broker.tiering.leader_start import LeaderStart
     from crabka.broker.tiering.orphans import ClusterFacts
     from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
@@ -56,6 +57,8 @@ class TierHooks:
     cluster: ClusterFacts
     on_dir_failure: Callable[[str, Exception], None]
     on_broken_invariant: Callable[[CrabkaError], None]
+    # Brings logs that may lack their end to the end of the tier.
+    leader_start: LeaderStart
 
 
 class TieringManager:
@@ -83,6 +86,8 @@ class TieringManager:
         self._removing: set[TopicIdPartition] = set()
         # Led partitions that are not tiered any more, and the epoch in which their remote data was looked for.
         self._forsaken: dict[TopicIdPartition, int] = {}
+        # Of partitions that are not led before the end of the tier is known.
+        self._searches: dict[TopicIdPartition, RepeatedTask] = {}
         self._purge = TierPurge(tools, self._segments, hooks.cluster.catch_up)
         self._sweep = OrphanSweep(tools, self._removers, hooks.cluster, is_busy=self._is_busy)
         self._scope = TaskScope(on_failure=self._on_failure)
@@ -109,6 +114,7 @@ class TieringManager:
         """Take over that this broker leads or follows a partition, in whatever epoch, or that its settings changed."""
         name = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
         tasks = self._hosted.get(name)
+        self._end_search(name)
         if not partition.log.is_tiered:
             self._leave_untiered(name, tasks, partition)
             return
@@ -124,11 +130,52 @@ class TieringManager:
         self._tell_role(name, is_leader=partition.is_leader)
         self._hosted[name] = self._run(name, partition)
 
+    def bring_to_tier_end(self, partition: Partition, on_settled: Callable[[], None]) -> None:
+        """Let a log that may lack its end begin after what the tier holds; call `on_settled` when it may be led.
+
+        Tries until that is done, or the partition has another role. A log that cannot be compared is not led.
+        """
+        if self._is_retiring:
+            return
+        name = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
+        log.warning(
+            "%s may lack records at its end, %d: it is not led before the end of the remote tier is known",
+            name.topic_partition,
+            partition.log.log_end_offset,
+        )
+        search = self._searches[name] = RepeatedTask(self.tools, str(name), on_failure=self._on_failure)
+        self._tell_role(name, is_leader=True)
+        self._scope.start(self._search_end(name, partition, search, on_settled))
+
+    async def _search_end(
+        self, name: TopicIdPartition, partition: Partition, search: RepeatedTask, on_settled: Callable[[], None]
+    ) -> None:
+        is_settled = False
+
+        async def run_once() -> None:
+            nonlocal is_settled
+            await self._hooks.leader_start.settle(name, partition, lambda: search.is_wanted)
+            is_settled = search.is_wanted
+            search.stop()
+
+        await search.run(run_once)
+        if is_settled:
+            on_settled()
+
+    def _end_search(self, name: TopicIdPartition) -> bool:
+        """Stop to look for the end of a partition in the tier; return whether that was under way."""
+        search = self._searches.pop(name, None)
+        if search is not None:
+            search.stop()
+        return search is not None
+
     def on_stop(self, partition: Partition, *, is_deleted: bool) -> None:
         """Let go of a partition that moved elsewhere, or whose topic was deleted; who led it then removes its data."""
         name = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
         tasks = self._hosted.pop(name, None)
         self._forsaken.pop(name, None)
+        if self._end_search(name):
+            self.tools.metadata.on_stop_partitions([name])
         if tasks is None:
             return
         tasks.stop()
@@ -264,7 +311,7 @@ class TieringManager:
 
     async def close(self) -> None:
         """Stop: no new uploads, a moment for those on their way, then let go of the tier."""
-        for tasks in self._hosted.values():
+        for tasks in (*self._hosted.values(), *self._searches.values()):
             tasks.stop()
         running = [loop for tasks in self._hosted.values() for loop in tasks.loops if not loop.done()]
         late: set[asyncio.Task[Any]] = set()

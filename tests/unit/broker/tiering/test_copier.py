@@ -546,3 +546,31 @@ def test_partitions_are_copied_at_the_same_time() -> None:
         assert all(scene.listed(partition) for partition in others)
 
     scene.run(main())
+
+
+@pytest.mark.parametrize("is_filled_again", [False, True])
+def test_a_segment_that_is_cut_while_it_is_copied_does_not_count(*, is_filled_again: bool) -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(1)
+        end = broker.log.log_end_offset
+
+        def cut(_operation: str, _segment: RemoteLogSegmentMetadata) -> None:
+            """Follow another leader, which has other records at the same offsets."""
+            broker.log.truncate_to(BATCH_RECORDS, now_ms=scene.clock.now_ms())
+            if is_filled_again:
+                broker.log.leader_epochs.assign(3, BATCH_RECORDS)
+                while broker.log.log_end_offset < end:
+                    broker.append(leader_epoch=3)
+
+        scene.storage.add(StorageFault(operation="copy_log_segment_data", before=cut, times=1))
+        broker.lead()
+        await passes(0.5)
+        assert scene.storage.calls
+        assert scene.finished_ranges() == []
+        await passes(2 * GRACE_MS / 1000)
+        scene.check_tidy()
+
+    scene.run(main())
