@@ -19,6 +19,11 @@ def test_what_was_acknowledged_stays_readable_whoever_leads_and_wherever_it_lies
     TierHistoryWorld(seed).run()
 
 
+@pytest.mark.parametrize("seed", range(scaled(15, 500)))
+def test_a_leader_with_an_empty_disk_goes_on_after_the_tier(seed: int) -> None:
+    TierHistoryWorld(seed, loses_disks=True).run()
+
+
 def test_histories_reach_what_they_are_there_for() -> None:
     worlds = [TierHistoryWorld(seed) for seed in range(1000, 1030)]
     for world in worlds:
@@ -28,7 +33,13 @@ def test_histories_reach_what_they_are_there_for() -> None:
     assert sum(cluster.remote_read_count for cluster in clusters) > 10
     assert sum(cluster.rebuild_count for cluster in clusters) > 0
     assert sum(cluster.unclean_count for cluster in clusters) > 5
-    assert sum(cluster.settle_count for cluster in clusters) > 5
+
+
+def test_histories_of_lost_disks_reach_what_they_are_there_for() -> None:
+    worlds = [TierHistoryWorld(seed, loses_disks=True) for seed in range(15)]
+    for world in worlds:
+        world.run()
+    assert sum(world.cluster.settle_count for world in worlds) > 5
 
 
 def test_a_seed_tells_the_same_story_twice() -> None:

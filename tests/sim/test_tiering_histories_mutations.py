@@ -23,7 +23,7 @@ from tests.support.tier_sim.cluster import TierCluster
 from tests.support.tier_sim.model import ViolationError
 from tests.support.tier_sim.world import TierHistoryWorld
 
-MAX_SEEDS = 500
+MAX_SEEDS = 100
 
 
 def copy_above_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,15 +116,13 @@ def let_an_empty_log_delete_the_tier(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # With a seed that finds the bug; if histories change, another one will.
 BUGS: list[tuple[Callable[[pytest.MonkeyPatch], None], int]] = [
-    (copy_above_the_high_watermark, 1),
-    (choose_by_offset_and_not_by_history, 217),
-    (delete_local_segments_before_they_are_copied, 16),
+    (copy_above_the_high_watermark, 0),
+    (choose_by_offset_and_not_by_history, 189),
+    (delete_local_segments_before_they_are_copied, 19),
     (count_twice_what_lies_in_two_places, 4),
-    (delete_without_moving_the_log_start, 4),
-    (never_remove_leftovers, 4),
-    (rely_on_what_is_being_removed, 419),
-    (lead_an_empty_log_from_its_start, 14),
-    (let_an_empty_log_delete_the_tier, 14),
+    (delete_without_moving_the_log_start, 19),
+    (never_remove_leftovers, 22),
+    (rely_on_what_is_being_removed, 53),
 ]
 
 
@@ -141,3 +139,19 @@ def test_a_planted_bug_is_found(
     bug(monkeypatch)
     with pytest.raises(ViolationError):
         search([likely_seed, *range(MAX_SEEDS)])
+
+
+DISK_BUGS: list[tuple[Callable[[pytest.MonkeyPatch], None], int]] = [
+    (lead_an_empty_log_from_its_start, 11),
+    (let_an_empty_log_delete_the_tier, 11),
+]
+
+
+@pytest.mark.parametrize(("bug", "likely_seed"), DISK_BUGS, ids=[bug.__name__ for bug, _ in DISK_BUGS])
+def test_a_planted_bug_of_lost_disks_is_found(
+    bug: Callable[[pytest.MonkeyPatch], None], likely_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    TierHistoryWorld(likely_seed, loses_disks=True).run()
+    bug(monkeypatch)
+    with pytest.raises(ViolationError):
+        TierHistoryWorld(likely_seed, loses_disks=True).run()

@@ -40,7 +40,9 @@ PLAIN, IDEMPOTENT, TRANSACTIONAL = -1, 1, 9
 class TierHistoryWorld:
     """One history."""
 
-    def __init__(self, seed: int, steps: int = STEPS) -> None:
+    def __init__(self, seed: int, steps: int = STEPS, *, loses_disks: bool = False) -> None:
+        """With `loses_disks` the last replica in sync may come back with an empty disk, and leads."""
+        self.loses_disks = loses_disks
         self.cluster = TierCluster(seed)
         self.rng = self.cluster.rng
         self.steps = steps
@@ -77,7 +79,6 @@ class TierHistoryWorld:
             self.crash: 4,
             self.arm_crash: 5,
             self.restart: 6,
-            self.lose_last_disk: 1,
             self.shrink: 5,
             self.break_storage: 5,
             self.heal_storage: 4,
@@ -92,6 +93,8 @@ class TierHistoryWorld:
             self.recreate: 1,
             self.quiet: 5,
         }
+        if self.loses_disks:
+            work[self.lose_last_disk] = 2
         names, weights = list(work), list(work.values())
         for _ in range(self.steps):
             (step,) = self.rng.choices(names, weights)
@@ -265,9 +268,6 @@ class TierHistoryWorld:
         leader.lose_disk()
         await cluster.restart(leader)
         await asyncio.sleep(self.rng.choice([0.01, 3]))
-        for node in cluster.nodes.values():
-            if not node.is_up:
-                await cluster.restart(node)
 
     async def arm_crash(self) -> None:
         """Let a node die at a certain step, most likely the leader in the middle of a copy."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -92,7 +93,7 @@ def test_a_leader_that_lost_its_log_goes_on_after_the_tier(
 
 def test_producers_go_on_where_they_were(node: SimNode) -> None:
     node.create_topic("t", **TOPIC)
-    producer = {"producer_id": 5, "producer_epoch": 0}
+    producer: dict[str, Any] = {"producer_id": 5, "producer_epoch": 0}
     for sequence in range(5):
         value = bytes(1000)
         assert node.produce("t", batch(value, base_sequence=sequence, **producer)).error_code == 0
