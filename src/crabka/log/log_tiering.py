@@ -109,6 +109,15 @@ class LogTiering(LogShrinking, LogDurability):
         """Return whether a sealed segment is durable, and with it the epochs and producers up to where it ends."""
         return end <= self.recovery_point and segment not in self._unsynced
 
+    def has_segment(self, tierable: TierableSegment) -> bool:
+        """Return whether a segment is still here as it was: neither cut nor removed."""
+        return self._segment_of(tierable) is not None
+
+    def _segment_of(self, tierable: TierableSegment) -> Segment | None:
+        segment = self._segments[self._segments.floor_index(tierable.base_offset)]
+        is_same = segment.log_path == tierable.log_path and segment.size == tierable.size_bytes
+        return segment if is_same and not segment.is_active else None
+
     def prepare_for_copy(self, tierable: TierableSegment) -> bool:
         """Make the index files and the producer snapshot of a segment complete; return False if it is gone.
 
@@ -116,9 +125,8 @@ class LogTiering(LogShrinking, LogDurability):
         checked: what is damaged must not become the only copy. May wait for the disk and runs in any thread. Raises
         StorageError, and CorruptDataError for a damaged batch.
         """
-        index = self._segments.floor_index(tierable.base_offset)
-        segment = self._segments[index]
-        if segment.is_active or segment.log_path != tierable.log_path or segment.size != tierable.size_bytes:
+        segment = self._segment_of(tierable)
+        if segment is None:
             return False
         with self._storage_errors():
             self._require_whole(segment)

@@ -99,6 +99,8 @@ class TierCluster:
         self.leader_id: int | None = None
         # Whether the elected leader still has to bring its log to the end of the tier.
         self.is_settling = False
+        # What the tier ended with when that leader was elected.
+        self._tier_at_election: RemoteLogSegmentMetadata | None = None
         self.leader_epoch = -1
         self.isr: set[int] = set()
         self.zombies: set[int] = set()
@@ -167,18 +169,19 @@ class TierCluster:
         self.leader_id = node_id
         self.positions = {}
         self.zombies.discard(node_id)
-        if with_zombie and before is not None and before != node_id and self.nodes[before].is_up:
+        if with_zombie and not self.is_settling and before not in (None, node_id) and self.nodes[before].is_up:
             self.zombies.add(before)
         self.is_settling = node.must_await_tier
-        for other in self.up:
-            # One that is just starting learns of it at the end of its start.
-            if other is not node and other.node_id not in self.zombies and other.partition is not None:
-                other.follow(node_id, self.leader_epoch)
+        self._tier_at_election = self._newest_segment()
         if self.is_settling:
             self.settle_count += 1
             node.await_tier(functools.partial(self._on_settled, node, self.leader_epoch, unclean=unclean))
         else:
             self._begin_to_lead(node, self.leader_epoch, unclean=unclean)
+        for other in self.up:
+            # One that is just starting learns of it at the end of its start.
+            if other is not node and other.node_id not in self.zombies and other.partition is not None:
+                other.follow(node_id, self.leader_epoch)
 
     def _on_settled(self, node: TierNode, leader_epoch: int, *, unclean: bool) -> None:
         try:
@@ -202,13 +205,19 @@ class TierCluster:
         self.advance()
 
     def _check_end(self, node: TierNode) -> None:
-        """Check that a log that lost its end gives out no offset again that the tier has in the newest history."""
+        """Check that a log that lost its end gives out no offset again that the tier has in the newest history.
+
+        What a former leader was still copying at the election may be finished at any later time.
+        """
         if any(map(is_active_notice, self.listed())):
             return
-        finished = [each for each in self.listed() if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
-        last = max(finished, key=lambda each: (each.leader_epochs[-1][0], each.end_offset), default=None)
+        last = self._tier_at_election
         if last is not None and node.log.log_end_offset <= last.end_offset:
             raise ViolationError(f"node {node.node_id} goes on at {node.log.log_end_offset}, before the end of {last}")
+
+    def _newest_segment(self) -> RemoteLogSegmentMetadata | None:
+        finished = [each for each in self.listed() if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
+        return max(finished, key=lambda each: (each.leader_epochs[-1][0], each.end_offset), default=None)
 
     def end_zombies(self) -> None:
         """Tell old leaders who leads now."""

@@ -158,7 +158,7 @@ class SegmentCopier:
         """
         epochs = source.leader_epochs.between(segment.end_offset, segment.end_offset)
         is_same = [epoch for epoch, _ in epochs] == [metadata.leader_epochs[-1][0]]
-        if not is_same or not await self._pool.submit(source.prepare_for_copy, segment):
+        if not is_same or not source.has_segment(segment):
             await self._clean_up(metadata, custom)
             raise SegmentGoneError(f"{segment.log_path} was cut while it was copied")
 

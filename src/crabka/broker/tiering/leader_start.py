@@ -21,6 +21,7 @@ from crabka.broker.tiering.lineage import EpochLineage
 from crabka.broker.tiering.metadata_port import PartitionLookup
 from crabka.broker.tiering.progress import require_ready
 from crabka.broker.tiering.purge import active_notices
+from crabka.remote.errors import NotReadyError
 from crabka.remote.segments import RemoteLogSegmentState
 
 if TYPE_CHECKING:
@@ -74,13 +75,18 @@ class LeaderStart:
         # What other leaders copied counts, too.
         await metadata.catch_up(name)
         require_ready(metadata, name)
-        listed = list(metadata.list_remote_log_segments(name))
-        last = newest_segment(listed)
+        last = newest_segment(metadata.list_remote_log_segments(name))
         if last is None or last.end_offset < partition.log.log_end_offset or active_notices(metadata, name):
             return
         start = await self._tier.start_behind(partition, last.leader_epochs[-1][0], last.end_offset)
         async with partition.turn():
-            if is_wanted() and self._may_replace(name, partition, start):
+            if not is_wanted():
+                return
+            listed = list(metadata.list_remote_log_segments(name))
+            if newest_segment(listed) != last:
+                # A former leader finished a copy, or something was removed.
+                raise NotReadyError(f"the end of {name} in the tier has moved while its history was read")
+            if self._may_replace(name, partition, start):
                 await self._begin_after(partition, start, listed)
 
     def _may_replace(self, name: TopicIdPartition, partition: Partition, start: FollowerStart) -> bool:

@@ -72,6 +72,10 @@ class TieredLog(Protocol):
         """Return sealed segments that end in [from, upper), oldest first."""
         ...
 
+    def has_segment(self, tierable: TierableSegment, /) -> bool:
+        """Return whether a segment is still here as it was: neither cut nor removed."""
+        ...
+
     def prepare_for_copy(self, tierable: TierableSegment, /) -> bool:
         """Make the files of a segment complete, in any thread; return False if it is gone.
 
