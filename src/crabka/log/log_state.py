@@ -90,8 +90,9 @@ class LogState:
         self.highest_remote_offset = -1
         # Whether that is known now; if not, nothing leaves this disk for it.
         self._is_remote_offset_current = False
-        # Where the log ended when it was opened, if durable records may be missing there.
-        self._unproven_end = loaded.log_end_offset if loaded.may_be_short else None
+        # Where the log ended when it was opened, and where the records ended that may be missing there, if any may.
+        self._unproven_end = None if loaded.lost_end_offset is None else loaded.log_end_offset
+        self._lost_end = loaded.lost_end_offset or 0
         self._apply_settings(config)
         # What a clean stop left here, None if there was none.
         self._settled_shape = self._shape() if loaded.is_settled else None

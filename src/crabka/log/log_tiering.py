@@ -47,10 +47,16 @@ class LogTiering(LogShrinking, LogDurability):
     def may_be_short(self) -> bool:
         """Whether the remote tier may hold records after the end of the log: durable ones may be missing here.
 
-        So it is if the log was opened without a segment, or with an end below its recovery point, and nothing was
-        appended since.
+        So it is if the log was opened without records, or with an end below what its checkpoints know of, and nothing
+        was appended since. A stop changes nothing: `checkpoint_high_watermark` keeps it.
         """
         return self._unproven_end is not None and self._unproven_end == self.log_end_offset and self.is_tiered
+
+    @property
+    def checkpoint_high_watermark(self) -> int:
+        """The high watermark as it may be written down: while something is missing, every opening must find that."""
+        known = super().checkpoint_high_watermark
+        return max(known, self._lost_end) if self.may_be_short else known
 
     def trust_end(self) -> None:
         """Take note that nothing is missing at the end: the log is new, or was compared with the remote tier."""

@@ -98,8 +98,9 @@ class LoadedLog:
     is_tiered: bool = False
     # Whether a clean stop left everything on the disk as it is here.
     is_settled: bool = False
-    # Whether records may be missing at the end that were durable once: there was no segment, or not all of them.
-    may_be_short: bool = False
+    # Where records that may be missing at the end ended, as far as it is known; None if nothing is missing. A log
+    # without records may have had any: a disk that was replaced does not tell, nor does the start after that.
+    lost_end_offset: int | None = None
 
 
 def open_log(
@@ -150,8 +151,7 @@ def _load_parts(context: SegmentContext, path: str, options: OpenOptions) -> Loa
         for name in names
         if name.endswith(LOG_SUFFIX) and (offset := file_offset(name)) is not None
     ]
-    has_segments = bool(segments)
-    if not has_segments:
+    if not segments:
         created = True
         segments.append(Segment(context, path, max(options.log_start_offset, 0), 0))
     epochs = _read_epochs(context, path)
@@ -171,7 +171,6 @@ def _load_parts(context: SegmentContext, path: str, options: OpenOptions) -> Loa
         epochs_lost=epochs is None,
         names_dirty=created,
         now_ms=options.now_ms,
-        may_be_short=not has_segments,
     )
 
 
@@ -271,7 +270,9 @@ def _settle(context: SegmentContext, loaded: LoadedLog, config: TopicConfig, opt
     start = max(loaded.log_start_offset, loaded.segments.first.base_offset)
     _refill_epochs(loaded, start)
     loaded.high_watermark = min(max(options.high_watermark, start), loaded.log_end_offset)
-    loaded.may_be_short |= loaded.log_end_offset < options.recovery_point
+    known_end = max(options.recovery_point, options.high_watermark)
+    if loaded.log_end_offset < known_end or loaded.log_end_offset <= start:
+        loaded.lost_end_offset = known_end
     loaded.recovery_point = min(loaded.recovery_point, loaded.log_end_offset)
     loaded.snapshots.remove_strays(loaded.segments.bases)
     if loaded.producer_state.map_end_offset == loaded.log_end_offset:

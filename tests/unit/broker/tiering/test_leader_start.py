@@ -13,6 +13,7 @@ from crabka.log.naming import LOG_SUFFIX
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.errors import NotReadyError
+from crabka.remote.segments import TopicIdPartition
 from tests.support.remote_segments import FINISHED, STARTED, remote_segment
 from tests.support.sim_node import SimNode, batch, row
 from tests.support.tiered_node import TIERED_TOPIC, fill, manager_of, remote_segments, tiered_node
@@ -42,6 +43,7 @@ def lose_segments(node: SimNode, first: int = 0) -> None:
     for name in node.memory.listdir(DIRECTORY):
         if name.endswith(LOG_SUFFIX) and int(name.split(".")[0]) >= first:
             node.memory.unlink(f"{DIRECTORY}/{name}")
+    node.memory.fsync_dir(DIRECTORY)
 
 
 def earliest_and_latest(node: SimNode) -> list[int]:
@@ -68,6 +70,7 @@ def test_a_leader_that_lost_its_log_goes_on_after_the_tier(
         for name in node.memory.listdir(DIRECTORY):
             node.memory.unlink(f"{DIRECTORY}/{name}")
         node.memory.rmdir(DIRECTORY)
+        node.memory.fsync_dir("/d1")
     else:
         lose_segments(node)
     node.start()
@@ -126,19 +129,34 @@ def test_a_log_that_lost_its_last_segments_goes_on_after_the_tier(node: SimNode)
 
 def test_ordinary_partitions_are_led_at_once(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[str] = []
-    monkeypatch.setattr(LeaderStart, "settle", lambda *_: searched.append("searched"))
+    settle = LeaderStart.settle
+
+    async def note(start: LeaderStart, name: TopicIdPartition, *others: Any) -> None:
+        searched.append(name.topic)
+        await settle(start, name, *others)
+
+    monkeypatch.setattr(LeaderStart, "settle", note)
     node.create_topic("t", **TOPIC)
-    node.create_topic("empty", **TOPIC)
+    node.create_topic("short", **TOPIC)
     node.create_topic("plain")
-    assert node.produce("t", batch(b"first")).error_code == ErrorCode.none
+    for topic in ("t", "short", "plain"):
+        assert node.produce(topic, batch(b"first")).error_code == ErrorCode.none
     fill(node, "t", 3)
     node.advance(10_000)
     for stop in (node.stop, node.crash):
         stop()
         node.start()
-        for topic in ("t", "empty", "plain"):
+        for topic in ("t", "short", "plain"):
             assert node.produce(topic, batch(b"more")).error_code == ErrorCode.none
     assert searched == []
+
+
+def test_a_log_without_records_is_compared_with_the_tier_at_every_start(node: SimNode) -> None:
+    node.create_topic("empty", **TOPIC)
+    node.restart()
+    assert node.produce("empty", batch(b"too early")).error_code == ErrorCode.not_leader_or_follower
+    node.advance(5_000)
+    assert node.produce("empty", batch(b"first")).base_offset == 0
 
 
 def test_a_topic_that_leaves_the_tier_has_nothing_to_wait_for(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,3 +218,33 @@ def test_only_the_beginning_of_the_same_history_is_continued(
     local: list[tuple[int, int]], end: int, *, does: bool
 ) -> None:
     assert continues([(0, 10), (1, 100)], 300, local, end) is does
+
+
+@pytest.mark.parametrize("first", [0, 2])
+@pytest.mark.parametrize("is_crash", [False, True])
+def test_a_stop_before_the_end_is_known_changes_nothing(
+    node: SimNode, monkeypatch: pytest.MonkeyPatch, first: int, *, is_crash: bool
+) -> None:
+    async def never(*_args: object) -> None:
+        raise NotReadyError("the tier does not answer")
+
+    node.create_topic("t", **{**TOPIC, "local_retention_bytes": "-1"})
+    values = fill(node, "t", 6)
+    node.advance(10_000)
+    tiered = remote_segments(node, "t")[-1].end_offset + 1
+    node.stop()
+    lose_segments(node, first)
+    with monkeypatch.context() as patch:
+        patch.setattr(LeaderStart, "settle", never)
+        for _ in range(2):
+            node.start()
+            node.advance(60_000)
+            assert node.produce("t", batch(b"too early")).error_code == ErrorCode.not_leader_or_follower
+            if is_crash:
+                node.crash()
+            else:
+                node.stop()
+    node.start()
+    node.advance(10_000)
+    assert node.produce("t", batch(b"new")).base_offset == tiered
+    assert node.values("t") == [*values[:tiered], b"new"]
