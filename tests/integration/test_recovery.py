@@ -123,3 +123,26 @@ def test_everything_in_the_tier_is_read_after_the_cluster_is_gone(tmp_path: Path
             with producer.transaction():
                 delivered = producer.send("t", b"new", partition=0)
             assert delivered.result(30).offset == end
+
+
+def test_a_leader_without_its_local_log_goes_on_after_the_tier(tmp_path: Path) -> None:
+    tier, data = tmp_path / "tier", tmp_path / "data"
+    with Broker(data_dir=str(data), tier=tier) as broker:
+        bootstrap = broker.bootstrap_servers
+        with SyncAdmin(bootstrap) as admin:
+            admin.create_topics([NewTopic("t", 1, 1, configs=TIERED)])
+        with SyncProducer(bootstrap, ProducerSettings(batch_bytes=400)) as producer:
+            producer.send_many("t", ((b"%d" % number, b"old-%d" % number) for number in range(300)), partition=0)
+        wait_until(lambda: tiered_end(bootstrap) > 200, "most of it is only in the tier", timeout_s=60)
+    for path in data.glob("**/t-0/*.log"):
+        path.unlink()
+    with Broker(data_dir=str(data), tier=tier) as broker:
+        bootstrap = broker.bootstrap_servers
+        with SyncProducer(bootstrap) as producer:
+            offsets = [producer.send("t", b"new-%d" % number, partition=0).result(60).offset for number in range(5)]
+        end = offsets[0]
+        assert offsets == list(range(end, end + 5))
+        assert end > 200
+        found = read(bootstrap, end + 5, committed=True)
+    values = [b"old-%d" % number for number in range(end)] + [b"new-%d" % number for number in range(5)]
+    assert [(record.offset, record.value) for record in found] == list(enumerate(values))

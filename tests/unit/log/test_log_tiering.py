@@ -129,6 +129,37 @@ def test_a_segment_that_was_cut_is_not_prepared() -> None:
     offered = log.tierable_segments(0, 100)
     log.truncate_to(5, now_ms=NOW_MS)
     assert [log.prepare_for_copy(each) for each in offered] == [True, True, False, False]
+    assert [log.has_segment(each) for each in offered] == [True, True, False, False]
+
+
+# -- what is missing at the end ---------------------------------------------------------------------------------------
+
+
+def test_a_log_without_records_may_lack_its_end_until_it_is_compared_or_grows() -> None:
+    log = open_test_log(make_context(), tiered_config())
+    assert log.may_be_short
+    append(log, make_batch())
+    assert not log.may_be_short
+    other = open_test_log(make_context(), tiered_config())
+    other.trust_end()
+    assert not other.may_be_short
+    assert not open_test_log(make_context(), TopicConfig()).may_be_short
+
+
+def test_every_opening_finds_that_the_end_is_missing() -> None:
+    context = make_context()
+    filled_log(context=context).close(clean=True)
+    options = OpenOptions(clean=True, recovery_point=20, high_watermark=19)
+    log = open_test_log(context, tiered_config(), options)
+    log.settle_loss()
+    assert (log.may_be_short, log.checkpoint_high_watermark) == (True, 20)
+    log.close(clean=True)
+    after = OpenOptions(clean=True, recovery_point=log.recovery_point, high_watermark=20)
+    again = open_test_log(context, tiered_config(), after)
+    again.settle_loss()
+    assert again.may_be_short
+    again.trust_end()
+    assert again.checkpoint_high_watermark == again.high_watermark < 20
 
 
 # -- what leaves this disk ------------------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ such a log is not led before the tier's metadata is known to its end. If the tie
 begins anew after the last segment, with the leader epochs and producers that were copied with it, as a follower does
 that begins at the leader's local log start.
 
-Only a log that may lack durable records is held up: one that was opened without any segment, or with an end below its
-recovery point. A log that parts from the tier, with an epoch of its own where the tier has another one, is the result
-of an unclean election, and is led as it is.
+Only a log that may lack durable records is held up: one that was opened without any record, or with an end below what
+its checkpoints know of. A stop meanwhile changes nothing, since every opening finds that again. A log that parts from
+the tier, with an epoch of its own where the tier has another one, is the result of an unclean election, and is led as
+it is.
 """
 
 from __future__ import annotations

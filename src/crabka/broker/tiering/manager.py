@@ -138,7 +138,7 @@ class TieringManager:
         if self._is_retiring:
             return
         name = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
-        log.warning(
+        log.info(
             "%s may lack records at its end, %d: it is not led before the end of the remote tier is known",
             name.topic_partition,
             partition.log.log_end_offset,

@@ -574,3 +574,32 @@ def test_a_segment_that_is_cut_while_it_is_copied_does_not_count(*, is_filled_ag
         scene.check_tidy()
 
     scene.run(main())
+
+
+def test_a_copy_that_ends_when_the_topic_has_left_the_tier_is_not_relied_on() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.fill(1)
+        noted: list[int] = []
+        scene.storage.add(
+            StorageFault(
+                operation="copy_log_segment_data",
+                before=lambda *_: broker.set_topic(remote_storage_enable=False, remote_log_delete_on_disable=True),
+                times=1,
+            )
+        )
+        broker.lead()
+        note = broker.log.note_remote_offset
+
+        def watch(offset: int) -> None:
+            noted.append(offset)
+            note(offset)
+
+        object.__setattr__(broker.log, "note_remote_offset", watch)
+        await passes(0.5)
+        assert scene.storage.calls
+        assert max(noted, default=-1) == -1
+
+    scene.run(main())

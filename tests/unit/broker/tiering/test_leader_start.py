@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 
+from crabka.broker.tiering import leader_start
 from crabka.broker.tiering.leader_start import LeaderStart, continues, newest_segment
 from crabka.broker.tiering.retention_plan import RetentionPlan
 from crabka.log.naming import LOG_SUFFIX
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.errors import NotReadyError
-from crabka.remote.segments import TopicIdPartition
+from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from tests.support.remote_segments import FINISHED, STARTED, remote_segment
 from tests.support.sim_node import SimNode, batch, row
 from tests.support.tiered_node import TIERED_TOPIC, fill, manager_of, remote_segments, tiered_node
@@ -248,3 +249,22 @@ def test_a_stop_before_the_end_is_known_changes_nothing(
     node.advance(10_000)
     assert node.produce("t", batch(b"new")).base_offset == tiered
     assert node.values("t") == [*values[:tiered], b"new"]
+
+
+def test_a_former_leader_that_finishes_a_copy_meanwhile_counts(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = start_tiered(node)
+    everything = newest_segment
+    looks: list[int] = []
+
+    def late(segments: Iterable[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata | None:
+        listed = sorted(segments, key=lambda each: each.start_offset)
+        looks.append(len(listed))
+        return everything(listed[:-1] if len(looks) == 1 else listed)
+
+    node.stop()
+    lose_segments(node)
+    monkeypatch.setattr(leader_start, "newest_segment", late)
+    node.start()
+    node.advance(60_000)
+    assert node.produce("t", batch(b"new")).base_offset == len(values)
+    assert len(looks) > 2
