@@ -243,7 +243,7 @@ class CopyTask:
             except Exception:
                 self._tools.stats.count(REMOTE_COPY_ERRORS, self._partition.topic)
                 raise
-            if self._starts_over or not self._is_wanted():
+            if not self._is_wanted() or self._starts_over:
                 # The metadata may have lost what was copied before this segment, or all of it is being removed.
                 return
             self._verified_offset = segment.end_offset
