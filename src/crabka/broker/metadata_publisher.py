@@ -194,7 +194,7 @@ class MetadataPublisher:
         if partition is None:
             return
         if is_new:
-            # Nobody has written to it before, so the tier has nothing of it.
+            # It has had no leader before, so the tier has nothing of it.
             partition.log.trust_end()
         self._take_role(partition, partition_image)
 

@@ -99,7 +99,7 @@ class LoadedLog:
     # Whether a clean stop left everything on the disk as it is here.
     is_settled: bool = False
     # Where records that may be missing at the end ended, as far as it is known; None if nothing is missing. A log
-    # without records may have had any: a disk that was replaced does not tell, nor does the start after that.
+    # without records may have had any: a replaced disk looks like a new one, at every later start as well.
     lost_end_offset: int | None = None
 
 

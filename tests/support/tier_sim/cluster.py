@@ -209,14 +209,17 @@ class TierCluster:
 
         What a former leader was still copying at the election may be finished at any later time.
         """
-        if any(map(is_active_notice, self.listed())):
-            return
         last = self._tier_at_election
-        if last is not None and node.log.log_end_offset <= last.end_offset:
+        # What an earlier leader began to remove for good is gone by now.
+        if last is not None and last in self.listed() and node.log.log_end_offset <= last.end_offset:
             raise ViolationError(f"node {node.node_id} goes on at {node.log.log_end_offset}, before the end of {last}")
 
     def _newest_segment(self) -> RemoteLogSegmentMetadata | None:
-        finished = [each for each in self.listed() if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
+        finished = [
+            each
+            for each in self.listed()
+            if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED and not is_removal_notice(each)
+        ]
         return max(finished, key=lambda each: (each.leader_epochs[-1][0], each.end_offset), default=None)
 
     def end_zombies(self) -> None:
@@ -392,5 +395,5 @@ class TierCluster:
         limit = max(self._highest_start, self.forsaken_start)
         for name, segment in self._finished.items():
             if name not in finished and segment.end_offset >= limit and not self.was_untiered:
-                raise ViolationError(f"nobody may remove {segment}: all logs begin at {limit} or before")
+                raise ViolationError(f"{segment} is removed by no right: all logs begin at {limit} or before")
         self._finished = finished

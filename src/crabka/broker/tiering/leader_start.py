@@ -77,7 +77,9 @@ class LeaderStart:
         await metadata.catch_up(name)
         require_ready(metadata, name)
         last = newest_segment(metadata.list_remote_log_segments(name))
-        if last is None or last.end_offset < partition.log.log_end_offset or active_notices(metadata, name):
+        if active_notices(metadata, name):
+            raise NotReadyError(f"what the tier has of {name} is being removed")
+        if last is None or last.end_offset < partition.log.log_end_offset:
             return
         start = await self._tier.start_behind(partition, last.leader_epochs[-1][0], last.end_offset)
         async with partition.turn():

@@ -20,10 +20,12 @@ from crabka.broker.tiering.metadata_port import HasDoubts
 from crabka.broker.tiering.orphans import OrphanSweep
 from crabka.broker.tiering.partition_tasks import PartitionTasks, RepeatedTask
 from crabka.broker.tiering.pool import TierPool
-from crabka.broker.tiering.purge import TierPurge
+from crabka.broker.tiering.progress import require_ready
+from crabka.broker.tiering.purge import TierPurge, active_notices
 from crabka.broker.tiering.quota import ByteRateQuota
 from crabka.broker.tiering.role_gate import FollowerGate, LeaderGate
 from crabka.errors import InvariantError, StorageError
+from crabka.remote.errors import NotReadyError
 from crabka.remote.segments import TopicIdPartition
 from crabka.runtime.task_scope import TaskScope
 
@@ -154,6 +156,7 @@ class TieringManager:
 
         async def run_once() -> None:
             nonlocal is_settled
+            await self._end_removal(name, partition.log)
             await self._hooks.leader_start.settle(name, partition, lambda: search.is_wanted)
             is_settled = search.is_wanted
             search.stop()
@@ -162,8 +165,21 @@ class TieringManager:
         if is_settled:
             on_settled()
 
+    async def _end_removal(self, name: TopicIdPartition, source: TieredLog) -> None:
+        """Withdraw what an earlier leader only announced to remove, or end what it began: the rest is the tier's end.
+
+        Raises NotReadyError, RemoteStorageError.
+        """
+        metadata = self.tools.metadata
+        require_ready(metadata, name)
+        if name in self._removing:
+            raise NotReadyError(f"what the tier has of {name} is being removed")
+        await metadata.catch_up(name)
+        if active_notices(metadata, name):
+            await self._purge.settle(name, source)
+
     def _end_search(self, name: TopicIdPartition) -> bool:
-        """Stop to look for the end of a partition in the tier; return whether that was under way."""
+        """Stop looking for the end of a partition in the tier; return whether that was under way."""
         search = self._searches.pop(name, None)
         if search is not None:
             search.stop()
@@ -174,13 +190,14 @@ class TieringManager:
         name = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
         tasks = self._hosted.pop(name, None)
         self._forsaken.pop(name, None)
-        if self._end_search(name):
-            self.tools.metadata.on_stop_partitions([name])
-        if tasks is None:
+        was_to_lead = self._end_search(name)
+        if tasks is not None:
+            tasks.stop()
+            self.tools.stats.forget(name.topic_partition)
+            was_to_lead = was_to_lead or tasks.is_leader
+        elif not was_to_lead:
             return
-        tasks.stop()
-        self.tools.stats.forget(name.topic_partition)
-        if is_deleted and tasks.is_leader:
+        if is_deleted and was_to_lead:
             self._scope.start(self._remove_all(name, tasks, self._removers.delete))
         else:
             self.tools.metadata.on_stop_partitions([name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -9,15 +10,24 @@ import pytest
 
 from crabka.broker.tiering import leader_start
 from crabka.broker.tiering.leader_start import LeaderStart, continues, newest_segment
-from crabka.broker.tiering.retention_plan import RetentionPlan
+from crabka.broker.tiering.orphans import OrphanSweep
 from crabka.log.naming import LOG_SUFFIX
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.errors import NotReadyError
+from crabka.remote.removal_notice import new_removal_notice
 from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from tests.support.remote_segments import FINISHED, STARTED, remote_segment
 from tests.support.sim_node import SimNode, batch, row
-from tests.support.tiered_node import TIERED_TOPIC, fill, manager_of, remote_segments, tiered_node
+from tests.support.tiered_node import (
+    TIERED_TOPIC,
+    delete_topic,
+    fill,
+    manager_of,
+    remote_segments,
+    tier_files,
+    tiered_node,
+)
 
 TOPIC = {**TIERED_TOPIC, "local_retention_bytes": "1", "retention_ms": "-1"}
 DIRECTORY = "/d1/t-0"
@@ -45,6 +55,11 @@ def lose_segments(node: SimNode, first: int = 0) -> None:
         if name.endswith(LOG_SUFFIX) and int(name.split(".")[0]) >= first:
             node.memory.unlink(f"{DIRECTORY}/{name}")
     node.memory.fsync_dir(DIRECTORY)
+
+
+async def never_settle(*_args: object) -> None:
+    """Take the place of `LeaderStart.settle` while the tier cannot be reached."""
+    raise NotReadyError("the tier does not answer")
 
 
 def earliest_and_latest(node: SimNode) -> list[int]:
@@ -161,13 +176,10 @@ def test_a_log_without_records_is_compared_with_the_tier_at_every_start(node: Si
 
 
 def test_a_topic_that_leaves_the_tier_has_nothing_to_wait_for(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def never(*_args: object) -> RetentionPlan:
-        raise NotReadyError("nobody knows")
-
     start_tiered(node)
     node.stop()
     lose_segments(node)
-    monkeypatch.setattr(LeaderStart, "settle", never)
+    monkeypatch.setattr(LeaderStart, "settle", never_settle)
     node.start()
     node.advance(60_000)
     assert node.produce("t", batch(b"refused")).error_code == ErrorCode.not_leader_or_follower
@@ -176,16 +188,41 @@ def test_a_topic_that_leaves_the_tier_has_nothing_to_wait_for(node: SimNode, mon
     assert manager_of(node)._searches == {}
 
 
-def test_a_topic_is_deleted_while_its_end_is_searched(node: SimNode) -> None:
+def test_a_topic_is_deleted_while_its_end_is_searched(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sweep_nothing(*_args: object) -> None:
+        pass
+
+    # It would find the rest, some time later.
+    monkeypatch.setattr(OrphanSweep, "run_once", sweep_nothing)
     start_tiered(node)
     node.stop()
     lose_segments(node)
     node.start()
-    node.ask(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=1000)
+    assert tier_files(node)
+    delete_topic(node, "t")
     node.advance(60_000)
     assert manager_of(node)._searches == {}
+    assert tier_files(node) == []
     node.create_topic("t", **TOPIC)
     assert node.produce("t", batch(b"first")).base_offset == 0
+
+
+def test_a_removal_that_was_only_announced_is_withdrawn_first(node: SimNode) -> None:
+    values = start_tiered(node)
+    name = TopicIdPartition(node.context.image.topics.by_name["t"].topic_id, "t", 0)
+    notice = new_removal_notice(name, uuid.UUID(int=77), broker_id=9, now_ms=node.clock.now_ms())
+    node.stop()
+    lose_segments(node)
+    node.start()
+    # The leader before this one stopped between the announcement and the removal.
+    metadata = manager_of(node).tools.metadata
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LeaderStart, "settle", never_settle)
+        node.advance(5_000)
+        node.run(metadata.add_segment(notice))
+    node.advance(60_000)
+    assert node.produce("t", batch(b"new")).base_offset == len(values)
+    assert node.values("t") == [*values, b"new"]
 
 
 def test_the_newest_history_decides_where_the_tier_ends() -> None:
@@ -226,9 +263,6 @@ def test_only_the_beginning_of_the_same_history_is_continued(
 def test_a_stop_before_the_end_is_known_changes_nothing(
     node: SimNode, monkeypatch: pytest.MonkeyPatch, first: int, *, is_crash: bool
 ) -> None:
-    async def never(*_args: object) -> None:
-        raise NotReadyError("the tier does not answer")
-
     node.create_topic("t", **{**TOPIC, "local_retention_bytes": "-1"})
     values = fill(node, "t", 6)
     node.advance(10_000)
@@ -236,7 +270,7 @@ def test_a_stop_before_the_end_is_known_changes_nothing(
     node.stop()
     lose_segments(node, first)
     with monkeypatch.context() as patch:
-        patch.setattr(LeaderStart, "settle", never)
+        patch.setattr(LeaderStart, "settle", never_settle)
         for _ in range(2):
             node.start()
             node.advance(60_000)
