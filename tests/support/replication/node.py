@@ -43,6 +43,7 @@ class ToyLog:
     records: list[Record] = field(default_factory=list)
     epochs: LeaderEpochCache = field(default_factory=LeaderEpochCache)
     high_watermark: int = 0
+    log_start_offset: int = 0
 
     @property
     def log_end_offset(self) -> int:

@@ -92,7 +92,13 @@ async def _fetch(cluster: TierCluster, leader: TierNode, offset: int, aborted: s
             min_one_batch=True,
             is_committed_only=True,
         )
-        found = await leader.reads.fetch(wanted, WAIT_MS)
+        try:
+            found = await leader.reads.fetch(wanted, WAIT_MS)
+        except RuntimeError:
+            # The node has died meanwhile, and its threads with it.
+            if leader.is_up:
+                raise
+            return b""
         cluster.remote_read_count += 1
         aborted |= set(found.aborted or ())
         return bytes(joined(found.records))

@@ -164,10 +164,11 @@ class FollowerChanges:
                 if not self.counts(followed):
                     return None
                 logger.warning(
-                    "%s-%d begins anew at %d: the leader has nothing older and this log ends at %d",
+                    "%s-%d begins anew at %d, where the leader's log begins: from %d to %d it has nothing of that",
                     partition.topic,
                     partition.index,
                     action.start_offset,
+                    partition.log.log_start_offset,
                     partition.log.log_end_offset,
                 )
                 partition.log.truncate_fully(action.start_offset, now_ms=self._clock.now_ms())

@@ -38,6 +38,10 @@ class FollowerLog(Protocol):
     """What a decision must know of the follower's own log."""
 
     @property
+    def log_start_offset(self) -> int:
+        """Where it begins."""
+
+    @property
     def log_end_offset(self) -> int:
         """Where the next record goes."""
 
@@ -61,6 +65,8 @@ class FetchPhase(Enum):
     CHANGING = "changing"
     # The offset is outside of the leader's log: where that begins and ends is being asked for.
     OUT_OF_RANGE = "out of range"
+    # It shares no record with the leader's log: where that begins is being asked for.
+    PARTED = "parted"
     # The leader has the offset in the remote tier only: where its own records begin is being asked for.
     MOVED_TO_TIER = "moved to tier"
     DELAYED = "delayed"
@@ -264,29 +270,44 @@ class FollowerFetching:
     def _fetched(self, answer: FetchAnswered, log: FollowerLog) -> list[FollowerAction]:
         self._brief_delay_ms = _FIRST_DELAY_MS
         if answer.diverging is not None:
-            self.phase = FetchPhase.CHANGING
             end_offset = truncation_offset(
                 answer.diverging,
                 log.end_offset_for_epoch,
                 log_end_offset=log.log_end_offset,
                 high_watermark=log.high_watermark,
             )
+            if self._parts_at_start(log, end_offset):
+                self.phase = FetchPhase.PARTED
+                return [AskLeaderRange()]
+            self.phase = FetchPhase.CHANGING
             return [CutFollowerLog(end_offset)]
         if not answer.has_records:
             return [TakeLeaderOffsets(min(answer.high_watermark, log.log_end_offset), answer.log_start_offset)]
         self.phase = FetchPhase.CHANGING
         return [AppendFetched(answer.high_watermark, answer.log_start_offset)]
 
+    @staticmethod
+    def _parts_at_start(log: FollowerLog, end_offset: int) -> bool:
+        """Return whether a cut would leave nothing of a log whose start has moved.
+
+        What lies below its start was deleted in another history than the leader's. Cut there, it would begin after
+        records that the leader holds, and be in sync without them. So it takes over where the leader's log begins.
+        """
+        return 0 < log.log_start_offset >= end_offset
+
     def _back_into_range(
         self, log: FollowerLog, now_ms: int, *, start_offset: int, end_offset: int
     ) -> list[FollowerAction]:
+        if self.phase is FetchPhase.PARTED:
+            self.phase = FetchPhase.CHANGING
+            return [RestartLog(start_offset)]
         if self.phase is not FetchPhase.OUT_OF_RANGE:
             return []
         own_end = log.log_end_offset
         if end_offset < own_end:
             # The leader was elected uncleanly and has less. It decides what counts.
             self.phase = FetchPhase.CHANGING
-            return [CutFollowerLog(end_offset)]
+            return [RestartLog(start_offset) if self._parts_at_start(log, end_offset) else CutFollowerLog(end_offset)]
         if start_offset > own_end:
             self.phase = FetchPhase.CHANGING
             return [RestartLog(start_offset)]

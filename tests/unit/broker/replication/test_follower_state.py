@@ -35,6 +35,7 @@ from crabka.protocol.error_codes import ErrorCode
 class Log:
     log_end_offset: int = 8
     high_watermark: int = 3
+    log_start_offset: int = 0
     last_epoch: int = 1
     epochs: LeaderEpochCache = field(default_factory=lambda: LeaderEpochCache([(0, 0), (1, 5)]))
 
@@ -166,6 +167,34 @@ def test_an_offset_out_of_range(
     assert not state.is_ready(0)
     assert state.step(LeaderRangeKnown(start_offset, end_offset), LOG, 0) == action
     assert state.phase is phase
+
+
+@pytest.mark.parametrize("leader_end", [65, 200])
+@pytest.mark.parametrize("epochs", [[(1, 80)], [(0, 80), (1, 90)]])
+@pytest.mark.parametrize("parted_at", [65, 80])
+def test_a_log_that_shares_nothing_with_the_leader_begins_where_the_leader_does(
+    leader_end: int, epochs: list[tuple[int, int]], parted_at: int
+) -> None:
+    """Its start has moved in a history that ended; cut where the leader's epoch ends, it would lack what is below."""
+    log = Log(log_end_offset=105, high_watermark=105, log_start_offset=80, epochs=LeaderEpochCache(epochs))
+    state = following()
+    assert answer(state, log, diverging=EpochEnd(0, parted_at)) == [AskLeaderRange()]
+    assert not state.is_ready(10**9)
+    assert state.step(LeaderRangeKnown(3, leader_end), log, 0) == [RestartLog(3)]
+    assert state.phase is FetchPhase.CHANGING
+
+
+def test_a_leader_that_ends_before_the_log_begins_is_followed_from_its_start() -> None:
+    log = Log(log_end_offset=105, high_watermark=105, log_start_offset=80, epochs=LeaderEpochCache([(1, 80)]))
+    state = following()
+    assert answer(state, log, error_code=ErrorCode.offset_out_of_range) == [AskLeaderRange()]
+    assert state.step(LeaderRangeKnown(3, 65), log, 0) == [RestartLog(3)]
+
+
+def test_a_log_that_shares_its_beginning_with_the_leader_is_only_cut() -> None:
+    log = Log(log_end_offset=105, high_watermark=105, log_start_offset=80, epochs=LeaderEpochCache([(0, 80), (1, 90)]))
+    assert answer(following(), log, diverging=EpochEnd(0, 85)) == [CutFollowerLog(85)]
+    assert answer(following(), diverging=EpochEnd(0, 0)) == [CutFollowerLog(0)], "nothing was deleted here"
 
 
 def test_a_range_that_nobody_asked_for_is_ignored() -> None:
