@@ -12,6 +12,8 @@ from tests.support.scale import scaled
 from tests.support.tier_sim.world import TierHistoryWorld
 
 SEEDS = range(scaled(20, 500))
+# Lost disks: a follower that shared nothing with its leader, a read of a node that died, a copy that was begun late.
+FOUND = (1904, 2582, 3387)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -19,7 +21,7 @@ def test_what_was_acknowledged_stays_readable_whoever_leads_and_wherever_it_lies
     TierHistoryWorld(seed).run()
 
 
-@pytest.mark.parametrize("seed", range(scaled(15, 500)))
+@pytest.mark.parametrize("seed", [*range(scaled(12, 500)), *FOUND])
 def test_a_leader_with_an_empty_disk_goes_on_after_the_tier(seed: int) -> None:
     TierHistoryWorld(seed, loses_disks=True).run()
 

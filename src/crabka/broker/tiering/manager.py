@@ -16,6 +16,7 @@ from crabka.broker.tiering.copier import CopyTask, SegmentCopier
 from crabka.broker.tiering.deletion import PartitionRemover, SegmentRemover
 from crabka.broker.tiering.expirer import ExpiryTask
 from crabka.broker.tiering.follower_task import FollowerTask
+from crabka.broker.tiering.forsaken import ForsakenPartitions
 from crabka.broker.tiering.metadata_port import HasDoubts
 from crabka.broker.tiering.orphans import OrphanSweep
 from crabka.broker.tiering.partition_tasks import PartitionTasks, RepeatedTask
@@ -86,8 +87,7 @@ class TieringManager:
         self._hosted: dict[TopicIdPartition, PartitionTasks] = {}
         # Partitions whose remote data is being removed by this broker.
         self._removing: set[TopicIdPartition] = set()
-        # Led partitions that are not tiered any more, and the epoch in which their remote data was looked for.
-        self._forsaken: dict[TopicIdPartition, int] = {}
+        self._forsaken = ForsakenPartitions(tools)
         # Of partitions that are not led before the end of the tier is known.
         self._searches: dict[TopicIdPartition, RepeatedTask] = {}
         self._purge = TierPurge(tools, self._segments, hooks.cluster.catch_up)
@@ -120,7 +120,7 @@ class TieringManager:
         if not partition.log.is_tiered:
             self._leave_untiered(name, tasks, partition)
             return
-        self._forsaken.pop(name, None)
+        self._forsaken.end(name)
         if tasks is not None and tasks.is_leader == partition.is_leader and tasks.log is partition.log:
             tasks.take_epoch(partition.leader_epoch)
             return
@@ -189,13 +189,14 @@ class TieringManager:
         """Let go of a partition that moved elsewhere, or whose topic was deleted; who led it then removes its data."""
         name = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
         tasks = self._hosted.pop(name, None)
-        self._forsaken.pop(name, None)
-        was_to_lead = self._end_search(name)
+        was_forsaken = self._forsaken.end(name)
+        was_to_lead = self._end_search(name) or was_forsaken
         if tasks is not None:
             tasks.stop()
             self.tools.stats.forget(name.topic_partition)
             was_to_lead = was_to_lead or tasks.is_leader
-        elif not was_to_lead:
+        elif not was_to_lead or name in self._removing:
+            # A removal that is under way ends first; the sweep finds what is left then.
             return
         if is_deleted and was_to_lead:
             self._scope.start(self._remove_all(name, tasks, self._removers.delete))
@@ -213,14 +214,15 @@ class TieringManager:
             self.tools.stats.forget(name.topic_partition)
         goes = partition.log.config.remote_log_delete_on_disable
         if not (goes and partition.is_leader):
-            self._forsaken.pop(name, None)
-            if tasks is not None:
+            was_forsaken = self._forsaken.end(name)
+            if tasks is not None or (was_forsaken and name not in self._removing):
                 self.tools.metadata.on_stop_partitions([name])
-        elif tasks is not None or self._forsaken.get(name) != partition.leader_epoch:
-            self._forsaken[name] = partition.leader_epoch
+        elif self._forsaken.begin(name, partition) or tasks is not None:
             self._tell_role(name, is_leader=True)
-            removal = functools.partial(self._forsake, partition.log)
-            self._scope.start(self._remove_all(name, tasks, removal))
+            self._remove_forsaken(name, tasks, partition)
+
+    def _remove_forsaken(self, name: TopicIdPartition, tasks: PartitionTasks | None, partition: Partition) -> None:
+        self._scope.start(self._remove_all(name, tasks, functools.partial(self._forsake, partition.log)))
 
     def _run(self, name: TopicIdPartition, partition: Partition) -> PartitionTasks:
         source: TieredLog = partition.log
@@ -280,7 +282,7 @@ class TieringManager:
             await removal.run(run_once)
         finally:
             self._removing.discard(name)
-            if name not in self._hosted:
+            if not any(name in known for known in (self._hosted, self._forsaken, self._searches)):
                 self.tools.metadata.on_stop_partitions([name])
 
     async def _forsake(self, source: TieredLog, name: TopicIdPartition) -> None:
@@ -298,6 +300,8 @@ class TieringManager:
         while True:
             await asyncio.sleep(config().remote_log_manager_task_interval_ms / 1000)
             try:
+                for name, partition in self._forsaken.due(self._removing):
+                    self._remove_forsaken(name, None, partition)
                 await self._sweep.run_once()
             except Exception as error:
                 log.warning("Looking for what is to be removed from the tier failed: %s", error, exc_info=error)
