@@ -1,0 +1,94 @@
+"""Flipped bytes in every kind of file of a cluster with a tier, one node at a time, running, stopped and killed.
+
+Afterwards every acknowledged record is readable, the replicas are equal on disk, no file is damaged, all topics are
+there, and what was repaired is in the log of its node with the reason. A flip without a line is in a file that was
+written anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.cluster_process.cluster import ClusterProcesses, combined
+from tests.support.cluster_process.nodes import CrabkaClusterNode
+from tests.support.rotting_cluster import TOPICS, RottingCluster, rotting_settings, wait_topics
+from tests.support.scale import scaled, soaking
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.soak,
+    pytest.mark.timeout(0 if soaking() else 300),
+    pytest.mark.allow_leaks("librdkafka keeps its descriptors and threads until it is collected"),
+]
+
+LOGGER = logging.getLogger(__name__)
+FLIPS_PER_ROUND = 5
+# Kinds of files that every node of such a cluster has.
+LASTING_KINDS = {
+    ".log",
+    ".index",
+    ".timeindex",
+    ".txnindex",
+    ".snapshot",
+    "leader-epoch-checkpoint",
+    "partition.metadata",
+    "aborted-transactions-checkpoint",
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+    "meta.properties",
+    "metadata .log",
+    "metadata .index",
+    "metadata .timeindex",
+    "metadata .snapshot",
+    "metadata snapshot",
+    "metadata quorum-state",
+    "metadata crabka-durable-end",
+    "metadata leader-epoch-checkpoint",
+    "metadata partition.metadata",
+}
+
+
+@pytest.fixture(scope="module")
+def rotting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RottingCluster]:
+    """Three nodes with topics of small segments."""
+    directory = tmp_path_factory.mktemp("rot")
+    tier = directory / "tier"
+    with ClusterProcesses(directory, CrabkaClusterNode, combined(3), settings=rotting_settings(tier)) as running:
+        rotting = RottingCluster(running, tier)
+        rotting.create_topics()
+        rotting.produce(60)
+        rotting.wait_whole([])
+        yield rotting
+
+
+def test_every_kind_of_file_is_repaired(rotting: RottingCluster, rng: random.Random) -> None:
+    cluster = rotting.cluster
+    for round_ in range(scaled(2, 48)):
+        node = rng.choice(cluster.brokers)
+        if round_ % 3 == 1:
+            node.stop()
+        elif round_ % 3 == 2:
+            node.kill()
+        heard = len(node.stderr_text())
+        flips = rotting.flip(rng, node, FLIPS_PER_ROUND)
+        LOGGER.info("round %d, node %d: %s", round_, node.node_id, "; ".join(map(str, flips)))
+        if not node.is_alive():
+            node.start()
+            cluster.wait_registered()
+        rotting.produce(6)
+        wait_topics(cluster, set(TOPICS))
+        rotting.wait_whole(flips)
+        rotting.note_outcome(node, flips, node.stderr_text()[heard:])
+        rotting.check_content()
+    for name in ("flips", "reported", "replaced", "left"):
+        LOGGER.info("%s: %s", name, dict(getattr(rotting, name)))
+    if soaking():
+        assert rotting.flips.total() >= 200
+        assert rotting.flips.keys() >= LASTING_KINDS
