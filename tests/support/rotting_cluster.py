@@ -193,9 +193,8 @@ class RottingCluster:
                 common = set.intersection(*(set(each) for each in contents))
                 if topic == TRANSACTIONAL:
                     common = set().union(*contents)
-                for name in sorted(common):
-                    if len({each.get(name) for each in contents}) > 1:
-                        found.append(f"{topic}-{partition}/{name} differs")
+                differing = [name for name in sorted(common) if len({each.get(name) for each in contents}) > 1]
+                found += [f"{topic}-{partition}/{name} differs" for name in differing]
         return found
 
 

@@ -23,6 +23,7 @@ from crabka.log.caches import Handle
 from crabka.log.checkpoints import decode_epochs
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.naming import (
+    INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     PARTITION_METADATA,
@@ -202,7 +203,7 @@ class MetadataLog:
     def read_slice(self, offset: int, max_bytes: int) -> bytes:
         """Return whole batches from the one that holds `offset` on, of one segment: at least one, if there is any."""
         for segment in self._segments_from(offset):
-            found = segment.position_of(offset)
+            found = self._find(segment, offset)
             if found is None:
                 continue
             start = end = found[0]
@@ -216,10 +217,29 @@ class MetadataLog:
     def epoch_at(self, offset: int) -> int | None:
         """Return the epoch of the record at an offset, None if the log does not hold it."""
         for segment in self._segments_from(offset):
-            found = segment.position_of(offset)
+            found = self._find(segment, offset)
             if found is not None:
                 return found[1].partition_leader_epoch if found[1].base_offset <= offset else None
         return None
+
+    def _find(self, segment: Segment, offset: int) -> tuple[int, BatchHeader] | None:
+        """Return position and header of the first batch of a segment that ends at or after an offset.
+
+        An index has no checksum, but the offsets of this log have no gaps: the batch holds the offset, or the index is
+        wrong and built anew.
+        """
+        found = segment.position_of(offset)
+        is_right = found is not None and found[1].base_offset <= offset
+        if is_right or segment.is_active or not segment.base_offset <= offset < self._end_of(segment):
+            return found
+        self._context.cuts.note_rebuilt(segment.stem + INDEX_SUFFIX, f"it leads past the batch of offset {offset}")
+        segment.rebuild_indexes()
+        segment.forget_cached()
+        return segment.position_of(offset)
+
+    def _end_of(self, segment: Segment) -> int:
+        following = (other.base_offset for other in self._segments if other.base_offset > segment.base_offset)
+        return next(following, self.end_offset)
 
     def epoch_end(self, epoch: int) -> tuple[int, int] | None:
         """Return the largest epoch of the log not above `epoch`, and where it ends; None if there is no such epoch."""

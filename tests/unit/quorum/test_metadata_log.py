@@ -13,11 +13,13 @@ from crabka.quorum.log_survey import LogSurvey, segment_bases
 from crabka.quorum.metadata_log import MetadataLog
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.records.builder import build_batch
+from crabka.records.header import parse_header
 from crabka.records.record import Record
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import read_file
 from tests.support.golden_disk import copy_to_memory
 from tests.support.metadata_logs import QUORUM, SINGLE
+from tests.support.rotting import flip
 
 SMALL = MetadataLogSettings(segment_bytes=300)
 
@@ -389,3 +391,32 @@ def test_a_log_that_contradicts_the_newest_snapshot_is_dropped() -> None:
     log = MetadataLog.open(fs, "/m", SMALL, start_offset=6, start_epoch=5, now_ms=10)
     assert (log.start_offset, log.end_offset) == (6, 6)
     assert log.epoch_at(5) is None
+
+
+def test_a_wrong_index_is_noticed_and_built_anew(caplog: pytest.LogCaptureFixture) -> None:
+    fs = _disk()
+    settings = MetadataLogSettings(segment_bytes=40_000)
+    log = _open(fs, settings=settings)
+    for number in range(1000):
+        log.write([_batch(number)], 10)
+    log.close()
+    path = f"/m/{offset_name(0)}.index"
+    whole = read_file(fs, path)
+    assert len(whole) >= 16
+    for position in range(16):
+        for mask in (1, 64):
+            flip(fs, path, position, mask)
+            again = _open(fs, settings=settings)
+            for offset in (0, 60, 150, 250, 350):
+                assert parse_header(again.read_slice(offset, 1)).base_offset == offset
+                assert again.epoch_at(offset) == 1
+            again.close()
+            _write(fs, path, whole)
+    assert "it leads past the batch of offset" in caplog.text
+
+
+def _write(fs: MemoryFileSystem, path: str, data: bytes) -> None:
+    file = fs.open(path)
+    file.truncate(0)
+    file.pwritev([data], 0)
+    file.close()
