@@ -47,7 +47,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
         for future in admin.create_topics(
             [NewTopic(name, 2, 1, config=settings) for name in ("w", "j", "good")]
         ).values():
-            future.result(30)
+            future.result(120)
         yield running
 
 
@@ -64,7 +64,7 @@ def _good_client_works(node: NodeProcess, expected_offset: int = 0) -> None:
 
 
 def _connect(node: NodeProcess) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", node.port), timeout=10)
+    return socket.create_connection(("127.0.0.1", node.port), timeout=120)
 
 
 def _send_and_drain(node: NodeProcess, frames: list[bytes]) -> None:

@@ -76,7 +76,7 @@ def test_records_survive_a_restart_and_producing_goes_on(tmp_path: Path) -> None
                 with SyncAdmin(broker.bootstrap_servers) as admin:
                     admin.create_topics([NewTopic("t", 1, 1)])
             with SyncProducer(broker.bootstrap_servers) as producer:
-                assert producer.send("t", b"%d" % attempt).result(20).offset == attempt
+                assert producer.send("t", b"%d" % attempt).result(120).offset == attempt
             assert len(read(broker.bootstrap_servers, "t", 1, attempt + 1)) == attempt + 1
 
 
@@ -84,7 +84,7 @@ def test_log_append_time_is_told_and_read(bootstrap: str) -> None:
     with SyncAdmin(bootstrap) as admin:
         admin.create_topics([NewTopic("t", 1, 1, {"message.timestamp.type": "LogAppendTime"})])
     with SyncProducer(bootstrap) as producer:
-        metadata = producer.send("t", b"v", timestamp=5, headers=(("h", None),)).result(20)
+        metadata = producer.send("t", b"v", timestamp=5, headers=(("h", None),)).result(120)
     (record,) = read(bootstrap, "t", 1, 1)
     assert record.timestamp == metadata.timestamp > 5
     assert record.headers == (("h", None),)
@@ -95,9 +95,9 @@ def test_compacted_topic_refuses_records_without_key(bootstrap: str) -> None:
         admin.create_topics([NewTopic("t", 1, 1, {"cleanup.policy": "compact"})])
     with SyncProducer(bootstrap) as producer:
         with pytest.raises(OperationError) as caught:
-            producer.send("t", b"v").result(20)
+            producer.send("t", b"v").result(120)
         assert caught.value.error_code is ErrorCode.invalid_record
-        assert producer.send("t", b"v", b"k").result(20).offset == 0
+        assert producer.send("t", b"v", b"k").result(120).offset == 0
 
 
 def test_topics_and_partitions_are_managed(bootstrap: str) -> None:

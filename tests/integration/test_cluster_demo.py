@@ -16,7 +16,7 @@ from crabka.errors import OperationError
 from tests.support.cluster_processes import CrabkaCluster
 from tests.support.node_process import wait_until
 
-CHANGE_SECONDS = 60.0
+CHANGE_SECONDS = 120.0
 
 
 @pytest.fixture

@@ -44,12 +44,12 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 def _create(node: NodeProcess, *topics: str, partitions: int = PARTITIONS) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
     for future in admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
-        future.result(30)
+        future.result(120)
 
 
 def _wait_acknowledged(load: RecordedLoad, more: int, what: str) -> None:
     goal = load.acknowledged_count + more
-    wait_until(lambda: load.acknowledged_count >= goal, f"{what} has {more} more acknowledged records", timeout_s=90)
+    wait_until(lambda: load.acknowledged_count >= goal, f"{what} has {more} more acknowledged records")
 
 
 def test_acknowledged_records_survive_kills_under_load(node: NodeProcess, rng: random.Random) -> None:
@@ -80,7 +80,7 @@ def _send(node: NodeProcess, numbers: range) -> list[int | None]:
         producer.produce(
             "torn", b"%d" % number, partition=0, on_delivery=lambda _error, message: offsets.append(message.offset())
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return offsets
 
 

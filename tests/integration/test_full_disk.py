@@ -71,7 +71,7 @@ class Filler:
         """Whether the record was acknowledged."""
         before = len(self.errors)
         self._producer.produce("full", b"%d" % number + PADDING, partition=partition, on_delivery=self._delivered)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(120) == 0
         return len(self.errors) == before
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -90,7 +90,7 @@ class Filler:
 
 def _create_topic(node: NodeProcess) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
-    admin.create_topics([NewTopic("full", PARTITIONS, 1)])["full"].result(30)
+    admin.create_topics([NewTopic("full", PARTITIONS, 1)])["full"].result(120)
 
 
 def _partitions_on(disk: Path) -> list[int]:

@@ -131,12 +131,12 @@ def test_connections_are_refused_before_descriptors_run_out(node: LimitedProcess
     admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
     admin.create_topics([NewTopic("good", 1, 1)])["good"].result(REQUEST_S)
     consumer = Consumer({"bootstrap.servers": node.bootstrap_servers, "group.id": "none"})
-    assert consumer.get_watermark_offsets(TopicPartition("good", 0), timeout=30) == (0, 0)
+    assert consumer.get_watermark_offsets(TopicPartition("good", 0), timeout=120) == (0, 0)
 
     crowd = open_connections(node, OPEN_FILES + 50)
     wait_until(lambda: "refusing connections" in node.stderr_text(), "connections are refused")
     # Who is connected goes on, and so do the logs.
-    assert consumer.get_watermark_offsets(TopicPartition("good", 0), timeout=30) == (0, 0)
+    assert consumer.get_watermark_offsets(TopicPartition("good", 0), timeout=120) == (0, 0)
     assert node.open_count < OPEN_FILES
     for each in crowd:
         each.close()

@@ -52,10 +52,10 @@ def test_a_node_that_dies_during_a_move_has_one_copy_with_everything(step: str, 
             ending.callback(loads[-1].stop)
         target = other_dir(node, moved)
         begin_move(node, target, moved)
-        assert node.wait_exit(timeout_s=60) == KILLED
+        assert node.wait_exit() == KILLED
         node.step = ""
         node.start()
-        wait_moved(node, target, moved, timeout_s=60)
+        wait_moved(node, target, moved)
         if kind != "idle":
             scene.wait_more(loads[-1], MORE)
             loads[-1].stop()

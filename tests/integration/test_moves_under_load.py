@@ -24,7 +24,7 @@ MOVES = scaled(4, 50)
 
 
 def _wait_more(reader: SteadyReader, seen: int) -> None:
-    wait_until(lambda: len(reader.values) > seen, "more is read", timeout_s=60)
+    wait_until(lambda: len(reader.values) > seen, "more is read")
 
 
 def test_clients_go_on_while_their_partitions_move(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_clients_go_on_while_their_partitions_move(tmp_path: Path) -> None:
                 SteadyReader(node.bootstrap_servers, scene.ORIGINAL) as reader,
                 SteadyReader(node.bootstrap_servers, scene.COPY, isolation="read_committed") as reader_of_copy,
             ):
-                wait_until(lambda: reader_of_copy.values, "something was copied", timeout_s=60)
+                wait_until(lambda: reader_of_copy.values, "something was copied")
                 for _ in range(MOVES):
                     seen = len(reader_of_copy.values)
                     for topic in (scene.ORIGINAL, scene.COPY):
@@ -47,7 +47,7 @@ def test_clients_go_on_while_their_partitions_move(tmp_path: Path) -> None:
                 load.stop()
                 print(copier.finish())
                 count = load.acknowledged_count
-                wait_until(lambda: len(reader_of_copy.values) >= count, "the whole copy was read", timeout_s=60)
+                wait_until(lambda: len(reader_of_copy.values) >= count, "the whole copy was read")
         finally:
             load.stop()
         assert (reader.errors, reader_of_copy.errors) == ([], [])

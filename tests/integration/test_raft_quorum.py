@@ -18,7 +18,7 @@ from crabka.runtime.real import real_runtime
 from tests.support.quorum_node import new_topic
 from tests.support.raft_cluster import dispatch
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 120
 OPTIONS = QuorumOptions(
     log=MetadataLogSettings(max_idle_interval_ms=0), kraft=KraftSettings(election_timeout_ms=300, fetch_timeout_ms=600)
 )

@@ -66,14 +66,14 @@ def fill(node: CrabkaProcess, first: int = 0) -> dict[int, int]:
 
     for number in range(first, first + RECORDS):
         producer.produce(TOPIC, b"%d" % number + PADDING, partition=0, on_delivery=on_delivery)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
     return found
 
 
 def partition_on(node: CrabkaProcess, wanted: Path) -> None:
     """Create the topic, and have its partition in this log dir."""
     admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
-    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(120)
     wait_until(lambda: len(places(node, TOPIC)) == 1, "the partition is there")
     if places(node, TOPIC)[0].log_dir != wanted:
         move(node, TOPIC)

@@ -68,7 +68,7 @@ def _persist(
         return False
 
     try:
-        wait_until(shows, "the change of the voters shows", timeout_s=90)
+        wait_until(shows, "the change of the voters shows")
     except NodeError as error:
         raise NodeError(f"{error}: {failures[-5:]}") from None
 
@@ -77,7 +77,7 @@ def _join(cluster: ClusterProcesses, node_id: int) -> None:
     node = cluster.nodes[node_id]
     node.launch()
     cluster.wait_serving(node)
-    wait_until(lambda: node_id in cluster.quorum().observers, f"{node_id} observes the quorum", timeout_s=60)
+    wait_until(lambda: node_id in cluster.quorum().observers, f"{node_id} observes the quorum")
     _persist(lambda: add_voter(cluster.server_list, node), lambda quorum: node_id in quorum.voters, cluster)
 
 
@@ -95,7 +95,7 @@ def _check_voters(cluster: ClusterProcesses, expected: set[int], metadata: Metad
     """The voters are these, and the quorum carries out changes."""
     assert set(cluster.quorum().voters) == expected
     goal = metadata.done_count + 4
-    wait_until(lambda: metadata.refused or metadata.done_count >= goal, "metadata changes go on", timeout_s=60)
+    wait_until(lambda: metadata.refused or metadata.done_count >= goal, "metadata changes go on")
     metadata.check()
 
 

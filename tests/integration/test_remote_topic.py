@@ -28,7 +28,7 @@ ONE_NODE = RemoteTopicSettings(replication_factor=1, consume_wait_ms=30_000)
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not condition():
             await asyncio.sleep(0.01)
 

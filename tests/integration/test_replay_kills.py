@@ -42,7 +42,7 @@ def read(bootstrap: str, count: int) -> list[FetchedRecord]:
             records.extend(fetcher.poll(1_000))
             return len(records) >= count
 
-        wait_until(is_read, "all is read", timeout_s=60)
+        wait_until(is_read, "all is read")
         assert fetcher.poll(100) == []
     return records
 
@@ -61,7 +61,7 @@ def test_every_record_is_there_once_after_kills(tmp_path: Path) -> None:
             before = progress(bootstrap)
             running = subprocess.Popen([*child, str(RATE)], env=environment)
             try:
-                wait_until(partial(is_beyond, bootstrap, before + 20), "it goes on", timeout_s=90)
+                wait_until(partial(is_beyond, bootstrap, before + 20), "it goes on")
             finally:
                 running.kill()
                 running.wait()

@@ -38,7 +38,7 @@ def test_a_partition_moves_to_and_fro_under_load(tmp_path: Path) -> None:
     settings = {**SETTINGS, "log.dirs": f"{one},{two}", "metadata.log.dir": str(one)}
     with CrabkaProcess(tmp_path / "node", settings) as node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
-        admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result(30)
+        admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result(120)
         load = RecordedLoad(node.bootstrap_servers, TOPIC, 2, {"enable.idempotence": True, "linger.ms": 1})
         load.start()
         try:

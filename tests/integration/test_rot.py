@@ -55,7 +55,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess
             NewTopic(TOPIC, PARTITIONS, 3, config=config),
             NewTopic(COMPACTED, 1, 3, config=compacted),
         ):
-            running.admin().create_topics([topic])[topic.topic].result(60)
+            running.admin().create_topics([topic])[topic.topic].result(120)
         running.wait_in_sync([TOPIC, COMPACTED])
         yield running
 
@@ -76,7 +76,7 @@ def produce(cluster: ClusterProcesses, first: int, count: int) -> list[list[byte
             if not is_aborted:
                 committed[number % PARTITIONS].append(value)
         if is_aborted:
-            producer.flush(60)
+            producer.flush(120)
             producer.abort_transaction(60)
         else:
             producer.commit_transaction(60)
@@ -132,7 +132,7 @@ def flip_somewhere(rng: random.Random, node: ClusterNode) -> str:
 def wait_whole(cluster: ClusterProcesses, flips: list[str]) -> None:
     cluster.wait_in_sync([TOPIC])
     try:
-        wait_until(lambda: is_whole(cluster), "all replicas are whole", timeout_s=60)
+        wait_until(lambda: is_whole(cluster), "all replicas are whole")
     except NodeError as error:
         seen = {node.node_id: problems(node) for node in cluster.brokers}
         sizes = {node.node_id: [len(each) for each in contents(node)] for node in cluster.brokers}
@@ -183,7 +183,7 @@ def test_a_leader_that_cannot_be_repaired_in_place_hands_over_and_begins_anew(cl
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "linger.ms": 0})
     for number in range(100):
         producer.produce(COMPACTED, b"value %d %s" % (number, b"x" * 300), key=b"key %d" % number)
-        producer.flush(60)
+        producer.flush(120)
     leader = leader_of(cluster, COMPACTED)
     node = cluster.nodes[leader]
     path = min((node.data_dir / f"{COMPACTED}-0").glob("*.log"))
@@ -192,8 +192,8 @@ def test_a_leader_that_cannot_be_repaired_in_place_hands_over_and_begins_anew(cl
     with path.open("r+b") as file:
         file.seek(1024)
         file.write(bytes(1024))
-    wait_until(lambda: leader_of(cluster, COMPACTED) != leader, "another broker leads", timeout_s=60)
-    wait_until(lambda: path.exists() and path.read_bytes() == whole, "the replica is fetched anew", timeout_s=60)
+    wait_until(lambda: leader_of(cluster, COMPACTED) != leader, "another broker leads")
+    wait_until(lambda: path.exists() and path.read_bytes() == whole, "the replica is fetched anew")
     cluster.wait_in_sync([COMPACTED])
     stored = read_committed(cluster.admin(), cluster.bootstrap_servers, COMPACTED, 1)
     assert len(stored[0]) == 100

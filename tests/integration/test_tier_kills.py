@@ -31,7 +31,7 @@ def run_to_death(step: str, node: NodeProcess, bootstrap: str, tier: Path) -> li
             scene.keep_only_bytes(bootstrap, 5_000)
         else:
             scene.delete_topic(bootstrap)
-    assert node.wait_exit(timeout_s=60) == KILLED
+    assert node.wait_exit() == KILLED
     return acknowledged
 
 
@@ -39,7 +39,7 @@ def check_survivors(step: str, bootstrap: str, tier: Path, acknowledged: list[by
     """Everything that was acknowledged and not deleted can be read, and the tier has what it should and no more."""
     scene.wait_clean(bootstrap, tier)
     if step in scene.DELETION_STEPS:
-        wait_until(lambda: not scene.segment_files(tier), "nothing is left of the topic", timeout_s=60)
+        wait_until(lambda: not scene.segment_files(tier), "nothing is left of the topic")
         scene.wait_clean(bootstrap, tier)
         return
     start, values = scene.read_all(bootstrap)

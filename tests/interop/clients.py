@@ -66,7 +66,7 @@ def _confluent_produce(bootstrap: str, topic: str, rows: Sequence[Sent], codec: 
             timestamp=row.timestamp,
             on_delivery=delivered,
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return offsets
 
 
@@ -76,7 +76,7 @@ def _confluent_consume(bootstrap: str, topic: str, count: int, start: int) -> li
     consumer.assign([ConfluentTopicPartition(topic, 0, start)])
     found: list[Read] = []
     while len(found) < count:
-        messages = consumer.consume(count - len(found), timeout=20)
+        messages = consumer.consume(count - len(found), timeout=120)
         assert messages, f"only {len(found)} of {count} records came"
         found += [_confluent_read(message) for message in messages]
     consumer.close()
@@ -142,7 +142,7 @@ def _kafka_python_produce(bootstrap: str, topic: str, rows: Sequence[Sent], code
             )
             for row in rows
         ]
-        return [future.get(timeout=30).offset for future in sent]
+        return [future.get(timeout=120).offset for future in sent]
     finally:
         producer.close(timeout=10)
 

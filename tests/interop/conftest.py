@@ -53,7 +53,7 @@ def make_topic(admin: AdminClient) -> TopicMaker:
         name = f"topic-{next(_numbers)}"
         # Tests use timestamps of the past; retention by time would delete those records half a minute later.
         settings = {"retention.ms": "-1", **(config or {})}
-        admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+        admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(120)
         return name
 
     return make

@@ -36,20 +36,20 @@ pytestmark = pytest.mark.interop
 
 def _error_of(future: Future[object]) -> tuple[int, str]:
     with pytest.raises(KafkaException) as caught:
-        future.result(30)
+        future.result(120)
     error: KafkaError = caught.value.args[0]
     return error.code(), error.str()
 
 
 def _configs(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
     resource = ConfigResource(kind, name)
-    found: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(30)
+    found: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(120)
     return found
 
 
 def _alter(admin: AdminClient, kind: ResourceType, name: str, *entries: ConfigEntry) -> None:
     resource = ConfigResource(kind, name, incremental_configs=list(entries))
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    admin.incremental_alter_configs([resource])[resource].result(120)
 
 
 def _source(entry: ConfigEntry) -> ConfigSource:
@@ -62,37 +62,37 @@ def _set(name: str, value: str) -> ConfigEntry:
 
 def _topic_ids(admin: AdminClient, names: list[str]) -> list[str]:
     described = admin.describe_topics(TopicCollection(names))
-    return [str(described[name].result(30).topic_id) for name in names]
+    return [str(described[name].result(120).topic_id) for name in names]
 
 
 def _wait_gone(admin: AdminClient, name: str) -> None:
     # A broker may answer from its own view of the metadata, which follows the controller's a moment later.
-    wait_until(lambda: name not in admin.list_topics(timeout=20).topics, f"{name} is gone")
+    wait_until(lambda: name not in admin.list_topics(timeout=120).topics, f"{name} is gone")
 
 
 def test_created_topic_is_described_and_deleted(admin: AdminClient) -> None:
-    admin.create_topics([NewTopic("life", 3, 1)])["life"].result(30)
-    topic = admin.list_topics("life", timeout=20).topics["life"]
+    admin.create_topics([NewTopic("life", 3, 1)])["life"].result(120)
+    topic = admin.list_topics("life", timeout=120).topics["life"]
     assert sorted(topic.partitions) == [0, 1, 2]
-    brokers = list(admin.list_topics(timeout=20).brokers)
+    brokers = list(admin.list_topics(timeout=120).brokers)
     assert {tuple(partition.replicas) for partition in topic.partitions.values()} == {tuple(brokers)}
     assert {tuple(partition.isrs) for partition in topic.partitions.values()} == {tuple(brokers)}
-    admin.delete_topics(["life"])["life"].result(30)
+    admin.delete_topics(["life"])["life"].result(120)
     _wait_gone(admin, "life")
 
 
 def test_recreated_topic_has_a_new_id_and_no_records(bootstrap: str, admin: AdminClient) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic("again", 1, 1)])["again"].result(30)
+    admin.create_topics([NewTopic("again", 1, 1)])["again"].result(120)
     producer.produce("again", b"old", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     (first,) = _topic_ids(admin, ["again"])
-    admin.delete_topics(["again"])["again"].result(30)
-    admin.create_topics([NewTopic("again", 1, 1)])["again"].result(30)
+    admin.delete_topics(["again"])["again"].result(120)
+    admin.create_topics([NewTopic("again", 1, 1)])["again"].result(120)
     (second,) = _topic_ids(admin, ["again"])
     assert first != second
     partition = TopicPartition("again", 0)
-    assert admin.list_offsets({partition: OffsetSpec.latest()})[partition].result(20).offset == 0
+    assert admin.list_offsets({partition: OffsetSpec.latest()})[partition].result(120).offset == 0
 
 
 @pytest.mark.parametrize(
@@ -126,20 +126,20 @@ def test_deleting_an_unknown_topic_is_an_error(admin: AdminClient) -> None:
 
 
 def test_validate_only_creates_nothing(admin: AdminClient) -> None:
-    admin.create_topics([NewTopic("dry", 1, 1)], validate_only=True)["dry"].result(30)
-    assert "dry" not in admin.list_topics(timeout=20).topics
+    admin.create_topics([NewTopic("dry", 1, 1)], validate_only=True)["dry"].result(120)
+    assert "dry" not in admin.list_topics(timeout=120).topics
 
 
 def test_partitions_grow_but_never_shrink(bootstrap: str, admin: AdminClient, make_topic: TopicMaker) -> None:
     name = make_topic()
-    admin.create_partitions([NewPartitions(name, 4)])[name].result(30)
-    wait_until(lambda: len(admin.list_topics(name, timeout=20).topics[name].partitions) == 4, "4 partitions show")
+    admin.create_partitions([NewPartitions(name, 4)])[name].result(120)
+    wait_until(lambda: len(admin.list_topics(name, timeout=120).topics[name].partitions) == 4, "4 partitions show")
     code, message = _error_of(admin.create_partitions([NewPartitions(name, 2)])[name])
     assert code == KafkaError.INVALID_PARTITIONS
     assert "4" in message
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     producer.produce(name, b"new", partition=3)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
 
 
 def test_topic_config_set_append_and_delete(admin: AdminClient, make_topic: TopicMaker) -> None:
@@ -165,7 +165,7 @@ def test_topic_config_takes_effect_without_restart(bootstrap: str, admin: AdminC
     def is_refused() -> bool:
         producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         producer.produce(name, bytes(2000), partition=0, on_delivery=lambda error, _message: errors.append(error))
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
         last = errors[-1]
         return last is not None and last.code() == KafkaError.MSG_SIZE_TOO_LARGE
 
@@ -187,7 +187,7 @@ def test_bad_topic_config_is_refused(
 
 
 def test_broker_config_is_set_and_deleted_while_running(admin: AdminClient) -> None:
-    (broker,) = admin.list_topics(timeout=20).brokers
+    (broker,) = admin.list_topics(timeout=120).brokers
 
     def shown() -> tuple[str | None, ConfigSource]:
         entry = _configs(admin, ResourceType.BROKER, str(broker))["log.segment.bytes"]
@@ -201,7 +201,7 @@ def test_broker_config_is_set_and_deleted_while_running(admin: AdminClient) -> N
 
 
 def test_read_only_broker_config_cannot_be_altered(admin: AdminClient) -> None:
-    (broker,) = admin.list_topics(timeout=20).brokers
+    (broker,) = admin.list_topics(timeout=120).brokers
     resource = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=[_set("node.id", "9")])
     code, message = _error_of(admin.incremental_alter_configs([resource])[resource])
     assert code == KafkaError.INVALID_REQUEST
@@ -213,18 +213,18 @@ def test_delete_records_moves_the_log_start(bootstrap: str, admin: AdminClient, 
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for number in range(10):
         producer.produce(name, b"%d" % number, partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     at_four = TopicPartition(name, 0, 4)
-    assert admin.delete_records([at_four])[at_four].result(30).low_watermark == 4
+    assert admin.delete_records([at_four])[at_four].result(120).low_watermark == 4
     partition = TopicPartition(name, 0)
-    assert admin.list_offsets({partition: OffsetSpec.earliest()})[partition].result(20).offset == 4
+    assert admin.list_offsets({partition: OffsetSpec.earliest()})[partition].result(120).offset == 4
     beyond = TopicPartition(name, 0, 11)
     code, _message = _error_of(admin.delete_records([beyond])[beyond])
     assert code == KafkaError.OFFSET_OUT_OF_RANGE
 
 
 def test_describe_cluster_names_one_node_that_is_controller(bootstrap: str, admin: AdminClient) -> None:
-    cluster = admin.describe_cluster().result(30)
+    cluster = admin.describe_cluster().result(120)
     (only,) = cluster.nodes
     assert f"{only.host}:{only.port}" == bootstrap
     assert cluster.controller.id == only.id

@@ -71,7 +71,7 @@ def _fill(bootstrap: str, topic: str, partitions: int = 1) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for number in range(COUNT):
         producer.produce(topic, b"%d" % number, partition=number % partitions)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def _consumer(bootstrap: str, group: str, *, classic: bool = False, **settings: Any) -> Consumer:
@@ -85,7 +85,7 @@ def _consumer(bootstrap: str, group: str, *, classic: bool = False, **settings: 
         "log_level": 0,
     }
     if classic:
-        defaults |= {"group.protocol": "classic", "heartbeat.interval.ms": 200, "session.timeout.ms": 6000}
+        defaults |= {"group.protocol": "classic", "heartbeat.interval.ms": 200, "session.timeout.ms": 30_000}
     return Consumer({**defaults, **{name.replace("_", "."): value for name, value in settings.items()}})
 
 
@@ -97,12 +97,12 @@ def _poll_until_assigned(consumers: list[Consumer], counts: list[int]) -> None:
             consumer.poll(0.05)
         return [len(consumer.assignment()) for consumer in consumers] == counts
 
-    wait_until(reached, f"the members own {counts}", timeout_s=60)
+    wait_until(reached, f"the members own {counts}")
 
 
 def _read(consumer: Consumer, count: int) -> list[bytes]:
     found: list[bytes] = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while len(found) < count and time.monotonic() < deadline:
         message = consumer.poll(0.2)
         if message is not None and message.error() is None:
@@ -115,7 +115,7 @@ def _owned(consumers: list[Consumer]) -> list[tuple[str, int]]:
 
 
 def _describe(admin: AdminClient, group: str) -> Any:
-    return admin.describe_consumer_groups([group], request_timeout=30)[group].result(30)
+    return admin.describe_consumer_groups([group], request_timeout=120)[group].result(120)
 
 
 def _wait_for_state(admin: AdminClient, group: str, state: ConsumerGroupState, kind: ConsumerGroupType) -> None:
@@ -123,7 +123,7 @@ def _wait_for_state(admin: AdminClient, group: str, state: ConsumerGroupState, k
         described = _describe(admin, group)
         return bool(described.state is state and described.type is kind)
 
-    wait_until(reached, f"the group is {state} and {kind}", timeout_s=60)
+    wait_until(reached, f"the group is {state} and {kind}")
 
 
 def test_partitions_are_shared_by_members_that_come_and_go(
@@ -191,7 +191,7 @@ def test_a_pattern_finds_topics_that_come_later(
     consumer = _consumer(bootstrap, group)
     consumer.subscribe([f"^{topic}(-more)?$"])
     _poll_until_assigned([consumer], [2])
-    admin.create_topics([NewTopic(f"{topic}-more", 1, 1)])[f"{topic}-more"].result(30)
+    admin.create_topics([NewTopic(f"{topic}-more", 1, 1)])[f"{topic}-more"].result(120)
     _poll_until_assigned([consumer], [3])
     consumer.close()
 
@@ -201,7 +201,7 @@ def test_new_partitions_are_assigned(bootstrap: str, make_topic: TopicMaker, adm
     consumer = _consumer(bootstrap, group)
     consumer.subscribe([topic])
     _poll_until_assigned([consumer], [1])
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(120)
     _poll_until_assigned([consumer], [3])
     consumer.close()
 
@@ -234,7 +234,7 @@ def test_the_assignor_is_chosen_by_the_client(
             member.poll(0.05)
         return len(_owned(members)) == 6 and all(len(member.assignment()) > 1 for member in members)
 
-    wait_until(are_shared, "all partitions are owned", timeout_s=60)
+    wait_until(are_shared, "all partitions are owned")
     shares = [
         {name: {index for each, index in _owned([member]) if each == name} for name in topics} for member in members
     ]
@@ -262,7 +262,7 @@ def test_a_live_group_moves_to_the_consumer_protocol_and_back(
     modern.close()
     _poll_until_assigned([classic], [4])
     _wait_for_state(admin, group, ConsumerGroupState.STABLE, ConsumerGroupType.CLASSIC)
-    committed = classic.committed([TopicPartition(topic, index) for index in range(4)], timeout=30)
+    committed = classic.committed([TopicPartition(topic, index) for index in range(4)], timeout=120)
     assert [each.offset for each in committed] == [3] * 4
     classic.close()
 

@@ -47,7 +47,7 @@ def _deliver(bootstrap: str, settings: dict[str, object], topic: str, values: li
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=delivered)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return errors
 
 
@@ -106,7 +106,7 @@ def test_offsets_for_times_finds_the_first_record_not_older(
     rows = [Sent(None, b"v", (), BASE_MS + 100 * index) for index in range(30)]
     CLIENTS["confluent-kafka"].produce(bootstrap, topic, rows, "lz4")
     asked = [BASE_MS - 1, BASE_MS, BASE_MS + 101, BASE_MS + 2900, BASE_MS + 2901]
-    answers = [consumer.offsets_for_times([TopicPartition(topic, 0, at)], timeout=20)[0] for at in asked]
+    answers = [consumer.offsets_for_times([TopicPartition(topic, 0, at)], timeout=120)[0] for at in asked]
     assert [answer.error for answer in answers] == [None] * 5
     assert [answer.offset for answer in answers] == [0, 0, 2, 29, -1]
 
@@ -132,11 +132,11 @@ def test_kafka_python_offsets_for_times_agrees(bootstrap: str, make_topic: Topic
 def test_watermarks_and_end_of_partition(bootstrap: str, make_topic: TopicMaker, consumer: Consumer) -> None:
     topic = make_topic(partitions=2)
     _deliver(bootstrap, {}, topic, [b"a", b"b", b"c"])
-    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20) == (0, 3)
-    assert consumer.get_watermark_offsets(TopicPartition(topic, 1), timeout=20) == (0, 0)
+    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=120) == (0, 3)
+    assert consumer.get_watermark_offsets(TopicPartition(topic, 1), timeout=120) == (0, 0)
     consumer.assign([TopicPartition(topic, 0, 2)])
-    first = consumer.poll(20)
-    end = consumer.poll(20)
+    first = consumer.poll(120)
+    end = consumer.poll(120)
     assert first is not None
     assert (first.value(), first.offset()) == (b"c", 2)
     assert end is not None
@@ -149,7 +149,7 @@ def test_reading_beyond_the_end_is_an_offset_error(bootstrap: str, make_topic: T
     topic = make_topic()
     _deliver(bootstrap, {}, topic, [b"a"])
     consumer.assign([TopicPartition(topic, 0, 1000)])
-    message = consumer.poll(20)
+    message = consumer.poll(120)
     assert message is not None
     error = message.error()
     assert error is not None
@@ -161,14 +161,14 @@ def test_first_produce_creates_the_topic(bootstrap: str, admin: AdminClient) -> 
     assert _deliver(bootstrap, {}, "made-on-demand", [b"first"]) == [None]
     (read,) = CLIENTS["confluent-kafka"].consume(bootstrap, "made-on-demand", 1, 0)
     assert read.row.value == b"first"
-    assert len(admin.list_topics(timeout=20).topics["made-on-demand"].partitions) == 1
+    assert len(admin.list_topics(timeout=120).topics["made-on-demand"].partitions) == 1
 
 
 def test_a_consumer_does_not_create_the_topic(admin: AdminClient, consumer: Consumer) -> None:
-    asked = consumer.list_topics("never-made", timeout=20).topics["never-made"]
+    asked = consumer.list_topics("never-made", timeout=120).topics["never-made"]
     assert asked.error is not None
     assert asked.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-    assert "never-made" not in admin.list_topics(timeout=20).topics
+    assert "never-made" not in admin.list_topics(timeout=120).topics
 
 
 def test_list_offsets_answers_every_special_timestamp(
@@ -180,7 +180,7 @@ def test_list_offsets_answers_every_special_timestamp(
     partition = TopicPartition(topic, 0)
 
     def ask(spec: OffsetSpec) -> tuple[int, int]:
-        found = admin.list_offsets({partition: spec})[partition].result(20)
+        found = admin.list_offsets({partition: spec})[partition].result(120)
         return found.offset, found.timestamp
 
     assert ask(OffsetSpec.earliest()) == (0, -1)

@@ -50,7 +50,7 @@ def _fill(bootstrap: str, topic: str, partitions: int = 1, count: int = COUNT) -
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=number % partitions)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def _consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
@@ -59,7 +59,7 @@ def _consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
         "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": 6000,
+        "session.timeout.ms": 30_000,
         "heartbeat.interval.ms": 300,
         "log_level": 0,
     }
@@ -74,12 +74,12 @@ def _poll_until_assigned(consumers: list[Consumer], counts: list[int]) -> None:
             consumer.poll(0.05)
         return [len(consumer.assignment()) for consumer in consumers] == counts
 
-    wait_until(reached, "the members own what they should", timeout_s=60)
+    wait_until(reached, "the members own what they should")
 
 
 def _read(consumer: Consumer, count: int) -> list[bytes]:
     found: list[bytes] = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while len(found) < count and time.monotonic() < deadline:
         message = consumer.poll(0.2)
         if message is not None and message.error() is None:
@@ -110,7 +110,10 @@ def test_partitions_are_shared_by_members_that_come_and_go(
 
 def test_a_member_that_dies_is_replaced_after_its_session(bootstrap: str, make_topic: TopicMaker, group: str) -> None:
     topic = make_topic(2)
-    living, dying = _consumer(bootstrap, group), _consumer(bootstrap, group, max_poll_interval_ms=6000)
+    living, dying = (
+        _consumer(bootstrap, group),
+        _consumer(bootstrap, group, session_timeout_ms=6000, max_poll_interval_ms=6000),
+    )
     living.subscribe([topic])
     dying.subscribe([topic])
     _poll_until_assigned([living, dying], [1, 1])
@@ -126,7 +129,7 @@ def test_a_static_member_comes_back_without_a_rebalance(
     topic = make_topic(2)
     revoked: list[int] = []
     stays = _consumer(bootstrap, group, group_instance_id="stays")
-    leaves = _consumer(bootstrap, group, group_instance_id="leaves", session_timeout_ms=30000)
+    leaves = _consumer(bootstrap, group, group_instance_id="leaves")
     stays.subscribe([topic], on_revoke=lambda _consumer, partitions: revoked.append(len(partitions)))
     leaves.subscribe([topic])
     _poll_until_assigned([stays, leaves], [1, 1])
@@ -134,7 +137,7 @@ def test_a_static_member_comes_back_without_a_rebalance(
     before = {member.group_instance_id: member.member_id for member in _describe(admin, group).members}
     owned = _owned([leaves])
     leaves.close()
-    back = _consumer(bootstrap, group, group_instance_id="leaves", session_timeout_ms=30000)
+    back = _consumer(bootstrap, group, group_instance_id="leaves")
     back.subscribe([topic])
     _poll_until_assigned([stays, back], [1, 1])
     assert _owned([back]) == owned
@@ -147,7 +150,7 @@ def test_a_static_member_comes_back_without_a_rebalance(
 
 
 def _describe(admin: AdminClient, group: str) -> Any:
-    return admin.describe_consumer_groups([group])[group].result(20)
+    return admin.describe_consumer_groups([group])[group].result(120)
 
 
 def test_a_consumer_resumes_where_its_group_committed(bootstrap: str, make_topic: TopicMaker, group: str) -> None:
@@ -161,7 +164,7 @@ def test_a_consumer_resumes_where_its_group_committed(bootstrap: str, make_topic
     second = _consumer(bootstrap, group)
     second.subscribe([topic])
     assert _read(second, COUNT - 10) == [b"%d" % number for number in range(10, COUNT)]
-    (committed,) = second.committed([TopicPartition(topic, 0)], timeout=20)
+    (committed,) = second.committed([TopicPartition(topic, 0)], timeout=120)
     assert committed.offset == 10
     second.close()
 
@@ -175,7 +178,7 @@ def test_groups_and_offsets_survive_kill(bootstrap: str, node: NodeProcess, make
     consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
     node.kill()
     node.start()
-    (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=30)
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=120)
     assert committed.offset == 5
     # The member is still one: its session goes on at the restarted node.
     _poll_until_assigned([consumer], [1])
@@ -237,14 +240,14 @@ def test_admin_clients_list_alter_and_delete(
     consumer = _consumer(bootstrap, group)
     consumer.commit(offsets=[TopicPartition(topic, 0, 7)], asynchronous=False)
     consumer.close()
-    listed = {each.group_id: each for each in admin.list_consumer_groups().result(20).valid}
+    listed = {each.group_id: each for each in admin.list_consumer_groups().result(120).valid}
     assert listed[group].state.name == "EMPTY"
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 3)])
-    admin.alter_consumer_group_offsets([wanted])[group].result(20)
-    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(20)
+    admin.alter_consumer_group_offsets([wanted])[group].result(120)
+    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(120)
     assert [(each.topic, each.partition, each.offset) for each in found.topic_partitions] == [(topic, 0, 3)]
-    admin.delete_consumer_groups([group])[group].result(20)
-    assert group not in {each.group_id for each in admin.list_consumer_groups().result(20).valid}
+    admin.delete_consumer_groups([group])[group].result(120)
+    assert group not in {each.group_id for each in admin.list_consumer_groups().result(120).valid}
 
 
 @pytest.mark.usefixtures("jvm")

@@ -13,7 +13,7 @@ from tests.support.cluster_processes import ClusterOfProcesses, target_cluster
 from tests.support.node_process import wait_until
 from tests.support.target import target_is_jvm
 
-CHANGE_SECONDS = 90.0
+CHANGE_SECONDS = 120.0
 Command = Callable[..., Any]
 
 

@@ -55,7 +55,7 @@ def fill(bootstrap: str, topic: str, partitions: int, values: range) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for value in values:
         producer.produce(topic, b"%d" % value, partition=value % partitions)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 class MemberProcess:
@@ -105,7 +105,7 @@ class Members(NamedTuple):
             owned = [self.running[name].owned() for name in names]
             return all(owned) and sorted(itertools.chain(*owned)) == list(range(partitions))
 
-        wait_until(shared, f"{', '.join(names)} own all partitions: {self}", timeout_s=60)
+        wait_until(shared, f"{', '.join(names)} own all partitions: {self}")
 
     def wait_read(self, values: range) -> None:
         """Wait until all values were read, and check that nobody read one again."""
@@ -113,7 +113,7 @@ class Members(NamedTuple):
         def read() -> list[int]:
             return sorted(value for member in self.running.values() for value in member.values())
 
-        wait_until(lambda: len(read()) >= len(values), f"{values} are read: {self}", timeout_s=60)
+        wait_until(lambda: len(read()) >= len(values), f"{values} are read: {self}")
         assert read() == list(values)
 
     def __str__(self) -> str:
@@ -204,7 +204,7 @@ def _poll_until(consumer: Consumer, condition: Callable[[], bool]) -> None:
         consumer.poll(0.05)
         return condition()
 
-    wait_until(reached, "the member is where it should be", timeout_s=60)
+    wait_until(reached, "the member is where it should be")
 
 
 def test_cooperative_members_give_up_only_what_moves(bootstrap: str, make_topic: TopicMaker, group: str) -> None:
@@ -236,7 +236,7 @@ def _seek_confluent(bootstrap: str, group: str, topic: str) -> tuple[list[int], 
     def read(count: int) -> None:
         wanted = len(found) + count
         while len(found) < wanted:
-            message = consumer.poll(30)
+            message = consumer.poll(120)
             assert message is not None
             assert message.error() is None
             found.append(int(message.value() or b""))
@@ -245,8 +245,8 @@ def _seek_confluent(bootstrap: str, group: str, topic: str) -> tuple[list[int], 
     consumer.seek(TopicPartition(topic, 0, 2))
     read(3)
     consumer.commit(asynchronous=False)
-    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)
-    (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=20)
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=120)
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=120)
     consumer.close()
     return found, end - committed.offset
 

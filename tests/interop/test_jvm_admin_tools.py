@@ -51,7 +51,7 @@ def _tool(bootstrap: str, name: str, *arguments: str, check: bool = True) -> Too
 @pytest.fixture(scope="module")
 def broker_id(admin: AdminClient) -> str:
     """Id of the only broker."""
-    (broker,) = admin.list_topics(timeout=20).brokers
+    (broker,) = admin.list_topics(timeout=120).brokers
     return str(broker)
 
 
@@ -67,12 +67,12 @@ def test_kafka_topics_creates_describes_alters_and_deletes(bootstrap: str, broke
     where = f"Leader: {broker_id}\tReplicas: {broker_id}\tIsr: {broker_id}\tElr: \tLastKnownElr: "
     assert partitions == [f"\tTopic: cli\tPartition: {index}\t{where}" for index in range(2)]
     topics("--alter", "--topic", "cli", "--partitions", "3")
-    wait_until(lambda: len(admin.list_topics("cli", timeout=20).topics["cli"].partitions) == 3, "3 partitions show")
+    wait_until(lambda: len(admin.list_topics("cli", timeout=120).topics["cli"].partitions) == 3, "3 partitions show")
     again = topics("--create", "--topic", "cli", check=False)
     assert again.code == 1
     assert "Topic 'cli' already exists." in again.stdout + again.stderr
     assert topics("--delete", "--topic", "cli").code == 0
-    wait_until(lambda: "cli" not in admin.list_topics(timeout=20).topics, "the topic is gone")
+    wait_until(lambda: "cli" not in admin.list_topics(timeout=120).topics, "the topic is gone")
 
 
 def test_kafka_topics_lists_names(bootstrap: str, make_topic: TopicMaker) -> None:
@@ -185,7 +185,7 @@ def dated_topic(bootstrap: str, make_topic: TopicMaker) -> str:
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for stamp in (10, 20, 15):
         producer.produce(topic, b"v", partition=0, timestamp=BASE_MS + stamp)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     return topic
 
 
@@ -200,7 +200,7 @@ def test_kafka_delete_records_moves_the_log_start(bootstrap: str, make_topic: To
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for number in range(10):
         producer.produce(topic, b"%d" % number, partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     wanted = {"partitions": [{"topic": topic, "partition": 0, "offset": 6}], "version": 1}
     file = tmp_path / "offsets.json"
     file.write_text(json.dumps(wanted))

@@ -58,7 +58,7 @@ def topic(bootstrap: str, make_topic: TopicMaker) -> str:
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for number in range(COUNT):
         producer.produce(name, b"%d" % number, partition=0, timestamp=FIRST_TIMESTAMP + number * DAY_MS)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return name
 
 
@@ -79,7 +79,7 @@ def commit(bootstrap: str, group: str, topic: str) -> None:
 
 def committed(admin: AdminClient, group: str) -> dict[str, int]:
     """What a group has committed, by topic."""
-    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(20)
+    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(120)
     return {each.topic: each.offset for each in found.topic_partitions}
 
 

@@ -33,7 +33,7 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
-MOVE_SECONDS = 90.0
+MOVE_SECONDS = 120.0
 PADDING = b" " * 1000
 
 
@@ -154,7 +154,7 @@ def test_crabka_log_dirs_works_with_either_broker(disks: Disks) -> None:
     disks.tool(TOPICS, "--create", "--topic", "spread", "--partitions", "3", "--replication-factor", "1")
     with SyncProducer(disks.node.bootstrap_servers) as producer:
         for partition in range(3):
-            producer.send("spread", PADDING * 100, partition=partition).result(30)
+            producer.send("spread", PADDING * 100, partition=partition).result(120)
     for partition in range(3):
         crabka("move", f"spread-{partition}", "--to", disks.dirs[0], "--wait")
     assert len(disks.describe("spread")[disks.dirs[0]]) == 3

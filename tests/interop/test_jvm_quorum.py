@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from crabka.net import ConnectionInfo
 
 JVM_ID = 2
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 class JvmController(JvmKafka):

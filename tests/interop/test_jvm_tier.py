@@ -41,7 +41,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JvmKafka]:
     (directory / "tier").mkdir()
     with JvmKafka(directory, LOCAL_TIER | {"rsm.config.dir": str(directory / "tier")}) as node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, "log_level": 0})
-        admin.create_topics([NewTopic(TOPIC, 2, 1, config=TOPIC_SETTINGS)])[TOPIC].result(30)
+        admin.create_topics([NewTopic(TOPIC, 2, 1, config=TOPIC_SETTINGS)])[TOPIC].result(120)
         _produce(node.bootstrap_servers)
         yield node
 
@@ -55,7 +55,7 @@ def _produce(bootstrap: str) -> None:
         for number in range(start, start + 100):
             producer.produce(TOPIC, f"{number} {'x' * (number % 97)}".encode(), partition=number % 2)
         # An abort would drop what is not sent yet.
-        producer.flush(30)
+        producer.flush(120)
         if start % 300:
             producer.commit_transaction(30)
         else:
@@ -80,7 +80,7 @@ def test_a_live_tier_of_kafka_is_clean(kafka: JvmKafka, capsys: pytest.CaptureFi
     wait_until(
         lambda: all(row["lag_offsets"] == 0 and row["local_start"] == row["high_watermark"] for row in rows()),
         "everything is in the tier and nothing on the disk",
-        timeout_s=60,
+        timeout_s=120,
     )
     for row in rows():
         assert row["start"] == 0
@@ -99,7 +99,7 @@ def test_a_live_tier_of_kafka_is_clean(kafka: JvmKafka, capsys: pytest.CaptureFi
 def test_damage_of_a_live_tier_is_found(kafka: JvmKafka, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--bootstrap", kafka.bootstrap_servers, "--config", str(kafka.properties_path)]
     found = wait_until(
-        lambda: sorted((kafka.directory / "tier").rglob(f"{TOPIC}-0-*/*.log")), "there is a segment", timeout_s=60
+        lambda: sorted((kafka.directory / "tier").rglob(f"{TOPIC}-0-*/*.log")), "there is a segment", timeout_s=120
     )
     path = found[0]
     whole = path.read_bytes()

@@ -59,7 +59,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 @pytest.fixture(scope="module")
 def broker_id(admin: AdminClient) -> str:
     """Id of the only broker."""
-    (broker,) = admin.list_topics(timeout=20).brokers
+    (broker,) = admin.list_topics(timeout=120).brokers
     return str(broker)
 
 

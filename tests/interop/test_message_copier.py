@@ -82,14 +82,14 @@ def _fill(bootstrap: str, topic: str, count: int) -> None:
         for partition in range(PARTITIONS):
             producer.produce(topic, b"%d" % number, partition=partition)
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
 
 
 def _wait_copied(copiers: list[Copier], goal: int) -> None:
     def reached() -> bool:
         return max(copier.copied_count() for copier in copiers) >= goal
 
-    wait_until(reached, f"a copier has copied {goal} records", timeout_s=90)
+    wait_until(reached, f"a copier has copied {goal} records")
 
 
 def test_copies_are_exact_while_the_node_is_killed(

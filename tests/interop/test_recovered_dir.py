@@ -58,7 +58,7 @@ def test_kafka_serves_a_tier_from_its_objects_alone(
         for row in recovered:
             topic, index = row["topic"], row["partition"]
             place = TopicPartition(topic, index)
-            wait_until(partial(_is_led, bootstrap, place), f"{place} has a leader", timeout_s=60)
+            wait_until(partial(_is_led, bootstrap, place), f"{place} has a leader")
             with SyncAdmin(bootstrap) as admin:
                 assert uuid_to_text(admin.describe_topics([topic])[topic].topic_id) == row["id"]
                 assert admin.list_offsets({place: EARLIEST})[place].offset == row["start"]
@@ -70,5 +70,5 @@ def test_kafka_serves_a_tier_from_its_objects_alone(
                 assert read[0][0] == row["start"]
                 assert [each for each in read if each[0] >= tiered[0][0]] == tiered
         with SyncProducer(bootstrap) as producer:
-            assert producer.send(recovered[0]["topic"], b"more", partition=0).result(60).offset == recovered[0]["end"]
+            assert producer.send(recovered[0]["topic"], b"more", partition=0).result(120).offset == recovered[0]["end"]
         assert node.stop() in {0, 143}

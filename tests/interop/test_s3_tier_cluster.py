@@ -48,7 +48,7 @@ def test_a_leader_that_is_killed_during_a_copy_and_a_move_to_an_empty_broker_los
     cluster.create(topic)
     held = cluster.hold("PUT", f"{topic}-0-", skip=8)
     cluster.produce(topic, RECORDS)
-    wait_until(lambda: held.hits, "an upload is on its way", timeout_s=60)
+    wait_until(lambda: held.hits, "an upload is on its way")
     leader = cluster.leader_of(topic)
     leader.kill()
     cluster.release(held)
@@ -69,7 +69,7 @@ def test_a_leader_that_sleeps_during_an_upload_does_no_damage_when_it_wakes(
     cluster.create(topic)
     held = cluster.hold("PUT", f"{topic}-0-", skip=8)
     cluster.produce(topic, RECORDS)
-    wait_until(lambda: held.hits, "an upload is on its way", timeout_s=60)
+    wait_until(lambda: held.hits, "an upload is on its way")
     old = cluster.leader_of(topic)
     old.pause()
     try:
@@ -97,7 +97,7 @@ def test_a_topic_that_leaves_the_tier_and_comes_back_at_once_keeps_what_is_on_di
     cluster.wait_tiered(topic)
     held = [cluster.hold("DELETE", f"{topic}-0-"), cluster.hold("POST", "delete")]
     cluster.configure(topic, remote_storage_enable="false", remote_log_delete_on_disable="true")
-    wait_until(lambda: sum(each.hits for each in held), "the tier is being emptied", timeout_s=60)
+    wait_until(lambda: sum(each.hits for each in held), "the tier is being emptied")
     cluster.configure(
         topic, remote_storage_enable="true", remote_log_delete_on_disable="false", local_retention_bytes="1"
     )

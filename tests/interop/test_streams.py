@@ -90,7 +90,7 @@ def _fill(bootstrap: str, topic: str, words: list[str]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 20})
     for number, word in enumerate(words):
         producer.produce(topic, word, partition=number % PARTITIONS)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
 
 
 def _wait_output(admin: AdminClient, application: Application, topic: str, records: int) -> None:
@@ -100,7 +100,7 @@ def _wait_output(admin: AdminClient, application: Application, topic: str, recor
         application.check_alive()
         return sum(last_stable_offset(admin, topic, index) for index in range(PARTITIONS)) >= records
 
-    wait_until(reached, f"{topic} has {records} stable offsets", timeout_s=90)
+    wait_until(reached, f"{topic} has {records} stable offsets")
 
 
 def _wait_all_words(admin: AdminClient, bootstrap: str, application: Application, topic: str, words: int) -> list[str]:
@@ -111,7 +111,7 @@ def _wait_all_words(admin: AdminClient, bootstrap: str, application: Application
         found = [value.decode() for values in read_settled(admin, bootstrap, topic, PARTITIONS) for value in values]
         return found if len(found) >= words else []
 
-    return wait_until(reached, f"{topic} has {words} counts", timeout_s=90)
+    return wait_until(reached, f"{topic} has {words} counts")
 
 
 def test_counts_are_exact_although_the_application_is_killed(
@@ -144,5 +144,5 @@ def test_counts_are_exact_although_the_application_is_killed(
         counts.setdefault(word, []).append(int(count))
     # Every step of every count shows once and in order: nothing was counted twice, nothing was lost.
     assert counts == {word: list(range(1, total + 1)) for word, total in Counter(words).items()}
-    internal = set(admin.list_topics(timeout=20).topics)
+    internal = set(admin.list_topics(timeout=120).topics)
     assert {"word-counts-counts-changelog", "word-counts-by-word-repartition"} <= internal

@@ -89,7 +89,7 @@ class Player:
         """Send the request; returns the recorded and the received response, decoded."""
         connection = self._sockets.get(exchange.connection)
         if connection is None:
-            connection = socket.create_connection(("127.0.0.1", self._port), timeout=20)
+            connection = socket.create_connection(("127.0.0.1", self._port), timeout=120)
             self._sockets[exchange.connection] = connection
         recorded = recorded_response(exchange)
         if exchange.api_key == INIT_PRODUCER_ID and not self._counts_producers:
@@ -106,7 +106,7 @@ class Player:
 
     def _ask_until_settled(self, connection: socket.socket, exchange: Exchange) -> object:
         """Ask again as clients do, while a young node loads or a transaction is still being ended."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         received = self._ask(connection, exchange)
         while is_transient(received) and time.monotonic() < deadline:
             received = self._ask(connection, exchange)

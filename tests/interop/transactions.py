@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka.admin import AdminClient
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 # What a producer raises that was fenced or whose transaction was aborted for it, whatever the library.
 REFUSED = (KafkaException, AioKafkaError, PythonKafkaError)
@@ -237,8 +237,8 @@ def high_watermark(admin: AdminClient, topic: str, partition: int = 0) -> int:
 
 
 def _end_offset(admin: AdminClient, partition: TopicPartition, isolation: IsolationLevel) -> int:
-    asked = admin.list_offsets({partition: OffsetSpec.latest()}, isolation_level=isolation, request_timeout=30)
-    return int(asked[partition].result(30).offset)
+    asked = admin.list_offsets({partition: OffsetSpec.latest()}, isolation_level=isolation, request_timeout=120)
+    return int(asked[partition].result(120).offset)
 
 
 def read_settled(admin: AdminClient, bootstrap: str, topic: str, partitions: int = 1) -> list[list[bytes]]:

@@ -48,7 +48,7 @@ def consumed(place: Place, topic: str, partitions: int = 2) -> list[dict[str, An
     consumer.assign([Position(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
     rows, ended = [], 0
     while ended < partitions:
-        message = consumer.poll(30)
+        message = consumer.poll(120)
         assert message is not None
         if message.error() is not None:
             ended += 1
@@ -111,7 +111,7 @@ def test_the_command_brings_json_into_columns_and_keeps_tables(
     for number in range(100):
         value = b"{broken" if number % 10 == 9 else json.dumps({"id": number, "kind": f"k{number % 3}"}).encode()
         producer.produce("events", value=value, partition=number % 2)
-    producer.flush(30)
+    producer.flush(120)
     common = ["--to", str(tmp_path), "--format", "parquet"]
     cluster = ["--bootstrap", place.bootstrap]
 
@@ -146,7 +146,7 @@ def test_sparks_own_delta_reads_the_table_through_its_whole_life(
         for partition in range(2):
             producer.produce("clicks", value=json.dumps({"id": len(expected), **more}).encode(), partition=partition)
             expected.append({"id": len(expected), "since": None, **more})
-        producer.flush(30)
+        producer.flush(120)
         job(spark, place, lake, "clicks", json_by_date).run_once()
 
     def check() -> None:
@@ -173,7 +173,7 @@ def test_a_topic_that_was_created_anew_stops_the_sync(spark: SparkSession, place
     producer = Producer({"bootstrap.servers": place.bootstrap})
     for _ in range(5):
         producer.produce("reborn", value=b"old", partition=0)
-    producer.flush(30)
+    producer.flush(120)
     job(spark, place, lake, "reborn").run_once()
     with SyncAdmin(place.bootstrap) as admin:
         admin.delete_topics(["reborn"])

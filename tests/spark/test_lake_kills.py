@@ -69,7 +69,7 @@ class Scene:
             data = b"{broken" if broken else json.dumps(value).encode()
             self._producer.produce(self.topic, value=data, partition=partition, on_delivery=on_delivery)
             self.numbers[partition] += 1
-        assert (self._producer.flush(60), refused) == (0, [])
+        assert (self._producer.flush(120), refused) == (0, [])
 
     def start(self) -> LakeCommand:
         self._runs += 1

@@ -86,7 +86,7 @@ def fill(place: Place) -> None:
     for number in range(RECORDS):
         producer.produce("orders", key=b"%d" % number, value=b"%08d" % number * 128, partition=number % PARTITIONS)
         producer.poll(0)
-    producer.flush(60)
+    producer.flush(120)
     wait_for_tier(place, "orders", PARTITIONS)
 
 

@@ -182,7 +182,7 @@ class CrabkaCluster(ClusterOfProcesses):
         if self._demo is not None:
             self._demo.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._demo.wait(90)
+                self._demo.wait(120)
             self._demo.kill()
             self._demo.wait()
         stop_processes(find_homes(str(self.directory)), timeout_seconds=0)

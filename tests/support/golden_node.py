@@ -148,7 +148,7 @@ def read_rows(bootstrap_servers: str, topic: str, partition: int, isolation: str
         consumer.assign([TopicPartition(topic, partition, 0)])
         rows = []
         last = ""
-        while (message := consumer.poll(30)) is not None:
+        while (message := consumer.poll(120)) is not None:
             error = message.error()
             if error is None:
                 rows.append(_row(message))

@@ -155,7 +155,7 @@ class FaultyProxy(ScriptedHttpServer):
         if fault is None:
             return self._forward(request)
         if fault.wait_for is not None:
-            fault.wait_for.wait(60)
+            fault.wait_for.wait(120)
             return self._forward(request)
         if fault.lose_answer:
             self._forward(request)

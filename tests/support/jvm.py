@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.maven import MavenUnavailableError, fetched_jars
-from tests.support.node_process import NodeProcess, accepts_connections
+from tests.support.node_process import PATIENCE_S, NodeProcess, accepts_connections
 from tests.support.ports import free_port
 from tests.support.tool_server import SHARED_TOOLS, run_shared
 
@@ -97,7 +97,7 @@ def java_command(main_class: str, *arguments: str, options: Sequence[str] = TOOL
 
 
 def run_tool(
-    main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = 90.0, check: bool = True
+    main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = PATIENCE_S, check: bool = True
 ) -> ToolResult:
     """Run one of Kafka's tools to its end; a failure or a timeout fails the test with all that it printed."""
     said = f"{main_class.rpartition('.')[2]} {' '.join(arguments)}"

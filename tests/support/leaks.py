@@ -19,7 +19,7 @@ from typing import NamedTuple
 from unittest import mock
 
 FD_DIRECTORY = "/proc/self/fd"
-THREAD_GRACE_S = 15.0
+THREAD_GRACE_S = 60.0
 
 # Opened once by the interpreter or a library and kept for the life of the process.
 LASTING_TARGETS = ("/dev/null", "/dev/urandom", "/dev/random", "anon_inode:[pidfd]")

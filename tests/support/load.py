@@ -69,7 +69,7 @@ def read_numbers(bootstrap: str, topic: str, partition: int) -> dict[int, int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
     try:
         where = TopicPartition(topic, partition)
-        low, high = consumer.get_watermark_offsets(where, timeout=30)
+        low, high = consumer.get_watermark_offsets(where, timeout=120)
         consumer.assign([TopicPartition(topic, partition, low)])
         found: dict[int, int] = {}
         while len(found) < high - low:

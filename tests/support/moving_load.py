@@ -69,7 +69,7 @@ def create_topics(node: NodeProcess) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, "log_level": 0})
     topics = [NewTopic(name, 1, 1, config=dict(SMALL_SEGMENTS)) for name in (ORIGINAL, COPY)]
     for made in admin.create_topics(topics).values():
-        made.result(60)
+        made.result(120)
 
 
 def fill(node: NodeProcess, count: int) -> SequencedLoad:
@@ -84,7 +84,7 @@ def fill(node: NodeProcess, count: int) -> SequencedLoad:
 def wait_more(load: SequencedLoad, count: int) -> None:
     """Wait until so many more records are acknowledged."""
     wanted = load.acknowledged_count + count
-    wait_until(lambda: load.acknowledged_count >= wanted, f"{wanted} records are acknowledged", timeout_s=60)
+    wait_until(lambda: load.acknowledged_count >= wanted, f"{wanted} records are acknowledged")
 
 
 @contextlib.contextmanager
@@ -116,7 +116,7 @@ def check_loads(node: NodeProcess, loads: Iterable[SequencedLoad]) -> None:
 
 def check_directories(node: NodeProcess, topic: str) -> None:
     """The disks have one directory of a partition, and nothing that a move leaves behind for good."""
-    wait_until(lambda: _directories(node, topic) == [f"{topic}-0"], f"{topic}-0 is there once", timeout_s=90)
+    wait_until(lambda: _directories(node, topic) == [f"{topic}-0"], f"{topic}-0 is there once")
     files = [path for each in log_dirs_of(node) for path in each.iterdir() if path.is_file()]
     assert not [path.name for path in files if f"{topic}-0" in path.name]
 

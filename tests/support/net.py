@@ -19,7 +19,7 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,
 }
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 120
 
 
 def framed(payload: bytes) -> bytes:

@@ -84,7 +84,7 @@ class S3TierCluster:
         """Create a tiered topic of one partition on the three nodes; settings are named with underscores for dots."""
         settings = TIERED | {name.replace("_", "."): value for name, value in config.items()}
         new = NewTopic(topic, num_partitions=1, replica_assignment=[[1, 2, 3]], config=settings)
-        self.nodes.admin().create_topics([new])[topic].result(60)
+        self.nodes.admin().create_topics([new])[topic].result(120)
         self.nodes.wait_in_sync([topic])
         self.acknowledged[topic] = []
 
@@ -95,7 +95,7 @@ class S3TierCluster:
             for name, value in config.items()
         ]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-        self.nodes.admin().incremental_alter_configs([resource])[resource].result(60)
+        self.nodes.admin().incremental_alter_configs([resource])[resource].result(120)
 
     def produce(self, topic: str, count: int) -> None:
         """Write records of random bytes; all of them are acknowledged in the end, whoever dies meanwhile."""
@@ -109,18 +109,18 @@ class S3TierCluster:
             producer.produce(
                 topic, value, partition=0, on_delivery=lambda error, _message: failures.append(error) if error else None
             )
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
         assert failures == []
         self.acknowledged[topic] += values
 
     def leader_of(self, topic: str) -> ClusterNode:
         """Return the node that leads, in the eyes of a node that runs."""
-        node_id = wait_until(lambda: max(self._leader_id(topic), 0), f"{topic} is led", timeout_s=60)
+        node_id = wait_until(lambda: max(self._leader_id(topic), 0), f"{topic} is led")
         return self.nodes.nodes[node_id]
 
     def wait_led_by_another(self, topic: str, old: ClusterNode) -> None:
         """Wait until a failover is over."""
-        wait_until(lambda: self._leader_id(topic) not in (-1, old.node_id), "another node leads", timeout_s=60)
+        wait_until(lambda: self._leader_id(topic) not in (-1, old.node_id), "another node leads")
 
     def _leader_id(self, topic: str) -> int:
         states = self.nodes.partition_states(self.nodes.server_list[0], [topic])
@@ -149,7 +149,7 @@ class S3TierCluster:
         def is_there() -> bool:
             return len({path.name.partition("-")[0] for path in self.log_objects(topic)}) >= sealed_count
 
-        wait_until(is_there, f"{topic} is in the tier", timeout_s=60)
+        wait_until(is_there, f"{topic} is in the tier")
 
     def check(self, command: str, *options: str) -> subprocess.CompletedProcess[str]:
         """Run `crabka tier verify` or `fsck` with the settings of a broker."""
@@ -170,7 +170,7 @@ class S3TierCluster:
             return done.returncode == 0
 
         try:
-            wait_until(is_clean, "the tier is clean", timeout_s=90)
+            wait_until(is_clean, "the tier is clean")
         except NodeError as error:
             raise NodeError(f"{error}; fsck says: {last[0]}") from None
 

@@ -109,7 +109,7 @@ def fill(
             producer.begin_transaction()
         for _ in range(rng.randrange(1, 25)):
             _send(producer, topic, rng, rng.randrange(partitions), rng.choice(keys))
-        producer.flush(30)
+        producer.flush(120)
         if in_transaction:
             (producer.abort_transaction if rng.random() < 0.5 else producer.commit_transaction)(30)
 

@@ -76,7 +76,7 @@ class MortalNode(CrabkaProcess):
         return [*dying_at(self.step), *command] if self.step else command
 
 
-def produce(bootstrap: str, acknowledged: list[bytes], *, count: int = RECORD_COUNT, timeout_s: float = 60) -> None:
+def produce(bootstrap: str, acknowledged: list[bytes], *, count: int = RECORD_COUNT, timeout_s: float = 120) -> None:
     """Write records, keeping those that were acknowledged; ends early if nothing is acknowledged any more."""
 
     def note(error: KafkaError | None, message: object) -> None:
@@ -102,7 +102,7 @@ def create(bootstrap: str, assignment: list[list[int]] | None = None) -> None:
     placed = {"replication_factor": 1} if assignment is None else {"replica_assignment": assignment}
     topic = NewTopic(TOPIC, num_partitions=1, config=dict(TIERED_TOPIC), **placed)
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([topic])[TOPIC].result(60)
+    admin.create_topics([topic])[TOPIC].result(120)
 
 
 def keep_only_bytes(bootstrap: str, count: int) -> None:
@@ -111,14 +111,14 @@ def keep_only_bytes(bootstrap: str, count: int) -> None:
     resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     with contextlib.suppress(KafkaException):
-        admin.incremental_alter_configs([resource])[resource].result(30)
+        admin.incremental_alter_configs([resource])[resource].result(120)
 
 
 def delete_topic(bootstrap: str) -> None:
     """Delete the topic; a node that dies meanwhile need not answer."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     with contextlib.suppress(KafkaException):
-        admin.delete_topics([TOPIC])[TOPIC].result(30)
+        admin.delete_topics([TOPIC])[TOPIC].result(120)
 
 
 def fsck(bootstrap: str, tier: Path) -> subprocess.CompletedProcess[str]:
@@ -127,7 +127,7 @@ def fsck(bootstrap: str, tier: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
-def wait_clean(bootstrap: str, tier: Path, *, timeout_s: float = 90) -> None:
+def wait_clean(bootstrap: str, tier: Path, *, timeout_s: float = 120) -> None:
     """Wait until the tier has no fault: what a dead node left is taken up by then."""
     last = ""
 
@@ -150,4 +150,4 @@ def segment_files(tier: Path) -> list[Path]:
 
 def wait_tiered(tier: Path, count: int) -> None:
     """Wait until so many segments are in the tier."""
-    wait_until(lambda: len(segment_files(tier)) >= count, f"{count} segments are in the tier", timeout_s=60)
+    wait_until(lambda: len(segment_files(tier)) >= count, f"{count} segments are in the tier")

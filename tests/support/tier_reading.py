@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tests.support.node_process import NodeError, wait_until
 
 
-def read_from_start(bootstrap: str, topic: str, *, timeout_s: float = 60) -> tuple[int, list[bytes]]:
+def read_from_start(bootstrap: str, topic: str, *, timeout_s: float = 120) -> tuple[int, list[bytes]]:
     """Return the log start of a topic's only partition and all values from there to the end."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False, "log_level": 0}

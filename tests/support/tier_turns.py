@@ -41,7 +41,7 @@ TOPICS = {
 }
 PLACES = [TopicPartition(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_TIMEOUT_S = 60
+_TIMEOUT_S = 120
 FIRST_MS = 1_700_000_000_000
 """The timestamp of the first record of a partition; each has one millisecond more than that before it."""
 

@@ -20,7 +20,7 @@ from tests.support.spark_topics import (
 )
 
 PARTITIONS = 2
-_WAIT_S = 30
+_WAIT_S = 120
 
 
 class TopicKind(StrEnum):

@@ -14,7 +14,7 @@ from crabka.ids import uuid_to_text
 from tests.support.cluster_process.networks import LoopbackNetwork
 from tests.support.cluster_process.nodes import NodePlace, NodeSpec
 from tests.support.cluster_process.quorum import QuorumDescription, describe_quorum
-from tests.support.node_process import NodeError, wait_until
+from tests.support.node_process import PATIENCE_S, NodeError, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -133,7 +133,7 @@ class ClusterProcesses:
                 raise NodeError(f"node {node.node_id} ended with {node.exit_code()}: {node.last_output()}")
             return node.is_serving()
 
-        wait_until(serving, f"node {node.node_id} serves", timeout_s=90)
+        wait_until(serving, f"node {node.node_id} serves")
 
     def wait_registered(self) -> None:
         """Wait until every broker tells clients of every broker."""
@@ -145,7 +145,7 @@ class ClusterProcesses:
             return False
 
         # A node that was frozen or cut off tells old news for a while: all must agree.
-        wait_until(lambda: all(map(known, self.server_list)), f"all know brokers {sorted(expected)}", timeout_s=90)
+        wait_until(lambda: all(map(known, self.server_list)), f"all know brokers {sorted(expected)}")
 
     def admin(self, servers: str | None = None) -> AdminClient:
         """An admin client of these servers, else of all; the same one for every call."""
@@ -161,7 +161,7 @@ class ClusterProcesses:
             topic = NewTopic(name, partitions, min(3, len(self.brokers)))
         else:
             topic = NewTopic(name, partitions, replica_assignment=assignment)
-        self.admin().create_topics([topic])[name].result(60)
+        self.admin().create_topics([topic])[name].result(120)
         self.wait_in_sync([name])
 
     def partition_states(self, server: str, topics: Sequence[str]) -> list[tuple[int, set[int], set[int]]]:
@@ -173,7 +173,7 @@ class ClusterProcesses:
                 return [(p.leader, set(p.replicas), set(p.isrs)) for each in partitions for p in each.values()]
         return []
 
-    def wait_in_sync(self, topics: Sequence[str], *, timeout_s: float = 90.0) -> None:
+    def wait_in_sync(self, topics: Sequence[str], *, timeout_s: float = PATIENCE_S) -> None:
         """Wait until in the eyes of every broker all replicas of the topics are in sync and all partitions led."""
 
         def whole(server: str) -> bool:
@@ -199,7 +199,7 @@ class ClusterProcesses:
                 return self.quorum().leader_id
             return -1
 
-        return wait_until(lambda: max(leader(), 0), "the quorum has a leader", timeout_s=60)
+        return wait_until(lambda: max(leader(), 0), "the quorum has a leader")
 
     def wait_voters_caught_up(self, *, most_behind: int = 50) -> None:
         """Wait until every voter is near the end of the metadata log, so that losing one leaves a majority."""
@@ -210,7 +210,7 @@ class ClusterProcesses:
                 return all(end >= found.high_watermark - most_behind for end in found.voters.values())
             return False
 
-        wait_until(caught_up, "all voters have caught up", timeout_s=60)
+        wait_until(caught_up, "all voters have caught up")
 
     def cut(self, node_ids: Collection[int]) -> None:
         """Separate these nodes from the others; clients reach all of them."""

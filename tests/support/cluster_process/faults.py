@@ -120,7 +120,7 @@ class FaultInjector:
         cluster.wait_registered()
         cluster.wait_in_sync(self._topics)
         cluster.wait_voters_caught_up()
-        wait_until(lambda: load.heard_since(since), "every partition takes writes", timeout_s=90)
+        wait_until(lambda: load.heard_since(since), "every partition takes writes")
 
 
 def report(title: str, outages: Sequence[OutageRecord]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from crabka.ids import uuid_from_text
 from tests.support.crabka_process import crabka_command
 from tests.support.jvm import CLUSTER_ID, java_command
-from tests.support.node_process import NodeError, NodeProcess
+from tests.support.node_process import PATIENCE_S, NodeError, NodeProcess
 
 if TYPE_CHECKING:
     import uuid
@@ -121,7 +121,7 @@ class ClusterNode(NodeProcess):
             return True
         return False
 
-    def stop(self, *, timeout_s: float = 60.0) -> int:
+    def stop(self, *, timeout_s: float = PATIENCE_S) -> int:
         """SIGTERM, also of a paused node."""
         self.resume()
         return super().stop(timeout_s=timeout_s)

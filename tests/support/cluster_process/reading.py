@@ -13,7 +13,7 @@ from tests.support.node_process import wait_until
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 Stored = list[list[tuple[int, bytes]]]
 
 

@@ -34,7 +34,7 @@ class DemoOfTest:
 
     def wait_ready(self) -> str:
         """The bootstrap servers, once they are told."""
-        wait_until(self._ready_or_dead, "the cluster is ready", timeout_s=60)
+        wait_until(self._ready_or_dead, "the cluster is ready")
         return self.said()["bootstrap.servers"]
 
     def _ready_or_dead(self) -> bool:
@@ -44,7 +44,7 @@ class DemoOfTest:
     def interrupt(self) -> int:
         """Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(60)
+        return self.process.wait(120)
 
 
 def start_node_apart(directory: Path) -> subprocess.CompletedProcess[str]:
@@ -103,7 +103,7 @@ def test_a_node_that_cannot_start_ends_the_demo(crabka: RunCommand, directory: P
     (home,) = open_homes(str(directory), 1, None)
     home.properties_path.write_text(home.properties_path.read_text().replace("node.id=1", "node.id=7"))
     demo = DemoOfTest(directory)
-    assert demo.process.wait(60) == 1
+    assert demo.process.wait(120) == 1
     assert "crabka: node 1 has ended:" in demo.err.read_text()
     failed = crabka("cluster", "start-node", "1", "--data-dir", str(directory))
     assert (failed.code, "crabka: node 1 has ended:" in failed.err) == (1, True)

@@ -95,7 +95,7 @@ def test_replicas_are_moved_and_evened_out(crabka: RunCommand, on_disks: RunComm
     assert crabka("topics", "create", "movable", "-p", "3", "--bootstrap", disks.bootstrap).code == 0
     with SyncProducer(disks.bootstrap) as producer:
         for partition in range(3):
-            producer.send("movable", b"x" * 10_000, partition=partition).result(30)
+            producer.send("movable", b"x" * 10_000, partition=partition).result(120)
     for partition in range(3):
         assert on_disks("move", f"movable-{partition}", "--to", disks.dirs[0], "--wait").code == 0
     assert {path.name for path in Path(disks.dirs[0]).glob("movable-?")} == {"movable-0", "movable-1", "movable-2"}
@@ -234,7 +234,7 @@ def test_a_check_is_triggered_and_shown(crabka: RunCommand, tmp_path: Path) -> N
     with CrabkaProcess(tmp_path / "node", {"crabka.http.listener": f"127.0.0.1:{port}"}) as node:
         assert crabka("topics", "create", "t", "--bootstrap", node.bootstrap_servers).code == 0
         with SyncProducer(node.bootstrap_servers) as producer:
-            producer.send("t", b"v").result(30)
+            producer.send("t", b"v").result(120)
         triggered = crabka("log-dirs", "check", "--now", "--bootstrap", node.bootstrap_servers, "--json")
         assert triggered.json["triggered"]
 

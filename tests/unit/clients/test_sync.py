@@ -28,7 +28,7 @@ def test_records_go_through_producer_and_fetcher() -> None:
         with SyncProducer(bootstrap) as producer:
             futures = [producer.send("t", b"%d" % number, b"k%d" % number) for number in range(30)]
             producer.flush()
-            assert all(future.result(10).offset >= 0 for future in futures)
+            assert all(future.result(120).offset >= 0 for future in futures)
             assert len(producer.send_many("t", ((None, b"x") for _ in range(10)), partition=0)) == 10
         with SyncFetcher(bootstrap, FROM_START) as fetcher:
             fetcher.assign([TopicPartition("t", index) for index in range(3)])
@@ -44,7 +44,7 @@ def test_failed_delivery_reaches_the_future_and_bad_calls_raise() -> None:
         cluster.fail_next(ApiKey.PRODUCE, ErrorCode.message_too_large)
         with SyncProducer(bootstrap, ProducerSettings(linger_ms=0)) as producer:
             with pytest.raises(OperationError) as caught:
-                producer.send("t", b"x").result(10)
+                producer.send("t", b"x").result(120)
             assert caught.value.error_code is ErrorCode.message_too_large
             with pytest.raises(OperationError):
                 producer.send("t", bytes(2_000_000))
