@@ -6,11 +6,13 @@ Every check takes the root of a tree, so that tests can show it a planted proble
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
@@ -61,18 +63,18 @@ def file_size_problems(root: Path) -> list[str]:
 def function_size_problems(root: Path) -> list[str]:
     """Return the functions that are too long."""
     return [
-        f"{where}: {lines} lines, at most {FUNCTION_LINES_MAX}"
+        f"{where}: {function.lines} lines, at most {FUNCTION_LINES_MAX}"
         for where, function in _functions(root)
-        if (lines := (function.end_lineno or function.lineno) - function.lineno + 1) > FUNCTION_LINES_MAX
+        if function.lines > FUNCTION_LINES_MAX
     ]
 
 
 def parameter_problems(root: Path) -> list[str]:
     """Return the functions with too many positional parameters; keyword-only ones are free."""
     return [
-        f"{where}: {count} positional parameters, at most {POSITIONAL_PARAMETERS_MAX}"
+        f"{where}: {function.positional} positional parameters, at most {POSITIONAL_PARAMETERS_MAX}"
         for where, function in _functions(root)
-        if (count := _positional_count(function)) > POSITIONAL_PARAMETERS_MAX and not _is_test_entry(function)
+        if function.positional > POSITIONAL_PARAMETERS_MAX and not _is_test_entry(function)
     ]
 
 
@@ -82,15 +84,16 @@ def mirror_problems(root: Path) -> list[str]:
     modules = [path.relative_to(source) for path in _python_files(root) if path.is_relative_to(source)]
     tests = [path.relative_to(unit) for path in _python_files(root) if path.is_relative_to(unit)]
     tests = [test for test in tests if test.name.startswith("test_")]
+    modules_in, tests_in = _by_directory(modules), _by_directory(tests)
     missing = [
         f"src/crabka/{module}: no tests/unit/{module.parent / f'test_{_stem(module)}.py'}"
         for module in modules
-        if _wants_test(source / module) and not any(_mirrors(test, module) for test in tests)
+        if _outline(source / module).wants_test and not any(_mirrors(test, module) for test in tests_in[module.parent])
     ]
     orphans = [
         f"tests/unit/{test}: no such module in src/crabka/{test.parent}"
         for test in tests
-        if not any(_mirrors(test, module) for module in modules)
+        if not any(_mirrors(test, module) for module in modules_in[test.parent])
         and not (source / test.parent / test.stem.removeprefix("test_")).is_dir()
     ]
     return missing + orphans
@@ -116,7 +119,7 @@ def init_problems(root: Path) -> list[str]:
     return [
         f"{_name(root, path)}: an __init__.py only re-exports"
         for path in _python_files(root)
-        if path.name == "__init__.py" and _has_code(path)
+        if path.name == "__init__.py" and _outline(path).has_code
     ]
 
 
@@ -137,9 +140,9 @@ def class_name_problems(root: Path) -> list[str]:
     for path in _python_files(root):
         if path.name.startswith("test_"):
             continue
-        for node in _tree(path).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(_name(root, path))
+        for name in _outline(path).classes:
+            if not name.startswith("_"):
+                places[name].append(_name(root, path))
     return [f"class {name} in {', '.join(files)}" for name, files in sorted(places.items()) if len(files) > 1]
 
 
@@ -163,11 +166,48 @@ def _matching_lines(root: Path, pattern: re.Pattern[str]) -> list[str]:
     ]
 
 
-def _functions(root: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+class _Function(NamedTuple):
+    name: str
+    line: int
+    lines: int
+    positional: int
+
+
+class _Outline(NamedTuple):
+    """What the checks want to know of a module; its syntax tree would be a hundred times larger."""
+
+    functions: list[_Function]
+    classes: list[str]
+    has_code: bool
+    wants_test: bool
+
+
+def _outline(path: Path) -> _Outline:
+    return _outline_of(path.read_text(), str(path))
+
+
+@functools.cache
+def _outline_of(text: str, path: str) -> _Outline:
+    # Several checks read the same thousands of files: parsing them takes longer than everything else.
+    tree = ast.parse(text, filename=path)
+    return _Outline(
+        [
+            _Function(
+                node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1, _positional_count(node)
+            )
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ],
+        [node.name for node in tree.body if isinstance(node, ast.ClassDef)],
+        has_code=not all(_is_reexport(node) for node in tree.body),
+        wants_test=not all(_is_reexport(node) or _is_declaration(node) for node in tree.body),
+    )
+
+
+def _functions(root: Path) -> Iterator[tuple[str, _Function]]:
     for path in _python_files(root):
-        for node in ast.walk(_tree(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{_name(root, path)}:{node.lineno} {node.name}", node
+        for function in _outline(path).functions:
+            yield f"{_name(root, path)}:{function.line} {function.name}", function
 
 
 def _positional_count(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -175,17 +215,9 @@ def _positional_count(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return len(names) - (names[:1] in (["self"], ["cls"]))
 
 
-def _is_test_entry(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _is_test_entry(function: _Function) -> bool:
     # pytest calls these by keyword: fixtures and cases of a parametrized test.
     return function.name.startswith("test_")
-
-
-def _has_code(path: Path) -> bool:
-    return not all(_is_reexport(node) for node in _tree(path).body)
-
-
-def _wants_test(path: Path) -> bool:
-    return not all(_is_reexport(node) or _is_declaration(node) for node in _tree(path).body)
 
 
 def _is_declaration(node: ast.stmt) -> bool:
@@ -210,17 +242,21 @@ def _is_reexport(node: ast.stmt) -> bool:
     return False
 
 
+def _by_directory(paths: list[Path]) -> defaultdict[Path, list[Path]]:
+    found: defaultdict[Path, list[Path]] = defaultdict(list)
+    for path in paths:
+        found[path.parent].append(path)
+    return found
+
+
 def _mirrors(test: Path, module: Path) -> bool:
+    """Whether a test is that of a module; the two lie in the same directory of their trees."""
     wanted = f"test_{_stem(module)}"
-    return test.parent == module.parent and (test.stem == wanted or test.stem.startswith(f"{wanted}_"))
+    return test.stem == wanted or test.stem.startswith(f"{wanted}_")
 
 
 def _stem(module: Path) -> str:
     return module.parent.name if module.name == "__init__.py" else module.stem.strip("_")
-
-
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), filename=str(path))
 
 
 def _name(root: Path, path: Path) -> str:
