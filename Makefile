@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# Whole files, in the order of tests/support/order.py.
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PURE := src/crabka/records/*,src/crabka/protocol/*,src/crabka/metadata/*,src/crabka/kraft/*,src/crabka/controller/*
 CODE := src tests tools $(wildcard bench)
 
@@ -36,10 +38,10 @@ run: $(STAMP) ## Start a broker and show it at work (ONCE=1 stops after the tour
 	@$(BIN)/python -m crabka.cli.story $(if $(ONCE),--once) $(ARGS)
 
 test: lint ## Lint, types and all tests but the soak (ARGS=... is passed to pytest)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 tests --ignore=tests/interop --ignore=tests/spark $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) --durations=10 tests --ignore=tests/interop --ignore=tests/spark $(ARGS)
 	$(BIN)/python -m pytest --durations=10 tests/spark $(ARGS)
 	# Apart from the others: foreign clients leave threads and sockets, which the leak check would lay at others' doors.
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 tests/interop $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) --durations=10 tests/interop $(ARGS)
 
 soak: $(STAMP) ## The tests with large numbers: more crashes, frames, seeds and connections
 	CRABKA_SOAK=1 $(BIN)/python -m pytest -v --timeout=7200 tests --ignore=tests/interop $(ARGS)
@@ -60,9 +62,9 @@ format: $(STAMP) ## Format the code and apply ruff's safe fixes
 
 coverage: $(STAMP) ## Line coverage: at least 95 % of the pure packages, 85 % of everything
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile tests --ignore=tests/interop --ignore=tests/spark $(ARGS)
+	$(BIN)/coverage run -m pytest $(PARALLEL) tests --ignore=tests/interop --ignore=tests/spark $(ARGS)
 	$(BIN)/coverage run -m pytest tests/spark $(ARGS)
-	$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile tests/interop $(ARGS)
+	$(BIN)/coverage run -m pytest $(PARALLEL) tests/interop $(ARGS)
 	$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --fail-under=85; all=$$?; \
 	echo "pure packages:"; $(BIN)/coverage report --fail-under=95 --include='$(PURE)' && exit $$all

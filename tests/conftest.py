@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from crabka.runtime import new_event_loop
 from tests.support.leaks import describe_leaks, take_snapshot, watch_pending_tasks
+from tests.support.order import put_slow_files_first
 from tests.support.scale import soaking
 from tests.support.seeds import base_seed, replay_hint, rng_for
 from tests.support.time_limit import HardLimit
@@ -57,6 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.interop)
         if item.get_closest_marker("soak") and not soaking():
             item.add_marker(pytest.mark.skip(reason="runs under `make soak`"))
+    put_slow_files_first(items)
 
 
 @pytest.hookimpl(wrapper=True)
