@@ -88,7 +88,7 @@ def values_everywhere(node: LimitedProcess, names: list[str], count: int) -> dic
     found: dict[tuple[str, int], list[bytes]] = {}
     missing = len(names) * PARTITIONS * count
     while missing:
-        messages = consumer.consume(missing, timeout=30)
+        messages = consumer.consume(missing, timeout=120)
         assert messages, f"{missing} records are missing"
         for message in messages:
             assert message.error() is None
