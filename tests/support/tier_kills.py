@@ -14,7 +14,7 @@ from tests.support.node_process import NodeError, wait_until
 from tests.support.tier_reading import read_from_start
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 TOPIC: Final = "events"
@@ -76,8 +76,15 @@ class MortalNode(CrabkaProcess):
         return [*dying_at(self.step), *command] if self.step else command
 
 
-def produce(bootstrap: str, acknowledged: list[bytes], *, count: int = RECORD_COUNT, timeout_s: float = 120) -> None:
-    """Write records, keeping those that were acknowledged; ends early if nothing is acknowledged any more."""
+def produce(
+    bootstrap: str,
+    acknowledged: list[bytes],
+    *,
+    count: int = RECORD_COUNT,
+    timeout_s: float = 120,
+    is_in_vain: Callable[[], bool] = lambda: False,
+) -> None:
+    """Write records, keeping those that were acknowledged; gives up the others once `is_in_vain` says so."""
 
     def note(error: KafkaError | None, message: object) -> None:
         if error is None:
@@ -89,7 +96,15 @@ def produce(bootstrap: str, acknowledged: list[bytes], *, count: int = RECORD_CO
     )
     for number in range(count):
         producer.produce(TOPIC, b"%06d" % number + bytes(RECORD_BYTES - 6), partition=0, on_delivery=note)
-    producer.flush(timeout_s)
+
+    def is_over() -> bool:
+        is_last = is_in_vain()
+        producer.poll(0.05)
+        if is_last:
+            producer.purge()
+        return len(producer) == 0
+
+    wait_until(is_over, "all records are written or given up", timeout_s=timeout_s)
 
 
 def read_all(bootstrap: str) -> tuple[int, list[bytes]]:

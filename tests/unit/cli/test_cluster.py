@@ -50,7 +50,7 @@ class DemoOfTest:
 def start_node_apart(directory: Path) -> subprocess.CompletedProcess[str]:
     """Start node 1 by a command of its own, which ends while the node goes on."""
     command = [sys.executable, "-m", "crabka.cli", "cluster", "start-node", "1", "--data-dir", str(directory)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture
