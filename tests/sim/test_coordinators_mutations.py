@@ -73,10 +73,11 @@ GROUP_BUGS: list[tuple[Plant, str, str]] = [
     (end_sessions_in_spite_of_heartbeats, "classic-a", OWNERS),
     (give_away_what_others_still_have, "consumer-a", OWNERS),
 ]
-COPY_BUGS: list[tuple[Plant, set[str]]] = [
-    (take_commits_of_anybody, {COMMITS, RECORDS}),
-    (show_undecided_records, {RECORDS}),
-    (leave_decided_transactions_as_they_are_found, {OWNERS, PROGRESS, "every partition has an owner"}),
+# The last is the seed to begin with: it found the bug when it was last looked for.
+COPY_BUGS: list[tuple[Plant, set[str], int]] = [
+    (take_commits_of_anybody, {COMMITS, RECORDS}, 1),
+    (show_undecided_records, {RECORDS}, 1),
+    (leave_decided_transactions_as_they_are_found, {OWNERS, PROGRESS, "every partition has an owner"}, 12),
 ]
 
 
@@ -88,12 +89,12 @@ def test_a_planted_bug_of_the_groups_is_found(
     assert _first_broken(lambda rng: run_group_world(rng, [group])) == invariant
 
 
-@pytest.mark.parametrize(("plant", "invariants"), COPY_BUGS, ids=[bug[0].__name__ for bug in COPY_BUGS])
+@pytest.mark.parametrize(("plant", "invariants", "first"), COPY_BUGS, ids=[bug[0].__name__ for bug in COPY_BUGS])
 def test_a_planted_bug_of_transactions_is_found(
-    plant: Plant, invariants: set[str], monkeypatch: pytest.MonkeyPatch
+    plant: Plant, invariants: set[str], first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    assert _first_broken(run_copy_world) in invariants
+    assert _first_broken(run_copy_world, dict.fromkeys((first, *SEEDS))) in invariants
 
 
 def _first_broken(run: Callable[[random.Random], object], seeds: Iterable[int] = SEEDS) -> str:

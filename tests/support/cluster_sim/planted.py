@@ -153,6 +153,8 @@ class PlantedBug(NamedTuple):
     copies: bool = False
     # Whether it needs changes of the metadata to show.
     operates: bool = False
+    # The seed to begin with: it found the bug when it was last looked for.
+    first_seed: int = 1
 
 
 LOST = {ALL_THERE, ACKNOWLEDGED, IN_SYNC, EQUAL}
@@ -168,7 +170,9 @@ BUGS = [
         frozenset({IN_SYNC, RISING_WATERMARK, ACKNOWLEDGED}),
     ),
     PlantedBug(acknowledge_before_replication, scripts.kill_leaders, frozenset(LOST)),
-    PlantedBug(acknowledge_by_the_offset_alone, scripts.move_leaders_of_slow_disks, frozenset({ALL_THERE})),
+    PlantedBug(
+        acknowledge_by_the_offset_alone, scripts.move_leaders_of_slow_disks, frozenset({ALL_THERE}), first_seed=3
+    ),
     PlantedBug(wait_for_what_has_happened, scripts.move_leaders_of_slow_disks, frozenset({WAITING})),
     PlantedBug(take_reports_for_answered, scripts.kill_leaders, frozenset({PLACES})),
     PlantedBug(
@@ -176,6 +180,7 @@ BUGS = [
         scripts.cut_power_of_controllers,
         frozenset({METADATA, ONE_LEADER, ONE_CONTROLLER, ALIVE, LIVENESS}),
         operates=True,
+        first_seed=5,
     ),
     PlantedBug(
         forget_markers_of_moved_transactions,
