@@ -8,8 +8,8 @@ from pathlib import Path
 import obstore
 from obstore.store import MemoryStore
 
+from crabka.remote.backends.bucket import StoredObject
 from crabka.remote.backends.store_errors import ObjectMissingError
-from crabka.spark.tier_store import StoredObject
 from tests.support.planted_tier import PlantedTier
 
 # obstore starts its threads with the first call and keeps their descriptors: before any test takes stock of them.

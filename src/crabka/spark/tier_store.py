@@ -7,11 +7,10 @@ broker names it, or be the `kafka-tiered-storage` in it, or any other place with
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from crabka.errors import ConfigError
-from crabka.remote.backends.bucket import StoredObject
 from crabka.remote.backends.store_errors import ObjectMissingError
 from crabka.remote.backends.url import CLASS_NAME, SETTING_PREFIX, storage_settings_of_url
 from crabka.remote.errors import RemoteBackendError, TruncatedObjectError
@@ -21,7 +20,26 @@ from crabka.vfs import OsFileSystem
 
 _ROOT_NAME = "kafka-tiered-storage"
 
-__all__ = ["DirectoryTierStore", "ObjectMissingError", "StoredObject", "TierStore", "open_tier_store"]
+__all__ = ["DirectoryTierStore", "ListedObject", "ObjectMissingError", "TierStore", "open_tier_store", "present"]
+
+
+class ListedObject(Protocol):
+    """An object as a listing shows it. Of files, size and time are looked up when they are asked for."""
+
+    @property
+    def key(self) -> str:
+        """Its name below the root of the tier."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size. Raises ObjectMissingError, RemoteBackendError."""
+        ...
+
+    @property
+    def modified_ms(self) -> int:
+        """When it came. Raises ObjectMissingError, RemoteBackendError."""
+        ...
 
 
 class TierStore(Protocol):
@@ -40,13 +58,24 @@ class TierStore(Protocol):
         """Return a whole object."""
         ...
 
-    def list(self, directory: str = "") -> Iterator[StoredObject]:
+    def list(self, directory: str = "") -> Iterator[ListedObject]:
         """Return the objects of a directory."""
         ...
 
     def directories(self) -> Iterator[str]:
         """Return the names of the top directories."""
         ...
+
+
+def present(listed: Iterable[ListedObject]) -> dict[str, tuple[int, int]]:
+    """Return the sizes and times of objects by their keys, without those that were deleted since they were listed."""
+    found: dict[str, tuple[int, int]] = {}
+    for each in listed:
+        try:
+            found[each.key] = each.size_bytes, each.modified_ms
+        except ObjectMissingError:
+            continue
+    return found
 
 
 def open_tier_store(uri: str, settings: Mapping[str, str]) -> TierStore:
@@ -72,6 +101,32 @@ def open_tier_store(uri: str, settings: Mapping[str, str]) -> TierStore:
     raise ConfigError(f"{uri} is no tier that can be read")
 
 
+class _ListedFile:
+    """A file as it was when its size or time was first asked for."""
+
+    __slots__ = ("_entry", "key")
+
+    def __init__(self, key: str, entry: os.DirEntry[str]) -> None:
+        self.key = key
+        self._entry = entry
+
+    @property
+    def size_bytes(self) -> int:
+        return self._status().st_size
+
+    @property
+    def modified_ms(self) -> int:
+        return self._status().st_mtime_ns // 1_000_000
+
+    def _status(self) -> os.stat_result:
+        try:
+            return self._entry.stat()
+        except FileNotFoundError:
+            raise ObjectMissingError(f"look at {self.key}") from None
+        except OSError as error:
+            raise RemoteBackendError(f"look at {self.key}: {error}") from error
+
+
 class DirectoryTierStore:
     """A tier in a directory, read without a library between: plans of many segments ask for many small things."""
 
@@ -90,7 +145,7 @@ class DirectoryTierStore:
         """Return a whole object."""
         return self._get(key, None)
 
-    def list(self, directory: str = "") -> Iterator[StoredObject]:
+    def list(self, directory: str = "") -> Iterator[ListedObject]:
         """Return the objects of a directory and below it."""
         prefix = f"{directory}/" if directory else ""
         try:
@@ -102,15 +157,9 @@ class DirectoryTierStore:
             raise self._failed(f"list {directory}", error) from error
         for entry in found:
             if entry.is_dir():
-                yield from self.list(f"{prefix}{entry.name}")
-                continue
-            try:
-                status = entry.stat()
-            except FileNotFoundError:
-                continue  # deleted since
-            except OSError as error:
-                raise self._failed(f"list {directory}", error) from error
-            yield StoredObject(f"{prefix}{entry.name}", status.st_size, status.st_mtime_ns // 1_000_000)
+                yield from self.list(prefix + entry.name)
+            else:
+                yield _ListedFile(prefix + entry.name, entry)
 
     def directories(self) -> Iterator[str]:
         """Return the names of the top directories."""

@@ -6,7 +6,7 @@ import pytest
 
 from crabka.errors import ConfigError
 from crabka.remote.errors import RemoteBackendError, TruncatedObjectError
-from crabka.spark.tier_store import ObjectMissingError, open_tier_store
+from crabka.spark.tier_store import ObjectMissingError, open_tier_store, present
 from tests.support.planted_tier import two_segments
 from tests.support.tier_stores import write_tier
 
@@ -88,3 +88,13 @@ def test_what_the_disk_refuses_is_an_error_of_the_tier(tmp_path: Path) -> None:
     file = next(found.key for found in store.list())
     with pytest.raises(RemoteBackendError, match="Not a directory"):
         list(store.list(file))
+
+
+def test_sizes_are_asked_for_when_they_are_needed(tmp_path: Path) -> None:
+    write_tier(two_segments(), tmp_path)
+    store = open_tier_store(f"file://{tmp_path}", {})
+    first, *others = store.list()
+    (tmp_path / "kafka-tiered-storage" / first.key).unlink()
+    with pytest.raises(ObjectMissingError):
+        _ = first.size_bytes
+    assert set(present([first, *others])) == {each.key for each in others}

@@ -47,9 +47,14 @@ def epochs_rise(epochs: Sequence[tuple[int, int]]) -> bool:
 
 def cut_epochs(epochs: Epochs, start_offset: int, end_offset: int) -> Epochs:
     """Return the epochs that records from start to end, both included, were written in."""
-    found = [(epoch, max(first, start_offset)) for epoch, first in epochs if first <= end_offset]
-    begun = [entry for entry in found if entry[1] <= start_offset]
-    return tuple(begun[-1:] + found[len(begun) :])
+    cut: list[tuple[int, int]] = []
+    for epoch, first in reversed(epochs):
+        if first <= start_offset:
+            cut.append((epoch, start_offset))
+            break
+        if first <= end_offset:
+            cut.append((epoch, first))
+    return tuple(reversed(cut))
 
 
 def epoch_at(epochs: Epochs, offset: int) -> int | None:

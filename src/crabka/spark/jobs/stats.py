@@ -21,7 +21,7 @@ from crabka.spark.plan.ranges import ReadPlan, TierRange
 from crabka.spark.source.option_names import WHERE
 from crabka.spark.source.options import SourceOptions
 from crabka.spark.source.registration import register
-from crabka.spark.tier_store import TierStore, open_tier_store
+from crabka.spark.tier_store import TierStore, open_tier_store, present
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,9 +121,9 @@ def _tiered_times(store: TierStore, plan: ReadPlan) -> dict[str, int]:
     """Return when the objects that are read were stored."""
     names = {each.object_name for split in plan.splits for each in split.ranges if isinstance(each, TierRange)}
     found = {
-        stored.key: stored.modified_ms
+        key: modified_ms
         for directory in sorted({name.rpartition("/")[0] for name in names})
-        for stored in store.list(directory)
+        for key, (_, modified_ms) in present(store.list(directory)).items()
     }
     return {name: found.get(name, 0) for name in names}
 

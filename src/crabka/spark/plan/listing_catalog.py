@@ -7,59 +7,34 @@ disk, since objects of a segment never change.
 
 from __future__ import annotations
 
-import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from crabka.ids import ZERO_UUID
 from crabka.remote.inmemory import PartitionDump
-from crabka.remote.layout import (
-    LOG_SUFFIX,
-    ObjectName,
-    parse_object_name,
-    parse_partition_directory,
-    partition_directory,
-)
+from crabka.remote.layout import LOG_SUFFIX, parse_object_name, parse_partition_directory
 from crabka.remote.scrub.faults import TierFaultKind
 from crabka.remote.segments import IndexType, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.remote_topic.snapshot import Snapshot
 from crabka.spark.plan.cache_files import cache_path, dump_of, load_cache, store_cache
 from crabka.spark.plan.catalog import TierCatalog, UnusableSegment
 from crabka.spark.plan.segment_objects import SegmentObjects
-from crabka.spark.plan.segment_probe import SegmentProbe, UnusableSegmentError
+from crabka.spark.plan.segment_probe import ListedSegment, SegmentProbe, UnusableSegmentError
+from crabka.spark.tier_store import ListedObject, ObjectMissingError, present
 
 _REQUIRED: Final = (
-    None,
-    IndexType.OFFSET,
-    IndexType.TIMESTAMP,
-    IndexType.PRODUCER_SNAPSHOT,
-    IndexType.LEADER_EPOCH,
+    LOG_SUFFIX,
+    IndexType.OFFSET.value,
+    IndexType.TIMESTAMP.value,
+    IndexType.PRODUCER_SNAPSHOT.value,
+    IndexType.LEADER_EPOCH.value,
 )
 
-_KINDS: Final[Mapping[str, IndexType | None]] = {LOG_SUFFIX: None} | {kind.value: kind for kind in IndexType}
-
-
-class _Found(NamedTuple):
-    """The objects of one segment: their sizes by kind; None is the batches. `newest_ms` is when the last one came."""
-
-    partition: TopicIdPartition
-    base_offset: int
-    segment_id: uuid.UUID
-    sizes: Mapping[IndexType | None, int]
-    newest_ms: int
-
-    def unusable(self, reason: str, kind: TierFaultKind, part: IndexType | None) -> UnusableSegment:
-        name = ObjectName(self.base_offset, self.segment_id, part)
-        return UnusableSegment(
-            segment_id=RemoteLogSegmentId(self.partition, self.segment_id),
-            base_offset=self.base_offset,
-            kind=kind,
-            reason=reason,
-            object_name=f"{partition_directory(self.partition)}/{name}",
-            newest_ms=self.newest_ms,
-        )
+_PARTS: Final[Mapping[str, IndexType | None]] = {LOG_SUFFIX: None} | {part.value: part for part in IndexType}
+_SUFFIXES: Final = frozenset(_PARTS)
+_REQUIRED_SET: Final = frozenset(_REQUIRED)
 
 
 def load_listing_catalog(objects: SegmentObjects, wants: Callable[[str], bool]) -> TierCatalog:
@@ -91,28 +66,28 @@ def _directories(objects: SegmentObjects) -> dict[str, TopicIdPartition]:
     return found
 
 
-def _list(objects: SegmentObjects, directory: str, partition: TopicIdPartition) -> list[_Found]:
-    sizes: dict[str, dict[str, int]] = defaultdict(dict)
-    newest_ms: dict[str, int] = defaultdict(int)
+def _list(objects: SegmentObjects, directory: str, partition: TopicIdPartition) -> list[ListedSegment]:
+    by_path: dict[str, dict[str, ListedObject]] = defaultdict(dict)
     for stored in objects.store.list(directory):
-        # Objects of one segment have names that differ in what follows the dot.
-        stem, dot, suffix = stored.key.rpartition("/")[2].partition(".")
-        sizes[stem][dot + suffix] = stored.size_bytes
-        newest_ms[stem] = max(newest_ms[stem], stored.modified_ms)
-    found: list[_Found] = []
-    for stem, by_suffix in sizes.items():
-        kinds = {_KINDS[suffix]: size_bytes for suffix, size_bytes in by_suffix.items() if suffix in _KINDS}
+        # Objects of one segment have names that differ from the first dot on; topics may have dots, too.
+        key = stored.key
+        dot = key.find(".", len(directory))
+        by_path[key[:dot]][key[dot:]] = stored
+    found: list[ListedSegment] = []
+    for path, parts in by_path.items():
         try:
-            name = parse_object_name(stem + LOG_SUFFIX)
+            name = parse_object_name(path[len(directory) + 1 :] + LOG_SUFFIX)
         except ValueError:
             continue  # not everything in a tier is a segment's
-        if kinds:  # a copy that is under way may have nothing but temporary files
-            found.append(_Found(partition, name.base_offset, name.segment_id, kinds, newest_ms[stem]))
+        if not parts.keys() <= _SUFFIXES:
+            parts = {suffix: parts[suffix] for suffix in _SUFFIXES & parts.keys()}
+        if parts:  # a copy that is under way may have nothing but temporary files
+            found.append(ListedSegment(partition, name.base_offset, name.segment_id, path, parts))
     return sorted(found, key=lambda each: each.base_offset)
 
 
 def _judge_all(
-    objects: SegmentObjects, found: Sequence[_Found], known: Mapping[int, RemoteLogSegmentMetadata]
+    objects: SegmentObjects, found: Sequence[ListedSegment], known: Mapping[int, RemoteLogSegmentMetadata]
 ) -> list[RemoteLogSegmentMetadata | UnusableSegment]:
     """Return what segments hold; only those that are new have to be asked for."""
     verdicts = [_judge(each, known) for each in found]
@@ -123,22 +98,37 @@ def _judge_all(
 
 
 def _judge(
-    found: _Found, known: Mapping[int, RemoteLogSegmentMetadata]
+    found: ListedSegment, known: Mapping[int, RemoteLogSegmentMetadata]
 ) -> RemoteLogSegmentMetadata | UnusableSegment | None:
     """Return what is known of a segment without reading its objects; None if they have to be read."""
-    missing = [kind for kind in _REQUIRED if kind not in found.sizes]
-    if missing:
-        names = ", ".join(".log" if kind is None else kind.value for kind in missing)
-        return found.unusable(f"it has no {names}", TierFaultKind.MISSING_OBJECT, missing[0])
+    if not found.parts.keys() >= _REQUIRED_SET:
+        missing = [suffix for suffix in _REQUIRED if suffix not in found.parts]
+        reason = f"it has no {', '.join(missing)}"
+        return _unusable(found, reason, TierFaultKind.MISSING_OBJECT, _PARTS[missing[0]])
     cached = known.get(found.segment_id.int)
-    return cached if cached is not None and cached.segment_size_bytes == found.sizes[None] else None
-
-
-def _probe(found: _Found, probe: SegmentProbe) -> RemoteLogSegmentMetadata | UnusableSegment:
     try:
-        return probe.read(found.partition, found.segment_id, found.base_offset, found.sizes)
+        is_known = cached is not None and cached.segment_size_bytes == found.parts[LOG_SUFFIX].size_bytes
+    except ObjectMissingError:
+        is_known = False  # deleted since: the probe says so
+    return cached if is_known else None
+
+
+def _probe(found: ListedSegment, probe: SegmentProbe) -> RemoteLogSegmentMetadata | UnusableSegment:
+    try:
+        return probe.read(found)
     except UnusableSegmentError as error:
-        return found.unusable(str(error), error.kind, error.part)
+        return _unusable(found, str(error), error.kind, error.part)
+
+
+def _unusable(found: ListedSegment, reason: str, kind: TierFaultKind, part: IndexType | None) -> UnusableSegment:
+    return UnusableSegment(
+        segment_id=RemoteLogSegmentId(found.partition, found.segment_id),
+        base_offset=found.base_offset,
+        kind=kind,
+        reason=reason,
+        object_name=found.path + (LOG_SUFFIX if part is None else part.value),
+        newest_ms=max((modified_ms for _, modified_ms in present(found.parts.values()).values()), default=-1),
+    )
 
 
 def _known_segments(snapshot: Snapshot | None) -> dict[int, RemoteLogSegmentMetadata]:

@@ -29,6 +29,7 @@ from crabka.spark.plan.context import PlanContext
 from crabka.spark.plan.segment_objects import SegmentObjects
 from crabka.spark.plan.snapshot_catalog import load_snapshot_catalog
 from crabka.spark.plan.topic_catalog import load_topic_catalog
+from crabka.spark.tier_store import present
 
 _log = logging.getLogger(__name__)
 
@@ -154,11 +155,11 @@ def _objects_of(objects: SegmentObjects, suspects: Iterable[UnusableSegment]) ->
     directories = {partition_directory(each.segment_id.topic_id_partition) for each in suspects}
     found: dict[uuid.UUID, dict[str, int]] = {}
     for directory in directories:
-        for stored in objects.store.list(directory):
+        for key, (size_bytes, _) in present(objects.store.list(directory)).items():
             try:
-                name = parse_object_name(stored.key.rpartition("/")[2])
+                name = parse_object_name(key.rpartition("/")[2])
             except ValueError:
                 continue  # such as the temporary files of a copy
             if name.segment_id in wanted:
-                found.setdefault(name.segment_id, {})[stored.key] = stored.size_bytes
+                found.setdefault(name.segment_id, {})[key] = size_bytes
     return found

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.errors import DataLossError, SegmentVanishedError
+from crabka.spark.plan.collection_pause import collection_paused
 from crabka.spark.plan.context import PlanContext, is_tier_only, open_context
 from crabka.spark.plan.divergence import LogCutError, ReadPosition
 from crabka.spark.plan.drafting import make_plan
@@ -45,7 +46,7 @@ def plan_read(options: SourceOptions) -> ReadPlan:
         open_ended = {p for p in starts if any(is_resolved_late(limit, p) for limit in limits)}
         return make_plan(context, survey, _checked(context, survey, starts, ends, open_ended), filters)
 
-    with open_context(options) as context:
+    with open_context(options) as context, collection_paused():
         return _again_if_vanished(lambda: plan(context))
 
 
@@ -77,13 +78,13 @@ def plan_offsets(
         cut_off = _report_cut_off(context, survey, {p: each for p, each in positions.items() if p in there})
         return make_plan(context, survey, _checked(context, survey, begin, there, cut_off), NO_FILTERS)
 
-    with open_context(options) as context:
+    with open_context(options) as context, collection_paused():
         return _again_if_vanished(lambda: plan(context))
 
 
 def survey_topics(options: SourceOptions) -> Survey:
     """Return what there is of the topics that the options choose, without a plan for reading it."""
-    with open_context(options) as context:
+    with open_context(options) as context, collection_paused():
         return _again_if_vanished(lambda: make_survey(context))
 
 

@@ -30,12 +30,32 @@ _HEADER_PIECE_BYTES: Final = 16 << 10
 
 
 def in_parallel(items: Iterable[T], ask: Callable[[T], R]) -> list[R]:
-    """Ask for many things at a time, and return the answers in order."""
+    """Ask for many things at a time, and return the answers in order. Raises the first error, in that order."""
     wanted = list(items)
     if len(wanted) <= 1:
         return [ask(each) for each in wanted]
-    with ThreadPoolExecutor(min(_THREADS, len(wanted)), thread_name_prefix="tier-plan") as pool:
-        return list(pool.map(ask, wanted))
+    answers: dict[int, R] = {}
+    errors: dict[int, Exception] = {}
+    places = iter(range(len(wanted)))
+
+    def work() -> None:
+        # Threads take the next place themselves: a future for each of many thousand costs more than a small read.
+        # Places are given out in order, so none before one that failed is left out.
+        for place in places:
+            if errors:
+                return
+            try:
+                answers[place] = ask(wanted[place])
+            except Exception as error:  # noqa: BLE001 - raised by the caller
+                errors[place] = error
+
+    threads = min(_THREADS, len(wanted))
+    with ThreadPoolExecutor(threads, thread_name_prefix="tier-plan") as pool:
+        for worker in [pool.submit(work) for _ in range(threads)]:
+            worker.result()
+    if errors:
+        raise errors[min(errors)]
+    return [answers[place] for place in range(len(wanted))]
 
 
 class SegmentObjects:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, parse_header
 from crabka.remote.errors import RemoteBackendError
-from crabka.remote.layout import LOG_SUFFIX, ObjectName, partition_directory
+from crabka.remote.layout import LOG_SUFFIX
 from crabka.remote.scrub.faults import TierFaultKind
 from crabka.remote.scrub.side_files import Epochs, cut_epochs, parse_epoch_checkpoint
 from crabka.remote.segments import (
@@ -20,12 +20,17 @@ from crabka.remote.segments import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
+    SegmentDraft,
     TopicIdPartition,
 )
 from crabka.spark.plan.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, last_timestamp_ms
-from crabka.spark.tier_store import ObjectMissingError, TierStore
+from crabka.spark.tier_store import ListedObject, ObjectMissingError, TierStore, present
 
 _PIECE_BYTES: Final = 64 << 10
+_OFFSETS: Final = IndexType.OFFSET.value
+_TIMES: Final = IndexType.TIMESTAMP.value
+_EPOCHS: Final = IndexType.LEADER_EPOCH.value
+_ABORTS: Final = IndexType.TRANSACTION.value
 
 
 class UnusableSegmentError(ValueError):
@@ -43,41 +48,44 @@ def _epochs_of(data: bytes) -> Epochs:
     return parse_epoch_checkpoint(data)
 
 
+class ListedSegment(NamedTuple):
+    """What a listing shows of a segment."""
+
+    partition: TopicIdPartition
+    base_offset: int
+    segment_id: uuid.UUID
+    # Where its objects lie, without their suffixes.
+    path: str
+    # Its objects by their suffixes.
+    parts: Mapping[str, ListedObject]
+
+
 class SegmentProbe:
     """Reads objects of segments in a store."""
 
     def __init__(self, store: TierStore) -> None:
         self._store = store
 
-    def read(
-        self,
-        partition: TopicIdPartition,
-        segment_id: uuid.UUID,
-        base_offset: int,
-        sizes: Mapping[IndexType | None, int],
-    ) -> RemoteLogSegmentMetadata:
-        """Return what metadata would say of a segment whose objects have these sizes.
+    def read(self, listed: ListedSegment) -> RemoteLogSegmentMetadata:
+        """Return what metadata would say of a segment that has all of its objects.
 
         Raises UnusableSegmentError, RemoteBackendError.
         """
-        directory = partition_directory(partition)
-        stem = f"{directory}/{ObjectName(base_offset, segment_id, None)}".removesuffix(LOG_SUFFIX)
-
-        def key(kind: IndexType | None) -> str:
-            return stem + (LOG_SUFFIX if kind is None else kind.value)
-
+        path, base_offset, parts = listed.path, listed.base_offset, listed.parts
         try:
-            start = self._last_position(key(IndexType.OFFSET), sizes[IndexType.OFFSET])
-            end_offset = self._last_offset(key(None), start, sizes[None])
-            time_index = self._tail(key(IndexType.TIMESTAMP), sizes[IndexType.TIMESTAMP], TIME_ENTRY_BYTES)
-            epochs = _epochs_of(self._store.get(key(IndexType.LEADER_EPOCH)))
+            size_bytes = parts[LOG_SUFFIX].size_bytes
+            start = self._last_position(parts[_OFFSETS])
+            end_offset = self._last_offset(path + LOG_SUFFIX, start, size_bytes)
+            time_index = self._tail(parts[_TIMES], TIME_ENTRY_BYTES)
+            epochs = _epochs_of(self._store.get(path + _EPOCHS))
+            has_aborts = _ABORTS in parts and parts[_ABORTS].size_bytes > 0
         except ObjectMissingError:
             raise UnusableSegmentError("it is being deleted", TierFaultKind.MISSING_OBJECT) from None
         except UnusableSegmentError:
             raise
         except RemoteBackendError:
-            now = {stored.key: stored.size_bytes for stored in self._store.list(directory)}
-            if all(now.get(key(kind)) == size_bytes for kind, size_bytes in sizes.items()):
+            now = present(self._store.list(path.rpartition("/")[0]))
+            if present(parts.values()).items() <= now.items():
                 raise
             reason = "its objects changed while they were looked at"
             raise UnusableSegmentError(reason, TierFaultKind.WRONG_SIZE) from None
@@ -86,28 +94,30 @@ class SegmentProbe:
         if end_offset < base_offset or not (cut := cut_epochs(epochs, base_offset, end_offset)):
             reason = "its name, its batches and its leader epochs contradict each other"
             raise UnusableSegmentError(reason, TierFaultKind.EPOCHS_IN_SEGMENT, IndexType.LEADER_EPOCH)
-        return RemoteLogSegmentMetadata(
-            segment_id=RemoteLogSegmentId(partition, segment_id),
-            start_offset=base_offset,
-            end_offset=end_offset,
-            max_timestamp_ms=last_timestamp_ms(time_index),
-            broker_id=-1,
-            event_timestamp_ms=-1,
-            segment_size_bytes=sizes[None],
-            leader_epochs=cut,
-            state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
-            txn_index_empty=not sizes.get(IndexType.TRANSACTION),
-        )
+        segment = SegmentDraft()
+        segment.segment_id = RemoteLogSegmentId(listed.partition, listed.segment_id)
+        segment.start_offset = base_offset
+        segment.end_offset = end_offset
+        segment.max_timestamp_ms = last_timestamp_ms(time_index)
+        segment.broker_id = -1
+        segment.event_timestamp_ms = -1
+        segment.segment_size_bytes = size_bytes
+        segment.leader_epochs = cut
+        segment.state = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+        segment.custom_metadata = None
+        segment.txn_index_empty = not has_aborts
+        return segment.done()
 
-    def _last_position(self, key: str, size_bytes: int) -> int:
+    def _last_position(self, index: ListedObject) -> int:
         """Return where the batch of the last index entry begins, 0 for an index without entries."""
-        entry = self._tail(key, size_bytes, OFFSET_ENTRY_BYTES)
+        entry = self._tail(index, OFFSET_ENTRY_BYTES)
         return int.from_bytes(entry[4:]) if entry else 0
 
-    def _tail(self, key: str, size_bytes: int, count: int) -> bytes:
+    def _tail(self, listed: ListedObject, count: int) -> bytes:
+        size_bytes = listed.size_bytes
         if size_bytes < count:
             return b""
-        return bytes(self._store.get_range(key, range(size_bytes - count, size_bytes)))
+        return bytes(self._store.get_range(listed.key, range(size_bytes - count, size_bytes)))
 
     def _last_offset(self, key: str, position: int, size_bytes: int) -> int:
         """Walk over the batches from a position on. Raises UnusableSegmentError unless the last one is whole."""

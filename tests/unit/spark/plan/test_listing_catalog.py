@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -11,8 +12,9 @@ from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.spark.plan.cache_files import cache_path, load_cache
 from crabka.spark.plan.listing_catalog import load_listing_catalog
 from crabka.spark.plan.segment_objects import SegmentObjects
+from crabka.spark.tier_store import ListedObject, open_tier_store
 from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
-from tests.support.tier_stores import store_of
+from tests.support.tier_stores import store_of, write_tier
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
 
@@ -124,3 +126,51 @@ def test_what_is_known_is_not_asked_for_by_threads(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(objects, "for_all", for_all)
     assert len(load_listing_catalog(objects, lambda _: True).segments[ORDERS]) == 2
     assert asked == [1, 0]  # one directory, no segment
+
+
+def test_of_what_is_known_only_the_size_of_the_batches_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory of 20,000 segments has 100,000 files."""
+    store = open_tier_store(write_tier(two_segments(), tmp_path), {})
+    first = load_listing_catalog(SegmentObjects(store), lambda _: True)
+    looked_at: list[str] = []
+    listing = store.list
+
+    class Watched:
+        def __init__(self, listed: ListedObject) -> None:
+            self.key = listed.key
+            self._listed = listed
+
+        @property
+        def size_bytes(self) -> int:
+            looked_at.append(self.key)
+            return self._listed.size_bytes
+
+        @property
+        def modified_ms(self) -> int:
+            looked_at.append(self.key)
+            return self._listed.modified_ms
+
+    monkeypatch.setattr(store, "list", lambda directory: map(Watched, listing(directory)))
+    assert load_listing_catalog(SegmentObjects(store), lambda _: True) == first
+    assert [key.rpartition(".")[2] for key in looked_at] == ["log", "log"]
+
+
+def test_a_known_segment_that_is_deleted_meanwhile_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_tier_store(write_tier(two_segments(), tmp_path), {})
+    load_listing_catalog(SegmentObjects(store), lambda _: True)
+    listing = store.list
+
+    def list_and_delete(directory: str) -> Iterator[ListedObject]:
+        found = list(listing(directory))
+        for path in tmp_path.rglob(f"{30:020d}*"):
+            path.unlink()
+        return iter(found)
+
+    monkeypatch.setattr(store, "list", list_and_delete)
+    catalog = load_listing_catalog(SegmentObjects(store), lambda _: True)
+    assert [each.start_offset for each in catalog.of(ORDERS.topic_id, "orders", 0)] == [0]
+    assert catalog.ignored == (f"segment {30:020d} of {ORDERS}: it is being deleted",)

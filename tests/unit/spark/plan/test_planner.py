@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -251,3 +252,18 @@ def test_a_segment_that_vanishes_while_it_is_planned_is_planned_again(
     )
     with pytest.raises(SegmentVanishedError, match="though the metadata of the tier names it"):
         plan_read(stale)
+
+
+def test_the_collector_rests_while_a_plan_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = write_tier(two_segments(), tmp_path)
+    was_enabled: list[bool] = []
+    epochs = SegmentObjects.epochs
+
+    def watched(objects: SegmentObjects, segment: RemoteLogSegmentMetadata) -> tuple[tuple[int, int], ...]:
+        was_enabled.append(gc.isenabled())
+        return epochs(objects, segment)
+
+    monkeypatch.setattr(SegmentObjects, "epochs", watched)
+    assert spans(plan_read(options(uri)))
+    assert was_enabled == [False]
+    assert gc.isenabled()

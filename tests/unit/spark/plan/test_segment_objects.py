@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -8,7 +10,7 @@ from crabka.errors import CorruptDataError
 from crabka.records.header import iter_headers
 from crabka.remote.segments import IndexType
 from crabka.spark.errors import TierReadError
-from crabka.spark.plan.segment_objects import SegmentObjects
+from crabka.spark.plan.segment_objects import SegmentObjects, in_parallel
 from tests.support.planted_tier import FIRST_TIMESTAMP_MS, batches, two_segments
 from tests.support.tier_stores import store_of
 
@@ -72,3 +74,32 @@ def test_many_are_asked_at_once_and_answered_in_order() -> None:
     objects = SegmentObjects(store_of(two_segments()))
     assert objects.for_all(range(100), lambda number: number * 2) == [number * 2 for number in range(100)]
     assert objects.for_all([], lambda number: number) == []
+
+
+def test_many_things_are_few_jobs_of_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A future for each of 20,000 small reads costs more than the reads."""
+    jobs: list[object] = []
+    submit = ThreadPoolExecutor.submit
+
+    def counted(pool: ThreadPoolExecutor, job: Callable[[], None]) -> Future[None]:
+        jobs.append(job)
+        return submit(pool, job)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", counted)
+    assert in_parallel(range(2_000), lambda number: -number) == [-number for number in range(2_000)]
+    assert len(jobs) <= 32
+
+
+def test_the_first_error_is_raised_and_ends_the_rest() -> None:
+    asked: list[int] = []
+
+    def ask(number: int) -> int:
+        asked.append(number)
+        if number in (40, 41):
+            raise ValueError(number)
+        return number
+
+    with pytest.raises(ValueError, match="40"):
+        in_parallel(range(100_000), ask)
+    assert set(range(41)) <= set(asked)
+    assert len(asked) < 100_000

@@ -6,21 +6,23 @@ from pathlib import Path
 import pytest
 
 from crabka.remote.errors import RemoteBackendError
-from crabka.remote.layout import object_path
+from crabka.remote.layout import LOG_SUFFIX, object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
-from crabka.spark.plan.segment_probe import SegmentProbe, UnusableSegmentError
+from crabka.spark.plan.segment_probe import ListedSegment, SegmentProbe, UnusableSegmentError
 from crabka.spark.tier_store import open_tier_store
 from tests.support.planted_tier import PlantedTier, batches, two_segments
 from tests.support.tier_stores import store_of, write_tier
 
 
+def listed(tier: PlantedTier, segment: RemoteLogSegmentMetadata) -> ListedSegment:
+    """What a listing of the tier shows of a segment."""
+    path = object_path(segment).removesuffix(LOG_SUFFIX)
+    parts = {each.key.removeprefix(path): each for each in store_of(tier).list() if each.key.startswith(path)}
+    return ListedSegment(segment.topic_id_partition, segment.start_offset, segment.segment_id.id, path, parts)
+
+
 def probed(tier: PlantedTier, segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:
-    kinds = (None, *IndexType)
-    sizes = {
-        k: len(tier.get(segment, k)) for k in kinds if k is not IndexType.TRANSACTION or not segment.txn_index_empty
-    }
-    probe = SegmentProbe(store_of(tier))
-    return probe.read(segment.topic_id_partition, segment.segment_id.id, segment.start_offset, sizes)
+    return SegmentProbe(store_of(tier)).read(listed(tier, segment))
 
 
 def test_a_probe_finds_what_the_metadata_says() -> None:
@@ -41,8 +43,7 @@ def test_only_the_end_of_a_large_segment_is_read() -> None:
         return whole(key, span)
 
     store.get_range = count  # type: ignore[method-assign]
-    sizes = {kind: len(tier.get(segment, kind)) for kind in (None, *IndexType) if kind is not IndexType.TRANSACTION}
-    SegmentProbe(store).read(segment.topic_id_partition, segment.segment_id.id, 0, sizes)
+    SegmentProbe(store).read(listed(tier, segment))
     assert sum(read) < segment.segment_size_bytes / 20
 
 
@@ -83,12 +84,11 @@ def test_an_object_that_shrank_since_it_was_listed_makes_a_segment_unusable(tmp_
     tier = two_segments()
     segment = tier.segments[0]
     store = open_tier_store(write_tier(tier, tmp_path), {})
-    place = segment.topic_id_partition, segment.segment_id.id, segment.start_offset
-    sizes = {kind: len(tier.get(segment, kind)) for kind in (None, *IndexType) if kind is not IndexType.TRANSACTION}
-    assert SegmentProbe(store).read(*place, sizes).end_offset == 29
+    found = listed(tier, segment)
+    assert SegmentProbe(store).read(found).end_offset == 29
     (tmp_path / "kafka-tiered-storage" / object_path(segment)).write_bytes(b"short")
     with pytest.raises(UnusableSegmentError, match="its objects changed while they were looked at"):
-        SegmentProbe(store).read(*place, sizes)
+        SegmentProbe(store).read(found)
 
 
 def test_a_store_that_fails_is_no_reason_to_pass_over_a_segment() -> None:
@@ -100,6 +100,5 @@ def test_a_store_that_fails_is_no_reason_to_pass_over_a_segment() -> None:
 
     store.get_range = fail  # type: ignore[method-assign]
     segment = tier.segments[0]
-    sizes = {kind: len(tier.get(segment, kind)) for kind in (None, *IndexType) if kind is not IndexType.TRANSACTION}
     with pytest.raises(RemoteBackendError, match="the network is down"):
-        SegmentProbe(store).read(segment.topic_id_partition, segment.segment_id.id, 0, sizes)
+        SegmentProbe(store).read(listed(tier, segment))
