@@ -6,8 +6,9 @@ The rule. The last batch that was read is looked for where reads would find it, 
 - Another batch is at its last offset, or the log ends before it: the log was cut. A batch that compaction wrote anew
   keeps its offsets and epoch and has fewer records or a delete horizon; that is no cut.
 - It is not there to be compared (retention deleted it, compaction removed it or wrote it anew, the tier does not reach
-  so far): the lineage of leader epochs decides. The leader, or the newest segment of the tier, must have the epoch of
-  the batch over its last offset. If it has, the history counts as the same.
+  so far): the earlier witnesses of the log that is left are compared in the same way. If none of them differs, the
+  lineage of leader epochs decides. The leader, or the newest segment of the tier, must have each epoch over the last
+  witness of it. If it has, the history counts as the same.
 
 Witnesses of a read are taken before the history is verified, and both before anything is read. So a cut at any moment
 is noticed: either here, or by the next one to verify, since these witnesses are of the log before the cut.
@@ -23,6 +24,7 @@ from typing import NamedTuple
 
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.ids import TopicPartition
+from crabka.spark.broker_session import LeaderEpochEnd
 from crabka.spark.errors import SegmentVanishedError
 from crabka.spark.plan.batch_lookup import BatchLookup
 from crabka.spark.plan.context import PlanContext, is_tier_only, open_context
@@ -31,7 +33,7 @@ from crabka.spark.plan.lineage import NO_END
 from crabka.spark.plan.losses import lose
 from crabka.spark.plan.retries import with_retries
 from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
-from crabka.spark.plan.witnesses import BatchWitness, HistoryVerdict, judge
+from crabka.spark.plan.witnesses import BatchWitness, Chain, HistoryVerdict, judge
 from crabka.spark.source.options import SourceOptions
 
 _log = logging.getLogger(__name__)
@@ -98,9 +100,9 @@ def find_divergences(
     """Return the partitions whose logs do not have any more what was read of them."""
     known = {partition: position for partition, position in positions.items() if partition in survey.partitions}
     bounds = _bounds(context, survey, known)
-    heads = {partition: position.chain[-1] for partition, position in known.items() if position.chain}
+    chains = {partition: position.chain for partition, position in known.items() if position.chain}
     lookup = BatchLookup(context, survey.partitions)
-    findings = _findings(context, survey, heads, lookup, bounds)
+    findings = _findings(context, survey, chains, lookup, bounds)
     diverged: dict[TopicPartition, int] = {}
     for partition, position in known.items():
         finding, end = findings.get(partition), bounds[partition].stop
@@ -130,14 +132,15 @@ def _bounds(
 def _findings(
     context: PlanContext,
     survey: Survey,
-    heads: Mapping[TopicPartition, BatchWitness],
+    chains: Mapping[TopicPartition, Chain],
     lookup: BatchLookup,
     bounds: Mapping[TopicPartition, range],
 ) -> dict[TopicPartition, _Finding]:
-    """Return what the logs say of the last witness of each partition."""
-    found = lookup.find([(partition, head.last_offset) for partition, head in heads.items()])
+    """Return what the logs say of the witnesses of each partition: of the last one, unless it cannot be compared."""
+    found = lookup.find([(partition, chain[-1].last_offset) for partition, chain in chains.items()])
     findings: dict[TopicPartition, _Finding] = {}
-    for partition, head in heads.items():
+    for partition, chain in chains.items():
+        head = chain[-1]
         verdict = judge(head, found.get((partition, head.last_offset)))
         if verdict is HistoryVerdict.DIFFERENT:
             findings[partition] = _Finding(verdict, head.base_offset)
@@ -145,33 +148,72 @@ def _findings(
             findings[partition] = _Finding(verdict)
         elif head.last_offset >= bounds[partition].stop and not is_tier_only(context.options):
             findings[partition] = _Finding(HistoryVerdict.DIFFERENT, bounds[partition].stop)
-    missing = {partition: head for partition, head in heads.items() if partition not in findings}
+    # Of what lies before the log start neither batches nor epochs are left, but for the epoch of the last witness.
+    missing = {
+        partition: (*(each for each in chain[:-1] if each.last_offset >= bounds[partition].start), chain[-1])
+        for partition, chain in chains.items()
+        if partition not in findings
+    }
+    findings |= _by_earlier_witnesses(lookup, missing)
+    missing = {partition: chain for partition, chain in missing.items() if partition not in findings}
     for partition, finding in _by_lineage(context, survey, missing).items():
         if finding.verdict is HistoryVerdict.UNKNOWN:
-            _log.info("the last batch that was read of %s is not there any more; its leader epoch agrees", partition)
+            _log.info("the last batch that was read of %s is not there any more; the leader epochs agree", partition)
         findings[partition] = finding
     return findings
 
 
-def _by_lineage(
-    context: PlanContext, survey: Survey, heads: Mapping[TopicPartition, BatchWitness]
+def _by_earlier_witnesses(
+    lookup: BatchLookup, chains: Mapping[TopicPartition, Chain]
 ) -> dict[TopicPartition, _Finding]:
-    """Return what leader epochs say of witnesses whose batches cannot be compared."""
-    session = context.session
-    asked = {partition: head.leader_epoch for partition, head in heads.items() if head.leader_epoch >= 0}
-    if session is None:
-        return {p: _by_tier_lineage(context, survey.partitions[p], heads[p]) for p in asked}
-    answers = with_retries(context.options, partial(session.epoch_ends, asked)) if asked else {}
+    """Return the partitions in which another batch lies in the place of an earlier witness."""
+    places = [(partition, each.last_offset) for partition, chain in chains.items() for each in chain[:-1]]
+    found = lookup.find(places)
     findings: dict[TopicPartition, _Finding] = {}
-    for partition, answer in answers.items():
-        head = heads[partition]
-        if answer.leader_epoch == head.leader_epoch and answer.end_offset > head.last_offset:
-            findings[partition] = _Finding(HistoryVerdict.UNKNOWN)
-        else:
-            # A leader that does not know the epoch names the one before it, or none.
-            ends = head.base_offset if answer.end_offset < 0 else min(answer.end_offset, head.base_offset)
-            findings[partition] = _Finding(HistoryVerdict.DIFFERENT, ends)
+    for partition, chain in chains.items():
+        verdicts = ((each, judge(each, found.get((partition, each.last_offset)))) for each in chain[:-1])
+        others = [each.base_offset for each, verdict in verdicts if verdict is HistoryVerdict.DIFFERENT]
+        if others:
+            findings[partition] = _Finding(HistoryVerdict.DIFFERENT, min(others))
     return findings
+
+
+def _by_lineage(
+    context: PlanContext, survey: Survey, chains: Mapping[TopicPartition, Chain]
+) -> dict[TopicPartition, _Finding]:
+    """Return what leader epochs say of chains whose last batches cannot be compared, by the last witness of each."""
+    session = context.session
+    last_of_epochs = {
+        partition: list({each.leader_epoch: each for each in chain if each.leader_epoch >= 0}.values())
+        for partition, chain in chains.items()
+    }
+    if session is None:
+        return {
+            partition: _least([_by_tier_lineage(context, survey.partitions[partition], each) for each in witnesses])
+            for partition, witnesses in last_of_epochs.items()
+            if witnesses
+        }
+    answers: dict[TopicPartition, list[_Finding]] = {}
+    for turn in range(max(map(len, last_of_epochs.values()), default=0)):
+        turns = {partition: each[turn] for partition, each in last_of_epochs.items() if turn < len(each)}
+        asked = {partition: witness.leader_epoch for partition, witness in turns.items()}
+        for partition, answer in with_retries(context.options, partial(session.epoch_ends, asked)).items():
+            answers.setdefault(partition, []).append(_by_epoch_end(answer, turns[partition]))
+    return {partition: _least(found) for partition, found in answers.items()}
+
+
+def _by_epoch_end(answer: LeaderEpochEnd, witness: BatchWitness) -> _Finding:
+    """Return whether a leader has the epoch of a witness over its last offset."""
+    if answer.leader_epoch == witness.leader_epoch and answer.end_offset > witness.last_offset:
+        return _Finding(HistoryVerdict.UNKNOWN)
+    # A leader that does not know the epoch names the one before it, or none.
+    ends = witness.base_offset if answer.end_offset < 0 else min(answer.end_offset, witness.base_offset)
+    return _Finding(HistoryVerdict.DIFFERENT, ends)
+
+
+def _least(findings: Sequence[_Finding]) -> _Finding:
+    """Return the finding with the smallest offset from which on the log is different."""
+    return min(findings, key=lambda finding: finding.differs_offset)
 
 
 def _by_tier_lineage(context: PlanContext, known: PartitionSurvey, head: BatchWitness) -> _Finding:

@@ -143,6 +143,38 @@ def test_what_compaction_removed_or_rewrote_is_no_cut() -> None:
     assert len(find_divergences(context, survey, {O0: POSITION})) == 1
 
 
+def without_last(log: bytes, start: int, count: int) -> bytes:
+    """A log whose batches from an offset on compaction removed, and that goes on after them."""
+    kept = [header for _, header in iter_headers(log) if header.last_offset < start]
+    return log[: sum(header.size_in_bytes for header in kept)] + batches(60, count)
+
+
+def test_an_earlier_witness_shows_a_cut_whose_last_witness_was_compacted_away() -> None:
+    """The epoch was used again, so it agrees."""
+    log = without_last(refilled(20, 12), 50, 4)
+    context, survey = context_of(Leader(log, {0: 80}))
+    (found,) = find_divergences(context, survey, {O0: POSITION})
+    assert (found.agreed_offset, found.differs_offset) == (10, 25)
+    # Where no witness after the cut is left there is nothing to compare.
+    context, survey = context_of(Leader(without_last(refilled(50, 4), 50, 4), {0: 80}))
+    assert find_divergences(context, survey, {O0: POSITION}) == []
+
+
+def test_an_earlier_epoch_shows_a_cut_whose_last_epoch_was_used_again() -> None:
+    """A data dir was restored with its metadata: epoch 1 begins anew, and sooner."""
+    old = batches(0, 6) + batches(30, 6, epoch=1)
+    position = ReadPosition(60, chain_of(old, 14, 29, 44, 59))
+    compacted = old[: len(old) // 6] + batches(60, 4, epoch=1)
+    context, survey = context_of(Leader(compacted, {0: 30, 1: 80}))
+    assert find_divergences(context, survey, {O0: position}) == []
+    context, survey = context_of(Leader(compacted, {0: 20, 1: 80}))
+    (found,) = find_divergences(context, survey, {O0: position})
+    assert (found.agreed_offset, found.differs_offset) == (0, 20)
+    # What retention deleted takes its epochs along.
+    context, survey = context_of(Leader(batches(60, 4, epoch=1), {1: 80}, start=60))
+    assert find_divergences(context, survey, {O0: position}) == []
+
+
 def test_partitions_that_are_gone_are_left_to_others() -> None:
     context, survey = context_of(Leader(OLD, {0: 60}))
     assert find_divergences(context, survey, {TopicPartition("orders", 7): POSITION}) == []
