@@ -21,9 +21,11 @@ from crabka.remote.backends.bucket import Bucket
 from crabka.remote.backends.buckets import bucket_settings, open_bucket
 from crabka.remote.backends.store_errors import ObjectMissingError
 from crabka.remote.errors import RemoteBackendError
+from crabka.spark.errors import TopicChangedError
 from crabka.spark.plan.cache_files import cache_directory
 from crabka.spark.plan.divergence import ReadPosition
 from crabka.spark.plan.histories import inspect_history
+from crabka.spark.plan.losses import lose
 from crabka.spark.plan.ranges import ReadPlan
 from crabka.spark.plan.witnesses import BatchWitness, Chain, chains_from_json, chains_to_json
 from crabka.spark.source.options import SourceOptions
@@ -59,10 +61,13 @@ class StreamHistory:
     def verify(self, plan: ReadPlan, starts: Offsets, ends: Offsets) -> None:
         """Verify what was read before a batch, and remember the end of the batch before anything of it is read.
 
-        Raises LogCutError, unless losses are accepted, and what stores and brokers raise.
+        Raises LogCutError and TopicChangedError, unless losses are accepted, and what stores and brokers raise.
         """
         moved = {p: end for p, end in ends.items() if end > starts.get(p, end) and p.topic in plan.topic_ids}
         known = {topic: self._load(topic, plan.topic_ids[topic]) for topic in {p.topic for p in moved}}
+        for topic, content in known.items():
+            if plan.topic_ids[topic] not in (None, content.topic_id):
+                known[topic] = self._leave(topic, content, plan.topic_ids[topic], {p: starts[p] for p in moved})
         positions = {
             p: ReadPosition(starts[p], _chain(known[p.topic].ends.get(p.partition, {}), starts[p])) for p in moved
         }
@@ -74,17 +79,32 @@ class StreamHistory:
         for topic, content in known.items():
             self._store(topic, content)
 
+    def _leave(self, topic: str, content: _Remembered, topic_id: str | None, starts: Offsets) -> _Remembered:
+        """Return what is known of a topic that another one had the name of: nothing.
+
+        Raises TopicChangedError if the query goes on where a batch of the other one ended, unless losses are accepted.
+        """
+        read = [p for p, start in starts.items() if p.topic == topic and start in content.ends.get(p.partition, {})]
+        if read and content.topic_id is not None:
+            lose(
+                self._options,
+                TopicChangedError(
+                    f"the topic {topic} was deleted and created anew: what was read of {min(read)} before offset "
+                    f"{starts[min(read)]} is of the topic with the id {content.topic_id}, the topic has {topic_id} now"
+                ),
+            )
+        return _Remembered(topic_id, {})
+
     def _load(self, topic: str, topic_id: str | None = None) -> _Remembered:
-        """Return what is known of a topic; of another topic that had its name nothing is."""
+        """Return what is known of a topic, or of another one that had its name; the id is that of a new one."""
         try:
             content = json.loads(self._bucket().get(self._key(topic)))
-            found = _decoded(content)
+            return _decoded(content)
         except ObjectMissingError:
             return _Remembered(topic_id, {})
         except (ValueError, KeyError, TypeError, ConfigError, RemoteBackendError) as error:
             _log.warning("what was read of %s cannot be verified, since it is not known any more: %s", topic, error)
             return _Remembered(topic_id, {})
-        return _Remembered(topic_id, {}) if topic_id not in (None, found.topic_id) else found
 
     def _store(self, topic: str, content: _Remembered) -> None:
         try:

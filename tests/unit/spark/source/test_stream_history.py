@@ -7,6 +7,7 @@ import pytest
 
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
+from crabka.spark.errors import TopicChangedError
 from crabka.spark.plan.divergence import LogCutError
 from crabka.spark.plan.planner import plan_offsets
 from crabka.spark.source.options import SourceOptions
@@ -122,8 +123,17 @@ def test_another_topic_of_the_same_name_is_another_history(tmp_path: Path, uri: 
     (file,) = (tmp_path / "checkpoint").iterdir()
     content = json.loads(file.read_text())
     file.write_text(json.dumps(content | {"topic_id": "another"}))
-    plan = plan_offsets(options(uri), {O0: 10}, {O0: 20})
-    StreamHistory(options(uri, **place)).verify(plan, {O0: 10}, {O0: 20})
+    for _ in range(2):
+        with pytest.raises(
+            TopicChangedError, match=r"created anew: what was read of orders-0 before offset 10 is of the"
+        ):
+            values(query(uri, **place), 10, 20)
+    # A query that was not there before has read nothing of the other one.
+    plan = plan_offsets(options(uri), {O0: 5}, {O0: 20})
+    StreamHistory(options(uri, **place)).verify(plan, {O0: 5}, {O0: 20})
+    assert json.loads(file.read_text())["ends"] == {"0": [20]}
+    file.write_text(json.dumps(content | {"topic_id": "another"}))
+    assert values(query(uri, **place, failOnDataLoss="false"), 10, 20) == [b"old"] * 10
     assert json.loads(file.read_text())["ends"] == {"0": [20]}
 
 
