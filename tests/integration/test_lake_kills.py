@@ -24,9 +24,9 @@ ROOT = Path(__file__).parents[2]
 ROUNDS = scaled(1, 10)
 
 
-def start(root: str, table_format: str, step: SyncStep | RewindStep, count: int) -> subprocess.Popen[bytes]:
-    # Steps of both jobs have the same names.
-    job = "rewind" if isinstance(step, RewindStep) else "sync"
+def start(
+    root: str, table_format: str, step: SyncStep | RewindStep, count: int, job: str = "sync"
+) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.support.lake_driver", root, table_format, job, step.value, str(count)]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     return subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, stderr=subprocess.PIPE)
@@ -55,12 +55,16 @@ def test_drivers_that_are_killed_lose_and_double_nothing(tmp_path: Path, table_f
 def test_rewinds_that_are_killed_leave_no_row_of_the_old_log(
     tmp_path: Path, table_format: str, rng: random.Random
 ) -> None:
+    """In a soak run two rewinds and a sync at once, each of which may be killed."""
     topic = cut_topic()
     for number in range(ROUNDS):
         lake = lake_of(tmp_path / str(number), table_format)
         run(lake)
-        deaths = [rng.choice(list(RewindStep)) for _ in range(scaled(1, 2))]
-        drivers = [start(lake.root, table_format, death, 1) for death in deaths]
+        deaths: list[tuple[SyncStep | RewindStep, int, str]] = [
+            (rng.choice(list(RewindStep)), scaled(1, rng.choice([0, 1, 1])), "rewind") for _ in range(scaled(1, 2))
+        ]
+        deaths += [(rng.choice(list(SyncStep)), rng.choice([0, 1, 2]), "follow")] * scaled(0, 1)
+        drivers = [start(lake.root, table_format, *death) for death in deaths]
         for driver in drivers:
             _, errors = driver.communicate(timeout=240)
             # The one that finds nothing to take back comes to its end.

@@ -1,7 +1,8 @@
 """The driver of a sync as a process that kills itself: python -m tests.support.lake_driver ROOT FORMAT JOB STEP COUNT.
 
-The job `sync` brings the topic of `driver_topic` into the table, the job `rewind` rewinds the table to `cut_topic`. It
-dies by SIGKILL when it reaches the step for the count-th time; with the count 0 it comes to its end.
+The job `sync` brings the topic of `driver_topic` into the table, the job `rewind` rewinds the table to `cut_topic`, and
+the job `follow` syncs that, which stops as long as the table is not rewound. It dies by SIGKILL when it reaches the
+step for the count-th time; with the count 0 it comes to its end.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -19,8 +21,10 @@ from crabka.spark.lake.rewinding import RewindStep, rewind_table
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.tables import Lake
 from crabka.spark.lake.topic_sync import SyncStep, TopicSync
+from crabka.spark.plan.divergence import LogCutError
 from tests.support.lake_topic import InlineRunner, ListTopic
 
+_TRIES = 20
 SETTINGS = SyncSettings(decoder=JsonValues((), infers=True), round_bytes=1, min_tasks=2)
 
 
@@ -62,13 +66,24 @@ def run(lake: Lake, step: str = "", count: int = 0, topic: ListTopic | None = No
         pass
 
 
+def follow(lake: Lake, step: str, count: int) -> None:
+    """Sync the topic that was cut, with many tries for a rewind to come in between."""
+    for _ in range(_TRIES):
+        with suppress(LogCutError):
+            return run(lake, step, count, cut_topic())
+    return None
+
+
 def main() -> None:
     root, table_format, job, step, count = sys.argv[1:]
     lake = Lake(root, table_format, lambda: int(datetime.now(UTC).timestamp() * 1000))
-    if job == "rewind":
-        rewind_table(lake, "orders", cut_topic(), _killing(RewindStep(step), int(count)))
-    else:
-        run(lake, SyncStep(step), int(count))
+    match job:
+        case "rewind":
+            rewind_table(lake, "orders", cut_topic(), _killing(RewindStep(step), int(count)))
+        case "follow":
+            follow(lake, SyncStep(step), int(count))
+        case _:
+            run(lake, SyncStep(step), int(count))
 
 
 if __name__ == "__main__":

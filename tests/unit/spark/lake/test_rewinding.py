@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from crabka.spark.lake.json_values import JsonValues
 from crabka.spark.lake.rewinding import RewindStep, rewind_table
 from crabka.spark.lake.settings import SyncSettings
 from crabka.spark.lake.tables import Lake
-from crabka.spark.lake.topic_sync import TopicSync
+from crabka.spark.lake.topic_sync import SyncStep, TopicSync
 from crabka.spark.plan.divergence import LogCutError
 from tests.support.lake_reader import table_places, table_rows
 from tests.support.lake_tables import ALL_FORMATS, lake_of
@@ -157,6 +158,54 @@ def test_of_two_rewinds_at_once_both_end_well(plain_lake: Lake) -> None:
     rewind_table(plain_lake, "orders", CUT, other)
     bring(plain_lake, CUT)
     check(plain_lake, CUT)
+
+
+@pytest.mark.parametrize("step", list(RewindStep))
+def test_a_sync_meanwhile_stops_or_goes_on_after_the_rewind(plain_lake: Lake, step: RewindStep) -> None:
+    bring(plain_lake, OLD)
+    seen: list[bool] = []
+
+    def sync() -> None:
+        try:
+            bring(plain_lake, CUT)
+            seen.append(True)
+        except LogCutError:
+            seen.append(False)
+
+    rewind_table(plain_lake, "orders", CUT, at_first(step, sync))
+    assert seen == [step is RewindStep.REWOUND]
+    bring(plain_lake, CUT)
+    check(plain_lake, CUT)
+
+
+def overtaken(lake: Lake, step: SyncStep) -> None:
+    """A sync of the old log, in the middle of which the log is cut and the table rewound."""
+    bring(lake, topic_of(["old"] * 20, ["old"] * 12))
+    topic = topic_of(["old"] * 30, ["old"] * 12)
+    waiting = [topic]
+
+    def on_step(at: SyncStep) -> None:
+        if at is step and waiting:
+            waiting.pop().values[:] = CUT.values
+            rewind_table(lake, "orders", topic)
+
+    sync = TopicSync(lake, topic, InlineRunner(), SETTINGS, topic="orders", on_step=on_step)
+    with contextlib.suppress(LogCutError):  # where the round was committed before
+        while sync.run_round() is not None:
+            pass
+    assert not waiting
+    rewind_table(lake, "orders", CUT)
+    bring(lake, CUT)
+    check(lake, CUT)
+
+
+@pytest.mark.parametrize("step", [step for step in SyncStep if step is not SyncStep.EVOLVED])
+def test_a_sync_of_the_old_log_does_not_commit_over_a_rewind(plain_lake: Lake, step: SyncStep) -> None:
+    overtaken(plain_lake, step)
+
+
+def test_a_sync_of_the_old_log_does_not_commit_over_a_rewind_in_any_format(lake: Lake) -> None:
+    overtaken(lake, SyncStep.DEAD_LETTERS_COMMITTED)
 
 
 def test_a_compaction_meanwhile_is_not_lost(plain_lake: Lake) -> None:
