@@ -14,31 +14,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crabka.cli.lake_options import (
-    DEFAULT_FORMAT,
-    Catalog,
-    Format,
     Grace,
     IntervalSeconds,
     Master,
     PartitionBy,
     Pattern,
-    Root,
     RoundMib,
     Schema,
     ShortGrace,
-    SourceOption,
     TableName,
+    TablePlace,
     Tables,
     TargetMib,
-    TierUrl,
+    TopicPlace,
     Topics,
     ValueMode,
     grace_ms_of,
-    open_lake,
     read_schema,
-    source_options,
 )
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
+from crabka.cli.option_groups import with_option_groups
+from crabka.cli.options import AsJson
 from crabka.cli.output import print_json, print_rows
 from crabka.errors import ConfigError
 
@@ -58,11 +53,11 @@ COMMIT_COLUMNS = ("table", "version", "timestamp_ms", "operation")
 
 
 @app.command()
+@with_option_groups
 def sync(
     topics: Topics = None,
     *,
-    root: Root,
-    table_format: Format = DEFAULT_FORMAT,
+    place: TablePlace,
     pattern: Pattern = None,
     table: TableName = None,
     value: ValueMode = "raw",
@@ -73,11 +68,7 @@ def sync(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until interrupted.")] = False,
     interval: IntervalSeconds = 60.0,
     master: Master = None,
-    catalog: Catalog = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    tier: TierUrl = None,
-    option: SourceOption = None,
+    origin: TopicPlace,
     as_json: AsJson = False,
 ) -> None:
     """Bring topics into tables exactly once: all there is, then what is new since the last time."""
@@ -91,8 +82,8 @@ def sync(
         from crabka.spark.lake.sync_job import LakeSync, SyncRequest
         from crabka.spark.session import job_session
 
-        lake = open_lake(root, table_format, catalog)
-        source = PlannerSource(source_options(bootstrap, command_config, tier, option))
+        lake = place.open()
+        source = PlannerSource(origin.source_options())
         failure: TopicsFailedError | None = None
         with job_session("crabka lake sync", master) as session, LakeProgress() as progress:
             runner = SparkRunner(session, progress.did_tasks)
@@ -118,17 +109,13 @@ def sync(
 
 
 @app.command()
+@with_option_groups
 def status(
     tables: Tables,
     *,
-    root: Root,
-    table_format: Format = DEFAULT_FORMAT,
-    catalog: Catalog = None,
+    place: TablePlace,
     offline: Annotated[bool, typer.Option("--offline", help="Ask the tables alone, not the cluster.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    tier: TierUrl = None,
-    option: SourceOption = None,
+    origin: TopicPlace,
     as_json: AsJson = False,
 ) -> None:
     """Show how far tables are behind their topics, how old they are, their files and their last commits."""
@@ -136,8 +123,8 @@ def status(
         from crabka.spark.lake.planner_source import PlannerSource
         from crabka.spark.lake.status import table_status
 
-        lake = open_lake(root, table_format, catalog)
-        source = None if offline else PlannerSource(source_options(bootstrap, command_config, tier, option))
+        lake = place.open()
+        source = None if offline else PlannerSource(origin.source_options())
         found = [table_status(lake, name, source, lake.now_ms()) for name in tables]
         rows = [asdict(each) | {"lag": each.lag} for each in found]
         if as_json:
@@ -157,16 +144,12 @@ def status(
 
 
 @app.command()
+@with_option_groups
 def rewind(
     tables: Tables,
     *,
-    root: Root,
-    table_format: Format = DEFAULT_FORMAT,
-    catalog: Catalog = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    tier: TierUrl = None,
-    option: SourceOption = None,
+    place: TablePlace,
+    origin: TopicPlace,
     as_json: AsJson = False,
 ) -> None:
     """Take back rows that the topic does not have any more because its log was cut; the next sync reads on there."""
@@ -174,19 +157,18 @@ def rewind(
         from crabka.spark.lake.planner_source import PlannerSource
         from crabka.spark.lake.rewinding import rewind_table
 
-        lake = open_lake(root, table_format, catalog)
-        source = PlannerSource(source_options(bootstrap, command_config, tier, option))
+        lake = place.open()
+        source = PlannerSource(origin.source_options())
         rows = [asdict(each) for name in tables for each in rewind_table(lake, name, source)]
         print_rows(REWIND_COLUMNS, rows, as_json=as_json)
 
 
 @app.command()
+@with_option_groups
 def compact(
     tables: Tables,
     *,
-    root: Root,
-    table_format: Format = DEFAULT_FORMAT,
-    catalog: Catalog = None,
+    place: TablePlace,
     target_mib: TargetMib = 128,
     as_json: AsJson = False,
 ) -> None:
@@ -195,7 +177,7 @@ def compact(
         from crabka.spark.lake.commits import compact_once
         from crabka.spark.lake.settings import MIB
 
-        lake = open_lake(root, table_format, catalog)
+        lake = place.open()
         rows = []
         for name, table in _existing(lake, tables):
             result = compact_once(table, target_mib * MIB)
@@ -204,12 +186,11 @@ def compact(
 
 
 @app.command()
+@with_option_groups
 def vacuum(
     tables: Tables,
     *,
-    root: Root,
-    table_format: Format = DEFAULT_FORMAT,
-    catalog: Catalog = None,
+    place: TablePlace,
     grace_hours: Grace = 168.0,
     allow_short_grace: ShortGrace = False,
     as_json: AsJson = False,
@@ -217,7 +198,7 @@ def vacuum(
     """Forget old states of tables and remove files that nothing needs; whatever is younger than the grace stays."""
     with _lake_commands():
         grace_ms = grace_ms_of(grace_hours, allow_short=allow_short_grace)
-        lake = open_lake(root, table_format, catalog)
+        lake = place.open()
         rows = []
         for name, table in _existing(lake, tables):
             result = table.vacuum(grace_ms, lake.now_ms())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from crabka.cli.node_process import parse_settings
+from crabka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig
 from crabka.cli.serve import read_properties
 from crabka.errors import ConfigError
 
@@ -71,7 +72,7 @@ TierUrl = Annotated[
         "--tier",
         metavar="URL",
         envvar="CRABKA_TIER",
-        help="The tier, if the cluster does not tell.",
+        help="The tier, if the cluster does not name it.",
         show_default=False,
     ),
 ]
@@ -89,6 +90,43 @@ ShortGrace = Annotated[
 _LEAST_GRACE_HOURS = 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePlace:
+    """Where tables are."""
+
+    root: Root
+    table_format: Format = DEFAULT_FORMAT
+    catalog: Catalog = None
+
+    def open(self) -> Lake:
+        """Return the place of the tables. Raises ConfigError."""
+        from crabka.spark.lake.tables import Lake
+
+        return Lake(self.root, self.table_format, lambda: int(time.time() * 1000), self.catalog)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlace:
+    """Where topics are."""
+
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
+    command_config: CommandConfig = None
+    tier: TierUrl = None
+    option: SourceOption = None
+
+    def source_options(self) -> dict[str, str]:
+        """Return the options of the Spark source. Raises ConfigError."""
+        client = read_properties(self.command_config) if self.command_config else {}
+        options = {f"kafka.{name}": value for name, value in client.items()}
+        explicit = parse_settings(self.option or (), "--option")
+        without_cluster = explicit.get("tier.metadata", "topic") != "topic"
+        if not without_cluster:
+            options["kafka.bootstrap.servers"] = self.bootstrap
+        if self.tier is not None:
+            options["tier.uri"] = self.tier
+        return options | explicit
+
+
 def grace_ms_of(hours: float, *, allow_short: bool) -> int:
     """Return a grace in milliseconds. Raises ConfigError for one that may take files from those who are at work."""
     if hours < _LEAST_GRACE_HOURS and not allow_short:
@@ -97,28 +135,6 @@ def grace_ms_of(hours: float, *, allow_short: bool) -> int:
             "if there are none add --allow-short-grace"
         )
     return round(hours * 3_600_000)
-
-
-def open_lake(root: str, table_format: str, catalog: str | None) -> Lake:
-    """Return the place of the tables. Raises ConfigError."""
-    from crabka.spark.lake.tables import Lake
-
-    return Lake(root, table_format, lambda: int(time.time() * 1000), catalog)
-
-
-def source_options(
-    bootstrap: str, command_config: str | None, tier: str | None, given: Iterable[str] | None
-) -> dict[str, str]:
-    """Return the options of the Spark source. Raises ConfigError."""
-    client = read_properties(command_config) if command_config else {}
-    options = {f"kafka.{name}": value for name, value in client.items()}
-    explicit = parse_settings(given or (), "--option")
-    without_cluster = explicit.get("tier.metadata", "topic") != "topic"
-    if not without_cluster:
-        options["kafka.bootstrap.servers"] = bootstrap
-    if tier is not None:
-        options["tier.uri"] = tier
-    return options | explicit
 
 
 def read_schema(given: str | None) -> str | None:

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from crabka.cli.lake_options import Catalog, Format, Master, SourceOption, TierUrl, source_options
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
+from crabka.cli.lake_options import Catalog, Format, Master, TopicPlace
+from crabka.cli.option_groups import with_option_groups
+from crabka.cli.options import AsJson
 from crabka.cli.output import print_rows
 from crabka.cli.serve import read_properties
 from crabka.errors import ConfigError
@@ -16,6 +17,7 @@ from crabka.records.compression import CODEC_NAMES
 COLUMNS = ("partition", "records", "next_offset")
 
 
+@with_option_groups
 def replay(
     topic: Annotated[str, typer.Argument(help="The source topic, or with --table its table.", show_default=False)],
     *,
@@ -24,8 +26,7 @@ def replay(
         str | None,
         typer.Option("--name", help="Of this replay: the same name goes on where it ended.", show_default=False),
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
+    origin: TopicPlace,
     target_bootstrap: Annotated[
         str | None,
         typer.Option(
@@ -36,8 +37,6 @@ def replay(
         str | None,
         typer.Option("--target-config", metavar="FILE", help="Its client properties.", show_default=False),
     ] = None,
-    tier: TierUrl = None,
-    option: SourceOption = None,
     table: Annotated[
         str | None,
         typer.Option("--table", metavar="URL", help="Where tables of raw values are.", show_default=False),
@@ -66,9 +65,9 @@ def replay(
 
     if codec not in CODEC_NAMES:
         raise ConfigError(f"--codec {codec}: not one of {', '.join(CODEC_NAMES)}")
-    client_file = target_config if target_bootstrap is not None else command_config
+    client_file = target_config if target_bootstrap is not None else origin.command_config
     target = ReplayTarget(
-        bootstrap=target_bootstrap or bootstrap,
+        bootstrap=target_bootstrap or origin.bootstrap,
         topic=to,
         name=name or f"replay-{topic}-to-{to}",
         client=read_properties(client_file) if client_file else {},
@@ -77,12 +76,13 @@ def replay(
         transaction_records=transaction_size,
         codec=CODEC_NAMES.index(codec),
     )
-    _check_places(table, tier, option)
+    if table is not None and (origin.tier is not None or origin.option):
+        raise ConfigError("--table excludes --tier and --option")
     with job_session("crabka replay", master) as spark:
         if table is not None:
             done = replay_lake_table(spark, _table_address(table, topic), table_format, target, catalog=catalog)
         else:
-            source = source_options(bootstrap, command_config, tier, option) | {"subscribe": topic}
+            source = origin.source_options() | {"subscribe": topic}
             done = replay_topic(spark, source, target)
     rows = [{"partition": each.partition, "records": each.records, "next_offset": each.next_offset} for each in done]
     print_rows(COLUMNS, rows, as_json=as_json)
@@ -91,8 +91,3 @@ def replay(
 def _table_address(tables: str, name: str) -> str:
     place, question, parameters = tables.partition("?")
     return f"{place.rstrip('/')}/{name}{question}{parameters}"
-
-
-def _check_places(table: str | None, tier: str | None, option: list[str] | None) -> None:
-    if table is not None and (tier is not None or option):
-        raise ConfigError("--table excludes --tier and --option")

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crabka.cli.lake_options import Master, SourceOption, TierUrl, Topics, source_options
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
+from crabka.cli.lake_options import Master, TopicPlace, Topics
+from crabka.cli.option_groups import with_option_groups
+from crabka.cli.options import AsJson
 from crabka.cli.output import Row, print_rows
 from crabka.errors import ConfigError
 
@@ -17,16 +18,14 @@ if TYPE_CHECKING:
 COLUMNS = ("topic", "day", "records", "bytes", "stored", "keys", "codecs", "lag_mean_ms", "lag_max_ms")
 
 
+@with_option_groups
 def stats(
     topics: Topics = None,
     *,
     pattern: Annotated[
         str | None, typer.Option("--pattern", metavar="REGEX", help="All topics with such names.", show_default=False)
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    tier: TierUrl = None,
-    option: SourceOption = None,
+    origin: TopicPlace,
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE.png", help="Draw it, too.", show_default=False)
     ] = None,
@@ -41,7 +40,7 @@ def stats(
     if bool(topics) == (pattern is not None):
         raise ConfigError("name topics, or a --pattern of their names")
     chosen = {"subscribePattern": pattern} if pattern is not None else {"subscribe": ",".join(topics or ())}
-    source = source_options(bootstrap, command_config, tier, option) | chosen
+    source = origin.source_options() | chosen
     with job_session("crabka stats", master) as spark:
         days = tier_stats(spark, source)
     if plot is not None:

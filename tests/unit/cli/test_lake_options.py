@@ -4,24 +4,28 @@ from pathlib import Path
 
 import pytest
 
-from crabka.cli.lake_options import open_lake, read_schema, source_options
+from crabka.cli.lake_options import TablePlace, TopicPlace, read_schema
 from crabka.errors import ConfigError
 
 
 def test_a_lake_knows_the_time(tmp_path: Path) -> None:
-    lake = open_lake(str(tmp_path), "parquet", None)
+    lake = TablePlace(root=str(tmp_path), table_format="parquet").open()
     assert lake.root == str(tmp_path)
     assert lake.now_ms() > 1_700_000_000_000
     with pytest.raises(ConfigError, match="no table format"):
-        open_lake(str(tmp_path), "csv", None)
+        TablePlace(root=str(tmp_path), table_format="csv").open()
 
 
 def test_options_of_the_source_come_from_everywhere(tmp_path: Path) -> None:
     config = tmp_path / "client.properties"
     config.write_text("security.protocol=SSL\n")
-    assert source_options(
-        "host:1", str(config), "file:///tier", ["failOnDataLoss=false", "tier.uri=file:///other"]
-    ) == {
+    place = TopicPlace(
+        bootstrap="host:1",
+        command_config=str(config),
+        tier="file:///tier",
+        option=["failOnDataLoss=false", "tier.uri=file:///other"],
+    )
+    assert place.source_options() == {
         "kafka.bootstrap.servers": "host:1",
         "kafka.security.protocol": "SSL",
         "tier.uri": "file:///other",
@@ -30,7 +34,8 @@ def test_options_of_the_source_come_from_everywhere(tmp_path: Path) -> None:
 
 
 def test_a_tier_alone_needs_no_cluster() -> None:
-    assert source_options("host:1", None, "file:///tier", ["tier.metadata=listing"]) == {
+    place = TopicPlace(bootstrap="host:1", tier="file:///tier", option=["tier.metadata=listing"])
+    assert place.source_options() == {
         "tier.uri": "file:///tier",
         "tier.metadata": "listing",
     }
