@@ -16,9 +16,12 @@ from crabka.spark.lake.topic_sync import SyncStep
 from tests.support.lake_driver import cut_topic, driver_topic, run
 from tests.support.lake_reader import table_places, table_rows
 from tests.support.lake_tables import ALL_FORMATS, lake_of
-from tests.support.scale import scaled
+from tests.support.scale import scaled, soaking
 
-pytestmark = pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections")
+pytestmark = [
+    pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections"),
+    pytest.mark.timeout(0 if soaking() else 300),
+]
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = scaled(1, 10)
