@@ -59,7 +59,7 @@ class LakeProgress(SyncListener):
         )
 
     def failed(self, topic: str, error: Exception) -> None:
-        """Tell an error in one line, above the bars."""
+        """Show an error in one line, above the bars."""
         text = " ".join(str(error).split()) or type(error).__name__
         self._progress.console.print(f"{topic}: {text}", markup=False, highlight=False, soft_wrap=True)
 
@@ -70,7 +70,7 @@ class LakeProgress(SyncListener):
 
 
 def follow_until_interrupted(job: LakeSync, interval_seconds: float) -> None:
-    """Run a sync again and again; the first SIGINT or SIGTERM lets the sync under way come to its end."""
+    """Run a sync until it is interrupted; the first SIGINT or SIGTERM lets the sync under way come to its end."""
     stopping = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:

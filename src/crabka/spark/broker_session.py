@@ -38,7 +38,7 @@ _METADATA_TIMEOUT_MS: Final = 30_000
 
 
 class LeaderEpochEnd(NamedTuple):
-    """The largest epoch of a leader's history up to the one asked for, and the offset behind its last record."""
+    """The largest epoch of a leader's history up to the one asked for, and the offset after its last record."""
 
     leader_epoch: int
     end_offset: int
@@ -114,7 +114,7 @@ class BrokerSession:
         return self.run(lambda cluster: ask_leaders(cluster, epochs, _epoch_question(epochs)))
 
     def topic_configs(self, topic: str, names: Iterable[str]) -> dict[str, str | None]:
-        """Return settings of a topic; those that the broker does not tell are missing."""
+        """Return settings of a topic; those that the broker does not return are missing."""
         return self._configs(ConfigOwner(ResourceType.TOPIC, topic), list(names))
 
     def broker_configs(self) -> dict[str, str | None]:

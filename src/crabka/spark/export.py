@@ -14,8 +14,8 @@ from crabka.spark.source.options import SourceOptions
 def export_snapshot(options: Mapping[str, str], place: str) -> int:
     """Write what is known of the tier of the topics that the options choose; return the number of segments.
 
-    The options are those of a batch read; the metadata comes from where they say. Raises ConfigError, also if nobody
-    tells where the tier is, OSError and what brokers and stores raise.
+    The options are those of a batch read; the metadata comes from where they say. Raises ConfigError, also if
+    it is not known where the tier is, OSError and what brokers and stores raise.
     """
     with open_context(SourceOptions.parse(options, streaming=False)) as context:
         if context.objects is None:
@@ -28,4 +28,4 @@ def export_snapshot(options: Mapping[str, str], place: str) -> int:
 def _without_tier(options: SourceOptions) -> str:
     if options.read_mode == "broker":
         return "with read.mode=broker there is no tier to export"
-    return "there is nothing to export: this cluster does not tell where its tier is; name the place by tier.uri"
+    return "there is nothing to export: this cluster does not say where its tier is; name the place by tier.uri"

@@ -17,7 +17,7 @@ class SparkJobError(CrabkaError):
 
 def failure_of(text: str) -> str:
     """Return what a task said last, from the long text that Spark makes of it."""
-    # Behind Python's own traceback Spark tells again where in Java it was.
+    # After Python's own traceback Spark repeats where in Java it was.
     python = text.partition("\n\tat ")[0] if "Traceback (most recent call last)" in text else text
     for part in (python, text):
         said = [match[1] for match in _SAID.finditer(part)]

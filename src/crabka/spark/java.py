@@ -26,14 +26,14 @@ def java_problem() -> str | None:
         return f"{wanted}, and {java} does not run: {error}"
     version = java_version(done.stderr + done.stdout)
     if version is None:
-        return f"{wanted}, and {java} does not tell its version"
+        return f"{wanted}, and {java} does not say its version"
     if version < OLDEST_JAVA:
         return f"{wanted}, and {java} is Java {version}; install one or set JAVA_HOME"
     return None
 
 
 def java_version(text: str) -> int | None:
-    """Return the major version that `java -version` tells; versions before 9 call themselves 1.x."""
+    """Return the major version that `java -version` prints; versions before 9 call themselves 1.x."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found[1]) if found else None
 

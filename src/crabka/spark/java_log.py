@@ -1,6 +1,6 @@
-"""What Spark's Java and its workers write to standard error: kept in a file, for whoever looks for a cause.
+"""What Spark's Java and its workers write to standard error: kept in a file, for those who look for a cause.
 
-Of a job that went well nobody wants to read it, and where it did not, a command says one sentence.
+Of a job that went well it is not of interest, and where it did not, a command says one sentence.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What pyspark and py4j print by themselves when Java dies under them: kept with Java's own log.
 
-A command says one sentence then. Their tracebacks, from threads of theirs, would stand before it, behind it or in it.
+A command says one sentence then. Their tracebacks, from threads of theirs, would stand before it, after it or in it.
 """
 
 from __future__ import annotations

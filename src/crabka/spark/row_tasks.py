@@ -1,4 +1,4 @@
-"""Tasks that are told what to do by rows and answer each row with a batch: the shape of most jobs."""
+"""Tasks that learn what to do from rows and answer each row with a batch: the shape of most jobs."""
 
 from __future__ import annotations
 

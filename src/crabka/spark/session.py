@@ -29,7 +29,7 @@ _STANDALONE_PORT = 7077
 _CONNECT_TIMEOUT_S = 10.0
 _ENDING_S = 0.5
 _JAVA_ENDED = (
-    "Spark's Java ended in the middle of the job: somebody killed it, or the machine had no memory left; what was "
+    "Spark's Java ended in the middle of the job: it was killed, or the machine had no memory left; what was "
     "committed is safe, run the command again"
 )
 _QUIET = {
@@ -121,7 +121,7 @@ def _in_one_sentence(java_log: JavaLog | None) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
-        # Whoever has an exception of Java's own in hand was told of it by a Java that lives.
+        # An exception of Java's own was reported by a Java that lives.
         if not isinstance(error, (PySparkException, Py4JJavaError)) and _has_java_ended():
             raise SparkJobError(_JAVA_ENDED + more) from error
         if isinstance(error, ConnectionError):

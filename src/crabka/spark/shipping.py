@@ -31,7 +31,7 @@ _TIME: Final = (1980, 1, 1, 0, 0, 0)
 def ship(session: SparkSession) -> None:
     """Give the workers of a session the code of this process; done once, it holds for the session.
 
-    Where this process itself runs from a zip file, somebody has sent the code already, and nothing is done.
+    Where this process itself runs from a zip file, the code was sent already, and nothing is done.
     """
     path = _own_zip()
     if path is None:

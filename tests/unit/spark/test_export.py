@@ -27,7 +27,7 @@ def test_a_tier_of_which_nobody_tells_has_to_be_named(tmp_path: Path) -> None:
     place = tmp_path / "export"
     with Broker() as broker:
         options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "orders"}
-        with pytest.raises(ConfigError, match=r"does not tell where its tier is; name the place by tier\.uri"):
+        with pytest.raises(ConfigError, match=r"does not say where its tier is; name the place by tier\.uri"):
             export_snapshot(options, f"file://{place}")
         with pytest.raises(ConfigError, match=r"with read\.mode=broker there is no tier to export"):
             export_snapshot(options | {"read.mode": "broker"}, f"file://{place}")

@@ -39,7 +39,7 @@ def test_a_new_enough_java_is_no_problem(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "told"), [('java version "1.8.0_402"', "is Java 8"), ("hello", "does not tell its version")]
+    ("says", "told"), [('java version "1.8.0_402"', "is Java 8"), ("hello", "does not say its version")]
 )
 def test_another_java_is_named(home: Path, says: str, told: str) -> None:
     _install(home, says)

@@ -1,6 +1,6 @@
 """Which transactional batches were aborted, from a transaction index or from the answer to a Fetch (KIP-98).
 
-An index tells where the abort marker lies; a Fetch answer does not, so that the marker must be met in the data.
+An index says where the abort marker lies; a Fetch answer does not, so that the marker must be met in the data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class AbortedTransactions:
     """The aborted transactions of one partition that may reach into the data.
 
     Entries are (producer id, first offset, offset of the abort marker). The last may be None: then everything of the
-    producer from the first offset to its next abort marker is aborted, and the decoder tells of the markers that it
+    producer from the first offset to its next abort marker is aborted, and the decoder reports the markers that it
     meets. Such an instance belongs to one pass over the data of one Fetch answer.
     """
 

@@ -49,9 +49,9 @@ _NO_OFFSET: Final = (1 << 63) - 1
 class BatchSource:
     """One pass over bytes that begin with a batch.
 
-    `consumed` counts the bytes of whole batches so far, those left out included; `next_offset` lies behind the last of
-    them that is sound. What is corrupt is raised, or told to the listener and left out if there is one; a batch with an
-    impossible length is always raised, because nothing behind it can be found.
+    `consumed` counts the bytes of whole batches so far, those left out included; `next_offset` lies after the last of
+    them that is sound. What is corrupt is raised, or reported to the listener, if there is one, and left out; a batch
+    with an impossible length is always raised, because nothing after it can be found.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Decompression into a buffer that serves many batches, one behind the other.
+"""Decompression into a buffer that serves many batches, one after the other.
 
 Reads the same forms as `crabka.records.compression`, without a new buffer for each batch.
 """
@@ -74,7 +74,7 @@ def _gunzip(data: memoryview, output: Bytes) -> int:
     while rest:
         member = zlib.decompressobj(_GZIP_WBITS)
         while not member.eof:
-            # One byte more than there is room for tells a full output from an overflowing one.
+            # One byte more than there is room for shows whether a full output overflows.
             part = member.decompress(rest, min(len(output) - used + 1, _GZIP_PART_BYTES))
             used += _copy(memoryview(part), output[used:])
             if not part and not member.eof:

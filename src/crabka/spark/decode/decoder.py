@@ -88,7 +88,7 @@ class BatchDecoder:
         if max_rows < 1 or not 1 <= max_bytes <= _BINARY_MAX_BYTES:
             raise ValueError(f"rows ({max_rows}) and bytes ({max_bytes}) of a batch must be positive, and below 1 GiB")
         self.schema = arrow_schema(columns)
-        # Of the data of the last `decode`: bytes of whole batches, and the offset behind the last sound one of them.
+        # Of the data of the last `decode`: bytes of whole batches, and the offset after the last sound one of them.
         self.consumed = 0
         self.next_offset = 0
         self._max_rows = max_rows
@@ -174,7 +174,7 @@ class BatchDecoder:
             yield self._scratch[:, :count]
 
     def _parts(self, data: Bytes, batches: Table, limits: Numbers) -> Iterator[tuple[int, int]]:
-        """Fill the scratch again and again; yields (how a walk ended, number of rows)."""
+        """Fill the scratch until all is read; yields (how a walk ended, number of rows)."""
         code = FULL
         while code == FULL:
             code, _, count = map(int, walk_records(data, batches, limits, self._scratch))
@@ -219,6 +219,6 @@ class BatchDecoder:
 
 
 def _fitting(ends: Numbers, start: int, most: int) -> int:
-    """The row behind the last that fits, where rows from `start` on may have `most` together."""
+    """The row after the last that fits, where rows from `start` on may have `most` together."""
     before = int(ends[start - 1]) if start else 0
     return int(np.searchsorted(ends, before + most, "right"))

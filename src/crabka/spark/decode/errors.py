@@ -23,7 +23,7 @@ class CorruptBatch(CorruptDataError):  # noqa: N818 - it is also the entry of a 
         self.origin = origin  # its position is that of the batch
         self.base_offset = base_offset  # as the header says: it may be what is broken
         self.size_bytes = size_bytes
-        self.skippable = skippable  # False if the length is wrong: no batch behind it can be found
+        self.skippable = skippable  # False if the length is wrong: no batch after it can be found
 
     @property
     def topic(self) -> str:

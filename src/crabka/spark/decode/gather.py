@@ -59,7 +59,7 @@ def measure(sizes: Numbers, offsets: Offsets) -> tuple[Number, Number]:
 
 @compiled(types.boolean, BYTES, INT64S, INT32S, OUTPUT_BYTES)
 def copy_fields(data: Bytes, positions: Numbers, offsets: Offsets, output: Bytes) -> bool:
-    """Copy the fields at these positions, one behind the other; returns whether all of them were in the data."""
+    """Copy the fields at these positions, one after the other; returns whether all of them were in the data."""
     end = np.int64(len(data))
     for index in range(len(positions)):
         start = np.int64(offsets[index])

@@ -41,7 +41,7 @@ _UNREAD: Final = -1
 
 
 class Group(NamedTuple):
-    """Batches to walk together: `batches` tells where their records lie in `data`, `headers` has their headers."""
+    """Batches to walk together: `batches` says where their records lie in `data`, `headers` has their headers."""
 
     data: Bytes
     batches: Table
@@ -60,7 +60,7 @@ class GroupMaker:
         self._arena = Arena(max_bytes, max_decompressed_bytes)
 
     def next_group(self, source: BatchSource, table: Table, start: int) -> tuple[Group, int]:
-        """Return the group that begins with line `start`, and the line behind it.
+        """Return the group that begins with line `start`, and the line after it.
 
         The group is valid until the next call. Batches that cannot be decompressed are rejected at the source.
         """
@@ -84,7 +84,7 @@ class GroupMaker:
     def pieces(self, source: BatchSource, table: Table) -> Iterator[Table]:
         """Yield the lines of the table; a batch that needs no look inside comes as lines of `max_rows` offsets.
 
-        Nothing but the header vouches for its count, so that memory must not follow it: each such line is a table of
+        Nothing but the header says its count, so that memory must not follow it: each such line is a table of
         its own, made when it is asked for. Batches that cannot hold their records are rejected at the source.
         """
         table = self._without_overfull(source, table)

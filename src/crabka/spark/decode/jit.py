@@ -118,7 +118,7 @@ def cache_directory() -> Path | None:
 def _directory_of(function: Callable[..., Any]) -> Path | None:
     """The directory for the code of one function, named after the content of all that decides about it.
 
-    numba itself compares only time and size of the function's source, which two installations may share. It tells
+    numba itself compares only time and size of the function's source, which two installations may share. It keeps
     processors apart in its index, but two hosts that write that of a shared home at the same moment, without locks,
     give their code the same name.
     """
@@ -174,7 +174,7 @@ def _own_places() -> Iterator[Path]:
 
 
 def _private(directory: Path) -> bool:
-    """Whether only we can write there: cached code is run, so nobody else may plant some."""
+    """Whether only we can write there: cached code is run, so no other user may plant some."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = directory.lstat()

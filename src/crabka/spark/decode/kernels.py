@@ -77,7 +77,7 @@ RECORD_HEADERS_MAX: Final = 1 << 20
 
 # What `limits` holds.
 LIMIT_START: Final = 0  # the first offset that counts
-LIMIT_END: Final = 1  # the offset behind the last that counts
+LIMIT_END: Final = 1  # the offset after the last that counts
 LIMIT_WANT: Final = 2
 LIMIT_BATCH: Final = 3  # where to go on
 LIMIT_ROW: Final = 4
@@ -192,7 +192,7 @@ def _varlong(data: Bytes, position: Number, end: Number) -> tuple[Number, Number
 def walk_headers(data: Bytes, position: Number, table: Table) -> tuple[Number, Number, Number]:
     """Fill the table with the batches from `position` on that are there as a whole.
 
-    Returns (position behind the last one, how many, 1 if the length at that position is impossible).
+    Returns (position after the last one, how many, 1 if the length at that position is impossible).
     """
     end = np.int64(len(data))
     count = np.int64(0)
@@ -235,7 +235,7 @@ def _micros(base: Number, delta: Number) -> tuple[Number, Number]:
 
 @inlined
 def _skip_headers(data: Bytes, position: Number, end: Number, count: Number) -> Number:
-    """The position behind so many headers, -1 if they are broken."""
+    """The position after so many headers, -1 if they are broken."""
     for _ in range(count):
         size, position = _varint(data, position, end)
         if position < 0 or size < 0 or size > end - position:
@@ -355,7 +355,7 @@ def walk_records(data: Bytes, batches: Table, limits: Numbers, rows: Table) -> t
     """Note where the records of the batches lie, those inside the limits, in order.
 
     `rows` must have a column for each record of all batches, unless there is only one batch: that ends with FULL.
-    Returns (how it ended, index of the batch behind the last whole one, number of rows of the whole ones). With FULL
+    Returns (how it ended, index of the batch after the last whole one, number of rows of the whole ones). With FULL
     all rows are taken, and the batch holds the records that are left.
     """
     row = limits[LIMIT_ROW]

@@ -18,9 +18,9 @@ class RowRange:
 
 @dataclass(frozen=True, slots=True)
 class BatchBounds:
-    """The offsets that batches can have at all: no checksum covers a base offset, so that only these tell a wrong one.
+    """The offsets that batches can have at all: no checksum covers a base offset, so that only these show a wrong one.
 
-    They begin behind what was read before of the same log, and end with the segment or the log.
+    They begin after what was read before of the same log, and end with the segment or the log.
     """
 
     start_offset: int = 0

@@ -1,8 +1,8 @@
 """Scrubs a whole tier in parallel: all that `crabka tier fsck` checks, with the segments read by Spark tasks.
 
 With a cluster its metadata says what has to be in the tier, and what brokers change meanwhile is no fault. Without one
-the objects alone count: segments that are not complete are told once their last object is older than the grace period,
-and nothing is known of states and orphans. What changed while the tier was read is no fault in either case.
+the objects alone count: segments that are not complete are reported once their last object is older than the grace
+period, and nothing is known of states and orphans. What changed while the tier was read is no fault in either case.
 """
 
 from __future__ import annotations

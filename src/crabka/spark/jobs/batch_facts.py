@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DAY_MS: Final = 86_400_000
 LAST_DAY: Final = 2_932_896
-"""The last day of the year 9999; what lies behind it no calendar has."""
+"""The last day of the year 9999; what lies after it no calendar has."""
 UNKNOWN_DAY: Final = -1
 """The day of records without a time, or with one that no calendar has, such as microseconds for milliseconds."""
 FACT_COLUMNS: Final = ("topic", "day", "codec", "records", "batches", "stored_bytes", "lag_sum_ms", "lag_max_ms")

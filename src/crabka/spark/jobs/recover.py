@@ -32,7 +32,7 @@ def plan_recovery(
     """Return what there is to recover of the topics that are wanted.
 
     `topic_ids` chooses among topics of one name, `partition_counts` names topics with more partitions than the tier
-    has heard of, `storage` has further settings of the store. Raises ConfigError, TierReadError, RemoteBackendError.
+    knows, `storage` has further settings of the store. Raises ConfigError, TierReadError, RemoteBackendError.
     """
     objects = SegmentObjects(open_tier_store(tier_uri, storage or {}))
     catalog = load_listing_catalog(objects, wants)

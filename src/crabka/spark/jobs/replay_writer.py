@@ -1,4 +1,4 @@
-"""Writes the rows of one source partition to a topic, exactly once, whoever is killed and tried again.
+"""Writes the rows of one source partition to a topic, exactly once, however often tasks are killed and tried again.
 
 Each partition has a transactional id of its own: a second attempt fences the first. How far the source was read is
 committed to a group in the same transaction as the rows, under the partition of the target with the same number, with
@@ -52,7 +52,7 @@ class ReplayRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayTarget:
-    """Where rows go and how; `name` is that of the group, and of the transactional ids with the partition behind it.
+    """Where rows go and how; `name` is that of the group, and of the transactional ids with the partition after it.
 
     A transaction ends with whichever of its limits is reached first: what it holds has to be sent within its timeout.
     With `keep_partitions` a row goes to the partition that it had, else where its key says. A job shares the rate out
@@ -225,7 +225,7 @@ def in_transactions(
 ) -> Iterator[tuple[list[ReplayRow], int]]:
     """Yield rows in groups of the target's size, with the offset up to which the source is done with each.
 
-    The last one has `end_offset`, also when it has no rows: what lies behind the last row was looked at too.
+    The last one has `end_offset`, also when it has no rows: what lies after the last row was looked at too.
     """
     waiting: list[ReplayRow] = []
     waiting_bytes = 0

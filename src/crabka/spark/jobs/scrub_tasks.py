@@ -62,7 +62,7 @@ class ScrubTasks:
         shared = {each: span for found in partitions.values() for each, span in overlaps(found).items()}
         before = {each: other for found in partitions.values() for each, other in predecessors(found).items()}
         findings: list[CheckedSegment] = []
-        # Spark tells nothing of a job that is under way, so that progress is that of several smaller ones.
+        # Spark reports nothing of a job that is under way, so that progress is that of several smaller ones.
         for wave in waves(segments):
             findings += self._check(wave, shared, before)
             on_bytes(sum(segment.segment_size_bytes for segment in wave))

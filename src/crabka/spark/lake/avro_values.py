@@ -103,7 +103,7 @@ class AvroValues:
         record = fastavro.schemaless_reader(stream, self._parsed, None)
         left = len(data) - stream.tell()
         if left:
-            raise ValueError(f"{left} bytes are left behind the record")
+            raise ValueError(f"{left} bytes are left after the record")
         if not isinstance(record, dict):
             raise TypeError("not a record")
         return record

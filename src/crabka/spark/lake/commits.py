@@ -1,7 +1,7 @@
 """Committing exactly once: a commit is tried against the table as it was planned for, and a failure is settled.
 
-The files of a commit that lost are left where they are. Nobody reads them, and removing them would be a mistake if the
-commit had landed after all; `vacuum` does it after a grace.
+The files of a commit that lost are left where they are. They are never read, and removing them would be a mistake if
+the commit had landed after all; `vacuum` does it after a grace.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class CommitOutcome(Enum):
     """How a commit ended."""
 
     COMMITTED = auto()
-    # Somebody else has committed some of these offsets: what was written is of no use.
+    # Another writer has committed some of these offsets: what was written is of no use.
     SUPERSEDED = auto()
 
 
@@ -64,7 +64,7 @@ def commit_once(
 
 
 def evolve_to(table: TableFormat, schema: pa.Schema) -> None:
-    """Add columns, whoever else does so too. Raises SchemaConflictError and LakeError."""
+    """Add columns, also if other writers do so. Raises SchemaConflictError and LakeError."""
     for _attempt in range(_TRIES):
         try:
             table.evolve(schema)

@@ -38,7 +38,7 @@ class CompactedTable(TableView, Protocol):
 
 
 def compact_table(table: CompactedTable, store: LakeStore, target_bytes: int) -> Compaction:
-    """Merge files that are smaller than they should be. Raises CommitConflictError if somebody else replaced them."""
+    """Merge files that are smaller than they should be. Raises CommitConflictError if another writer replaced them."""
     spec, groups = table.spec, compaction_groups(table.files(), target_bytes)
     if not groups:
         return Compaction()

@@ -1,7 +1,7 @@
 """A Parquet file of a table as its writer describes it, and how it is named.
 
 Names hold a part that no other attempt has, so a task that runs twice, or two that run at once, never write the same
-file; what is not committed is an orphan that nobody reads.
+file; what is not committed is an orphan that is never read.
 """
 
 from __future__ import annotations

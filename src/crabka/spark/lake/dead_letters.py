@@ -29,7 +29,7 @@ def is_dead_letters(name: str, spec: TableSpec) -> bool:
 class DeadLetters:
     """The dead letters of the topic that one table follows, as they are when this is made.
 
-    A table of their name that is not theirs is left alone. It is told with the first dead letter: many have none.
+    A table of their name that is not theirs is left alone. It is reported with the first dead letter: many have none.
     """
 
     def __init__(self, lake: Lake, table_name: str, topic: str, topic_id: str) -> None:
@@ -81,7 +81,7 @@ class DeadLetters:
         return commit_once(self._table, files, self._offsets, reached, retry=False)
 
     def _trouble_of(self, table: TableFormat | None) -> str | None:
-        """Return why a table is not ours: offsets of another topic would tell that rows of this one are there."""
+        """Return why a table is not ours: offsets of another topic would say that rows of this one are there."""
         if table is None:
             return None
         spec = table.spec

@@ -1,4 +1,4 @@
-"""Entries of Delta's log as deltalake takes and tells them, made of files and back.
+"""Entries of Delta's log as deltalake takes and returns them, made of files and back.
 
 Pure. Statistics have bounds that contain the values of the file, or none.
 """
@@ -46,7 +46,7 @@ def remove_action(file: DataFile, column: str | None, now_ms: int, *, is_lost: b
 
 
 def file_of(action: dict[str, Any], column: str | None) -> DataFile:
-    """Return the file that deltalake tells as a flat row."""
+    """Return the file that deltalake returns as a flat row."""
     value = action.get(f"partition.{column}")
     least, greatest = action.get(f"min.{OFFSET}"), action.get(f"max.{OFFSET}")
     return DataFile(

@@ -1,8 +1,8 @@
 """Delta tables, by deltalake.
 
 Every partition of the topic is an application of Delta's own bookkeeping whose version is the next offset. A commit is
-tried once, on the table as it was looked at. deltalake's own compaction is not used: it retries whatever it is told,
-and two of them at once both put their copy of the same rows into the table.
+tried once, on the table as it was looked at. deltalake's own compaction is not used: it retries whatever the settings
+are, and two of them at once both put their copy of the same rows into the table.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class DeltaLakeTable:
 
     @classmethod
     def create(cls, store: LakeStore, spec: TableSpec, now_ms: Callable[[], int]) -> DeltaLakeTable:
-        """Make a table; return the one that somebody else made in the meantime if so."""
+        """Make a table; return the one that another writer made in the meantime if so."""
         try:
             with _delta(store):
                 DeltaTable.create(
@@ -176,7 +176,7 @@ class DeltaLakeTable:
         """Put files with the same rows into the place of others, in one step. Raises CommitConflictError."""
         self._store.require([file.path for file in merged])
         column, now_ms = self.spec.partition_column, self._now_ms()
-        # The same rows in other files: whoever follows changes of the table sees none.
+        # The same rows in other files: readers that follow changes of the table see none.
         self._write(
             [
                 *(remove_action(file, column, now_ms) for file in replaced),
@@ -191,7 +191,7 @@ class DeltaLakeTable:
         self._require_remembered(grace_ms)
         with _delta(self._store):
             recent = set(self._tombstones(0)) - set(self._tombstones(-(-grace_ms // _HOUR_MS)))
-        # Delta's log holds encoded paths; whichever form the library tells, both are safe.
+        # Delta's log holds encoded paths; whichever form the library returns, both are safe.
         referenced = {form for path in recent for form in (path, unquote(path))}
         live = {file.path for file in self.files()}
         return remove_unreferenced(self._store, referenced, now_ms - grace_ms, live=live)
@@ -275,10 +275,10 @@ def _delta(store: LakeStore) -> Iterator[None]:
     try:
         yield
     except CommitFailedError as error:
-        raise CommitConflictError(f"Somebody else committed to {store.url}: {error}") from error
+        raise CommitConflictError(f"Another writer committed to {store.url}: {error}") from error
     except LakeError:
         raise
     except Exception as error:
         # The library raises what it likes, also Exception itself, and some with where it was at the time.
-        told = " ".join(str(error).split()).partition(" 0: ")[0]
-        raise LakeError(f"The Delta table {store.url}: {told}") from error
+        reason = " ".join(str(error).split()).partition(" 0: ")[0]
+        raise LakeError(f"The Delta table {store.url}: {reason}") from error

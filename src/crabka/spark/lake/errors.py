@@ -19,12 +19,12 @@ class TopicsFailedError(LakeError):
         self.errors = dict(errors)
 
     def __str__(self) -> str:
-        told = "; ".join(f"{topic}: {error}" for topic, error in self.errors.items())
-        return f"{len(self.errors)} of the topics failed: {told}"
+        reasons = "; ".join(f"{topic}: {error}" for topic, error in self.errors.items())
+        return f"{len(self.errors)} of the topics failed: {reasons}"
 
 
 class CommitConflictError(LakeError):
-    """Somebody else changed the table since it was looked at; nothing was committed."""
+    """Another writer changed the table since it was looked at; nothing was committed."""
 
 
 class SchemaConflictError(LakeError):

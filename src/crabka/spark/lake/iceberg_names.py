@@ -16,7 +16,7 @@ def map_names(transaction: Transaction) -> None:
     """Map the names of all columns to their ids, in a transaction that is still open.
 
     pyiceberg makes the mapping with the first files, of the columns that it knows by then, and afterwards adds to it
-    what a change of the schema adds. What somebody else added in between would be missing for ever.
+    what a change of the schema adds. What another writer added in between would be missing for ever.
     """
     metadata = transaction.table_metadata
     mapping = metadata.name_mapping()

@@ -1,7 +1,7 @@
 """Iceberg tables, by pyiceberg.
 
 The next offsets are a property of the table, set in the transaction that adds the files. pyiceberg must not retry: a
-retry would add the files on top of what somebody else committed, offsets and all.
+retry would add the files on top of what another writer committed, offsets and all.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class IcebergLakeTable:
 
     @classmethod
     def create(cls, store: LakeStore, spec: TableSpec, catalog: Catalog) -> IcebergLakeTable:
-        """Make a table; return the one that somebody else made in the meantime if so."""
+        """Make a table; return the one that another writer made in the meantime if so."""
         properties = (
             {TOPIC_KEY: spec.topic, TOPIC_ID_KEY: spec.topic_id, OFFSETS_KEY: "{}"} | NO_RETRIES | _FEW_METADATA
         )
         with _iceberg(store):
-            # Catalogs tell a race in errors of their own, so what counts is what is there afterwards.
+            # Catalogs report a race in errors of their own, so what counts is what is there afterwards.
             try:
                 catalog.create_namespace_if_not_exists(NAMESPACE)
             except Exception:
@@ -265,7 +265,7 @@ class IcebergLakeTable:
         return plain_schema(self._table.schema().as_arrow())
 
     def _expire(self, since_ms: int) -> None:
-        """Forget snapshots that nobody began to read since a moment, whoever commits meanwhile."""
+        """Forget snapshots that no reader opened since a moment, whatever is committed meanwhile."""
         for attempt in range(1, _TRIES + 1):
             self.refresh()
             old = self._superseded(since_ms)
@@ -325,9 +325,9 @@ def _iceberg(store: LakeStore) -> Iterator[None]:
     try:
         yield
     except CommitFailedException as error:
-        raise CommitConflictError(f"Somebody else committed to {store.url}: {error}") from error
+        raise CommitConflictError(f"Another writer committed to {store.url}: {error}") from error
     except ValidationException as error:
-        raise CommitConflictError(f"Somebody else changed the files of {store.url}: {error}") from error
+        raise CommitConflictError(f"Another writer changed the files of {store.url}: {error}") from error
     except NoSuchTableError as error:
         raise LakeError(f"There is no table at {store.url}") from error
     except _TROUBLE as error:

@@ -34,7 +34,7 @@ _ROW = re.compile(r" in row \d+")
 
 @dataclass(frozen=True)
 class JsonValues:
-    """Decodes JSON objects into known fields; with `infers` it also tells which other fields there are."""
+    """Decodes JSON objects into known fields; with `infers` it also reports which other fields there are."""
 
     fields: tuple[pa.Field, ...]
     infers: bool = False

@@ -1,7 +1,7 @@
 """Files of tables on a disk of this machine, as safe from a power cut as in an object store.
 
 Spark, deltalake and pyiceberg leave it to the system when a file reaches the disk. A commit that got there before the
-rows that it names would have lost them for good: nobody would read their offsets again.
+rows that it names would have lost them for good: their offsets would not be read again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def create_file(directory: str, path: str, data: bytes) -> bool:
             file.fsync()
         finally:
             file.close()
-        # Unlike a rename this fails if somebody else was first.
+        # Unlike a rename this fails if another writer was first.
         os.link(temporary, whole)
     except FileExistsError:
         return False

@@ -19,11 +19,11 @@ Offsets = Mapping[int, int]
 
 
 class Settlement(Enum):
-    """What became of a commit that was told to have failed."""
+    """What became of a commit that was reported as failed."""
 
     LANDED = auto()  # it is in the table after all
     RETRY = auto()  # the table changed, but not in what this commit builds on
-    SUPERSEDED = auto()  # somebody else committed these offsets
+    SUPERSEDED = auto()  # another writer committed these offsets
 
 
 def encode_offsets(offsets: Offsets) -> str:
@@ -79,7 +79,7 @@ def check_rewind(before: Offsets, after: Offsets) -> None:
 def settle(before: Offsets, current: Offsets, ours: Iterable[str], live: Iterable[str]) -> Settlement:
     """Decide about a commit of the files `ours` whose end is not known, from the table as it is now.
 
-    A commit without files that landed cannot be told from one of somebody else: both leave nothing to do.
+    A commit without files that landed cannot be distinguished from one of another writer: both leave nothing to do.
     """
     present = set(ours) & set(live)
     if present:

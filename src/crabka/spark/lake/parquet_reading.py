@@ -71,7 +71,7 @@ class StoredFile(io.RawIOBase):
 
 
 def _may_have(group: pq.RowGroupMetaData, within: Mapping[str, ColumnRange]) -> bool:
-    """Return whether a row group can have a row in all these ranges, as far as its statistics tell."""
+    """Return whether a row group can have a row in all these ranges, as far as its statistics say."""
     for index in range(group.num_columns if within else 0):
         column = group.column(index)
         wanted, found = within.get(column.path_in_schema), column.statistics

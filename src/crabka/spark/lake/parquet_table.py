@@ -1,6 +1,6 @@
 """Tables of plain Parquet files with manifests: the format that needs nothing but a place for files.
 
-Whoever reads asks `files()`: a directory listing may show files that were never committed.
+Readers ask `files()`: a directory listing may show files that were never committed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ParquetTable:
 
     @classmethod
     def create(cls, store: LakeStore, spec: TableSpec, now_ms: Callable[[], int]) -> ParquetTable:
-        """Make a table; return the one that somebody else made in the meantime if so."""
+        """Make a table; return the one that another writer made in the meantime if so."""
         first = Manifest(
             version=0,
             timestamp_ms=now_ms(),
@@ -173,9 +173,9 @@ class ParquetTable:
         versions = _versions(self._store)
         if not versions:
             raise LakeError(f"The table at {self._store.url} was removed meanwhile")
-        # Old manifests are removed, so that their numbers would be free for somebody who slept for the whole grace.
+        # Old manifests are removed, so that their numbers would be free for a writer that slept for the whole grace.
         if versions[-1] != version - 1 or not self._store.put_new(manifest_path(version), encode_manifest(manifest)):
-            raise CommitConflictError(f"Somebody else committed version {version} of {self._store.url}")
+            raise CommitConflictError(f"Another writer committed version {version} of {self._store.url}")
 
     def _state_at(self, version: int) -> ManifestState:
         manifests = [self._manifest(version)]

@@ -207,10 +207,10 @@ class _FileRows:
         mask = pa.repeat(pa.scalar(True), batch.num_rows)  # noqa: FBT003 - a value
         offsets = batch.column(OFFSET)
         # Delta's files do not have the column that their table is partitioned by.
-        is_told = batch.schema.get_field_index(PARTITION) >= 0
+        has_partition = batch.schema.get_field_index(PARTITION) >= 0
         for partition, point in self._points.items():
             is_later = pc.greater_equal(offsets, point)
-            if is_told:
+            if has_partition:
                 is_later = pc.and_(is_later, pc.equal(batch.column(PARTITION), partition))
             elif self._file.partition_value != str(partition):
                 continue

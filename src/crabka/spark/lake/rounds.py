@@ -63,7 +63,7 @@ def next_round(plan: ReadPlan, topic: str, before: Mapping[int, int], limits: Ro
     for (name, partition), (_, end) in plan.ranges.items():
         if name == topic and partition not in queues:
             after[partition] = max(after[partition], end)
-    # A partition that the plan leaves out keeps what the table has. One that nobody knows of yet, since the tier has
+    # A partition that the plan leaves out keeps what the table has. One that is not known yet, since the tier has
     # nothing of it, has nothing in the table either.
     after = dict(before) | {partition: max(offset, before.get(partition, 0)) for partition, offset in after.items()}
     after = dict.fromkeys(range(max(after, default=-1)), 0) | after

@@ -112,7 +112,7 @@ def _merge_types(current: pa.DataType, wanted: pa.DataType, where: str) -> pa.Da
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a schema as a table format tells it in the types that Crabka uses, all nullable and without metadata."""
+    """Return a schema as a table format has it in the types that Crabka uses, all nullable and without metadata."""
     return pa.schema([pa.field(field.name, plain_type(field.type)) for field in schema])
 
 

@@ -1,4 +1,4 @@
-"""What a sync is told, checked."""
+"""The settings of a sync, checked."""
 
 from __future__ import annotations
 

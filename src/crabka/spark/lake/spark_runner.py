@@ -46,7 +46,7 @@ class SparkRunner:
             try:
                 rows = collect_rows(numbers.mapInArrow(arrow_task(job, splits), RESULT_DDL))
             except (PySparkException, Py4JJavaError) as error:
-                # The second is what a worker that dies comes as: Java lives, and tells of it.
+                # The second is what a worker that dies comes as: Java lives, and reports it.
                 raise LakeError(failure_of(str(error))) from error
         return decode_results(rows, len(splits))
 
@@ -72,11 +72,11 @@ class SparkRunner:
     def _watch(self, context: Any, group: str, count: int, done: threading.Event) -> None:
         from py4j.protocol import Py4JError
 
-        # A Java that is gone makes no progress; whoever waits for its rows tells of it.
+        # A Java that is gone makes no progress; the thread that waits for its rows reports it.
         with suppress(Py4JError, ConnectionError):
-            self._tell_progress(context.statusTracker(), group, count, done)
+            self._report_progress(context.statusTracker(), group, count, done)
 
-    def _tell_progress(self, tracker: Any, group: str, count: int, done: threading.Event) -> None:
+    def _report_progress(self, tracker: Any, group: str, count: int, done: threading.Event) -> None:
         while not done.wait(_POLL_SECONDS):
             stages = [
                 tracker.getStageInfo(stage)

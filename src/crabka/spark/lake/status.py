@@ -21,7 +21,7 @@ class PartitionStatus:
 
     partition: int
     committed: int
-    # None where nobody was asked.
+    # None where the topic was not asked.
     end: int | None
     lag: int | None
 

@@ -1,8 +1,8 @@
-"""The job `lake sync`: topics into tables, once or for ever, and what it tells about it.
+"""The job `lake sync`: topics into tables, once or for ever, and what it reports.
 
-A topic that fails is told and keeps no other from its turn. What is read for ever is tried again at the next interval:
-stores and clusters come back, and a topic that was created anew is nothing to the others. It ends if Spark's Java is
-gone, or if at the first time no topic gets anywhere with the settings that were given.
+A topic that fails is reported and keeps no other from its turn. What is read for ever is tried again at the next
+interval: stores and clusters come back, and a topic that was created anew is nothing to the others. It ends if Spark's
+Java is gone, or if at the first time no topic gets anywhere with the settings that were given.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TopicSummary:
     files: int = 0
     size_bytes: int = 0
     rounds: int = 0
-    # Rounds that somebody else's sync was faster with.
+    # Rounds that another sync was faster with.
     lost_rounds: int = 0
 
     def plus(self, result: RoundResult) -> TopicSummary:
@@ -129,9 +129,9 @@ class LakeSync:
             raise TopicsFailedError(errors)
 
     def follow(self, wait: Callable[[], bool]) -> None:
-        """Run again and again; `wait` passes the time in between and says whether to go on.
+        """Run, and once more each time that `wait`, which passes the time in between, says to go on.
 
-        Errors are told to the listener. Raises ConfigError if nothing else came of the first time.
+        Errors are reported to the listener. Raises ConfigError if nothing else came of the first time.
         """
         errors = list(self._turn().values())
         if len(errors) >= len(self._summaries) and all(isinstance(error, ConfigError) for error in errors):
@@ -141,17 +141,17 @@ class LakeSync:
             self._turn()
 
     def _turn(self) -> dict[str, Exception]:
-        """Run once and tell errors, but for those of the last turn. Returns all of them."""
+        """Run once and report errors, but for those of the last turn. Returns all of them."""
         try:
-            errors = self._sync_all(self._topics(), self._tell)
+            errors = self._sync_all(self._topics(), self._report)
         except Exception as error:  # noqa: BLE001 - libraries of stores raise what they like
             _raise_if_final(error)
             errors = {self._request.pattern or "": error}
-            self._tell(*next(iter(errors.items())))
+            self._report(*next(iter(errors.items())))
         self._errors = errors
         return errors
 
-    def _tell(self, place: str, error: Exception) -> None:
+    def _report(self, place: str, error: Exception) -> None:
         if str(error) != str(self._errors.get(place)):
             self._listener.failed(place, error)
 
@@ -159,15 +159,15 @@ class LakeSync:
         pattern = self._request.pattern
         return self._request.topics if pattern is None else self._source.topics(pattern)
 
-    def _sync_all(self, topics: Sequence[str], tell: Callable[[str, Exception], None]) -> dict[str, Exception]:
-        """Return the errors of those that failed. Raises what leaves nobody to go on with."""
+    def _sync_all(self, topics: Sequence[str], report: Callable[[str, Exception], None]) -> dict[str, Exception]:
+        """Return the errors of those that failed. Raises what leaves nothing to go on with."""
         errors: dict[str, Exception] = {}
         for topic in topics:
             try:
                 self._sync(topic)
             except Exception as error:  # noqa: BLE001 - libraries of stores raise what they like
                 _raise_if_final(error)
-                tell(topic, error)
+                report(topic, error)
                 errors[topic] = error
         return errors
 

@@ -1,8 +1,8 @@
 """What a table has to be able to do, whatever its format: the contract of delta, iceberg and parquet tables.
 
-A table object is a view of one moment: what it tells and what it commits against is the table as it was at the last
-`refresh`. A commit succeeds only if nobody has changed the table since, else CommitConflictError is raised and nothing
-happened, or at least nothing that `refresh` does not show. Nobody waits for locks.
+A table object is a view of one moment: what it says and what it commits against is the table as it was at the last
+`refresh`. A commit succeeds only if no other writer has changed the table since, else CommitConflictError is raised and
+nothing happened, or at least nothing that `refresh` does not show. No lock is waited for.
 """
 
 from __future__ import annotations

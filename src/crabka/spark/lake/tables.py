@@ -56,7 +56,7 @@ class Lake:
         return ParquetTable.open(store, self.now_ms)
 
     def create(self, name: str, spec: TableSpec) -> TableFormat:
-        """Make a table, or return the one that somebody else made in the meantime. Raises LakeError."""
+        """Make a table, or return the one that another writer made in the meantime. Raises LakeError."""
         store = self.store(name)
         self._refuse_other_formats(store)
         match self.table_format:

@@ -1,7 +1,7 @@
 """What a task of a sync does: reads its split, turns values into columns, writes Parquet, and says what it wrote.
 
 Nothing that a task writes counts until the driver commits it, so a task may run twice or die at any point. A task that
-meets fields that have no column yet writes nothing: it tells them, and is run again when the table has them.
+meets fields that have no column yet writes nothing: it returns them, and is run again when the table has them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def run_task(job: WriteJob, number: int, split: Split) -> TaskResult:
             if rows.new_fields:
                 fields.look_at(pa.struct(rows.new_fields))
             if fields.new:
-                continue  # the rest is only looked at, so that all its fields are told at once
+                continue  # the rest is only looked at, so that all its fields are returned at once
             writers.good.write(rows.good)
             if rows.bad is not None:
                 writers.bad.write(without_offsets(rows.bad, job.known_dead))
@@ -81,7 +81,7 @@ def run_task(job: WriteJob, number: int, split: Split) -> TaskResult:
 
 
 def encode_result(result: TaskResult) -> pa.RecordBatch:
-    """Return the answer of a task as its only row, also if it has nothing to tell."""
+    """Return the answer of a task as its only row, also if it has nothing to report."""
     answer = {
         "files": [file.to_json() for file in result.files],
         "dead_letters": [file.to_json() for file in result.dead_letters],

@@ -55,7 +55,7 @@ class SyncStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicEnds:
-    """How far a topic reaches: its id, if it is known, and the offset behind the last one by partition."""
+    """How far a topic reaches: its id, if it is known, and the offset after the last one by partition."""
 
     topic_id: str | None
     offsets: dict[int, int]

@@ -1,6 +1,6 @@
 """How values become columns: as they are, or by a schema; what cannot be read says why.
 
-A decoder takes the values of many rows and never fails for a single one: bad rows are told apart and go to the table
+A decoder takes the values of many rows and never fails for a single one: bad rows are kept apart and go to the table
 of dead letters. A null value, which deletes a key in compacted topics, is a row without any of its fields.
 """
 

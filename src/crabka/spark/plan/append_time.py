@@ -6,7 +6,7 @@ the bound has nothing earlier. A topic can be changed from one kind to the other
 topic's setting: from the end of the partition backwards, as long as segments begin with such a batch. The last segment
 is never left out, nor is one before a gap: nothing shows that no other kind of batch follows its first one.
 
-What is taken on trust: that brokers' clocks do not run back, and that nobody changes a topic to times of producers and
+What is taken on trust: that brokers' clocks do not run back, and that no one changes a topic to times of producers and
 back again within one segment. Only reading the whole segment would show such batches.
 """
 

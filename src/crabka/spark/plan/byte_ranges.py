@@ -115,7 +115,7 @@ def _contradiction(part: TierPart) -> CorruptDataError:
 
 
 def _check_ends(cut_parts: Sequence[tuple[TierPart, Sequence[_Piece]]], objects: SegmentObjects) -> None:
-    """Raise CorruptDataError where the batch behind a piece begins before the piece is to end."""
+    """Raise CorruptDataError where the batch after a piece begins before the piece is to end."""
     ends = {
         (part, piece.end_byte): piece.end
         for part, pieces in cut_parts

@@ -47,7 +47,7 @@ def cache_path(kind: str, *parts: object) -> Path:
 def _is_private(directory: Path) -> bool:
     """Return whether a directory that is made if it is missing belongs to this user alone.
 
-    Among temporary files anybody can have made one of that name, and would decide what is read from it.
+    Among temporary files any user can have made one of that name, and would decide what is read from it.
     """
     try:
         directory.mkdir(mode=0o700)

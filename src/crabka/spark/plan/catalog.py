@@ -1,4 +1,4 @@
-"""The segments of a tier that can be read, by partition, whatever told of them."""
+"""The segments of a tier that can be read, by partition, wherever they are known from."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from crabka.spark.tier_store import open_tier_store
 
 _log = logging.getLogger(__name__)
 
-_told: set[str] = set()
-"""Tiers that cannot be read of which this process has told already."""
+_reported: set[str] = set()
+"""Tiers that cannot be read and that this process has reported already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ def tier_address(options: SourceOptions, session: BrokerSession | None) -> str |
     if uri is None and session is not None:
         uri = ask_tier_uri(session)
     if uri is None and options.read_mode == "tier":
-        raise ConfigError("read.mode=tier needs tier.uri, which this cluster does not tell")
+        raise ConfigError("read.mode=tier needs tier.uri, which this cluster does not say")
     if uri is None:
-        _log.info("brokers serve everything, since the cluster does not tell where its tier is; tier.uri names it")
+        _log.info("brokers serve everything, since the cluster does not say where its tier is; tier.uri names it")
     return uri
 
 
@@ -72,7 +72,7 @@ def _open(options: SourceOptions, uri: str) -> SegmentObjects | None:
     except TierElsewhereError as error:
         if options.tier_uri is not None or options.read_mode != "auto":
             raise
-        if uri not in _told:
-            _told.add(uri)
-            _log.warning("brokers serve everything, since the tier that the cluster tells cannot be read: %s", error)
+        if uri not in _reported:
+            _reported.add(uri)
+            _log.warning("brokers serve everything, since the tier that the cluster names cannot be read: %s", error)
         return None

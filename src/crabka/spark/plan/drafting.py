@@ -65,7 +65,7 @@ def make_plan(
         tier_uri=context.tier_uri,
         survey=survey,
     )
-    _tell(plan)
+    _log_plan(plan)
     return plan
 
 
@@ -130,12 +130,12 @@ def _aborted(
     """Return the aborted transactions that may concern parts, also those whose markers are not in the tier."""
     assert context.objects is not None  # noqa: S101 - parts come from a tier
     if context.session is None:
-        # Nobody knows of markers that are not in the tier: the survey ends before the first open transaction.
+        # Markers that are not in the tier are not known: the survey ends before the first open transaction.
         return AbortedTable(find_aborted(parts, survey.parts, context.objects))
     leader = LeaderAborts(context.session, partition, survey.id_text, context.options.poll_timeout_ms)
 
     def ask(border: int) -> list[AbortedEntry]:
-        # What is read ends with the last stable offset, and leaders tell nothing from there on.
+        # What is read ends with the last stable offset, and leaders report nothing from there on.
         return leader.across(min(border, survey.latest))
 
     return AbortedTable(find_aborted(parts, survey.parts, context.objects, ask))
@@ -178,7 +178,7 @@ def _tier_ranges(context: PlanContext, draft: _Draft, limits: SplitLimits) -> li
     )
 
 
-def _tell(plan: ReadPlan) -> None:
+def _log_plan(plan: ReadPlan) -> None:
     report = plan.report
     _log.info(
         "%d splits: %d segments with %d bytes, %d ranges from brokers, %d segments pruned",

@@ -55,8 +55,8 @@ class SegmentOffsets:
         return self.positions[at] if at >= 0 else 0
 
     def end_byte(self, offset: int, size_bytes: int) -> int:
-        """Return a position behind all records below an offset, where a batch begins or the segment ends."""
-        # The batch of the entry behind the first one that reaches offset - 1 begins at `offset` or later.
+        """Return a position after all records below an offset, where a batch begins or the segment ends."""
+        # The batch of the entry after the first one that reaches offset - 1 begins at `offset` or later.
         at = bisect_left(self.offsets, offset - 1) + 1
         return self.positions[at] if at < len(self.positions) else size_bytes
 

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OffsetBounds:
-    """The first offset of each partition, and the offset behind its last one."""
+    """The first offset of each partition, and the offset after its last one."""
 
     earliest: Mapping[TopicPartition, int]
     latest: Mapping[TopicPartition, int]

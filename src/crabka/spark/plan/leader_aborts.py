@@ -1,8 +1,8 @@
 """What the leader of a partition knows of aborted transactions whose markers are not in the tier.
 
-Only an answer with records tells: one with an error, or one that came too early to have any, has an empty list of
+Only an answer with records counts: one with an error, or one that came too early to have any, has an empty list of
 aborted transactions, which must not be taken for the truth. But where the log ends and no transaction is open there is
-nothing to tell: all markers lie before, in the tier. Compaction may have left no record there that a leader could send.
+nothing to report: all markers lie before, in the tier. Compaction may have left no record there for a leader to send.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class LeaderAborts:
     def across(self, border: int) -> list[AbortedEntry]:
         """Return the aborted transactions that began before an offset and end right before it or later.
 
-        The leader does not tell where they end, so they end here with the offset before the border: what is behind it
+        The leader does not say where they end, so they end here with the offset before the border: what is after it
         comes from a broker, or from a part of the tier that knows the marker. Raises TierReadError, TopicChangedError
         and what clients raise.
         """
-        # The fetch begins one offset earlier: at the last stable offset itself there is nothing to tell.
+        # The fetch begins one offset earlier: at the last stable offset itself there is nothing to report.
         last_offset = border - 1
         answer = self._fetch(last_offset)
         return [
@@ -62,13 +62,13 @@ class LeaderAborts:
                 return answer
             if time.monotonic() >= deadline:
                 raise TierReadError(
-                    f"the leader of {self._partition} did not tell in {self._timeout_ms} ms which transactions around "
+                    f"the leader of {self._partition} did not say in {self._timeout_ms} ms which transactions around "
                     f"offset {offset} were aborted: {failure}"
                 )
             time.sleep(_PAUSE_S)
 
     def _try(self, offset: int) -> tuple[FetchAnswer | None, str]:
-        """Return an answer that tells, or why there is none yet."""
+        """Return an answer that counts, or why there is none yet."""
         try:
             answer = self._session.fetch(self._partition, offset, _LIMITS, _REQUEST_TIMEOUT_MS, topic_id=self._topic_id)
         except ClientNetworkError as error:

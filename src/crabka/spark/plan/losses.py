@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 
 
 def lose(options: SourceOptions, error: DataLossError) -> None:
-    """Raise the error, or tell the loss."""
+    """Raise the error, or log the loss."""
     if options.fail_on_data_loss:
         raise error
     _log.warning("%s; going on, since failOnDataLoss is false", error.loss)

@@ -151,7 +151,7 @@ def _checked(
         elif start == end or partition in open_ended:
             checked[partition] = range(start, start)
         else:
-            message = f"the starting offset {start} of {partition} is behind the ending offset {end}"
+            message = f"the starting offset {start} of {partition} is after the ending offset {end}"
             if not context.options.streaming:
                 raise ConfigError(message)
             lose(context.options, DataLossError(f"{message}: the topic may have been created anew"))

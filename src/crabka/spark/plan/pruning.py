@@ -50,7 +50,7 @@ def narrow_by_time(context: PlanContext, ranges: list[BrokerRange], filters: Row
     session, options = context.session, context.options
     if session is None or not ranges or not filters.has_earliest_time:
         return ranges
-    # One millisecond earlier: the search may begin behind other records of just the time that is asked for.
+    # One millisecond earlier: the search may begin after other records of just the time that is asked for.
     wanted_ms = max(filters.min_timestamp_us // 1000 - 1, 0)
     asked = {TopicPartition(each.topic, each.partition): wanted_ms for each in ranges}
     found = with_retries(options, lambda: session.offsets(asked, read_committed=options.read_committed))

@@ -115,8 +115,8 @@ def _by_timestamp(
             partition: first_offset_at(objects, survey.partitions[partition].parts, timestamp_ms)
             for partition, timestamp_ms in timestamps.items()
         }
-    # What lies behind the end of a batch query cannot be read by it, though brokers know its time: it may not be in the
-    # tier yet, or behind an open transaction. A streaming query gets there.
+    # What lies after the end of a batch query cannot be read by it, though brokers know its time: it may not be in the
+    # tier yet, or after an open transaction. A streaming query gets there.
     is_batch = not context.options.streaming
     return {
         partition: without_match(partition, timestamps[partition])

@@ -75,7 +75,7 @@ class SegmentObjects:
         if index.offsets and (
             index.offsets[-1] > segment.end_offset or index.positions[-1] >= segment.segment_size_bytes
         ):
-            raise CorruptDataError(path, "its last entry lies behind the end of the segment")
+            raise CorruptDataError(path, "its last entry lies after the end of the segment")
         return index
 
     def offset_after(self, segment: RemoteLogSegmentMetadata, min_timestamp_us: int) -> int:
@@ -83,7 +83,7 @@ class SegmentObjects:
         path = object_path(segment, IndexType.TIMESTAMP)
         found = offset_after(self._get(path), segment.start_offset, min_timestamp_us, path)
         if found > segment.end_offset + 1:
-            raise CorruptDataError(path, "it has an offset behind the end of the segment")
+            raise CorruptDataError(path, "it has an offset after the end of the segment")
         return found
 
     def aborted(self, segment: RemoteLogSegmentMetadata) -> list[AbortedEntry]:

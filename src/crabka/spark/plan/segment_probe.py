@@ -122,7 +122,7 @@ class SegmentProbe:
     def _last_offset(self, key: str, position: int, size_bytes: int) -> int:
         """Walk over the batches from a position on. Raises UnusableSegmentError unless the last one is whole."""
         if position + HEADER_SIZE > size_bytes:
-            raise UnusableSegmentError("it has no whole batch behind its last index entry", TierFaultKind.WRONG_SIZE)
+            raise UnusableSegmentError("it has no whole batch after its last index entry", TierFaultKind.WRONG_SIZE)
         last_offset = -1
         piece, start = b"", 0
         while position < size_bytes:

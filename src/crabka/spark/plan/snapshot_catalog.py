@@ -1,4 +1,4 @@
-"""The catalog from a file: metadata of a tier as somebody exported it, for reading without brokers.
+"""The catalog from a file: metadata of a tier as it was exported, for reading without brokers.
 
 The form is that of the broker's snapshots of the metadata topic, with the partitions of all metadata partitions.
 """

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSurvey:
-    """A partition: its first offset, the offset behind its last one, and what the tier has of it, in order."""
+    """A partition: its first offset, the offset after its last one, and what the tier has of it, in order."""
 
     topic_id: uuid.UUID | None
     earliest: int
@@ -187,7 +187,7 @@ def _bounds(
 
     latest = ask(LATEST)
     earliest = ask(EARLIEST)
-    # What is deleted in between makes the read shorter, never one that begins behind its end.
+    # What is deleted in between makes the read shorter, never one that begins after its end.
     return earliest, {partition: max(end, earliest[partition]) for partition, end in latest.items()}
 
 

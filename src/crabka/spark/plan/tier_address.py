@@ -1,4 +1,4 @@
-"""Where the tier of a cluster is, as its brokers tell it: Crabka shows where its storage is, Kafka hides that."""
+"""Where the tier of a cluster is, as its brokers say: Crabka shows where its storage is, Kafka hides that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PASSED_ON: Final[tuple[str, ...]] = ("endpoint", "region", "allow.http", "virtu
 
 
 def ask_tier_uri(session: BrokerSession) -> str | None:
-    """Return the address of the tier; None if the cluster has none or does not tell."""
+    """Return the address of the tier; None if the cluster has none or does not say."""
     try:
         return tier_uri_of(session.broker_configs())
     except OperationError:

@@ -42,7 +42,7 @@ def load_topic_catalog(session: BrokerSession, wanted: Collection[TopicIdPartiti
     known = _KnownEvents(metadata_topic, wanted)
     session.run(known.read_on)
     if known.outdated:
-        # The log lost what the files tell of; others may have written there since.
+        # The log lost what the files hold; others may have written there since.
         known = _KnownEvents(metadata_topic, wanted, without=known.outdated)
         session.run(known.read_on)
     known.store()

@@ -11,7 +11,7 @@ _LOG_OVERHEAD: Final = 12
 
 
 def next_offset_of(records: bytes | memoryview, offset: int) -> int:
-    """Return the offset behind the last whole batch, `offset` if there is none."""
+    """Return the offset after the last whole batch, `offset` if there is none."""
     position, size = 0, len(records)
     while position + _BATCH.size <= size:
         base_offset, length, last_delta = _BATCH.unpack_from(records, position)

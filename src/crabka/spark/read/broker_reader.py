@@ -142,7 +142,7 @@ class BrokerReader:
         except _NoRecordsError:
             if self._log_range(partition)[1] > position:
                 raise
-            # The log was cut behind the records that were read last.
+            # The log was cut after the records that were read last.
             position = self._lose(partition, position, end)
         except TopicChangedError as error:
             lose(self._options, error)
@@ -185,7 +185,7 @@ class BrokerReader:
 
 
 def _behind_corrupt(records: bytes, origin: Origin, bounds: BatchBounds) -> int:
-    """Return the offset behind the first batch of an answer of which all batches are left out.
+    """Return the offset after the first batch of an answer of which all batches are left out.
 
     Raises CorruptBatch if it is not whole or does not have the offset that was fetched: then nothing is known of what
     follows it.
@@ -195,5 +195,5 @@ def _behind_corrupt(records: bytes, origin: Origin, bounds: BatchBounds) -> int:
     if found is not None and found[0] <= fetched <= found[1] < bounds.end_offset:
         return found[1] + 1
     base_offset = int.from_bytes(records[:8], "big", signed=True)
-    reason = f"it came for offset {fetched}, and nothing behind it can be found"
+    reason = f"it came for offset {fetched}, and nothing after it can be found"
     raise CorruptBatch(origin, reason, base_offset=base_offset, size_bytes=len(records), skippable=False)

@@ -45,7 +45,7 @@ class RangeReadAhead:
         self._pool.shutdown(cancel_futures=True)
 
     def pieces(self, index: int) -> Iterator[memoryview]:
-        """Yield the bytes of one of the ranges; pieces of earlier ones that nobody wanted are dropped.
+        """Yield the bytes of one of the ranges; pieces of earlier ones that were not wanted are dropped.
 
         Raises ObjectMissingError, RemoteBackendError.
         """

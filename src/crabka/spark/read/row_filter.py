@@ -21,7 +21,7 @@ _FUNCTIONS: Final = {
 
 
 def columns_to_decode(columns: Sequence[str], where: Sequence[Condition]) -> tuple[str, ...]:
-    """Return the columns that are asked for and, behind them, those that only conditions are about."""
+    """Return the columns that are asked for and, after them, those that only conditions are about."""
     return tuple(dict.fromkeys([*columns, *(each.column for each in where)]))
 
 

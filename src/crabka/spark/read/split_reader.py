@@ -115,7 +115,7 @@ class _SplitReader:
         if self._decoder is None:
             from crabka.spark.decode import BatchDecoder
 
-            listener = _tell_corrupt if self._settings.options.on_corrupt == "report" else None
+            listener = _log_corrupt if self._settings.options.on_corrupt == "report" else None
             self._decoder = BatchDecoder(self._settings.columns, on_corrupt=listener)
         return self._decoder
 
@@ -138,5 +138,5 @@ class _SplitReader:
         return self._store
 
 
-def _tell_corrupt(batch: CorruptBatch) -> None:
+def _log_corrupt(batch: CorruptBatch) -> None:
     _log.error("left out: %s", batch)

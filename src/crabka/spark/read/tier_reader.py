@@ -1,6 +1,6 @@
 """Rows of one range of the tier.
 
-The bytes of a range were chosen by an index that nothing vouches for, so that they have to bear out what it said.
+The bytes of a range were chosen by an index that nothing confirms, so that they have to bear out what it said.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class FirstBatch:
 
     @property
     def starts(self) -> Offsets | None:
-        """The initial offsets, None before anybody asked for them."""
+        """The initial offsets, None before they were asked for."""
         return self._starts
 
     def begin_at(self, starts: Offsets, at_end: Collection[TopicPartition]) -> None:
@@ -52,10 +52,10 @@ class FirstBatch:
         """Return where a batch begins.
 
         A query that stopped before its first batch was done gets that batch again, with the logged end and with initial
-        offsets that were asked for anew. Those may lie behind the end. No record is passed over by an empty batch then:
+        offsets that were asked for anew. Those may lie after the end. No record is passed over by an empty batch then:
         either the partition began where the batch ends, or all that was before its end is deleted. The next batch
-        begins at the logged end and tells if records behind that are gone too. A first batch that Spark's Kafka source
-        began has its start in a file that is not seen here; so such a batch is told.
+        begins at the logged end and reports if records after that are gone too. A first batch that Spark's Kafka source
+        began has its start in a file that is not seen here; so such a batch is reported.
         """
         if not self._is_current(starts):
             return starts

@@ -265,7 +265,7 @@ class _Translation:
         self._next()
         last, is_character = self._class_part()
         if not is_character or last < first:
-            self._refuse(f"a range in brackets that begins with {first} does not end with a character behind it")
+            self._refuse(f"a range in brackets that begins with {first} does not end with a character after it")
         return f"{re.escape(first)}-{re.escape(last)}"
 
     def _class_part(self) -> tuple[str, bool]:

@@ -87,7 +87,7 @@ def _refuse(offsets: Mapping[TopicPartition, int], refused: int, message: str) -
 
 
 def _check_order(starting: OffsetLimit, ending: OffsetLimit) -> None:
-    """Refuse what contradicts itself whatever the topics hold: the same kind of limit, with start behind end."""
+    """Refuse what contradicts itself whatever the topics hold: the same kind of limit, with start after end."""
     match starting, ending:
         case OffsetsLimit(starts), OffsetsLimit(ends):
             _check_pairs(starts, ends, "offset")
@@ -104,5 +104,5 @@ def _check_pairs(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartit
     for partition in sorted(starts):
         # Latest and earliest are below zero, and what they mean is not known yet.
         if starts[partition] > ends[partition] >= 0:
-            message = f"the starting {what} {starts[partition]} of {partition} is behind the ending {ends[partition]}"
+            message = f"the starting {what} {starts[partition]} of {partition} is after the ending {ends[partition]}"
             raise ConfigError(message)

@@ -83,7 +83,7 @@ EFFECTIVE_CLIENT_FAMILIES: Final = ("sasl.", "ssl.")
 def by_canonical_name(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     """Return the source's own options, Kafka's client properties and the storage's settings, without prefixes.
 
-    Raises ConfigError for an option that nobody knows; it names the nearest one.
+    Raises ConfigError for an option that is not known; it names the nearest one.
     """
     options: dict[str, str] = {}
     client: dict[str, str] = {}

@@ -31,8 +31,8 @@ _DEFAULT_DELAY_MS: Final = 15 * 60_000
 _DEFAULT_POLL_TIMEOUT_MS: Final = 120_000
 _BOOTSTRAP: Final = "bootstrap.servers"
 
-_told: set[str] = set()
-"""Options without effect of which this process has told already."""
+_reported: set[str] = set()
+"""Options without effect that this process has reported already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class SourceOptions:
         values = OptionValues(given)
         starting, ending = parse_limits(given, streaming=streaming)
         idle_in_batch = [] if streaming else [f"{name} (in batch)" for name in names.TRIGGER_NAMES if name in given]
-        _tell_idle(names.without_effect(given, client) + idle_in_batch)
+        _report_idle(names.without_effect(given, client) + idle_in_batch)
         min_per_trigger, max_per_trigger, trigger_delay_ms = _trigger_limits(values, streaming=streaming)
         _check_cache_time(values)
         options = cls(
@@ -171,9 +171,9 @@ def _check_cache_time(values: OptionValues) -> None:
         raise ConfigError(f"{names.METADATA_CACHE_TTL_MS} is a positive number of milliseconds, or -1")
 
 
-def _tell_idle(idle: list[str]) -> None:
+def _report_idle(idle: list[str]) -> None:
     """Log options without effect, each once in the life of the process."""
-    new = [name for name in idle if name not in _told]
-    _told.update(new)
+    new = [name for name in idle if name not in _reported]
+    _reported.update(new)
     if new:
         _log.info("accepted without effect: %s", ", ".join(new))

@@ -34,7 +34,7 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a partition that are wanted, with the columns named as Spark wants them; runs on executors.
 
-    The settings may have more columns than there are names: those behind are for conditions alone.
+    The settings may have more columns than there are names: those after them are for conditions alone.
     """
     from crabka.spark.read.row_filter import wanted_rows
     from crabka.spark.read.split_reader import read_split

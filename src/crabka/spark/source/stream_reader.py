@@ -103,7 +103,7 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(partition, self._settings, self._names)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell a consumer group how far the query is, for those who watch it; that this fails stops no query."""
+        """Commit how far the query is to a consumer group, for those who watch it; that this fails stops no query."""
         group = self._options.commit_group
         if group is None or self._options.bootstrap is None:
             return

@@ -1,6 +1,6 @@
 """The option `where`: which rows of a read are wanted, said before Spark plans it.
 
-Spark's own way to tell a Python source of filters cannot be used: what a source answers to the filters of one query is
+Spark's own way to pass filters to a Python source cannot be used: what a source answers to the filters of one query is
 kept with the frame, and every other query on the same frame reads no more than that. An option belongs to its frame.
 
 A condition is SQL's: comparisons of topic, partition, offset and timestamp with constants, joined by AND.
@@ -151,7 +151,7 @@ def _whole(token: str) -> int | None:
 
 
 def _time(token: str) -> datetime | None:
-    """Return a time; of one without a zone that of UTC, since a source is not told the zone of a session."""
+    """Return a time; of one without a zone that of UTC, since a source does not learn the zone of a session."""
     try:
         found = datetime.fromisoformat((_unquoted(token) or "").strip())
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)

@@ -159,7 +159,7 @@ def test_a_leader_that_does_not_tell_is_asked_again(monkeypatch: pytest.MonkeyPa
     session.faults = list(silent)
     assert aborted_by_start(plan_read(committed_options())) == {0: ((PRODUCER_ID, 10, 11),)}
     session.faults = list(silent)
-    with pytest.raises(TierReadError, match="did not tell in 0 ms which transactions"):
+    with pytest.raises(TierReadError, match="did not say in 0 ms which transactions"):
         plan_read(committed_options(kafkaConsumer__pollTimeoutMs="0"))
 
 

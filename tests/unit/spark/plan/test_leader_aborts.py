@@ -81,7 +81,7 @@ def test_an_answer_that_does_not_tell_is_asked_for_again(first: FetchAnswer | Ex
 
 @pytest.mark.parametrize("answer", [EMPTY, failed(ErrorCode.not_leader_or_follower), ClientNetworkError("gone")])
 def test_nothing_is_assumed_if_the_leader_never_tells(answer: FetchAnswer | Exception) -> None:
-    with pytest.raises(TierReadError, match="the leader of t-0 did not tell in 0 ms which transactions"):
+    with pytest.raises(TierReadError, match="the leader of t-0 did not say in 0 ms which transactions"):
         aborts(Leader([answer]), timeout_ms=0).across(60)
 
 
@@ -92,7 +92,7 @@ def test_where_the_log_ends_without_open_transactions_there_is_nothing_to_tell()
 
 @pytest.mark.parametrize(("end", "stable"), [(61, 60), (61, 61), (60, 59)])
 def test_markers_may_follow_the_border_or_be_missing_yet(end: int, stable: int) -> None:
-    with pytest.raises(TierReadError, match="did not tell"):
+    with pytest.raises(TierReadError, match="did not say"):
         aborts(Leader([EMPTY._replace(high_watermark=end, last_stable_offset=stable)]), timeout_ms=0).across(60)
 
 

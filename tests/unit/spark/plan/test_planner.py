@@ -66,7 +66,7 @@ def test_offsets_and_times_cut_the_plan(tmp_path: Path) -> None:
         ({"startingOffsets": '{"other":{"0":0}}'}, "lacks orders-0; use -1"),
         (
             {"startingOffsets": '{"orders":{"0":61}}', "endingTimestamp": str(1 << 50)},
-            "starting offset 61 of orders-0 is behind the ending offset 60",
+            "starting offset 61 of orders-0 is after the ending offset 60",
         ),
         ({"startingTimestamp": str(1 << 50)}, "no record of orders-0 is of"),
         ({"subscribe": "nothing"}, "the tier has no topic nothing"),

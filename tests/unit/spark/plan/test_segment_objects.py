@@ -60,13 +60,13 @@ def test_indexes_end_where_their_segment_does() -> None:
     segment = tier.segments[0]
     objects = SegmentObjects(store_of(tier))
     tier.put(segment, IndexType.OFFSET, struct.pack(">II", 9, segment.segment_size_bytes))
-    with pytest.raises(CorruptDataError, match=r"\.index: its last entry lies behind the end of the segment"):
+    with pytest.raises(CorruptDataError, match=r"\.index: its last entry lies after the end of the segment"):
         objects.offset_index(segment)
     tier.put(segment, IndexType.OFFSET, struct.pack(">II", 30, 500))
-    with pytest.raises(CorruptDataError, match=r"\.index: its last entry lies behind the end of the segment"):
+    with pytest.raises(CorruptDataError, match=r"\.index: its last entry lies after the end of the segment"):
         objects.offset_index(segment)
     tier.put(segment, IndexType.TIMESTAMP, struct.pack(">qI", 5, 1 << 20))
-    with pytest.raises(CorruptDataError, match=r"\.timeindex: it has an offset behind the end of the segment"):
+    with pytest.raises(CorruptDataError, match=r"\.timeindex: it has an offset after the end of the segment"):
         objects.offset_after(segment, 1 << 50)
 
 

@@ -291,7 +291,7 @@ def test_a_corrupt_batch_that_does_not_tell_its_end_is_an_error_if_it_is_alone()
     session.spoil(3, 0, struct.pack(">q", 15 + 65_536))
     alone = FetchAnswer(ErrorCode.none, 40, 0, (), session.batches[3][1])
     session.fault = lambda offset: alone if 15 <= offset < 20 else None
-    with pytest.raises(CorruptBatch, match="came for offset 15, and nothing behind it can be found") as caught:
+    with pytest.raises(CorruptBatch, match="came for offset 15, and nothing after it can be found") as caught:
         read(session, 0, 40, on_corrupt=lambda _: None)
     assert not caught.value.skippable
 

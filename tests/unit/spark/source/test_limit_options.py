@@ -47,7 +47,7 @@ def test_words_are_understood_in_any_case() -> None:
         ({"startingTimestamp": "soon"}, "startingTimestamp is a whole number"),
         ({"startingTimestamp": ""}, "startingTimestamp is a whole number, not an empty text"),
         ({"startingTimestamp": str(2**70)}, "startingTimestamp is a whole number of 64 bits"),
-        ({"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":4}}'}, "5 of t-0 is behind the ending 4"),
+        ({"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":4}}'}, "5 of t-0 is after the ending 4"),
         ({"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"1":8}}'}, "different partitions"),
         (
             {"startingOffsetsByTimestamp": '{"t":{"0":5}}', "endingOffsetsByTimestamp": '{"t":{"0":4}}'},

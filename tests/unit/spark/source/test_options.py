@@ -152,7 +152,7 @@ def test_both_limits_of_a_trigger_are_compared_even_in_batch(low: str, message: 
 def test_limits_of_triggers_are_told_in_batch(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crabka.spark.source.options._told", set())
+    monkeypatch.setattr("crabka.spark.source.options._reported", set())
     with caplog.at_level(logging.INFO, "crabka.spark.source.options"):
         parse(streaming=True, maxTriggerDelay="1s")
         parse(maxTriggerDelay="1s")
