@@ -44,6 +44,13 @@ class Threads(Protocol):
         """Run `fn` off the loop; the future is resolved on the loop that called."""
         ...
 
+    async def wait_submitted(self) -> None:
+        """Wait until all jobs that were submitted before have ended, also those that were cancelled while they ran.
+
+        To cancel a future stops no thread: who gives files away that jobs work on waits for this first.
+        """
+        ...
+
     def close(self, *, wait: bool = True) -> None:
         """Refuse more work and wait for what was submitted; without `wait`, leave it to its fate."""
         ...
@@ -303,6 +310,10 @@ class SharedThreads:
         if self._closed:
             raise RuntimeError("the thread pool is closed")
         return self._threads.submit(fn, *args, **kwargs)
+
+    async def wait_submitted(self) -> None:
+        """Wait for what the other pool was given before."""
+        await self._threads.wait_submitted()
 
     def close(self, *, wait: bool = True) -> None:  # noqa: ARG002 - what runs belongs to the other pool
         """Refuse more work."""

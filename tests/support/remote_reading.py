@@ -62,6 +62,10 @@ class HeldThreads:
         self.waiting.append((future, lambda: fn(*args, **kwargs)))
         return future
 
+    async def wait_submitted(self) -> None:
+        """Let all jobs run."""
+        self.release()
+
     def close(self, *, wait: bool = True) -> None:
         """Nothing runs any more."""
         self.is_closed = True

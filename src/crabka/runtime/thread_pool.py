@@ -36,7 +36,16 @@ class PoolSaturatedError(OperationError):
         super().__init__(ErrorCode.kafka_storage_error, f"{limit} jobs wait for a thread already")
 
 
+class _Waiting(NamedTuple):
+    """Somebody who waits for the end of jobs."""
+
+    numbers: set[int]
+    loop: asyncio.AbstractEventLoop
+    ended: asyncio.Future[None]
+
+
 class _Job(NamedTuple):
+    number: int
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     fn: Callable[..., Any]
@@ -58,6 +67,11 @@ class ThreadPool:
             threading.Thread(target=self._work, name=f"{name}-{index}", daemon=True) for index in range(max_workers)
         ]
         self._started = False
+        # The numbers of the jobs that have not ended, and those who wait for them: used by the loop and by the threads.
+        self._counting = threading.Lock()
+        self._job_count = 0
+        self._unfinished: set[int] = set()
+        self._waiting: list[_Waiting] = []
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         """Run `fn` in a thread; the future is resolved on the running loop, where this must be called.
@@ -76,8 +90,25 @@ class ThreadPool:
             self._started = True
             for thread in self._threads:
                 thread.start()
-        self._queue.put(_Job(loop, future, fn, args, kwargs))
+        with self._counting:
+            self._job_count += 1
+            number = self._job_count
+            self._unfinished.add(number)
+        self._queue.put(_Job(number, loop, future, fn, args, kwargs))
         return future
+
+    async def wait_submitted(self) -> None:
+        """Wait until all jobs that were submitted before have ended, also those that were cancelled while they ran.
+
+        What the loop does at the end of their futures is done before this returns.
+        """
+        loop = asyncio.get_running_loop()
+        with self._counting:
+            if not self._unfinished:
+                return
+            ended: asyncio.Future[None] = loop.create_future()
+            self._waiting.append(_Waiting(set(self._unfinished), loop, ended))
+        await ended
 
     def close(self, *, wait: bool = True) -> None:
         """Finish everything submitted, end the threads and refuse more. Idempotent; blocks the caller.
@@ -98,12 +129,27 @@ class ThreadPool:
         with contextlib.suppress(Empty):
             while (job := self._queue.get_nowait()) is not None:
                 job.future.cancel()
+                self._note_end(job.number)
 
     def _work(self) -> None:
         while (job := self._queue.get()) is not None:
             _execute(job)
+            number = job.number
             # A local would keep the arguments and the result alive until the next job.
             del job
+            self._note_end(number)
+
+    def _note_end(self, number: int) -> None:
+        with self._counting:
+            self._unfinished.discard(number)
+            if not self._waiting:
+                return
+            for each in self._waiting:
+                each.numbers.discard(number)
+            done = [each for each in self._waiting if not each.numbers]
+            self._waiting = [each for each in self._waiting if each.numbers]
+        for each in done:
+            _resolve_on(each.loop, each.ended, None, None)
 
 
 def _execute(job: _Job) -> None:
@@ -119,14 +165,23 @@ def _execute(job: _Job) -> None:
     except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the one who waits
         failure = error
     try:
-        job.loop.call_soon_threadsafe(_resolve, job.future, result, failure)
-    except RuntimeError:
-        # The loop was closed in the meantime: nobody waits any more.
-        if not job.loop.is_closed():
-            raise
+        _resolve_on(job.loop, job.future, result, failure)
     finally:
         # The failure refers to this frame: without this line all that the job had would live until the next collection.
         del failure, job
+
+
+def _resolve_on(
+    loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], result: object, failure: BaseException | None
+) -> None:
+    try:
+        loop.call_soon_threadsafe(_resolve, future, result, failure)
+    except RuntimeError:
+        # The loop was closed in the meantime: nobody waits any more.
+        if not loop.is_closed():
+            raise
+    finally:
+        del failure
 
 
 def _resolve(future: asyncio.Future[Any], result: object, failure: BaseException | None) -> None:

@@ -9,6 +9,7 @@ waiting for a long queue.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from functools import partial
 from itertools import islice
@@ -62,6 +63,13 @@ class ThreadShare:
         self._waiting.append((waiting, partial(fn, *args, **kwargs)))
         return waiting
 
+    async def wait_submitted(self) -> None:
+        """Wait until all jobs that were submitted before have ended."""
+        waiting = [future for future, _ in self._waiting]
+        if waiting:
+            await asyncio.wait(waiting)
+        await self._threads.wait_submitted()
+
     def close(self, *, wait: bool = True) -> None:  # noqa: ARG002 - what runs belongs to the other pool
         """Refuse more work and drop what has not begun; the threads belong to the other pool."""
         self._closed = True
@@ -99,14 +107,15 @@ async def run_all(
 
     A thread gets `group_size` of them at a time, and `at_once` such groups are with the pool. `on_result` gets each
     result on the loop. The failure of a job does not keep the others from running; the first one is raised when all are
-    done.
+    done. If the caller is cancelled, or the iterable fails, no thread begins another job.
     """
     source = iter(jobs)
+    is_over = threading.Event()
     failures: list[BaseException] = []
 
     async def work() -> None:
         while group := list(islice(source, group_size)):
-            results, failed = await threads.submit(_call_all, group)
+            results, failed = await threads.submit(_call_all, group, is_over)
             failures.extend(failed)
             if on_result is not None:
                 for result in results:
@@ -116,6 +125,7 @@ async def run_all(
     try:
         await asyncio.gather(*workers)
     except BaseException:
+        is_over.set()
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
@@ -124,10 +134,12 @@ async def run_all(
         raise failures[0]
 
 
-def _call_all(jobs: Sequence[Callable[[], T]]) -> tuple[list[T], list[Exception]]:
+def _call_all(jobs: Sequence[Callable[[], T]], is_over: threading.Event) -> tuple[list[T], list[Exception]]:
     results: list[T] = []
     failures: list[Exception] = []
     for job in jobs:
+        if is_over.is_set():
+            break
         try:
             results.append(job())
         except Exception as error:  # noqa: BLE001 - raised when all are done

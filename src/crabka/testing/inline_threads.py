@@ -32,6 +32,8 @@ class InlineThreads:
         self._count = 0
         self._closed = False
         self._killed = False
+        # Done when a job has delivered its result, or was dropped because it was cancelled.
+        self._ends: set[asyncio.Future[None]] = set()
 
     @property
     def pending_count(self) -> int:
@@ -43,9 +45,17 @@ class InlineThreads:
         if self._closed:
             raise RuntimeError("the thread pool is closed")
         future: asyncio.Future[T] = self._loop.create_future()
+        end: asyncio.Future[None] = self._loop.create_future()
+        self._ends.add(end)
+        end.add_done_callback(self._ends.discard)
+
+        def deliver(result: T | None, failure: BaseException | None) -> None:
+            _settle(future, result, failure)
+            _settle(end, None, None)
 
         def work() -> None:
             if future.cancelled():
+                _settle(end, None, None)
                 return
             result: T | None = None
             failure: BaseException | None = None
@@ -53,10 +63,15 @@ class InlineThreads:
                 result = fn(*args, **kwargs)
             except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the one who waits
                 failure = error
-            self._schedule(partial(_settle, future, result, failure))
+            self._schedule(partial(deliver, result, failure))
 
         self._schedule(work)
         return future
+
+    async def wait_submitted(self) -> None:
+        """Wait until all jobs that were submitted before have delivered their results."""
+        if self._ends:
+            await asyncio.wait(set(self._ends))
 
     def close(self, *, wait: bool = True) -> None:
         """Do all pending work now, or drop it, and refuse more. Idempotent."""

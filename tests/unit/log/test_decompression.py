@@ -29,6 +29,9 @@ class HeldThreads:
         self.running.append(asyncio.get_running_loop().create_future())
         return self.running[-1]
 
+    async def wait_submitted(self) -> None:
+        await asyncio.wait(self.running)
+
     def close(self, *, wait: bool = True) -> None:
         del wait
 

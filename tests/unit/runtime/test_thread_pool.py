@@ -49,6 +49,56 @@ def test_result_comes_back_to_the_loop_from_a_named_thread(pool: ThreadPool) -> 
     assert name in ("test-pool-0", "test-pool-1")
 
 
+def test_the_end_of_jobs_is_waited_for_though_they_were_cancelled(pool: ThreadPool) -> None:
+    release = threading.Event()
+
+    async def main() -> None:
+        await pool.wait_submitted()
+        running = await occupy(pool, release)
+        pool.submit(pytest.fail, "it was cancelled before it began").cancel()
+        for future in running:
+            future.cancel()
+        waiting = [asyncio.ensure_future(pool.wait_submitted()) for _ in range(2)]
+        done, _ = await asyncio.wait(waiting, timeout=0.01)
+        assert not done
+        release.set()
+        await asyncio.gather(*waiting)
+        assert not pool._unfinished
+
+    asyncio.run(main())
+
+
+def test_what_follows_a_job_on_the_loop_is_done_and_later_jobs_are_not_waited_for(pool: ThreadPool) -> None:
+    release, release_later = threading.Event(), threading.Event()
+    followed: list[asyncio.Future[bool]] = []
+
+    async def main() -> None:
+        running = await occupy(pool, release)
+        running[0].add_done_callback(lambda _: followed.append(pool.submit(release_later.wait)))
+        waiting = asyncio.ensure_future(pool.wait_submitted())
+        await asyncio.sleep(0)
+        release.set()
+        await waiting
+        assert not followed[0].done()
+        release_later.set()
+        await followed[0]
+
+    asyncio.run(main())
+
+
+def test_jobs_that_are_dropped_keep_nobody_waiting(pool: ThreadPool) -> None:
+    release = threading.Event()
+
+    async def main() -> None:
+        await occupy(pool, release)
+        pool.submit(print)
+        pool.close(wait=False)
+        release.set()
+        await pool.wait_submitted()
+
+    asyncio.run(main())
+
+
 def test_errors_come_back_to_the_loop(pool: ThreadPool) -> None:
     def fail() -> None:
         raise OSError(5, "Input/output error")

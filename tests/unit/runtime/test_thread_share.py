@@ -107,6 +107,41 @@ def test_run_all_draws_jobs_as_threads_take_them(pool: ThreadPool) -> None:
     assert most <= 6
 
 
+def test_a_run_that_is_given_up_begins_no_more_jobs(pool: ThreadPool) -> None:
+    began, release = threading.Event(), threading.Event()
+    done: list[int] = []
+
+    def first() -> None:
+        began.set()
+        release.wait()
+        done.append(0)
+
+    async def main() -> None:
+        jobs = [first, *(lambda n=n: done.append(n) for n in range(1, 10))]
+        running = asyncio.ensure_future(run_all(pool, jobs, at_once=1, group_size=5))
+        await asyncio.to_thread(began.wait)
+        running.cancel()
+        await asyncio.wait([running])
+        release.set()
+        await pool.wait_submitted()
+
+    asyncio.run(main())
+    assert done == [0]
+
+
+def test_a_share_waits_for_what_it_was_given(pool: ThreadPool) -> None:
+    done: list[int] = []
+
+    async def main() -> None:
+        share = ThreadShare(pool, 1)
+        for number in range(5):
+            share.submit(done.append, number)
+        await share.wait_submitted()
+
+    asyncio.run(main())
+    assert done == list(range(5))
+
+
 def test_run_all_runs_the_rest_and_raises_the_first_failure(pool: ThreadPool) -> None:
     done: list[int] = []
 
