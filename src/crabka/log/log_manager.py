@@ -571,7 +571,12 @@ class LogManager:
     # -- stopping ------------------------------------------------------------------------------------------------
 
     async def shutdown(self, broker_epoch: int = -1) -> None:
-        """Close all logs cleanly, write the checkpoints and the mark of a clean stop, give the dirs back."""
+        """Close all logs cleanly, as `close` does, and give the dirs back."""
+        await self.close(broker_epoch)
+        self.unlock()
+
+    async def close(self, broker_epoch: int = -1) -> None:
+        """Close all logs cleanly, write the checkpoints and the mark of a clean stop; the dirs stay locked."""
         await self._finish_deletions()
         await self._flusher.drain()
         await self._keeper.drain()
@@ -580,7 +585,12 @@ class LogManager:
         async with self._checkpoints.turn:
             await self._close_dirs({path: self._checkpoints.logs_in(path) for path in self.online_dirs}, broker_epoch)
         self._logs.clear()
-        self.unlock()
+
+    async def abandon(self) -> None:
+        """Close the logs that a `load` opened before it failed, without a mark: others may need recovery."""
+        logs = list(self._logs.values())
+        self._logs.clear()
+        await run_all(self._runtime.threads, (partial(log.close, clean=False) for log in logs))
 
     async def _close_dirs(self, by_dir: dict[str, list[PartitionLog]], broker_epoch: int) -> None:
         closing = [self._close_dir(path, logs, broker_epoch) for path, logs in by_dir.items()]

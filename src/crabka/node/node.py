@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from crabka.broker.healing.metrics import collect_scrub
@@ -207,26 +208,35 @@ class Node:
         was_serving, self._serving = self._serving, False
         broker, controller, quorum = self._broker, self._controller, self._quorum
         self._quorum = None
-        if broker is not None and was_serving and not self.failed.done():
-            await broker.retire()
-        if broker is not None:
-            broker.release_waiters()
-        await self._listeners.close_clients()
-        if broker is not None:
-            await broker.close()
-        if controller is not None:
-            await controller.close()
-        await self._requests.close()
-        await self._tasks.close()
-        if broker is not None and broker.is_loaded:
-            await self._logs.shutdown(broker.epoch)
+        # From the last to the first; a step that fails does not keep those after it from being done.
+        async with AsyncExitStack() as steps:
+            # Locked until nothing is written any more: the quorum writes to its dir when it is left.
+            steps.callback(self._metadata_dir.close)
+            steps.callback(self._logs.unlock)
+            steps.push_async_callback(self._listeners.close_controllers)
+            if quorum is not None:
+                steps.push_async_callback(quorum.close)
+            steps.push_async_callback(self._close_logs)
+            steps.push_async_callback(self._tasks.close)
+            steps.push_async_callback(self._requests.close)
+            if controller is not None:
+                steps.push_async_callback(controller.close)
+            if broker is not None:
+                steps.push_async_callback(broker.close)
+            steps.push_async_callback(self._listeners.close_clients)
+            if broker is not None:
+                steps.callback(broker.release_waiters)
+                if was_serving and not self.failed.done():
+                    steps.push_async_callback(broker.retire)
+
+    async def _close_logs(self) -> None:
+        # Threads go on with what cancelled tasks gave them: recovery, cleaning, checkpoints.
+        await self._runtime.threads.wait_submitted()
+        if self._broker is not None and self._broker.is_loaded:
+            await self._logs.close(self._broker.epoch)
         else:
             # Logs that were not opened may need recovery: they must not get the mark of a clean stop.
-            self._logs.unlock()
-        if quorum is not None:
-            await quorum.close()
-        await self._listeners.close_controllers()
-        self._metadata_dir.close()
+            await self._logs.abandon()
 
     def _lock_dirs(self) -> None:
         self._logs.lock()

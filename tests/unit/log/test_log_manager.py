@@ -36,6 +36,25 @@ def test_logs_are_spread_over_the_dirs() -> None:
     simulate(MemoryFileSystem(), scenario)
 
 
+def test_logs_of_a_start_that_failed_are_closed_without_a_mark() -> None:
+    fs = MemoryFileSystem()
+
+    async def first(manager: LogManager) -> None:
+        await filled(manager)
+        await manager.shutdown()
+
+    async def second(manager: LogManager) -> None:
+        await manager.load(lambda _topic: CONFIG)
+        logs = list(manager)
+        await manager.abandon()
+        assert (len(manager), [log.is_open for log in logs]) == (0, [False] * 4)
+        manager.unlock()
+
+    simulate(fs, first)
+    simulate(fs, second)
+    assert not fs.exists("/d1/.kafka_cleanshutdown")
+
+
 def test_logs_come_back_after_a_clean_stop() -> None:
     fs = MemoryFileSystem()
 

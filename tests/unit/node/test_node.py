@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
+import pkgutil
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crabka.config.server import ServerConfig
+from crabka.embedded.one_node import start_one_node
 from crabka.errors import ConfigError, InvariantError, StorageError
+from crabka.log.log_dir import LogDir
 from crabka.node.node import Node
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request
+from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.runtime import real_runtime
 from crabka.testing import FaultyFileSystem, disk_failure
 from crabka.vfs import read_file, write_atomic
 from tests.support.sim_node import NODE_HOST, SimNode, batch
@@ -71,6 +79,75 @@ def test_the_addresses_are_told() -> None:
         assert node.node is not None
         assert node.node.bootstrap_servers == f"{NODE_HOST}:9092"
         assert node.node.side_port_address == f"{NODE_HOST}:8080"
+
+
+@pytest.mark.parametrize("work", ["crabka.quorum.raft_quorum._open", "crabka.log.log_dir.LogDir.scan"])
+def test_a_start_that_is_given_up_keeps_its_dirs_while_a_thread_works_on_them(
+    work: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread cannot be stopped: another process must not get the dirs before it is done."""
+    began, may_end = threading.Event(), threading.Event()
+    module, _, name = work.rpartition(".")
+    blocking = pkgutil.resolve_name(work)
+
+    def slow(*arguments: Any) -> Any:
+        began.set()
+        may_end.wait()
+        return blocking(*arguments)
+
+    monkeypatch.setattr(pkgutil.resolve_name(module), name, slow)
+
+    async def main() -> None:
+        runtime = real_runtime()
+        try:
+            starting = asyncio.ensure_future(start_one_node(runtime, str(tmp_path), "127.0.0.1", 0, {}))
+            await asyncio.to_thread(began.wait)
+            starting.cancel()
+            other = LogDir(runtime.fs, str(tmp_path))
+            await asyncio.wait([starting], timeout=0.05)
+            with pytest.raises(ConfigError, match="locked by another process"):
+                other.open()
+            may_end.set()
+            await asyncio.wait([starting])
+            assert starting.cancelled()
+            other.open()
+            other.close()
+        finally:
+            may_end.set()
+            runtime.threads.close()
+
+    asyncio.run(main())
+
+
+def test_the_dirs_are_locked_until_the_quorum_is_left(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: list[str] = []
+    close = RaftQuorum.close
+
+    async def watched(self: RaftQuorum) -> None:
+        try:
+            LogDir(node.runtime.fs, "/d1").open()
+        except ConfigError as error:
+            refused.append(str(error))
+        await close(self)
+
+    monkeypatch.setattr(RaftQuorum, "close", watched)
+    node.stop()
+    assert refused == ["log dir /d1 is locked by another process"]
+
+
+def test_a_step_of_the_stop_that_fails_does_not_keep_the_dirs(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_service: object) -> None:
+        raise LookupError("where is it?")
+
+    monkeypatch.setattr("crabka.control.service.ControllerService.close", broken)
+    with pytest.raises(LookupError):
+        node.stop()
+    assert node.memory.exists("/d1/.kafka_cleanshutdown")
+    log_dir = LogDir(node.runtime.fs, "/d1")
+    log_dir.open()
+    log_dir.close()
+    node.start()
+    monkeypatch.undo()
 
 
 def start_second(node: SimNode) -> Any:
