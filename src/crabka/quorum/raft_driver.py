@@ -164,9 +164,9 @@ class RaftDriver:
         await self._sender.close()
         await self.snapshots.close()
         self._end_waits(reason)
+        # A task that was cancelled leaves its thread at work: an election or a cut must not reach the files later.
+        await self._runtime.threads.wait_submitted()
         if self.failure is None:
-            if self._flush is not None:
-                await asyncio.wait([self._flush])
             await self._runtime.threads.submit(self._storage.close)
 
     def _end_waits(self, error: CrabkaError) -> None:

@@ -59,8 +59,13 @@ class RaftQuorum:
         MetadataVersionError for content that cannot be read, StorageError when the disk fails.
         """
         options = options or QuorumOptions()
+        opening = runtime.threads.submit(_open, runtime, metadata_dir, node_id, options)
         try:
-            files = await runtime.threads.submit(_open, runtime, metadata_dir, node_id, options)
+            files = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # The thread goes on; who stops waits for it with `Threads.wait_submitted`.
+            opening.add_done_callback(_abandon)
+            raise
         except OSError as error:
             raise StorageError(metadata_dir, f"cannot open the metadata log: {error}") from error
         driver = RaftDriver(runtime, files, options)
@@ -162,8 +167,8 @@ class RaftQuorum:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._driver.leading.waiting_for_active.append(waiter)
         self._driver.leading.settle_active()
-        if self._driver.failure is not None and not waiter.done():
-            waiter.set_exception(self._driver.failure)
+        if self._driver.is_over and not waiter.done():
+            waiter.set_exception(self._driver.failure or _closed())
         await waiter
 
     def append(self, records: Sequence[Any], timeout_ms: int | None = None) -> asyncio.Future[int]:
@@ -218,6 +223,12 @@ class RaftQuorum:
     async def close(self) -> None:
         """Hand leadership over, close the files; the quorum takes no more appends."""
         await self._driver.stop(_closed())
+
+
+def _abandon(opening: asyncio.Future[RaftReplicaFiles]) -> None:
+    """Close the files of an opening that nobody waits for any more, at once: their lock is given back next."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().storage.close()
 
 
 def _closed() -> OperationError:

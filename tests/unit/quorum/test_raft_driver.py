@@ -40,11 +40,12 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.raft_driver import RaftDriver, RaftReplicaFiles
 from crabka.quorum.raft_log import RaftLog
 from crabka.quorum.raft_options import QuorumOptions
-from crabka.quorum.state_file import read_election
+from crabka.quorum.state_file import read_election, write_election
 from crabka.quorum.storage import MetadataStorage
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
+from crabka.testing.inline_threads import InlineThreads
 from tests.support.quorum_node import DIRECTORY, LOG_DIRECTORY, QUIET, formatted_disk, run_node
 
 ANSWER = VersionsResponse(error=ErrorCode.none)
@@ -212,6 +213,33 @@ def test_a_shutdown_that_nobody_acknowledges_ends_after_the_request_time_out() -
         started = asyncio.get_running_loop().time()
         await bench.driver.stop(OperationError(ErrorCode.not_controller, "closed"))
         assert 2 <= asyncio.get_running_loop().time() - started < 2.2
+
+    run(main)
+
+
+def test_a_stop_waits_for_the_thread_of_a_step_that_takes_too_long() -> None:
+    """Otherwise the election would be written over that of the next process."""
+
+    async def main(bench: Bench) -> None:
+        loop, threads = asyncio.get_running_loop(), bench.runtime.threads
+        assert isinstance(threads, InlineThreads)
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def write(*arguments: Any) -> None:
+            write_election(*arguments)
+            threads._ends.discard(ended)
+            ended.set_result(None)
+
+        def submit(_fn: object, *arguments: Any) -> asyncio.Future[None]:
+            del threads.submit  # the next job is as usual
+            threads._ends.add(ended)
+            loop.call_later(5, write, *arguments)
+            return loop.create_future()
+
+        threads.submit = submit  # type: ignore[method-assign, assignment]
+        await bench.play([PersistElection(ElectionState(7, 2), ())])
+        await bench.driver.stop(OperationError(ErrorCode.not_controller, "closed"))
+        assert read_election(bench.runtime.fs, LOG_DIRECTORY) == ElectionState(7, 2)
 
     run(main)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from crabka.errors import InvariantError, StorageError
+from crabka.errors import InvariantError, OperationError, StorageError
 from crabka.ids import ZERO_UUID
 from crabka.kraft.voters import VoterNode, VoterSet
 from crabka.metadata.delta import MetadataDelta
@@ -254,6 +254,18 @@ def test_a_directory_of_a_release_that_kept_no_vote_leads_on() -> None:
     fs.unlink(f"{LOG_DIRECTORY}/quorum-state")
     assert run_node(fs, main) == 3
     assert set(_image_after_restart(fs).topics.by_name) == {"t1", "t2", "t3"}
+
+
+def test_nobody_waits_for_a_quorum_that_is_closed() -> None:
+    async def main(runtime: Runtime) -> None:
+        quorum = await open_quorum(runtime)
+        await quorum.close()
+        async with asyncio.timeout(60):
+            for wait in (quorum.wait_active, quorum.describe, lambda: quorum.append(new_topic("a", 1))):
+                with pytest.raises(OperationError, match="closed"):
+                    await wait()
+
+    run_node(formatted_disk(), main)
 
 
 def test_a_directory_without_an_id_is_that_of_a_fixed_voter() -> None:
