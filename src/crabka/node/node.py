@@ -124,10 +124,20 @@ class Node:
         return self._listeners.side_port_address
 
     async def start(self) -> None:
-        """Start to serve. Raises ConfigError, StorageError, CorruptDataError; the node is stopped again then."""
+        """Start to serve. Raises ConfigError, StorageError, CorruptDataError; the node is stopped again then.
+
+        A node that fails meanwhile raises what it failed of: a start waits for the quorum, the controller and its own
+        heartbeats, and none of them comes any more.
+        """
+        starting = asyncio.ensure_future(self._start())
         try:
-            await self._start()
+            await asyncio.wait((starting, self.failed), return_when=asyncio.FIRST_COMPLETED)
+            await (starting if starting.done() else self.failed)
         except BaseException:
+            starting.cancel()
+            await asyncio.wait((starting,))
+            if not starting.cancelled():
+                starting.exception()
             await self.stop()
             raise
 

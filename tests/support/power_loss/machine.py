@@ -52,8 +52,8 @@ WRITING = frozenset({"open", "makedirs", "rename", "unlink", "rmtree", "fsync_di
 BLOCK_SIZES = (64, 512, 4096)
 THREAD_DELAYS_MS = (0.5, 5.0, 60.0)
 # So often is a dead node's cleaning up interrupted; the next node starts much later.
-BURIAL_TURNS = 30
-NODE_PACKAGES = ("/crabka/broker/", "/crabka/net/", "/crabka/quorum/", "/crabka/log/")
+BURIAL_TURNS = 40
+NODE_PACKAGES = ("/crabka/broker/", "/crabka/net/", "/crabka/node/", "/crabka/quorum/", "/crabka/log/")
 
 
 class Death(Enum):

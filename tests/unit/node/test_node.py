@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from crabka.broker.lifecycle import BrokerLifecycle
 from crabka.config.server import ServerConfig
 from crabka.embedded.one_node import start_one_node
 from crabka.errors import ConfigError, InvariantError, StorageError
@@ -117,6 +118,27 @@ def test_a_start_that_is_given_up_keeps_its_dirs_while_a_thread_works_on_them(
             runtime.threads.close()
 
     asyncio.run(main())
+
+
+def test_a_start_that_waits_for_a_quorum_that_died_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def register(lifecycle: BrokerLifecycle, _broker: object) -> int:
+        # Nobody will ever say that this broker is registered.
+        lifecycle._fail(StorageError("/d1", "the disk of the metadata is gone"))
+        return 1 << 40
+
+    monkeypatch.setattr(BrokerLifecycle, "register", register)
+    node = SimNode()
+
+    async def start() -> None:
+        async with asyncio.timeout(3600):
+            await Node(node.config, node.runtime).start()
+
+    with pytest.raises(StorageError, match="the disk of the metadata is gone"):
+        node.run(start())
+    monkeypatch.undo()
+    # It has given back all that it had.
+    with node:
+        pass
 
 
 def test_the_dirs_are_locked_until_the_quorum_is_left(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
