@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from crabka.controller.features import SUPPORTED_FEATURES
-from crabka.errors import ConfigError, CrabkaError, OperationError
+from crabka.errors import ConfigError, CrabkaError, InvariantError, OperationError
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 
@@ -212,7 +212,15 @@ class BrokerLifecycle:
 
     async def _run(self) -> None:
         while True:
-            pause_ms = await self._beat()
+            try:
+                pause_ms = await self._beat()
+            except InvariantError as error:
+                self._fail(error)
+                return
+            except Exception:
+                # Without heartbeats the broker would be fenced for good.
+                log.exception("a heartbeat failed")
+                pause_ms = self._config.broker_heartbeat_interval_ms
             try:
                 async with asyncio.timeout(pause_ms / 1000):
                     await self._due.wait()
@@ -237,6 +245,8 @@ class BrokerLifecycle:
                     cordoned_log_dirs=cordoned,
                 ),
             )
+        except InvariantError:
+            raise
         except CrabkaError as error:
             log.warning("the controller did not take a heartbeat: %s", error)
             return SOON_MS

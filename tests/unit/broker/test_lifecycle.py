@@ -14,7 +14,7 @@ from crabka.broker.identity import BrokerIdentity
 from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
 from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
-from crabka.errors import ConfigError, CrabkaError, OperationError
+from crabka.errors import ConfigError, CrabkaError, InvariantError, OperationError
 from crabka.metadata.cluster import Endpoint
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
@@ -287,6 +287,42 @@ def test_refused_heartbeats_go_on_at_their_interval() -> None:
         lifecycle.start()
         await asyncio.sleep(5)
         assert len(controller.heartbeats) == 3
+
+    run(test)
+
+
+def test_a_heartbeat_that_fails_unexpectedly_is_not_the_last(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+        failures: list[Exception] = [LookupError("where is it?")]
+        answer = controller.answers[ApiKey.BROKER_HEARTBEAT]
+
+        def fail_first(types: MessageTypes, body: Any) -> Any:
+            if failures:
+                raise failures.pop()
+            return answer(types, body)
+
+        controller.answers[ApiKey.BROKER_HEARTBEAT] = fail_first
+        lifecycle.start()
+        async with asyncio.timeout(60):
+            await lifecycle.serve()
+
+    run(test)
+    assert "where is it?" in caplog.text
+    assert not FAILURES
+
+
+def test_a_heartbeat_that_breaks_an_invariant_ends_the_node() -> None:
+    async def test(lifecycle: BrokerLifecycle, controller: ScriptedController, _: BrokerIdentity) -> None:
+        await lifecycle.register(BROKER)
+
+        def broken(_types: MessageTypes, _body: Any) -> Any:
+            raise InvariantError("two controllers")
+
+        controller.answers[ApiKey.BROKER_HEARTBEAT] = broken
+        lifecycle.start()
+        await asyncio.sleep(10)
+        assert [str(each) for each in FAILURES] == ["two controllers"]
 
     run(test)
 
