@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from crabka.errors import CrabkaError
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.voters import VoterSet
 from crabka.metadata.image import MetadataImage
@@ -92,7 +91,7 @@ class SnapshotKeeper:
     async def _write_logged(self) -> None:
         try:
             await self._write()
-        except (OSError, CrabkaError):
+        except Exception:
             # The log still has everything: a failed snapshot costs nothing but another try.
             LOGGER.exception("Cannot write a snapshot of the metadata")
 

@@ -94,6 +94,24 @@ def test_a_snapshot_that_fails_costs_nothing(caplog: pytest.LogCaptureFixture) -
     assert set(load_read_only(fs, LOG_DIRECTORY).replay.image.topics.by_name) == {"a", "b", "c"}
 
 
+def test_a_snapshot_that_fails_unexpectedly_is_reported_and_does_not_keep_the_quorum_from_closing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = MetadataLogSettings(max_record_bytes_between_snapshots=1, max_idle_interval_ms=0)
+
+    def broken(*_arguments: object) -> None:
+        raise LookupError("where is it?")
+
+    async def main(runtime: Runtime) -> None:
+        monkeypatch.setattr(SnapshotKeeper, "_write_blocking", broken)
+        quorum = await open_quorum(runtime, settings)
+        await quorum.append(new_topic("a", 1))
+        await quorum.close()
+
+    run_node(formatted_disk(), main)
+    assert "Cannot write a snapshot of the metadata" in caplog.text
+
+
 def test_only_what_is_committed_goes_into_a_snapshot() -> None:
     fs = formatted_disk(())
 
