@@ -134,6 +134,8 @@ class MetadataPublisher:
     async def publish_all(self, image: MetadataImage) -> None:
         """Take over a whole image, at start. Logs that it does not place here are set aside.
 
+        The others were opened with the settings of an older image, maybe long ago: they get those of this one.
+
         A long image is taken over in turns of the loop; nobody may change the partitions meanwhile.
         """
         topics = list(image.topics.by_id.values())
@@ -141,6 +143,7 @@ class MetadataPublisher:
         count = 0
         for topic in topics:
             self._host_topic(image, topic, {}, at_start=True)
+            self._take_config(image, topic.name)
             count += len(topic.partitions)
             if count >= PARTITIONS_PER_TURN:
                 count = 0
@@ -335,15 +338,22 @@ class MetadataPublisher:
             elif resource_type == ConfigResourceType.BROKER and name in ("", str(self._node_id)):
                 topics.update((partition.topic, None) for partition in self._partitions)
         for topic in topics:
-            config = self._topic_config(image, topic)
-            for partition in list(self._partitions.of_topic(topic).values()):
-                try:
-                    partition.log.update_config(config)
-                except StorageError as error:
-                    self._logs.on_dir_failure(error.log_dir, error)
-                else:
-                    if partition in self._awaiting_tier:
-                        # A topic that is not tiered any more has nothing to wait for.
-                        self._take_role(partition, self._awaiting_tier[partition])
-                    elif self._tiering is not None:
-                        self._tiering.on_leadership(partition)
+            self._take_config(image, topic)
+
+    def _take_config(self, image: MetadataImage, topic: str) -> None:
+        """Let the logs of a topic run with the settings of an image."""
+        config: TopicConfig | None = None
+        for partition in list(self._partitions.of_topic(topic).values()):
+            config = config or self._topic_config(image, topic)
+            if partition.log.config == config:
+                continue
+            try:
+                partition.log.update_config(config)
+            except StorageError as error:
+                self._logs.on_dir_failure(error.log_dir, error)
+            else:
+                if partition in self._awaiting_tier:
+                    # A topic that is not tiered any more has nothing to wait for.
+                    self._take_role(partition, self._awaiting_tier[partition])
+                elif self._tiering is not None:
+                    self._tiering.on_leadership(partition)

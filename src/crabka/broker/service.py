@@ -118,8 +118,7 @@ class BrokerService:
         quorum = self._quorum
         self._logs.subscribe_failures(self._on_dir_failure)
         await quorum.wait_caught_up()
-        self.context.config = self._configs.server(quorum.image)
-        self._take_cordoned(quorum.image)
+        self._take_settings(quorum.image)
         # Once for a topic, not for each of its partitions.
         topic_config = functools.cache(functools.partial(self._configs.topic, quorum.image))
         resolution = build_resolution(self._runtime, self._logs, self._config, quorum.image)
@@ -144,13 +143,14 @@ class BrokerService:
         await self._wait_for(self._is_registered)
         # And nothing that was lost may be led.
         await self._losses.report()
-        self._take_rates(quorum.image)
         publisher = build_publisher(self._parts, context, self._replica_host, self._configs.topic)
         pipeline = MetadataPipeline(
             prepare=publisher.preparation, finish=self._logs.pending_deletions, spawn=self._spawn
         )
         image = quorum.image
         quorum.subscribe(pipeline.on_metadata)
+        # The settings may have changed since the logs were loaded, which can take long.
+        self._take_settings(image)
         await publisher.publish_all(image)
         for listener in (
             publisher.on_metadata,
@@ -241,15 +241,15 @@ class BrokerService:
         broker = image.cluster.brokers.get(self._config.node_id)
         return broker is not None and broker.epoch >= self.epoch
 
-    def _take_rates(self, image: MetadataImage) -> None:
+    def _take_settings(self, image: MetadataImage) -> None:
+        self.context.config = self._configs.server(image)
+        self._take_cordoned(image)
         self._replica_host.take_rate(image.configs, self._config.node_id)
         take_move_rate(self.context.moves, image.configs, self._config.node_id)
 
     def _on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
-            self.context.config = self._configs.server(image)
-            self._take_rates(image)
-            self._take_cordoned(image)
+            self._take_settings(image)
             self.context.scrubber.settings_changed()
         elif delta.features_changed:
             self._take_cordoned(image)

@@ -8,8 +8,9 @@ import pytest
 
 from crabka.broker.directory_reports import DirectoryReports
 from crabka.broker.lifecycle import BrokerLifecycle
+from crabka.broker.service import BrokerService
 from crabka.ids import DIRECTORY_LOST
-from crabka.metadata.records import decode_record
+from crabka.metadata.records import ConfigRecord, decode_record
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
@@ -107,6 +108,29 @@ def cordon(node: SimNode, paths: str) -> None:
 
 def dirs_of(node: SimNode, topic: str) -> set[str]:
     return {partition.log.log_dir for partition in node.context.partitions.of_topic(topic).values()}
+
+
+def test_settings_that_changed_while_the_logs_were_opened_are_in_force(
+    node: SimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader with an old min.insync.replicas would acknowledge what its ISR does not keep."""
+    node.create_topic("t")
+    node.stop()
+    load = BrokerService.load
+
+    def setting(resource_type: int, resource: str, name: str, value: str) -> ConfigRecord:
+        return ConfigRecord(resource_type=resource_type, resource_name=resource, name=name, value=value)
+
+    async def load_slowly(self: BrokerService) -> None:
+        await load(self)
+        changes = [setting(2, "t", "min.insync.replicas", "2"), setting(4, "", "message.max.bytes", "12345")]
+        await self._quorum.append(changes)
+
+    monkeypatch.setattr(BrokerService, "load", load_slowly)
+    node.start()
+    config = node.context.partitions.by_name("t", 0).log.config
+    assert (config.min_insync_replicas, config.max_message_bytes) == (2, 12345)
+    assert node.context.config.message_max_bytes == 12345
 
 
 @pytest.mark.parametrize("is_removed", [False, True])
