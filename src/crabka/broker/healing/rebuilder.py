@@ -79,14 +79,25 @@ class ReplicaRebuilder:
         self.directories: DirectoryReports | None = None
 
     async def rebuild(self, partition: Partition) -> None:
-        """Let a replica begin anew; returns when it follows. Raises RebuildRefusedError, StorageError."""
+        """Let a replica begin anew; returns when it follows. Raises RebuildRefusedError, StorageError.
+
+        A stop leaves the replica reported as lost: the next start reports where it is.
+        """
         known = self._known(partition)
         minimum = partition.log.config.min_insync_replicas
         refusal = "the partition is gone" if known is None else rebuild_refusal(known, self._node_id, minimum)
         if refusal or self.directories is None:
             raise RebuildRefusedError(refusal or "the broker starts")
+        try:
+            await self._begin_anew(partition, self.directories)
+        except Exception:
+            await self._come_back(partition)
+            raise
+        await self._come_back(partition)
+
+    async def _begin_anew(self, partition: Partition, directories: DirectoryReports) -> None:
         placement = (partition.topic_id, partition.index)
-        self.directories.hold(placement)
+        directories.hold(placement)
         self._fetchers.hold(partition)
         try:
             await self._leave(partition)
@@ -95,8 +106,7 @@ class ReplicaRebuilder:
             await self._drop(partition)
         finally:
             self._fetchers.release(partition)
-            self.directories.release(placement)
-            await self._come_back(partition)
+            directories.release(placement)
 
     async def _leave(self, partition: Partition) -> None:
         """Let nobody count on this replica, as the metadata shows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
@@ -185,6 +186,24 @@ def test_flushes_count_again_when_a_drop_is_refused_at_the_last_moment(monkeypat
             await world.rebuilder.rebuild(world.partition)
         log.flush()
         assert log.recovery_point == log.log_end_offset == 10
+
+    run(scenario)
+
+
+def test_a_rebuild_that_is_given_up_waits_for_nobody() -> None:
+    """A node that stops has no controller to talk to any more: it would not come to an end."""
+
+    async def scenario(world: RebuildWorld) -> None:
+        world.logs.directory_id = lambda _path: uuid.UUID(int=1)  # type: ignore[method-assign, assignment] # not formatted
+        task = asyncio.ensure_future(world.rebuilder.rebuild(world.partition))
+        await asyncio.sleep(FENCE_MS / 2000)
+        told = len(world.directories.told)
+        task.cancel()
+        await asyncio.sleep(0)
+        assert task.cancelled()
+        assert len(world.directories.told) == told
+        assert world.fetchers.released == [world.partition]
+        assert not world.directories.held
 
     run(scenario)
 
