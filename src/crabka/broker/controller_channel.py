@@ -39,7 +39,7 @@ class ControllerRequests(Protocol):
     async def request(self, api_key: ApiKey, build: Build) -> Any:
         """Ask the active controller in the newest version that both know; return the body of its answer.
 
-        Raises OperationError (REQUEST_TIMED_OUT) when `controller.socket.timeout.ms` is over.
+        Raises OperationError (REQUEST_TIMED_OUT) when `controller.socket.timeout.ms` is over, or the broker stops.
         """
         ...
 
@@ -81,7 +81,7 @@ class ControllerChannel:
         """Ask the active controller; see `ControllerRequests`."""
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
-                while True:
+                while not self._is_closed:
                     answer = await self._try(api_key, build)
                     if answer is not None and not _is_refusal(answer):
                         return answer
@@ -90,12 +90,14 @@ class ControllerChannel:
             raise OperationError(
                 ErrorCode.request_timed_out, f"no active controller answered within {self._timeout_ms} ms"
             ) from error
+        raise OperationError(ErrorCode.request_timed_out, "no active controller answered before the broker stopped")
 
     async def close(self) -> None:
         """Hang up; requests under way fail. Closing twice is allowed."""
         if self._is_closed:
             return
         self._is_closed = True
+        self._moved.set()
         self._unsubscribe()
         connection, self._connection = self._connection, None
         if connection is not None:
