@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_PAUSE_MS: Final = 500
+# The one refusal that is final: the metadata of the cluster has no directories.
+NO_DIRECTORIES: Final = ErrorCode.unsupported_version
 
 
 class _Wish(NamedTuple):
@@ -105,10 +107,11 @@ class ReplicaLosses:
         try:
             while wishes := self._wishes():
                 code = await self._report(wishes)
-                if code in (None, ErrorCode.stale_broker_epoch):
+                if code not in (ErrorCode.none, NO_DIRECTORIES):
+                    # Nothing says that the controller knows of the losses.
                     await asyncio.sleep(RETRY_PAUSE_MS / 1000)
                     continue
-                if code is not ErrorCode.none:
+                if code is NO_DIRECTORIES:
                     logger.error("the controller does not let replicas stand back that lost records: %s", code.name)
                 for wish in wishes:
                     self._answered(wish)

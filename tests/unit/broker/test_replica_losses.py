@@ -165,9 +165,11 @@ def test_the_last_of_all_leads_when_the_others_lost_records_as_well(make_scene: 
 
 def test_a_report_is_repeated_until_it_is_answered(make_scene: MakeScene) -> None:
     scene = make_scene(image_of(1, 2), StoredLog())
-    scene.answers = [None, None]
+    # A controller that fails has not noted the loss: whoever goes on might lead without its records.
+    scene.answers = [None, None, ErrorCode.stale_broker_epoch, ErrorCode.unknown_server_error]
     scene.report()
-    assert scene.directories() == [DIRECTORY_LOST] * 3
+    assert scene.directories() == [DIRECTORY_LOST] * 5
+    assert partition_of(scene.image, "t", 0).directory_of(1) == DIRECTORY_LOST
 
 
 def test_a_controller_that_knows_no_directories_does_not_hold_up_the_start(
