@@ -4,7 +4,8 @@ A change that places new logs here is delivered when these have been created in 
 that it takes away are renamed in threads before the next change is delivered. All other changes are delivered at once,
 unless one before them waits. Those who caused a change are answered when it is done (`on_metadata` returns a future for
 that), so a topic is usable when CreateTopics returns. Meanwhile the image names partitions that are not here yet:
-requests for them get NOT_LEADER_OR_FOLLOWER, and clients repeat them.
+requests for them get NOT_LEADER_OR_FOLLOWER, and clients repeat them. A broker that is about to start, or has stopped,
+keeps nobody waiting: the controller of the same node answers the whole cluster.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from crabka.errors import InvariantError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
 class _Change(NamedTuple):
     delta: MetadataDelta
     image: MetadataImage
-    done: asyncio.Future[None]
+    # None if nobody waits for it.
+    done: asyncio.Future[None] | None
 
 
 class MetadataPipeline:
@@ -47,6 +51,8 @@ class MetadataPipeline:
         self._waiting: deque[_Change] = deque()
         # Changes wait: nobody is ready for them yet, or a task delivers them.
         self._is_held = True
+        self._is_started = False
+        self._is_over = False
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(delta, image)` for every change, after those that subscribed before."""
@@ -54,12 +60,26 @@ class MetadataPipeline:
 
     def start(self) -> None:
         """Deliver what waits, and what comes."""
+        self._is_started = True
         self._is_held = False
         if self._waiting:
             self._begin()
 
+    def close(self) -> None:
+        """The broker stops, or its parts no longer agree: nothing is delivered any more."""
+        self._is_over = True
+        for change in self._waiting:
+            if change.done is not None:
+                change.done.cancel()
+        self._waiting.clear()
+
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> asyncio.Future[None] | None:
         """Take a change; return a future if it is not done at once. That is cancelled if the broker stops before."""
+        if self._is_over:
+            return None
+        if not self._is_started:
+            self._waiting.append(_Change(delta, image, None))
+            return None
         preparation = None if self._is_held else self._prepare(delta, image)
         if not self._is_held and preparation is None:
             self._deliver(delta, image)
@@ -99,25 +119,32 @@ class MetadataPipeline:
                 if preparation is not None:
                     await preparation()
                     preparation = None
+                    if self._is_over:
+                        return
                 self._deliver(delta, image)
                 finishing = self._finish()
                 if finishing is not None:
                     await finishing()
             except asyncio.CancelledError:
                 raise
-            except Exception as error:  # noqa: BLE001 - the quorum decides what that means
+            except Exception as error:
+                if self._is_over:
+                    raise
+                if done is None:
+                    raise InvariantError(f"a change of the metadata cannot be delivered: {error!r}") from error
+                # The quorum decides what that means.
                 done.set_exception(error)
                 return
+            if self._is_over:
+                return
             self._waiting.popleft()
-            if not done.done():
+            if done is not None and not done.done():
                 done.set_result(None)
 
     def _on_end(self, task: asyncio.Future[None]) -> None:
-        if task.cancelled() or task.exception() is not None or (self._waiting and self._waiting[0].done.done()):
-            # The broker stops, or the parts of it no longer agree: nothing is delivered any more.
-            for change in self._waiting:
-                change.done.cancel()
-            self._waiting.clear()
+        first = self._waiting[0].done if self._waiting else None
+        if task.cancelled() or task.exception() is not None or (first is not None and first.done()):
+            self.close()
             return
         self._is_held = False
         if self._waiting:

@@ -105,6 +105,7 @@ class BrokerService:
         self._serving = False
         # Partitions whose log dir failed before anybody could be told.
         self._lost_early: list[Partition] = []
+        self._pipeline: MetadataPipeline | None = None
         # Whether the logs are open, so that a stop may close them cleanly.
         self.is_loaded = False
 
@@ -144,7 +145,7 @@ class BrokerService:
         # And nothing that was lost may be led.
         await self._losses.report()
         publisher = build_publisher(self._parts, context, self._replica_host, self._configs.topic)
-        pipeline = MetadataPipeline(
+        pipeline = self._pipeline = MetadataPipeline(
             prepare=publisher.preparation, finish=self._logs.pending_deletions, spawn=self._spawn
         )
         image = quorum.image
@@ -201,6 +202,8 @@ class BrokerService:
 
     async def close(self) -> None:
         """Stop talking to other nodes. The logs are left to whoever opened them."""
+        if self._pipeline is not None:
+            self._pipeline.close()
         if self.context.remote_reads is not None:
             self.context.remote_reads.close()
         if self.context.tiering is not None:

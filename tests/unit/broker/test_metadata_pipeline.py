@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from crabka.broker.metadata_pipeline import MetadataPipeline
+from crabka.errors import InvariantError
 
 
 class World:
@@ -96,15 +97,57 @@ def test_changes_wait_for_directories_of_an_earlier_one_to_be_renamed() -> None:
     asyncio.run(main())
 
 
-def test_changes_before_the_start_are_kept() -> None:
+def test_changes_before_the_start_are_kept_and_nobody_waits_for_them() -> None:
+    """The controller of a node answers others while the broker beside it opens its partitions."""
+
     async def main() -> None:
         world = World()
-        (first,) = world.put(1)
-        assert first is not None
+        world.slow_before = {1}
+        assert world.put(1, 2) == [None, None]
         assert world.events == []
         world.pipeline.start()
-        await first
-        assert world.events == ["delivered 1"]
+        (third,) = world.put(3)
+        assert third is not None
+        world.release.set()
+        await third
+        assert world.events == ["prepared 1", "delivered 1", "delivered 2", "delivered 3"]
+
+    asyncio.run(main())
+
+
+def test_a_change_of_before_the_start_that_fails_ends_the_node() -> None:
+    async def main() -> None:
+        world = World()
+        world.broken = {1}
+        assert world.put(1, 2) == [None, None]
+        world.pipeline.start()
+        with pytest.raises(InvariantError, match="1 is broken"):
+            await world.tasks[0]
+        await asyncio.sleep(0)
+        assert world.put(3) == [None]
+        assert world.events == []
+
+    asyncio.run(main())
+
+
+def test_nobody_waits_for_a_broker_that_has_stopped() -> None:
+    async def main() -> None:
+        world = World()
+        world.slow_before = {1, 3}
+        world.pipeline.start()
+        first, second = world.put(1, 2)
+        assert first is not None
+        assert second is not None
+        await asyncio.sleep(0)
+        world.pipeline.close()
+        assert world.put(3) == [None]
+        await asyncio.wait([first, second])
+        assert first.cancelled()
+        assert second.cancelled()
+        world.release.set()
+        await asyncio.gather(*world.tasks)
+        assert world.events == ["prepared 1"]
+        assert world.put(4) == [None]
 
     asyncio.run(main())
 
