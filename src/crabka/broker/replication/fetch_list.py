@@ -24,13 +24,13 @@ from crabka.broker.replication.follower_state import (
     TakeLeaderOffsets,
 )
 from crabka.broker.replication.throttle import may_move
-from crabka.errors import OperationError
+from crabka.errors import InvariantError, OperationError
 from crabka.log.leader_epochs import EpochEnd
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from crabka.broker.identity import BrokerIdentity
     from crabka.broker.replication.followed import FollowedPartition
@@ -217,7 +217,11 @@ class FetchList:
         if tools.throttle.bytes_per_second is not None and followed.is_throttled(tools.identity.node_id):
             tools.throttle.record(len(records), now_ms)
         if not tools.changes.must_wait(followed.partition):
-            self._step(followed, tools.changes.append(followed, records, action), None, now_ms)
+            try:
+                event = tools.changes.append(followed, records, action)
+            except Exception as error:  # noqa: BLE001 - it belongs to this partition alone
+                event = _unexpected([followed], error)
+            self._step(followed, event, None, now_ms)
             return
         try:
             change = tools.changes.append_later(followed, records, action)
@@ -228,8 +232,11 @@ class FetchList:
             tools.spawn(self._finish(followed, change))
 
     async def _finish(self, followed: FollowedPartition, change: Coroutine[Any, Any, FollowerEvent | None]) -> None:
-        """Wait for a change of a log and go on with the partition."""
-        event = await change
+        """Wait for a change of a log and go on with the partition, whatever came of it: nobody else would."""
+        try:
+            event = await change
+        except Exception as error:  # noqa: BLE001 - it belongs to this partition alone
+            event = _unexpected([followed], error)
         if event is not None and followed.is_current:
             self._step(followed, event, None, self._tools.runtime.clock.monotonic_ms())
 
@@ -239,7 +246,13 @@ class FetchList:
             self._tools.spawn(self._cut(cuts))
 
     async def _cut(self, cuts: list[tuple[FollowedPartition, CutFollowerLog]]) -> None:
-        for followed, event in await self._tools.changes.cut(cuts):
+        outcomes: list[tuple[FollowedPartition, FollowerEvent]]
+        try:
+            outcomes = await self._tools.changes.cut(cuts)
+        except Exception as error:  # noqa: BLE001 - it belongs to these partitions alone
+            event = _unexpected([followed for followed, _ in cuts], error)
+            outcomes = [(followed, event) for followed, _ in cuts]
+        for followed, event in outcomes:
             if followed.is_current:
                 self._step(followed, event, None, self._tools.runtime.clock.monotonic_ms())
 
@@ -264,6 +277,15 @@ class FetchList:
         for followed in waiting:
             if followed.is_current:
                 self._step(followed, known.get(followed, FetchFailed()), None, now_ms)
+
+
+def _unexpected(followed: Sequence[FollowedPartition], error: Exception) -> FollowerEvent:
+    """Return what a change that failed otherwise means: it is tried again from what the log holds by then."""
+    if isinstance(error, InvariantError):
+        raise error
+    names = ", ".join(f"{each.partition.topic}-{each.partition.index}" for each in followed)
+    logger.error("Cannot change the logs of %s as their leader says: %r", names, error, exc_info=error)
+    return LogRejected()
 
 
 def known_error(code: int) -> ErrorCode:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from crabka.broker.replication.fetch_list import FetchList, known_error
 from crabka.broker.replication.followed import FollowedPartition
 from crabka.broker.replication.follower_state import FetchPhase, LeaderRangeKnown
@@ -124,6 +126,40 @@ def test_a_partition_whose_records_are_in_the_tier_waits_for_where_the_leaders_o
         assert followed.fetching.phase is FetchPhase.DELAYED
 
     follow(test)
+
+
+@pytest.mark.parametrize("change", ["append", "append_later", "cut", "restart"])
+def test_a_change_of_a_log_that_fails_unexpectedly_is_tried_again(
+    change: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The partition would wait for ever: neither fetched nor given up."""
+
+    def broken(*_arguments: object, **_named: object) -> None:
+        raise LookupError("where is it?")
+
+    async def broken_later(*_arguments: object) -> None:
+        broken()
+
+    async def test(world: FollowerWorld) -> None:
+        fetch_list, (followed,), _ = listed(world)
+        append(followed.partition.log, make_batch(2))
+        fetch_list.choose()
+        changes = world.fetchers._tools.changes
+        monkeypatch.setattr(changes, change, broken if change == "append" else broken_later)
+        if change.startswith("append"):
+            monkeypatch.setattr(changes, "must_wait", lambda _partition: change == "append_later")
+            fetch_list.take(answer(row(records=make_batch(2), end=4)))
+        else:
+            fetch_list.take(answer(row(error=ErrorCode.offset_out_of_range)))
+            leader = LeaderRangeKnown(0, 1) if change == "cut" else LeaderRangeKnown(9, 10)
+            fetch_list.tell_ranges({followed: leader})
+        await world.settle(1)
+        assert followed.fetching.phase is FetchPhase.DELAYED
+        await world.settle(100)
+        assert (fetch_list.choose(), len(fetch_list.session)) == (None, 1)
+
+    follow(test)
+    assert "where is it?" in caplog.text
 
 
 def test_errors_of_newer_brokers_are_errors() -> None:
