@@ -27,7 +27,7 @@ _EARLIEST_PENDING_UPLOAD: Final = -6
 async def ask_leader_ranges(
     connection: Connection, node_id: int, followed: Sequence[FollowedPartition]
 ) -> dict[FollowedPartition, LeaderRangeKnown]:
-    """Return the range of each partition; without those for which the leader answers with an error.
+    """Return the range of each partition; without those for which the leader answers with an error, or with no offset.
 
     To a replica the leader tells the end of its log, where consumers hear of the high watermark. Raises
     ClientNetworkError, WireError, VersionMismatchError.
@@ -37,7 +37,8 @@ async def ask_leader_ranges(
     return {
         each: LeaderRangeKnown(starts[each].offset, ends[each].offset)
         for each in followed
-        if each in starts and each in ends
+        # A log is cut by these numbers: -1, which says that there is no such offset, must not be one of them.
+        if each in starts and each in ends and min(starts[each].offset, ends[each].offset) >= 0
     }
 
 

@@ -54,6 +54,18 @@ def test_a_partition_with_an_error_is_left_out() -> None:
     follow(test)
 
 
+def test_a_leader_that_names_no_offset_is_not_followed_there() -> None:
+    async def test(world: FollowerWorld) -> None:
+        leader, followed = await led(world)
+        connection = await connect(world)
+        leader.logs[world.partition().topic_id, 1].log_end_offset = -1
+        ranges = await ask_leader_ranges(connection, FOLLOWER, followed)
+        assert [each.partition.index for each in ranges] == [0, 2]
+        connection.close()
+
+    follow(test)
+
+
 async def tier_led(world: FollowerWorld, *epochs: int) -> tuple[ToyLeader, TierWorld, FollowedPartition]:
     """Return a leader with a segment of three records in each epoch, all but the last two in the tier only."""
     leader = await world.add_leader()
