@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from crabka.clients.connection import Connection, ConnectionSettings
 from crabka.controller.features import SUPPORTED_FEATURES
 from crabka.controller.registration import ControllerApplication, admit_controller
-from crabka.errors import CrabkaError, OperationError
+from crabka.errors import CrabkaError, InvariantError, OperationError
 from crabka.metadata.cluster import VersionRange
 from crabka.metadata.features import CONTROLLER_REGISTRATION_LEVEL
 from crabka.protocol.apis import ApiKey
@@ -59,8 +59,12 @@ class ControllerRegistrar:
                 continue
             try:
                 await self._register()
+            except InvariantError:
+                raise
             except (CrabkaError, OSError) as error:
                 log.debug("Controller %d is not registered yet: %s", self._application.controller_id, error)
+            except Exception:
+                log.exception("Controller %d cannot be registered", self._application.controller_id)
             else:
                 # The record is committed, but maybe not applied here yet.
                 pause_ms = RETRY_MS

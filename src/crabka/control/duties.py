@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.controller.broker_changes import fence_broker
 from crabka.controller.elect_leaders import balance_leaders, elect_unclean_leaders
-from crabka.errors import OperationError
+from crabka.errors import InvariantError, OperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -28,11 +28,25 @@ log = logging.getLogger(__name__)
 
 # A timer that fires so much too late says that this process stood still: heartbeats may wait to be read.
 LATE_MS = 1000
+# Before a duty that failed begins anew.
+RESTART_MS = 1000
 
 
 def duties_of_term() -> list[Duty]:
     """Return what runs from the begin of a term to its end."""
     return [expire_sessions, keep_balanced, elect_where_nobody_leads]
+
+
+async def keep_up(context: ControlContext, duty: Duty) -> None:
+    """Run a duty until it is cancelled: one that fails unexpectedly begins anew after a while."""
+    while True:
+        try:
+            await duty(context)
+        except InvariantError:
+            raise
+        except Exception:
+            log.exception("The duty %s failed; it begins anew in %d ms", duty.__name__, RESTART_MS)
+        await asyncio.sleep(RESTART_MS / 1000)
 
 
 async def fence_incarnation(context: ControlContext, broker: BrokerIncarnation, reason: str) -> bool:

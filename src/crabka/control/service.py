@@ -11,7 +11,7 @@ from crabka.control.config_view import EffectiveConfigs
 from crabka.control.context import ControlContext
 from crabka.control.controller_registrar import ControllerRegistrar
 from crabka.control.controller_rules import controller_rules
-from crabka.control.duties import duties_of_term, fence_incarnation
+from crabka.control.duties import duties_of_term, fence_incarnation, keep_up
 from crabka.control.metadata_writer import MetadataWriter
 from crabka.control.refusals import refuse
 from crabka.controller.sessions import BrokerIncarnation, BrokerSessions
@@ -128,7 +128,7 @@ class ControllerService:
         context.sessions.activate(context.image, context.runtime.clock.monotonic_ms())
         brokers = context.image.cluster.brokers.values()
         context.watch.activate(BrokerIncarnation(each.broker_id, each.epoch) for each in brokers if not each.fenced)
-        self._term = [self._spawn(duty(context)) for duty in duties_of_term()]
+        self._term = [self._spawn(keep_up(context, duty)) for duty in duties_of_term()]
 
     def _end_term(self) -> None:
         self.context.watch.deactivate()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from crabka.controller.registration import admit_controller
 from tests.support.sim_controller import SimController, SimControllers, run_controllers
 
 
@@ -36,6 +41,26 @@ def test_a_new_run_takes_the_place_of_the_last_one() -> None:
         await cluster.wait(is_replaced)
 
     run_controllers(main, 3)
+
+
+def test_a_registration_that_fails_unexpectedly_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [LookupError("where is it?")]
+
+    def fail_first(*arguments: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return admit_controller(*arguments)
+
+    monkeypatch.setattr("crabka.control.controller_registrar.admit_controller", fail_first)
+
+    async def main(cluster: SimControllers) -> None:
+        node = await cluster.active()
+        await cluster.wait(lambda: registered(node) == {1})
+
+    run_controllers(main)
+    assert "Controller 1 cannot be registered" in caplog.text
 
 
 def test_nothing_is_sent_again_once_it_is_registered() -> None:

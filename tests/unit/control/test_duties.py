@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.control.duties import LATE_MS, fence_incarnation
-from crabka.controller.sessions import BrokerIncarnation
+from crabka.controller.sessions import BrokerIncarnation, BrokerSessions
 from crabka.errors import OperationError
 from crabka.metadata.records import PartitionChangeRecord
 from crabka.protocol.error_codes import ErrorCode
@@ -34,6 +34,28 @@ def test_a_silent_broker_is_fenced_when_its_session_is_over() -> None:
         assert not (await broker.heartbeat(node)).is_fenced
 
     run_controllers(main)
+
+
+def test_a_silent_broker_is_fenced_though_the_duty_failed_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [LookupError("where is it?")]
+    expired = BrokerSessions.expired
+
+    def fail_first(self: BrokerSessions, now_ms: int) -> list[BrokerIncarnation]:
+        if failures:
+            raise failures.pop()
+        return expired(self, now_ms)
+
+    monkeypatch.setattr(BrokerSessions, "expired", fail_first)
+
+    async def main(cluster: SimControllers) -> None:
+        node, broker = await cluster.active(), WireBroker(cluster)
+        await broker.serve(node)
+        await cluster.wait(lambda: is_fenced(node), timeout_s=3 * SESSION_S)
+
+    run_controllers(main)
+    assert "The duty expire_sessions failed" in caplog.text
 
 
 def test_a_broker_that_registered_anew_is_not_fenced_for_its_past() -> None:
