@@ -19,6 +19,7 @@ from crabka.testing.remote_samples import sample_segment
 from tests.support.remote_topic import SNAPSHOTS, TOPIC_ID, TopicSimulation, simulate_topic
 
 INTERVAL_MS = 60_000
+LEADER_EPOCH = 7
 
 
 class Kept:
@@ -43,7 +44,7 @@ class Kept:
         records: list[tuple[int, bytes | None]] = [
             (offset, encode_event(sample_segment(offset + 1, (offset * 10, offset * 10 + 9)))) for offset in offsets
         ]
-        self.assignment.deliver(EventBatch(number, records, offsets[-1] + 1))
+        self.assignment.deliver(EventBatch(number, records, offsets[-1] + 1, LEADER_EPOCH))
 
     def stored(self, number: int) -> Snapshot | None:
         count = len(self.assignment.partitions)
@@ -63,7 +64,8 @@ def test_each_partition_that_moved_on_is_written_and_no_other() -> None:
         assert kept.writes.fired_count == 3
         snapshot = kept.stored(1)
         assert snapshot is not None
-        assert snapshot.next_offset == 2
+        # With the epoch of the last event: a start asks the leader whether it still has that one.
+        assert (snapshot.next_offset, snapshot.leader_epoch) == (2, LEADER_EPOCH)
         assert len(snapshot.dump.partitions[0].segments) == 2
         await kept.keeper.write_dirty()
         assert kept.writes.fired_count == 3
