@@ -18,6 +18,7 @@ from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.broker_session import BrokerSession
 from crabka.spark.errors import DataLossError, SegmentVanishedError
 from crabka.spark.plan.catalog import TierCatalog
+from crabka.spark.plan.divergence import LogCutError
 from crabka.spark.plan.index_files import SegmentOffsets
 from crabka.spark.plan.planner import plan_offsets, plan_read
 from crabka.spark.plan.segment_objects import SegmentObjects
@@ -206,6 +207,31 @@ def test_an_end_that_went_back_is_asked_for_again(monkeypatch: pytest.MonkeyPatc
         LaggingSession.lagging = 3
         lenient = SourceOptions.parse(given | {"failOnDataLoss": "false"}, streaming=True)
         assert spans(plan_offsets(lenient, {t0: 2}, {t0: 8})) == [(2, 8)]
+
+
+@pytest.mark.parametrize("is_streaming", [True, False])
+def test_a_log_that_ends_before_what_was_read_was_cut(is_streaming: bool) -> None:
+    t0 = TopicPartition("t", 0)
+    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("t", 1)])
+        with SyncProducer(broker.bootstrap_servers) as producer:
+            producer.send_many("t", [(None, b"x")] * 9, partition=0)
+        given = {
+            "kafka.bootstrap.servers": broker.bootstrap_servers,
+            "subscribe": "t",
+            "fetchOffset.retryIntervalMs": "1",
+        }
+        # A query is asked for the offsets up to the end that the log has now.
+        ends = {t0: 9} if is_streaming else None
+        with pytest.raises(LogCutError, match=r"t-0 was cut: .* before offset 20; .* differ from offset 9 on"):
+            plan_offsets(SourceOptions.parse(given, streaming=is_streaming), {t0: 20}, ends)
+        lenient = SourceOptions.parse(given | {"failOnDataLoss": "false"}, streaming=is_streaming)
+        assert spans(plan_offsets(lenient, {t0: 20}, ends)) == []
+
+
+def test_a_tier_that_ends_before_what_was_read_is_a_loss(tmp_path: Path) -> None:
+    with pytest.raises(DataLossError, match="the tier ends at offset 60 of orders-0, before offset 70"):
+        plan_offsets(streaming_options(write_tier(two_segments(), tmp_path)), {O0: 70}, {O0: 60})
 
 
 def test_a_partition_that_is_new_to_a_query_should_begin_with_its_first_record(tmp_path: Path) -> None:

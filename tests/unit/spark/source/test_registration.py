@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -42,6 +43,24 @@ def test_the_format_is_known_and_no_setting_is_changed(monkeypatch: pytest.Monke
     register(session)  # type: ignore[arg-type]
     assert session.registered == [CrabkaDataSource]
     assert session.settings == {}
+
+
+class _SparkFailure(Exception):  # noqa: N818 - as Spark calls its own
+    def __init__(self, desc: str) -> None:
+        super().__init__(desc)
+        self._desc = desc
+
+
+def test_failures_of_spark_end_with_what_the_source_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    module = ModuleType("captured")
+    kind = type("CapturedException", (_SparkFailure,), {})
+    module.CapturedException = kind  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pyspark.errors.exceptions.captured", module)
+    monkeypatch.delitem(sys.modules, "pyspark.errors.exceptions.connect", raising=False)
+    register(FakeSession())  # type: ignore[arg-type]
+    error = kind("Traceback (most recent call last):\ncrabka.errors.ConfigError: no such topic\n SQLSTATE: 38000")
+    assert error.__notes__ == ["crabka: no such topic"]
 
 
 def test_a_python_without_crabka_is_refused_with_the_right_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
