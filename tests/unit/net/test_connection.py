@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -235,6 +237,35 @@ def test_a_failing_request_costs_its_connection_and_is_logged(
     (record,) = [record for record in caplog.records if record.name.startswith("crabka")]
     assert record.levelname == level
     assert (record.exc_info is not None) == (level == "ERROR")
+
+
+class _RequestBuffer:
+    """What a handler holds while it fails."""
+
+
+@on_each_loop
+def test_a_failing_request_leaves_nothing_to_the_collector(loop_name: str) -> None:
+    buffers: list[weakref.ref[_RequestBuffer]] = []
+
+    def dispatch(_info: ConnectionInfo, _frame: memoryview) -> Any:
+        buffer = _RequestBuffer()
+        buffers.append(weakref.ref(buffer))
+        # The error refers to this frame, and the frame to the error.
+        error = WireError("a bomb")
+        raise error
+
+    async def main() -> None:
+        async with staged(dispatch) as stage:
+            peer = await stage.connect()
+            gc.disable()
+            try:
+                peer.send(b"fail")
+                assert await peer.wait_closed_by_peer() == b""
+                assert [buffer() for buffer in buffers] == [None]
+            finally:
+                gc.enable()
+
+    run_on(loop_name, main())
 
 
 @on_each_loop

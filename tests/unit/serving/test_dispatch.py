@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
+import weakref
 
 import pytest
 
 from crabka.broker.api_table import TABLE
+from crabka.errors import OperationError
 from crabka.net.connection import ConnectionInfo
 from crabka.protocol.apis import ApiKey, encode_request, read_response, response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request
 from crabka.serving.api_table import ApiTable
 from crabka.serving.dispatch import Dispatcher
-from crabka.serving.request import Request
+from crabka.serving.request import EncodedAnswer, Request
 from tests.support.sim_node import SimNode, WireClient, batch, build, produce_body
 
 CONNECTION = ConnectionInfo(1, "PLAINTEXT", "h", 1)
@@ -80,6 +83,37 @@ def test_a_handler_that_fails_costs_its_connection(node: SimNode, monkeypatch: p
     node.create_topic("t")
     body = produce_body("t", batch(b"a"))
     assert node.ask(ApiKey.PRODUCE, 9, body).responses[0].partition_responses[0].error_code is ErrorCode.none
+
+
+class _LargeBuffer:
+    """What a handler holds while it fails."""
+
+
+def test_a_refused_request_leaves_nothing_to_the_collector(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    from crabka.broker.handlers import api_versions
+
+    buffers: list[weakref.ref[_LargeBuffer]] = []
+
+    def fail(_context: object, _request: Request) -> None:
+        buffer = _LargeBuffer()
+        buffers.append(weakref.ref(buffer))
+        # The error refers to this frame, and the frame to the error.
+        error = OperationError(ErrorCode.invalid_request, "too large")
+        raise error
+
+    async def main() -> None:
+        monkeypatch.setattr(api_versions, "handle", fail)
+        dispatcher = Dispatcher(node.context, TABLE, refuse=lambda _request, _error: EncodedAnswer(b"refused"))
+        body = encode_request(build(ApiKey.API_VERSIONS, 0))
+        gc.disable()
+        try:
+            (answer,) = dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:])
+            assert answer.endswith(b"refused")
+            assert [buffer() for buffer in buffers] == [None]
+        finally:
+            gc.enable()
+
+    node.run(main())
 
 
 def test_what_is_forwarded_goes_on_as_it_came(node: SimNode) -> None:
