@@ -350,6 +350,20 @@ def test_an_absurd_epoch_in_a_vote_is_refused_and_changes_nothing() -> None:
     assert answer(bench, vote(epoch=before.epoch + 1)).error is OK
 
 
+@pytest.mark.parametrize("request_", [begin(epoch=MAX_EPOCH), end(1, epoch=MAX_EPOCH)])
+def test_an_absurd_epoch_in_the_name_of_a_voter_is_refused_and_changes_nothing(
+    request_: BeginQuorumEpochRequest | EndQuorumEpochRequest,
+) -> None:
+    bench = CoreBench(entries=ENTRIES)
+    before = bench.state
+    response = bench.ask(request_)
+    assert isinstance(response, BeginQuorumEpochResponse | EndQuorumEpochResponse)
+    assert response.error is ErrorCode.invalid_request
+    assert bench.state == before
+    hear_leader(bench)
+    assert bench.core.epoch == 5
+
+
 def test_many_requests_cannot_use_up_the_epochs_either() -> None:
     bench = CoreBench(entries=ENTRIES)
     for _ in range(20):
