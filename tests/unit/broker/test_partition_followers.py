@@ -54,6 +54,31 @@ def test_an_older_incarnation_is_refused(epoch: int) -> None:
     led.fetch(3, 3, broker_epoch=-1)
 
 
+def test_a_follower_that_cannot_use_what_it_gets_makes_the_leader_suspect_its_own_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    led = LedPartition()
+    led.append(3)
+    reported: list[tuple[int, str]] = []
+    monkeypatch.setattr(
+        type(led.partition.log), "report_damage_at", lambda _log, offset, reason: reported.append((offset, reason))
+    )
+    for _ in range(3):
+        led.fetch(2, 1)
+    assert reported == []
+    led.fetch(2, 1)
+    assert reported == [(1, "broker 2 fetches offset 1 without getting on")]
+    # Once for a while, and not for one that waits at the end of the log.
+    for _ in range(10):
+        led.fetch(2, 1)
+        led.fetch(3, 3)
+    assert len(reported) == 1
+    # Who gets on, by however little, is not suspicious.
+    for offset in (2, 2, 3, 1, 2, 2):
+        led.fetch(2, offset)
+    assert len(reported) == 1
+
+
 def caught_up() -> LedPartition:
     """Return a partition whose followers have everything."""
     led = LedPartition()

@@ -22,8 +22,10 @@ def test_more_jobs_than_the_pool_admits_wait_for_their_turn(pool: ThreadPool) ->
         release = threading.Event()
         running = [share.submit(release.wait) for _ in range(3)]
         later = [share.submit(abs, -number) for number in range(100)]
-        assert share.waiting_count == 100
+        waiting_count = share.waiting_count
+        # Before anything can fail: the pool waits for its threads.
         release.set()
+        assert waiting_count == 100
         await asyncio.gather(*running)
         return await asyncio.gather(*later)
 
