@@ -364,11 +364,14 @@ def test_an_absurd_epoch_in_the_name_of_a_voter_is_refused_and_changes_nothing(
     assert bench.core.epoch == 5
 
 
-def test_many_requests_cannot_use_up_the_epochs_either() -> None:
+@pytest.mark.parametrize("request_", [vote(), begin(), end(1)])
+def test_many_requests_cannot_use_up_the_epochs_either(
+    request_: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest,
+) -> None:
     bench = CoreBench(entries=ENTRIES)
     for _ in range(20):
-        answer(bench, vote(epoch=bench.core.epoch + bench.settings.request_epochs // 2))
-    assert bench.core.epoch <= 2 + bench.settings.request_epochs
+        bench.ask(replace(request_, epoch=bench.core.epoch + bench.settings.request_epochs // 2))
+    assert 2 < bench.core.epoch <= 2 + bench.settings.request_epochs
 
 
 @pytest.mark.parametrize("voters", [(1,), (1, 2, 3)])
