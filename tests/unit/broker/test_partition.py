@@ -13,6 +13,7 @@ from crabka.broker.partition import (
     Partition,
 )
 from crabka.errors import OperationError
+from crabka.log.decompression import MAX_DECOMPRESSED_BYTES
 from crabka.metadata.topics import PartitionImage
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
@@ -104,6 +105,33 @@ def test_a_batch_behind_one_in_the_pool_queues(node: SimNode, partition: Partiti
 
     node.run(main())
     assert partition.log.log_end_offset == 1
+
+
+def test_a_batch_is_decompressed_when_others_leave_it_the_memory(node: SimNode, partition: Partition) -> None:
+    node.set_configs(2, "t", compression_type="zstd")
+    records, budget = batch(b"a"), partition.log.decompression
+    others: asyncio.Future[None] = node.loop.create_future()
+
+    class OtherThreads:
+        """Where the batch of another request takes its time."""
+
+        def submit(self, _fn: object, *_: object) -> asyncio.Future[None]:
+            return others
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(budget.run(OtherThreads(), MAX_DECOMPRESSED_BYTES, list))  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+            append = asyncio.ensure_future(
+                partition.append_queued(node.context.runtime.threads, records, parse_header(records), 0)
+            )
+            await asyncio.sleep(1)
+            assert not append.done()
+            others.set_result(None)
+            assert (await append).first_offset == 0
+
+    node.run(main())
+    assert budget.used_bytes == 0
 
 
 def test_leadership_lost_in_the_pool_refuses_the_append(node: SimNode, partition: Partition) -> None:
