@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -159,6 +159,26 @@ def test_a_broker_that_is_not_reached() -> None:
         world.world.peers[2].answers[ApiKey.WRITE_TXN_MARKERS] = disconnect
         (results,) = await world.write(marker(ON_2, ON_3))
         assert results == {ON_2: ErrorCode.network_exception, ON_3: ErrorCode.none}
+
+    with_markers(test)
+
+
+def test_a_marker_is_answered_though_the_sending_fails_unexpectedly(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(world: MarkerWorld) -> None:
+        failed: list[asyncio.Future[Any]] = []
+
+        def spawn(sending: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+            failed.append(asyncio.ensure_future(sending))
+            return failed[-1]
+
+        async def fail(*_: object) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(world.writer._outboxes, "_spawn", spawn)
+        monkeypatch.setattr(world.writer._outboxes, "_send", fail)
+        (results,) = await asyncio.wait_for(world.write(marker(ON_2)), 10)
+        assert results == {ON_2: ErrorCode.network_exception}
+        assert [type(each.exception()) for each in failed] == [ZeroDivisionError]
 
     with_markers(test)
 

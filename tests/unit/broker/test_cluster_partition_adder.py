@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 import pytest
@@ -204,6 +204,22 @@ def test_a_coordinator_that_is_not_reached() -> None:
         assert await world.ask(ON_2, T0) == {T0: ErrorCode.network_exception}
         world.world.peers[2].answers[ApiKey.ADD_PARTITIONS_TO_TXN] = world.answer
         assert await world.ask(ON_2, T0) == {T0: ErrorCode.none}
+
+    with_adder(test)
+
+
+def test_a_question_is_answered_though_the_sending_fails_unexpectedly(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(world: AdderWorld) -> None:
+        failed: list[asyncio.Future[Any]] = []
+
+        def spawn(sending: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+            failed.append(asyncio.ensure_future(sending))
+            return failed[-1]
+
+        monkeypatch.setattr(world.adder._outboxes, "_spawn", spawn)
+        monkeypatch.setattr(world.adder, "_timeout_ms", lambda: 1 // 0)
+        assert await asyncio.wait_for(world.ask(ON_2, T0), 10) == {T0: ErrorCode.network_exception}
+        assert [type(each.exception()) for each in failed] == [ZeroDivisionError]
 
     with_adder(test)
 
