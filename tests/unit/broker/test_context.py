@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from crabka.broker.context import REQUEST_JOBS_AT_ONCE
 from tests.support.sim_node import SimNode
 
 
@@ -12,3 +15,13 @@ def test_the_image_is_always_the_newest(node: SimNode) -> None:
     assert "t" in context.image.topics.by_name
     assert context.image is not before
     assert context.node_id == 1
+
+
+def test_many_requests_wait_for_threads_instead_of_filling_the_pool(node: SimNode) -> None:
+    async def main() -> None:
+        threads = node.context.request_threads
+        jobs = [threads.submit(abs, -number) for number in range(REQUEST_JOBS_AT_ONCE + 5)]
+        assert threads.waiting_count == 5
+        assert await asyncio.gather(*jobs) == list(range(REQUEST_JOBS_AT_ONCE + 5))
+
+    node.run(main())

@@ -17,7 +17,7 @@ from crabka.config.server import ServerConfig
 from crabka.embedded.one_node import start_one_node
 from crabka.errors import ConfigError, InvariantError, StorageError
 from crabka.log.log_dir import LogDir
-from crabka.node.node import Node
+from crabka.node.node import Node, _collect_more
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request
@@ -290,6 +290,22 @@ def test_a_failure_that_nobody_waits_for_makes_no_noise(caplog: pytest.LogCaptur
     del node
     gc.collect()
     assert "never retrieved" not in caplog.text
+
+
+def test_turns_of_connections_end_by_the_clock_of_the_node(node: SimNode) -> None:
+    assert node.node is not None
+    # Without one only the number of requests would end a turn.
+    assert node.node._listeners._turns._clock is node.context.runtime.clock
+
+
+def test_cuts_and_losses_of_all_logs_are_among_the_metrics(node: SimNode) -> None:
+    running = node.node
+    assert running is not None
+    assert running._quorum is not None
+    found = {metric.name for metric in _collect_more(node.context, running._quorum)}
+    wanted = {"crabka_log_cuts", "crabka_log_cut_bytes", "crabka_lossy_replicas", "crabka_metadata_log_cuts"}
+    assert wanted <= found
+    assert {"crabka_metadata_log_waits_for_lost_entries", "crabka_log_rebuilt_files"} <= found
 
 
 def test_what_is_kept_but_not_enforced_is_said_at_start(node: SimNode, caplog: pytest.LogCaptureFixture) -> None:
