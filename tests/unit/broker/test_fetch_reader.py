@@ -9,6 +9,7 @@ import pytest
 from crabka.broker.fetch_client import FetchClient
 from crabka.broker.fetch_reader import read_slices, read_targets, with_cold_bytes
 from crabka.broker.fetch_sessions import SessionTarget
+from crabka.errors import CorruptDataError
 from crabka.ids import ZERO_UUID
 from crabka.log.txn_index import AbortedTransaction
 from crabka.protocol.error_codes import ErrorCode
@@ -50,6 +51,25 @@ def test_a_fault_does_not_stop_the_others(node: SimNode) -> None:
     ]
     assert found.is_urgent
     assert found.planned_bytes == size
+
+
+def test_damage_that_a_read_meets_costs_neither_the_connection_nor_the_others(
+    node: SimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = fill(node)
+    log = node.context.partitions.by_name("t", 1).log
+    read = type(log).read
+
+    def meet_damage(read_log: Any, *args: Any, **options: Any) -> Any:
+        if read_log is log:
+            raise CorruptDataError(log.path, "the file is damaged")
+        return read(read_log, *args, **options)
+
+    monkeypatch.setattr(type(log), "read", meet_damage)
+    found = read_targets(node.context, [target(0), target(1), target(2)], FetchClient(), max_bytes=1 << 20)
+    codes = [each.row.error_code for each in found.reads]
+    assert codes == [ErrorCode.none, ErrorCode.kafka_storage_error, ErrorCode.none]
+    assert found.planned_bytes == 2 * size
 
 
 def test_cold_bytes_are_counted_before_they_are_read() -> None:
