@@ -6,6 +6,7 @@ import asyncio
 import gc
 import struct
 import weakref
+from typing import cast
 
 import pytest
 
@@ -107,8 +108,8 @@ def test_a_refused_request_leaves_nothing_to_the_collector(node: SimNode, monkey
         body = encode_request(build(ApiKey.API_VERSIONS, 0))
         gc.disable()
         try:
-            (answer,) = dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:])
-            assert answer.endswith(b"refused")
+            answer = dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:])
+            assert cast("tuple[bytes]", answer)[0].endswith(b"refused")
             assert [buffer() for buffer in buffers] == [None]
         finally:
             gc.enable()
