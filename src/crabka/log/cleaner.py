@@ -194,7 +194,7 @@ class LogCleaner:
         view = log.begin_cleaning(part, self._runtime.clock.now_ms())
         expected = part.first_uncleanable - part.first_dirty
         offsets = OffsetMap(settings.dedupe_buffer_bytes, settings.load_factor, expected)
-        self.stats.bytes_read += await self._work(load_offsets(view, offsets))
+        self.stats.bytes_read += await self._work(log, view, load_offsets(view, offsets))
         end_offset = offsets.latest_offset + 1
         if end_offset <= part.first_dirty:
             raise CorruptDataError(log.path, f"a batch has more than the {offsets.capacity} keys that fit in memory")
@@ -214,7 +214,7 @@ class LogCleaner:
         for group in groups:
             copier = GroupCopier(view, group, keep)
             try:
-                worked = await self._work(copier.steps())
+                worked = await self._work(log, view, copier.steps())
             except Exception:
                 await submit(_discard_quietly, copier)
                 raise
@@ -234,10 +234,10 @@ class LogCleaner:
         await submit(self._runtime.fs.fsync_dir, log.path)
         return True
 
-    async def _work(self, steps: Iterator[int]) -> int:
+    async def _work(self, log: PartitionLog, view: CleaningView, steps: Iterator[int]) -> int:
         """Do all steps in threads, with the rests that the throttle demands; return the bytes that they took."""
         total = 0
-        while (size := await self._step(steps)) is not None:
+        while (size := await self._step(log, view, steps)) is not None:
             total += size
             now_ms = self._runtime.clock.monotonic_ms()
             rest_ms = self._throttle.rest_ms(size, self._settings().max_bytes_per_second, now_ms)
@@ -245,8 +245,9 @@ class LogCleaner:
                 await asyncio.sleep(rest_ms / 1000)
         return total
 
-    async def _step(self, steps: Iterator[int]) -> int | None:
-        step = self._runtime.threads.submit(next, steps, None)
+    async def _step(self, log: PartitionLog, view: CleaningView, steps: Iterator[int]) -> int | None:
+        # Batches that are decompressed here count as those of requests do.
+        step = log.decompression.submit(self._runtime.threads, view.memory.step_bytes, next, steps, None)
         try:
             return await asyncio.shield(step)
         except asyncio.CancelledError:

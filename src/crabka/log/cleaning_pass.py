@@ -19,11 +19,12 @@ from crabka.log.segment_indexes import IndexBuilder
 from crabka.log.segment_recovery import checked_batches_in
 from crabka.log.swap import CleanedFiles
 from crabka.log.txn_index import AbortedTransaction
-from crabka.records.filtering import RawRecord, emptied_batch, filtered_batch, raw_records
+from crabka.records.filtering import RawRecord, emptied_batch, filtered_batch
 from crabka.records.header import BatchHeader, parse_header
 
 if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig
+    from crabka.log.cleaning_memory import BatchMemory
     from crabka.log.cleaning_plan import CleaningRange
     from crabka.log.offset_map import OffsetMap
     from crabka.ports import Buffer
@@ -51,6 +52,8 @@ class CleaningView(NamedTuple):
     # Aborted transactions whose markers lie behind these segments.
     later_aborted: Sequence[AbortedTransaction]
     now_ms: int
+    # Steps may hold `step_bytes` of it when they are run.
+    memory: BatchMemory
 
     def aborted(self, start: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that reach beyond `start`. May wait for the disk."""
@@ -77,7 +80,10 @@ def load_offsets(view: CleaningView, offsets: OffsetMap) -> Iterator[int]:
     read = 0
     for segment in dirty:
         for header, batch in _batches(view.context, segment):
-            if not _load_batch(offsets, transactions, header, batch, first_dirty):
+            if view.memory.must_wait(batch, header):
+                yield read
+                read = 0
+            if not _load_batch(view, offsets, transactions, header, batch):
                 return
             read += header.size_in_bytes
             if read >= STEP_BYTES:
@@ -88,13 +94,14 @@ def load_offsets(view: CleaningView, offsets: OffsetMap) -> Iterator[int]:
 
 
 def _load_batch(
-    offsets: OffsetMap, transactions: CleanedTransactions, header: BatchHeader, batch: memoryview, first_dirty: int
+    view: CleaningView, offsets: OffsetMap, transactions: CleanedTransactions, header: BatchHeader, batch: memoryview
 ) -> bool:
     """Load one batch; return False if the map is full, and then none of the batch counts as loaded."""
+    first_dirty = view.part.first_dirty
     if header.is_control:
         transactions.is_marker_unneeded(header, end_marker(batch, header))
     elif not transactions.is_aborted(header) and header.last_offset >= first_dirty:
-        for record in raw_records(batch, header):
+        for record in view.memory.records(batch, header):
             if record.key is not None and record.offset >= first_dirty and not offsets.put(record.key, record.offset):
                 return False
     offsets.latest_offset = max(offsets.latest_offset, header.last_offset)
@@ -128,6 +135,7 @@ class RecordFilter:
     def __init__(self, view: CleaningView, offsets: OffsetMap) -> None:
         self._offsets = offsets
         self._last_records = view.last_records
+        self._memory = view.memory
         self._now_ms = view.now_ms
         self._new_horizon_ms = view.now_ms + view.config.delete_retention_ms
         self._round_end = view.part.first_uncleanable
@@ -145,7 +153,7 @@ class RecordFilter:
             discard = not ends_data and self._is_behind_horizon(header)
         else:
             discard = self.transactions.is_aborted(header)
-        records = [] if discard else raw_records(batch, header)
+        records = [] if discard else self._memory.records(batch, header)
         kept = records if header.is_control else [record for record in records if self._is_kept(record, header)]
         if not kept:
             return emptied_batch(header) if self._stays_empty(header) else None
@@ -202,6 +210,9 @@ class GroupCopier:
             done = 0
             for segment in self.group:
                 for header, batch in _batches(self._view.context, segment):
+                    if self._view.memory.must_wait(batch, header):
+                        yield done
+                        done = 0
                     done += header.size_in_bytes + self._copy(batch, header)
                     if done >= STEP_BYTES:
                         yield done

@@ -3,14 +3,16 @@
 Owns the two bounds against decompression bombs. One batch may hold `decompressed_limit`: a small multiple of the
 `max.message.bytes` of its topic. Kafka streams and has no such bound; our codecs need the whole output in memory, and
 twice as much while they work. All batches at a time may hold MAX_DECOMPRESSED_BYTES: jobs wait in order until there is
-room, on the loop, so that they hold no thread of the pool. A job that alone may hold more runs by itself.
+room, on the loop, so that they hold no thread of the pool. A job that alone may hold more runs by itself. Requests,
+searches of the tier and the steps of the log cleaner come from the same budget.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 
 from crabka._kio import ErrorCode
 from crabka.errors import OperationError
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crabka.config.topic import TopicConfig
-    from crabka.ports import Threads
     from crabka.records.header import BatchHeader
 
 P = ParamSpec("P")
@@ -57,34 +58,60 @@ def check_record_count(header: BatchHeader, config: TopicConfig) -> None:
         )
 
 
+class JobThreads(Protocol):
+    """Runs jobs: a pool, or a share of one."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
+        """Run `fn` in a thread. Raises if it takes no more jobs."""
+        ...
+
+
 class DecompressionBudget:
     """Admits jobs in the order in which they come. All methods run on the loop."""
 
     def __init__(self, limit_bytes: int = MAX_DECOMPRESSED_BYTES) -> None:
         self._limit_bytes = limit_bytes
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[int, asyncio.Future[Any], Callable[[], None]]] = deque()
         self.used_bytes = 0
 
-    async def run(self, threads: Threads, size: int, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run(self, threads: JobThreads, size: int, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `fn`, which may hold `size` bytes, in a thread once there is room. Raises what it raises."""
-        await self._take(size)
-        try:
-            return await threads.submit(fn, *args, **kwargs)
-        finally:
-            self._give_back(size)
+        return await self.submit(threads, size, fn, *args, **kwargs)
 
-    async def _take(self, size: int) -> None:
+    def submit(
+        self, threads: JobThreads, size: int, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        """As `run`, for callers that may stop waiting.
+
+        Cancelling the future drops a job that has no room yet. One that runs keeps its memory until it has ended.
+        """
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        job = partial(self._start, outcome, threads, size, partial(fn, *args, **kwargs))
         if not self._waiting and self._has_room(size):
             self.used_bytes += size
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, turn))
+            job()
+        else:
+            self._waiting.append((size, outcome, job))
+        return outcome
+
+    def _start(self, outcome: asyncio.Future[T], threads: JobThreads, size: int, fn: Callable[[], T]) -> None:
         try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._give_back(size)
-            raise
+            running = threads.submit(fn)
+        except Exception as error:  # noqa: BLE001 - the pool is closed or full, which is the caller's matter
+            _fail(outcome, error)
+            self._give_back(size)
+            return
+        running.add_done_callback(partial(self._on_done, outcome, size))
+
+    def _on_done(self, outcome: asyncio.Future[T], size: int, running: asyncio.Future[T]) -> None:
+        self._give_back(size)
+        if running.cancelled():
+            outcome.cancel()
+        elif (error := running.exception()) is None:
+            if not outcome.done():
+                outcome.set_result(running.result())
+        else:
+            _fail(outcome, error)
 
     def _has_room(self, size: int) -> bool:
         return not self.used_bytes or self.used_bytes + size <= self._limit_bytes
@@ -92,10 +119,16 @@ class DecompressionBudget:
     def _give_back(self, size: int) -> None:
         self.used_bytes -= size
         while self._waiting:
-            wanted, turn = self._waiting[0]
-            if not turn.cancelled():
-                if not self._has_room(wanted):
-                    return
-                self.used_bytes += wanted
-                turn.set_result(None)
+            wanted, outcome, job = self._waiting[0]
+            if not outcome.done() and not self._has_room(wanted):
+                return
             self._waiting.popleft()
+            if not outcome.done():
+                self.used_bytes += wanted
+                job()
+
+
+def _fail(outcome: asyncio.Future[T], error: BaseException) -> None:
+    if not outcome.done():
+        outcome.set_exception(error)
+        outcome.exception()  # the caller may have stopped waiting

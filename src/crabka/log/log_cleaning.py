@@ -8,8 +8,10 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from crabka.config.keys import LONG_MAX
+from crabka.log.cleaning_memory import BatchMemory
 from crabka.log.cleaning_pass import CleaningView, LastRecord
 from crabka.log.cleaning_plan import CleaningRange, SegmentFacts, first_uncleanable_offset, group_segments
+from crabka.log.decompression import decompressed_limit, search_limit
 from crabka.log.log_state import LogState
 from crabka.log.naming import DELETED_SUFFIX
 from crabka.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
@@ -62,6 +64,7 @@ class LogCleaning(LogState):
             },
             later_aborted=[aborted for segment in behind for aborted in segment.aborted()],
             now_ms=now_ms,
+            memory=BatchMemory(decompressed_limit(self.config), search_limit(self.config)),
         )
 
     def cleaning_groups(self, view: CleaningView, end_offset: int) -> list[list[Segment]]:

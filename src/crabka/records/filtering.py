@@ -40,8 +40,15 @@ class RawRecord(NamedTuple):
 
 
 def raw_records(batch: Buffer, header: BatchHeader, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> list[RawRecord]:
-    """Return the records of a batch. Raises CorruptBatchError when they contradict their lengths or count."""
-    payload = records_payload(batch, header, max_bytes)
+    """Return the records of a batch, which may hold so many bytes.
+
+    Raises CorruptBatchError when they hold more, or contradict their lengths or count.
+    """
+    return raw_records_in(records_payload(batch, header, max_bytes), header)
+
+
+def raw_records_in(payload: bytes, header: BatchHeader) -> list[RawRecord]:
+    """Return the records of a batch whose records section is decompressed already. Raises as `raw_records`."""
     records: list[RawRecord] = []
     position = 0
     try:

@@ -17,10 +17,15 @@ from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import read_offset_checkpoint
 from crabka.log.cleaner import CleanerSettings, LogCleaner
+from crabka.log.decompression import MAX_DECOMPRESSED_BYTES, decompressed_limit, search_limit
 from crabka.log.log_manager import LogManager
 from crabka.ports import FileSystem, Runtime
+from crabka.records.builder import build_batch
+from crabka.records.compression import ZSTD
+from crabka.records.record import Record
 from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
-from tests.support.logs import append, make_batch, read_headers
+from tests.support.logs import NOW_MS, append, make_batch, read_headers
+from tests.support.pending_threads import PendingThreads
 
 COMPACT = TopicConfig(cleanup_policy=frozenset({"compact"}), internal_segment_bytes=300)
 CHECKPOINT = "/d1/cleaner-offset-checkpoint"
@@ -308,3 +313,45 @@ def test_a_checkpoint_that_cannot_be_read_takes_its_dir_offline() -> None:
         assert bench.logs.offline_dirs == ["/d1"]
 
     simulate(scenario, fs)
+
+
+def test_what_the_cleaner_decompresses_counts_as_what_requests_do() -> None:
+    async def scenario(bench: Bench) -> None:
+        compacted = bench.fill("c")
+        log = bench.logs.get(compacted)
+        assert log is not None
+        held = PendingThreads()
+        log.decompression.submit(held, MAX_DECOMPRESSED_BYTES, int)
+        run = asyncio.ensure_future(bench.cleaner.run())
+        await asyncio.sleep(10)
+        assert bench.offsets(compacted) == list(range(12)), "there is no memory for it"
+        held.running[0].set_result(None)
+        await run
+        assert bench.offsets(compacted) == [9, 10, 11]
+        assert log.decompression.used_bytes == 0
+
+    simulate(scenario)
+
+
+def test_a_batch_that_holds_more_than_usual_is_cleaned_by_itself() -> None:
+    async def scenario(bench: Bench) -> None:
+        small = replace(COMPACT, max_message_bytes=1)
+        compacted = bench.fill("c")
+        log = bench.logs.get(compacted)
+        assert log is not None
+        append(log, build_batch([Record(0, NOW_MS, b"big", bytes(2 * decompressed_limit(small)))], codec=ZSTD))
+        append(log, make_batch(1, value_bytes=100))
+        log.config = small  # the limit was larger when it was written
+        sizes: list[int] = []
+        submit = log.decompression.submit
+
+        def note(threads: Any, size: int, *args: Any) -> Any:
+            sizes.append(size)
+            return submit(threads, size, *args)
+
+        log.decompression.submit = note  # type: ignore[method-assign,assignment]
+        await bench.cleaner.run()
+        assert not bench.cleaner.is_uncleanable(compacted)
+        assert set(sizes) == {decompressed_limit(small), search_limit(small)}
+
+    simulate(scenario)

@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crabka.broker.tiering.deadline import RemoteWaitOverError
 from crabka.config.topic import TopicConfig
+from crabka.log.decompression import MAX_DECOMPRESSED_BYTES
 from crabka.log.timestamps import TimestampOffset
+from crabka.protocol.error_codes import ErrorCode
+from crabka.records.compression import ZSTD
+from crabka.records.errors import CorruptBatchError
 from crabka.records.header import NO_TIMESTAMP
 from crabka.remote.errors import NotReadyError
+from tests.support.bombs import bomb
 from tests.support.logs import NOW_MS, append, make_batch
+from tests.support.pending_threads import PendingThreads
 from tests.support.remote_reading import TierWorld, directory_tier, memory_tier
 
 
@@ -94,3 +101,39 @@ def test_metadata_that_is_not_loaded_is_told(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(world.rlmm, "list_remote_log_segments", refuse)
         with pytest.raises(NotReadyError):
             search(world, NOW_MS)
+
+
+def test_a_search_waits_for_memory_as_other_requests_do() -> None:
+    with TierWorld() as world:
+        for time in range(20):
+            append(world.log, make_batch(3, value_bytes=100, timestamp=NOW_MS + 10 * time))
+        world.tier()
+        world.drop_local()
+        budget, threads = world.log.decompression, PendingThreads()
+
+        async def hold() -> None:
+            budget.submit(threads, MAX_DECOMPRESSED_BYTES, int)
+
+        async def release() -> None:
+            threads.running[0].set_result(None)
+
+        world.run(hold())
+        with pytest.raises(RemoteWaitOverError):
+            search(world, NOW_MS + 55)
+        world.run(release())
+        assert search(world, NOW_MS + 55) == TimestampOffset(NOW_MS + 60, 18, 0)
+        assert budget.used_bytes == 0
+
+
+def test_a_bomb_in_the_tier_is_refused() -> None:
+    config = TopicConfig(internal_segment_bytes=4000, remote_storage_enable=True, local_retention_ms=0)
+    with TierWorld(config) as world:
+        append(world.log, bomb(ZSTD, MAX_DECOMPRESSED_BYTES + 1))
+        for _ in range(40):
+            append(world.log, make_batch(3, value_bytes=100, timestamp=NOW_MS))
+        world.tier()
+        world.drop_local()
+        with pytest.raises(CorruptBatchError) as caught:
+            search(world, 0)
+        assert caught.value.error_code is ErrorCode.message_too_large
+        assert world.log.decompression.used_bytes == 0
