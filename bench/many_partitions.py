@@ -14,7 +14,7 @@ from crabka.quorum.raft_quorum import RaftQuorum
 from crabka.quorum.storage import read_meta_properties
 from crabka.runtime import real_runtime
 
-REQUEST_SECONDS = 300.0
+REQUEST_SECONDS = 900.0
 # Short enough that waiting adds little, long enough that asking does not keep the node from its work.
 ASK_SECONDS = 0.05
 

@@ -10,9 +10,11 @@ def _less(key: str, title: str, unit: str) -> BenchRow:
 
 
 PARTITION_ROWS = (
+    seen("partitions", "partitions, as many as the limits of the machine allow", "partitions", "partitions"),
     _less("create", "create all topics, one request each", "s"),
     _less("create_wait", "longest wait of another producer meanwhile", "ms"),
     _less("write", "a record to each partition", "s"),
+    _less("write_wait", "longest wait of another producer meanwhile", "ms"),
     _less("memory", "resident memory for each partition, written once", "KB"),
     _less("descriptors", "open descriptors then", "files"),
     _less("stop", "clean stop", "s"),

@@ -14,7 +14,7 @@ PARTITIONS = Suite(
     experiments=PARTITION_EXPERIMENTS,
     full=PartitionWork(),
     quick=QUICK_PARTITIONS,
-    setting="each on an empty directory, Kafka with 1 GiB heap",
+    setting="each on an empty directory, Kafka with 4 GiB heap, Crabka with 4,096 open files",
     name="partitions-latest",
 )
 

@@ -334,6 +334,8 @@ class Runtime:
     failpoints: Failpoints = field(default_factory=NoFailpoints)
     # How many files and sockets the process may have open; None where nothing limits them.
     open_file_limit: int | None = None
+    # Makes many files durable at once and returns what went wrong with each; None where one after the other will do.
+    sync_together: Callable[[Sequence[File]], list[OSError | None]] | None = None
 
     def new_pool(self, size: int, name: str) -> Threads:
         """Return a pool for work that may take so long that it must not use up `threads`; the caller closes it."""

@@ -15,7 +15,7 @@ from tests.support.node_process import wait_until
 from tests.support.scale import scaled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from confluent_kafka import KafkaError, Message
 
@@ -35,9 +35,7 @@ class LimitedProcess(CrabkaProcess):
     """A node that may open only so many files."""
 
     start_timeout_s = 600.0
-
-    def _command(self) -> Sequence[str]:
-        return ["sh", "-c", f'ulimit -n {OPEN_FILES}; exec "$0" "$@"', *super()._command()]
+    open_files = OPEN_FILES
 
     @property
     def open_count(self) -> int:

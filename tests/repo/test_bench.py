@@ -17,7 +17,7 @@ from bench.members import LightMember, decode_assignment, encode_assignment, is_
 from bench.moves import MOVES
 from bench.moves_experiments import MOVE_EXPERIMENTS
 from bench.moves_rows import MOVE_ROWS
-from bench.partition_experiments import PARTITION_EXPERIMENTS
+from bench.partition_experiments import PARTITION_EXPERIMENTS, PartitionWork, fitting
 from bench.partition_rows import PARTITION_ROWS
 from bench.partitions import PARTITIONS as MANY_PARTITIONS
 from bench.profiler import summary
@@ -169,6 +169,13 @@ def test_every_cluster_experiment_has_rows_and_a_function() -> None:
 
 def test_every_tier_experiment_has_rows_and_a_function() -> None:
     assert tuple(TIER_EXPERIMENTS) == tuple(dict.fromkeys(row.experiment for row in TIER_ROWS))
+
+
+@pytest.mark.parametrize(
+    ("open_files", "maps", "topics"), [(20_000, 65_530, 190), (100_000, 65_530, 302), (100_000, 262_144, 500)]
+)
+def test_kafka_gets_as_many_partitions_as_the_limits_allow(open_files: int, maps: int, topics: int) -> None:
+    assert fitting(PartitionWork(500, 100), open_files, maps) == PartitionWork(topics, 100)
 
 
 def test_every_experiment_on_moves_fills_rows() -> None:

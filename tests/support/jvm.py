@@ -130,6 +130,8 @@ class JvmKafka(NodeProcess):
     """One combined broker and controller of Apache Kafka, 1 GiB heap, formatted at its first start."""
 
     name = "kafka"
+    # Of the virtual machine.
+    options: Sequence[str] = BROKER_OPTIONS
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         """Prepare the node; ports are chosen here and kept over restarts."""
@@ -180,7 +182,7 @@ class JvmKafka(NodeProcess):
         self.format()
 
     def _command(self) -> Sequence[str]:
-        return java_command("kafka.Kafka", str(self.properties_path), options=BROKER_OPTIONS)
+        return java_command("kafka.Kafka", str(self.properties_path), options=self.options)
 
     def _is_ready(self) -> bool:
         return accepts_connections(self.port)

@@ -55,6 +55,8 @@ class NodeProcess:
 
     name = "node"
     start_timeout_s = PATIENCE_S
+    # How many files and sockets the process may open; None for as many as this one.
+    open_files: int | None = None
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         """Prepare to run in the directory with the given server properties (Kafka's names)."""
@@ -118,7 +120,13 @@ class NodeProcess:
         out = self.stdout_path.open("wb")
         err = self.stderr_path.open("ab")
         self._files = [out, err]
-        self._process = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        self._process = subprocess.Popen(self._limited_command(), stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+
+    def _limited_command(self) -> Sequence[str]:
+        command = self._command()
+        if self.open_files is None:
+            return command
+        return ["sh", "-c", f'ulimit -n {self.open_files}; exec "$0" "$@"', *command]
 
     def _is_ready_or_dead(self) -> bool:
         if not self.is_alive():

@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import errno
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from crabka.log.caches import Handle, LruCache
 from crabka.log.open_segments import DEFAULT_CAPACITY, OpenSegments
+from crabka.vfs.syncing import sync_each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from crabka.ports import File
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +34,14 @@ _EPISODE_OPENINGS: Final = 100
 class LogDescriptors:
     """The share of the logs in the descriptors of a process."""
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(
+        self, limit: int | None = None, sync_files: Callable[[Sequence[File]], list[OSError | None]] | None = None
+    ) -> None:
+        """`sync_files` makes files durable when the loop has to wait for that."""
         self._limit = limit
         active = DEFAULT_CAPACITY if limit is None else limit // _ACTIVE_SHARE
         self.sealed_capacity = MAX_SEALED if limit is None else max(min(MAX_SEALED, limit // _SEALED_SHARE), 1)
-        self.active = OpenSegments(max(active, 1))
+        self.active = OpenSegments(max(active, 1), sync_files or sync_each)
         self.sealed: LruCache[Handle] = LruCache(self.sealed_capacity)
         # How many files had been opened when the lack of descriptors was logged last.
         self._complained_at: int | None = None

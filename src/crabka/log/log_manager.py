@@ -77,7 +77,7 @@ class LogManager:
         self._runtime = runtime
         self._expiration_ms = producer_id_expiration_ms
         self._deletions = Deletions(runtime.fs)
-        self.descriptors = LogDescriptors(runtime.open_file_limit)
+        self.descriptors = LogDescriptors(runtime.open_file_limit, runtime.sync_together)
         self._context = SegmentContext(
             runtime.fs,
             rng=runtime.rng,

@@ -16,26 +16,38 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
+
+from crabka.vfs.syncing import sync_each
 
 if TYPE_CHECKING:
     from crabka.log.segment import Segment
+    from crabka.ports import File
 
 DEFAULT_CAPACITY: Final = 100_000
 # How many segments are looked at for each that is opened above the capacity.
 LOOKS_PER_OPENING: Final = 8
-# Above the capacity by this share the loop itself waits for an fsync, so that the process never runs out.
+# Above the capacity by this share the loop itself waits for syncs, so that the process never runs out: one request may
+# write to more logs than that. It waits for so many at once, which takes hardly longer than for one.
 CEILING_SHARE: Final = 4
-SYNCS_AT_CEILING: Final = 16
+SYNCS_AT_CEILING: Final = 64
 
 
 class OpenSegments:
     """The open active segments of a node, the one that was looked at longest ago first."""
 
-    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
-        """At most about `capacity` segments hold a descriptor; unsynced ones may exceed it by a quarter."""
+    def __init__(
+        self,
+        capacity: int = DEFAULT_CAPACITY,
+        sync_files: Callable[[Sequence[File]], list[OSError | None]] = sync_each,
+    ) -> None:
+        """At most about `capacity` segments hold a descriptor; unsynced ones may exceed it by a quarter.
+
+        `sync_files` makes files durable, and returns when all are.
+        """
         self.capacity = capacity
+        self._sync_files = sync_files
         # Segment -> its size when it was last looked at.
         self._ring: OrderedDict[Segment, int] = OrderedDict()
         self._owner = threading.get_ident()
@@ -83,8 +95,18 @@ class OpenSegments:
             return
         self.on_crowded()
         if len(self._ring) >= self.ceiling:
-            for segment in self.take_idle(SYNCS_AT_CEILING):
-                segment.sync_and_rest()
+            self._sync_now(self.take_idle(SYNCS_AT_CEILING))
+
+    def _sync_now(self, chosen: Sequence[Segment]) -> None:
+        """Make segments durable and let them give up their files. Waits for the disk. Raises OSError."""
+        open_ones = [(segment, handle, segment.size) for segment in chosen if (handle := segment.open_handle)]
+        errors = self._sync_files([handle.file for _, handle, _ in open_ones])
+        for (segment, handle, size), error in zip(open_ones, errors, strict=True):
+            if error is None:
+                segment.note_synced(handle, size)
+        for error in errors:
+            if error is not None:
+                raise error
 
     def take_idle(self, count: int, *, looks: int | None = None) -> list[Segment]:
         """Return up to `count` segments that are idle and not durable; those that are durable give up their files.

@@ -13,6 +13,7 @@ from crabka.runtime.network import AsyncioNetwork
 from crabka.runtime.thread_pool import DEFAULT_WORKER_COUNT, ThreadPool
 from crabka.runtime.thread_share import ThreadShare
 from crabka.vfs import OsFileSystem
+from crabka.vfs.syncing import sync_together
 
 # Ranges of files that are read for slow peers at a time; each connection waits for one of its own.
 READS_AT_ONCE: Final = 64
@@ -33,4 +34,5 @@ def real_runtime(seed: int | None = None, *, max_workers: int = DEFAULT_WORKER_C
         make_pool=lambda size, name: ThreadPool(size, name=name),
         failpoints=failpoints_from_environment(),
         open_file_limit=open_file_limit(),
+        sync_together=sync_together,
     )

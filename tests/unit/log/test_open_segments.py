@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import errno
 import threading
+from collections.abc import Sequence
+
+import pytest
 
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
-from crabka.log.open_segments import OpenSegments
+from crabka.log.open_segments import SYNCS_AT_CEILING, OpenSegments
 from crabka.log.partition_log import PartitionLog
 from crabka.log.recovery import OpenOptions, open_log
 from crabka.log.segment import SegmentContext
+from crabka.ports import File
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
+from crabka.vfs.syncing import sync_each
 from tests.support.logs import LOG_DIR, NOW_MS, append, make_batch, read_headers
 
 
@@ -85,6 +91,34 @@ def test_at_the_ceiling_the_oldest_are_synced_at_once() -> None:
         assert len(segments) <= segments.ceiling
     assert syncs
     assert all(len(read_headers(log)) == 1 for log in logs)
+
+
+def test_at_the_ceiling_the_loop_waits_for_many_at_once() -> None:
+    segments, logs = make_logs(400, capacity=200)
+    together: list[int] = []
+
+    def sync(files: Sequence[File]) -> list[OSError | None]:
+        together.append(len(files))
+        return sync_each(files)
+
+    segments._sync_files = sync
+    for log in logs:
+        append(log, make_batch(1))
+    assert together == [SYNCS_AT_CEILING] * len(together)
+    assert 0 < len(together) <= 400 // SYNCS_AT_CEILING
+    assert len(segments) <= segments.ceiling
+
+
+def test_a_segment_that_cannot_be_synced_keeps_its_descriptor() -> None:
+    fs = FaultyFileSystem(MemoryFileSystem())
+    segments, logs = make_logs(5, capacity=4, fs=fs)
+    for log in logs[:4]:
+        append(log, make_batch(1))
+    fs.add(FaultRule(operation="fsync", path="*orders-0/*.log", error=errno.EIO))
+    with pytest.raises(OSError, match="Input/output error"):
+        segments._sync_now([log._active for log in logs[:4]])
+    assert [log._active.has_descriptor for log in logs[:4]] == [True, False, False, False]
+    assert not logs[0]._active.is_durable
 
 
 def test_another_thread_takes_no_descriptor_away() -> None:

@@ -3,8 +3,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from crabka.log.descriptors import LogDescriptors
 from crabka.runtime import real_runtime
 from crabka.vfs import read_file, write_atomic
+from crabka.vfs.syncing import sync_together
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,4 +26,10 @@ def test_ports_work_together(tmp_path: Path) -> None:
         return await runtime.threads.submit(read_file, runtime.fs, path)
 
     assert asyncio.run(main()) == b"content"
+    runtime.threads.close()
+
+
+def test_segments_that_make_room_are_synced_together() -> None:
+    runtime = real_runtime()
+    assert LogDescriptors(runtime.open_file_limit, runtime.sync_together).active._sync_files is sync_together
     runtime.threads.close()
