@@ -73,6 +73,11 @@ class MetadataPipeline:
                 change.done.cancel()
         self._waiting.clear()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether all changes are delivered, so that the image of the quorum is the one that all parts have."""
+        return not self._is_over and not self._is_held and not self._waiting
+
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> asyncio.Future[None] | None:
         """Take a change; return a future if it is not done at once. That is cancelled if the broker stops before."""
         if self._is_over:

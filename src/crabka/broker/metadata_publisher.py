@@ -105,11 +105,15 @@ class MetadataPublisher:
         self._make_partition = make_partition
         # What the metadata says of partitions that are led here once the tier's end is known.
         self._awaiting_tier: dict[Partition, PartitionImage] = {}
+        # Partitions whose logs could not be created because the process had no descriptor left.
+        self._unopened: dict[tuple[TopicId, int], None] = {}
+        # Those of them that the change under way opens.
+        self._retried: list[tuple[TopicId, int]] = []
 
     def preparation(self, delta: MetadataDelta, image: MetadataImage) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Return what creates the logs that a change places here, in threads; None if it places none."""
         before = delta.image.topics.by_id
-        wanted: list[NewLog] = []
+        wanted = self._missing_retried(image)
         for topic_id in self._present(delta.topics_created | delta.topics_changed, image):
             known = before.get(topic_id)
             wanted += self._missing(image, image.topics.by_id[topic_id], {} if known is None else known.partitions)
@@ -130,6 +134,35 @@ class MetadataPublisher:
             config = config or self._topic_config(image, topic.name)
             log_dir = self._chosen_dir(topic_partition) or self._assigned_dir(partition_image)
             yield NewLog(topic_partition, topic.topic_id, config, log_dir)
+
+    @property
+    def has_unopened(self) -> bool:
+        """Whether partitions have no log because there was no descriptor for it."""
+        return bool(self._unopened)
+
+    def retry_unopened(self) -> None:
+        """Let the next change, which may be empty, create the logs that could not be created before."""
+        self._retried, self._unopened = [*self._retried, *self._unopened], {}
+
+    def _missing_retried(self, image: MetadataImage) -> list[NewLog]:
+        wanted: list[NewLog] = []
+        for topic, indexes in self._retried_in(image):
+            for index in indexes:
+                self._partitions.forget_offline(topic.name, topic.topic_id, index)
+            known = {index: each for index, each in topic.partitions.items() if index not in indexes}
+            wanted += self._missing(image, topic, known)
+        return wanted
+
+    def _retried_in(self, image: MetadataImage) -> Iterator[tuple[TopicImage, set[int]]]:
+        """Yield topics with the partitions to be opened now that are still placed here."""
+        by_topic: dict[TopicId, set[int]] = {}
+        for topic_id, index in self._retried:
+            by_topic.setdefault(topic_id, set()).add(index)
+        for topic_id, indexes in by_topic.items():
+            topic = image.topics.by_id.get(topic_id)
+            if topic is not None:
+                placed = topic.partitions
+                yield topic, {each for each in indexes if each in placed and self._node_id in placed[each].replicas}
 
     async def publish_all(self, image: MetadataImage) -> None:
         """Take over a whole image, at start. Logs that it does not place here are set aside.
@@ -162,6 +195,11 @@ class MetadataPublisher:
         for topic_id in self._present(delta.topics_created | delta.topics_changed, image):
             known = before.get(topic_id)
             self._host_topic(image, image.topics.by_id[topic_id], {} if known is None else known.partitions)
+        for topic, indexes in self._retried_in(image):
+            for index in sorted(indexes):
+                # Others may have led it meanwhile.
+                self._host(image, topic, index, topic.partitions[index], is_new=False)
+        self._retried.clear()
         self._reconfigure(delta, image)
         if self._fetchers is not None:
             self._fetchers.on_metadata(delta, image)
@@ -293,6 +331,9 @@ class MetadataPublisher:
             try:
                 return self._logs.create(topic_partition, topic_id, config, log_dir)
             except StorageError as error:
+                if self._logs.descriptors.is_exhausted(error):
+                    self._unopened[topic_id, topic_partition.partition] = None
+                    return None
                 self._logs.on_dir_failure(error.log_dir, error)
                 if assigned is not None and assigned not in self._logs.online_dirs:
                     break

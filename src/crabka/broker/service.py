@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from crabka.broker.api_table import TABLE
 from crabka.broker.assembly import BrokerParts, build_context, build_publisher, build_replica_host
@@ -26,25 +26,30 @@ from crabka.control.config_view import EffectiveConfigs
 from crabka.errors import ConfigError, StorageError
 from crabka.ids import DIRECTORY_LOST
 from crabka.metadata.configs import ConfigResourceType
+from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL
 from crabka.serving.dispatch import Dispatcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
+    from crabka.broker.context import BrokerContext
     from crabka.broker.controller_channel import LocalController
+    from crabka.broker.metadata_publisher import MetadataPublisher
     from crabka.broker.partition import Partition
     from crabka.config.server import ServerConfig
     from crabka.errors import CrabkaError
     from crabka.ids import TopicPartition
     from crabka.log.log_manager import LogManager
     from crabka.metadata.cluster import Endpoint
-    from crabka.metadata.delta import MetadataDelta
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
     from crabka.quorum.raft_quorum import RaftQuorum
 
     Spawn = Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+
+# How often partitions are tried again that had no descriptor.
+RETRY_INTERVAL_MS: Final = 5000
 
 
 class BrokerService:
@@ -180,10 +185,26 @@ class BrokerService:
             self._spawn(self._tell_lost(self._lost_early))
         for duty in duties_of(context):
             self._spawn(repeat(context, duty))
+        retry = functools.partial(self._retry_unopened, publisher, pipeline)
+        self._spawn(repeat(context, ("partitions without a log", RETRY_INTERVAL_MS, retry)))
         self._spawn(context.scrubber.run())
         if context.tiering is not None:
             pipeline.subscribe(context.tiering.on_metadata)
             context.tiering.start(endpoints)
+
+    async def _retry_unopened(
+        self, publisher: MetadataPublisher, pipeline: MetadataPipeline, _context: BrokerContext
+    ) -> None:
+        """Open partitions that had no descriptor when they came here, as a change of the metadata that is empty.
+
+        So it keeps its place among the changes that create and delete logs.
+        """
+        if publisher.has_unopened and pipeline.is_idle:
+            publisher.retry_unopened()
+            image = self._quorum.image
+            done = pipeline.on_metadata(MetadataDelta(image), image)
+            if done is not None:
+                await done
 
     async def retire(self) -> None:
         """Hand over what this broker leads while it still serves."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -11,12 +12,13 @@ import pytest
 from crabka.broker.directory_reports import DirectoryReports
 from crabka.broker.lifecycle import BrokerLifecycle
 from crabka.broker.partition import Partition
+from crabka.broker.service import RETRY_INTERVAL_MS
 from crabka.config.topic import TopicConfig
 from crabka.ids import DIRECTORY_UNASSIGNED, TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.formatting import format_storage
-from crabka.testing import FaultyFileSystem, MemoryFileSystem
+from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
 from tests.support.following import TOPIC, FollowerWorld, follow
 from tests.support.images import partition_of, topic_id_of, with_partition, with_partitions
@@ -453,3 +455,37 @@ def test_tiering_hears_of_every_hosted_partition() -> None:
         heard.clear()
         delete(node, "t")
         assert heard == [("drops", 0, True), ("drops", 1, True)]
+
+
+def test_a_partition_that_had_no_descriptor_is_opened_when_there_are_some() -> None:
+    fs = FaultyFileSystem(MemoryFileSystem())
+    with SimNode(fs=fs) as node:
+        rule = fs.add(FaultRule(operation="open", path="/d1/t-[02]/*", error=errno.EMFILE))
+        node.create_topic("t", 4)
+        assert [node.produce("t", batch(b"a"), partition=index).error_code for index in range(4)] == [
+            ErrorCode.kafka_storage_error,
+            ErrorCode.none,
+            ErrorCode.kafka_storage_error,
+            ErrorCode.none,
+        ]
+        node.advance(2 * RETRY_INTERVAL_MS)
+        assert node.produce("t", batch(b"a"), partition=0).error_code == ErrorCode.kafka_storage_error, "still none"
+        fs.rules.remove(rule)
+        node.advance(2 * RETRY_INTERVAL_MS)
+        assert [node.produce("t", batch(b"b"), partition=index).error_code for index in range(4)] == [
+            ErrorCode.none
+        ] * 4
+        assert node.context.logs.offline_dirs == []
+
+
+def test_a_partition_without_a_log_is_forgotten_with_its_topic() -> None:
+    fs = FaultyFileSystem(MemoryFileSystem())
+    with SimNode(fs=fs) as node:
+        rule = fs.add(FaultRule(operation="open", path="/d1/t-0/*", error=errno.EMFILE))
+        node.create_topic("t")
+        delete(node, "t")
+        fs.rules.remove(rule)
+        node.advance(2 * RETRY_INTERVAL_MS)
+        assert node.context.partitions.get("t", 0) is None
+        node.create_topic("t")
+        assert node.produce("t", batch(b"a")).error_code == ErrorCode.none
