@@ -109,6 +109,8 @@ class MetadataPublisher:
         self._unopened: dict[tuple[TopicId, int], None] = {}
         # Those of them that the change under way opens.
         self._retried: list[tuple[TopicId, int]] = []
+        # New topics of the change under way that are hosted already.
+        self._hosted: set[TopicId] = set()
 
     def preparation(self, delta: MetadataDelta, image: MetadataImage) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Return what creates the logs that a change places here, in threads; None if it places none."""
@@ -117,7 +119,28 @@ class MetadataPublisher:
         for topic_id in self._present(delta.topics_created | delta.topics_changed, image):
             known = before.get(topic_id)
             wanted += self._missing(image, image.topics.by_id[topic_id], {} if known is None else known.partitions)
-        return functools.partial(self._logs.create_all, wanted) if wanted else None
+        return functools.partial(self._create_and_host, delta, image, wanted) if wanted else None
+
+    async def _create_and_host(self, delta: MetadataDelta, image: MetadataImage, wanted: list[NewLog]) -> None:
+        """Create logs, and host the partitions of new topics in turns of the loop: there may be ten thousand.
+
+        The image names them already, and nobody else hears of the change before all are here. Partitions of topics that
+        were known change all at once, with the change itself. So do all if topics go: one of them may have the name of
+        a new one.
+        """
+        await self._logs.create_all(wanted)
+        if delta.topics_deleted:
+            return
+        for topic_id in self._present(delta.topics_created, image):
+            await self._host_in_turns(image, image.topics.by_id[topic_id])
+            self._hosted.add(topic_id)
+
+    async def _host_in_turns(self, image: MetadataImage, topic: TopicImage) -> None:
+        placed = [(index, each) for index, each in topic.partitions.items() if self._node_id in each.replicas]
+        for count, (index, partition_image) in enumerate(placed, start=1):
+            self._host(image, topic, index, partition_image, is_new=partition_image.leader_epoch == 0)
+            if count % PARTITIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
 
     def _missing(
         self, image: MetadataImage, topic: TopicImage, known: Mapping[int, PartitionImage]
@@ -192,7 +215,7 @@ class MetadataPublisher:
         before = delta.image.topics.by_id
         for topic_id in delta.topics_deleted:
             self._delete_topic(before[topic_id])
-        for topic_id in self._present(delta.topics_created | delta.topics_changed, image):
+        for topic_id in self._present((delta.topics_created | delta.topics_changed) - self._hosted, image):
             known = before.get(topic_id)
             self._host_topic(image, image.topics.by_id[topic_id], {} if known is None else known.partitions)
         for topic, indexes in self._retried_in(image):
@@ -200,6 +223,7 @@ class MetadataPublisher:
                 # Others may have led it meanwhile.
                 self._host(image, topic, index, topic.partitions[index], is_new=False)
         self._retried.clear()
+        self._hosted.clear()
         self._reconfigure(delta, image)
         if self._fetchers is not None:
             self._fetchers.on_metadata(delta, image)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import uuid
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from crabka.broker.directory_reports import DirectoryReports
 from crabka.broker.lifecycle import BrokerLifecycle
+from crabka.broker.metadata_publisher import PARTITIONS_PER_TURN, MetadataPublisher
 from crabka.broker.partition import Partition
 from crabka.broker.service import RETRY_INTERVAL_MS
 from crabka.config.topic import TopicConfig
@@ -489,3 +492,55 @@ def test_a_partition_without_a_log_is_forgotten_with_its_topic() -> None:
         assert node.context.partitions.get("t", 0) is None
         node.create_topic("t")
         assert node.produce("t", batch(b"a")).error_code == ErrorCode.none
+
+
+def test_a_topic_of_very_many_partitions_is_hosted_in_turns_of_the_loop(
+    node: SimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, hosted = 3 * PARTITIONS_PER_TURN, 0
+    in_turn = [0]  # how many were hosted in each turn of the loop
+    host = MetadataPublisher._host
+
+    def next_turn() -> None:
+        if hosted < count:
+            in_turn.append(0)
+            node.loop.call_soon(next_turn)
+
+    def note(self: MetadataPublisher, *args: Any, **options: Any) -> None:
+        nonlocal hosted
+        if not hosted:
+            node.loop.call_soon(next_turn)
+        hosted += 1
+        in_turn[-1] += 1
+        host(self, *args, **options)
+
+    monkeypatch.setattr(MetadataPublisher, "_host", note)
+    node.create_topic("t", count)
+    assert hosted == count, "each once"
+    assert max(in_turn) == PARTITIONS_PER_TURN
+    assert all(partition.is_leader for partition in node.context.partitions.of_topic("t").values())
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_new_topics_wait_for_the_change_itself_if_others_go_with_it(
+    monkeypatch: pytest.MonkeyPatch, is_deleted: bool
+) -> None:
+    """A topic that goes may have the name of a new one, whose partitions would be taken for its own."""
+
+    async def create_all(_wanted: object) -> None:
+        return None
+
+    hosted: list[int] = []
+    monkeypatch.setattr(MetadataPublisher, "_host", lambda *args, **_options: hosted.append(args[3]))
+    publisher = MetadataPublisher(
+        1,
+        cast("Any", SimpleNamespace(create_all=create_all)),
+        cast("Any", None),
+        topic_config=lambda _image, _topic: TopicConfig(),
+    )
+    topic = SimpleNamespace(partitions={0: SimpleNamespace(replicas=[1], leader_epoch=0)})
+    new, old = uuid.UUID(int=1), uuid.UUID(int=2)
+    delta = SimpleNamespace(topics_created={new}, topics_deleted={old} if is_deleted else set())
+    image = SimpleNamespace(topics=SimpleNamespace(by_id={new: topic}))
+    asyncio.run(publisher._create_and_host(cast("Any", delta), cast("Any", image), []))
+    assert hosted == ([] if is_deleted else [0])
