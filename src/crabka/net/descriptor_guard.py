@@ -13,8 +13,10 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-# An episode is over when so many numbers below the bound are free again: a sixty-fourth of the limit.
+# An episode is over when so many numbers below the bound are free again: a sixty-fourth of the limit, and more than a
+# turn of the loop accepts, so that a crowd that comes and goes is one episode; at most half of the numbers.
 _SLACK_SHARE: Final = 64
+_LEAST_SLACK: Final = 64
 
 
 class DescriptorGuard:
@@ -33,7 +35,7 @@ class DescriptorGuard:
             return True
         bound = self._limit - self._reserve()
         if descriptor < bound:
-            if self._is_refusing and descriptor < bound - self._limit // _SLACK_SHARE:
+            if self._is_refusing and descriptor < bound - self._slack(self._limit, bound):
                 self._is_refusing = False
                 logger.info("connections are accepted again, %d were refused so far", self.refused_count)
             return True
@@ -46,3 +48,7 @@ class DescriptorGuard:
                 self._limit - bound,
             )
         return False
+
+    @staticmethod
+    def _slack(limit: int, bound: int) -> int:
+        return min(max(limit // _SLACK_SHARE, _LEAST_SLACK), bound // 2)

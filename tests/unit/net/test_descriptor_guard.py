@@ -41,3 +41,22 @@ def test_what_the_logs_have_opened_already_is_not_kept_twice() -> None:
 
 def test_without_a_limit_nobody_is_refused() -> None:
     assert DescriptorGuard(None, lambda: 10**9).admits(10**6)
+
+
+def test_a_crowd_that_comes_and_goes_is_one_episode(caplog: pytest.LogCaptureFixture) -> None:
+    """A turn of the loop accepts many before it notices that others have gone."""
+    guard = DescriptorGuard(256, lambda: 112)
+    with caplog.at_level(logging.INFO):
+        assert not guard.admits(144)
+        assert all(guard.admits(number) for number in range(112, 144))
+        assert not guard.admits(144)
+        assert guard.admits(40)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+def test_an_episode_ends_however_low_the_limit_is(caplog: pytest.LogCaptureFixture) -> None:
+    guard = DescriptorGuard(40, lambda: 20)
+    with caplog.at_level(logging.INFO):
+        assert not guard.admits(20)
+        assert guard.admits(9)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
