@@ -103,6 +103,8 @@ class PatientClient:
         """End."""
         self._is_over.set()
         self._thread.join()
+        # Or it would try to connect all the while a node is stopped.
+        del self._producer
 
 
 @contextmanager
