@@ -31,7 +31,7 @@ from crabka.remote.segments import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from crabka.broker.tiering.deletion import SegmentRemover
     from crabka.broker.tiering.pool import TierPool
@@ -70,6 +70,11 @@ class SegmentCopier:
         self._quota = quota
         # What this run of the broker is copying: nobody else will, and nobody here may take it for a leftover.
         self.in_flight: set[RemoteLogSegmentId] = set()
+
+    @property
+    def being_removed(self) -> Container[RemoteLogSegmentId]:
+        """The segments that this broker removes from the tier, whatever their state is yet."""
+        return self._remover.in_flight
 
     async def wait_for_quota(self, byte_count: int) -> None:
         """Wait until so many bytes may go to the tier, and count them."""
@@ -229,7 +234,14 @@ class CopyTask:
             except BaseException:
                 self._starts_over = True
                 raise
-        copied = note_copied_offset(metadata, self._partition, source, verified_offset=self._verified_offset)
+        copied = note_copied_offset(
+            metadata,
+            self._partition,
+            source,
+            verified_offset=self._verified_offset,
+            # An upload that was given up may be finished before its removal is noted.
+            without=self._copier.being_removed,
+        )
         self._verified_offset = max(copied, self._verified_offset)
         self._note_lag()
         if not source.copies_to_tier:

@@ -19,6 +19,7 @@ from crabka.broker.tiering.stats import (
     REMOTE_LOG_METADATA_COUNT,
     REMOTE_LOG_SIZE_BYTES,
 )
+from crabka.remote.segments import RemoteLogSegmentState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -141,9 +142,17 @@ class ExpiryTask:
         for segment in abandoned:
             if not self._is_wanted():
                 return
+            if not self._is_begun(segment):
+                continue
             log.info("%s is removed: broker %d never finished its upload", segment.segment_id, segment.broker_id)
             await self._remover.begin(segment)
             self._deletions.note_deleted(segment.segment_id, self._tools.runtime.clock.monotonic_ms())
+
+    def _is_begun(self, segment: RemoteLogSegmentMetadata) -> bool:
+        """Return whether an upload is still not finished: that may have changed while this task waited."""
+        begun = RemoteLogSegmentState.COPY_SEGMENT_STARTED
+        listed = self._tools.metadata.list_remote_log_segments(self._partition)
+        return any(each.segment_id == segment.segment_id and each.state is begun for each in listed)
 
     def _report_foreign(self, foreign: Sequence[RemoteLogSegmentMetadata]) -> None:
         """Warn of segments that the log does not know of, once for each time that there are more of them."""

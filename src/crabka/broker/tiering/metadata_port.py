@@ -6,7 +6,7 @@ which are used instead: nothing must block in the simulation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from crabka.remote.switching import SwappableRlmm
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from crabka.ports import Threads
     from crabka.remote.metadata_manager import RemoteLogMetadataManager
     from crabka.remote.segments import (
+        RemoteLogSegmentId,
         RemoteLogSegmentMetadata,
         RemoteLogSegmentMetadataUpdate,
         RemotePartitionDeleteMetadata,
@@ -219,11 +220,15 @@ class PooledTierMetadata:
 class PartitionLookup:
     """What the metadata says of one partition, for the planners."""
 
-    __slots__ = ("_metadata", "_partition")
+    __slots__ = ("_metadata", "_partition", "_without")
 
-    def __init__(self, metadata: TierMetadata, partition: TopicIdPartition) -> None:
+    def __init__(
+        self, metadata: TierMetadata, partition: TopicIdPartition, without: Container[RemoteLogSegmentId] = ()
+    ) -> None:
+        """Leave out the segments `without`, which are finished perhaps, but about to go."""
         self._metadata = metadata
         self._partition = partition
+        self._without = without
 
     def highest_offset(self, epoch: int) -> int | None:
         """Return the highest offset of an epoch that was ever copied."""
@@ -231,4 +236,5 @@ class PartitionLookup:
 
     def segment_at(self, epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
         """Return the finished segment with an offset of an epoch."""
-        return self._metadata.remote_log_segment_metadata(self._partition, epoch, offset)
+        found = self._metadata.remote_log_segment_metadata(self._partition, epoch, offset)
+        return None if found is None or found.segment_id in self._without else found

@@ -11,9 +11,11 @@ from crabka.broker.tiering.purge import active_notices
 from crabka.remote.errors import NotReadyError
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from crabka.broker.tiering.metadata_port import TierMetadata
     from crabka.broker.tiering.tiered_log import TieredLog
-    from crabka.remote.segments import TopicIdPartition
+    from crabka.remote.segments import RemoteLogSegmentId, TopicIdPartition
 
 
 def lineage_of(source: TieredLog) -> EpochLineage:
@@ -28,16 +30,22 @@ def require_ready(metadata: TierMetadata, partition: TopicIdPartition) -> None:
 
 
 def note_copied_offset(
-    metadata: TierMetadata, partition: TopicIdPartition, source: TieredLog, *, verified_offset: int = -1
+    metadata: TierMetadata,
+    partition: TopicIdPartition,
+    source: TieredLog,
+    *,
+    verified_offset: int = -1,
+    without: Container[RemoteLogSegmentId] = (),
 ) -> int:
-    """Find out up to where the tier holds all that is local, tell the log, and return it. Raises NotReadyError.
+    """Find out up to where the tier holds all that is local, note it in the log, and return it. Raises NotReadyError.
 
-    The caller knows that it does up to `verified_offset`. While everything in the tier is going, nothing counts.
+    The caller knows that it does up to `verified_offset`. Segments that this broker removes, `without`, do not count.
+    While everything in the tier is going, nothing counts.
     """
     if active_notices(metadata, partition):
         source.note_remote_offset(NOTHING_COPIED)
         return NOTHING_COPIED
     from_offset = max(source.local_log_start_offset, verified_offset + 1)
-    copied = copied_offset(lineage_of(source), PartitionLookup(metadata, partition), from_offset)
+    copied = copied_offset(lineage_of(source), PartitionLookup(metadata, partition, without), from_offset)
     source.note_remote_offset(copied)
     return copied

@@ -249,6 +249,62 @@ def test_a_crash_between_the_two_deletions_of_a_leftover_leaves_no_orphan() -> N
     scene.run(main())
 
 
+def finish(scene: TierScene, segment: RemoteLogSegmentMetadata) -> None:
+    """Let the upload of another broker end well."""
+    listed = [each.state for each in scene.listed() if each.segment_id == segment.segment_id]
+    if listed == [STARTED]:
+        scene.rlmm.update_remote_log_segment_metadata(sample_update(segment, FINISHED))
+
+
+def test_an_upload_that_is_finished_while_the_leader_asks_for_news_stays() -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.set_topic(remote_log_copy_disable=True)
+        broker.fill(1)
+        left = remote_segment(0, 9, state=STARTED, broker_id=9)
+        scene.rlmm.add_remote_log_segment_metadata(left)
+        scene.cluster.news = lambda: finish(scene, left)
+        broker.lead()
+        await passes(2 * GRACE_MS / 1000)
+        assert scene.cluster.catch_ups
+        assert scene.finished_ranges() == [(0, 9)]
+        assert broker.log.highest_remote_offset == 9
+
+    scene.run(main())
+
+
+def test_an_upload_that_is_finished_while_its_removal_is_noted_is_not_relied_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        broker.set_topic(remote_log_copy_disable=True)
+        broker.fill(1)
+        left = remote_segment(0, 9, state=STARTED, broker_id=9)
+        scene.rlmm.add_remote_log_segment_metadata(left)
+        metadata = broker.tools.metadata
+        update_segment = metadata.update_segment
+        noted: list[int] = []
+
+        async def update_late(update: RemoteLogSegmentMetadataUpdate) -> None:
+            """Let the event of the uploader come first, and some time pass until the removal is read back."""
+            finish(scene, left)
+            await passes(5)
+            noted.append(broker.log.highest_remote_offset)
+            await update_segment(update)
+
+        monkeypatch.setattr(metadata, "update_segment", update_late)
+        broker.lead()
+        await passes(3 * GRACE_MS / 1000)
+        assert (noted[0], scene.listed()) == (-1, [])
+
+    scene.run(main())
+
+
 def test_followers_remove_nothing() -> None:
     scene = TierScene()
 
