@@ -54,6 +54,8 @@ class _Reading:
     # The epoch of the leader that has confirmed the place; None before any has.
     confirmed_by: int | None = None
     retry_at_ms: int = 0
+    # The epoch of the leader that was asked last.
+    asked_epoch: int = -1
 
     def needs_check(self, leader_epoch: int) -> bool:
         """Return whether the leader of an epoch may have another history than the one that was read."""
@@ -137,6 +139,7 @@ class EventFetcher:
                 place = TopicPartition(self._topic, number)
                 target = FetchTarget(place, reading.offset, partition.leader_epoch, reading.last_epoch)
                 by_leader.setdefault(partition.leader, []).append(target)
+                reading.asked_epoch = partition.leader_epoch
                 if reading.confirmed_by is not None and reading.needs_check(partition.leader_epoch):
                     reading.confirmed_by = None
                     self._sink.suspend([number])
@@ -181,6 +184,9 @@ class EventFetcher:
         reading = self._readings.get(number)
         # Meanwhile the partition may have been stopped, begun elsewhere, or read from a new leader.
         if reading is None or (reading.offset, reading.last_epoch) != (target.offset, target.last_fetched_epoch):
+            return
+        if target.leader_epoch != reading.asked_epoch:
+            # The answer of a leader that was replaced, while the next one is asked for the same place.
             return
         try:
             if answer is None:

@@ -9,7 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from crabka._kio import ErrorCode
+from crabka.clients.fetch_messages import FetchAnswer
 from crabka.clients.metadata import TopicMetadata
+from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, ms
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.remote_topic.event_fetcher import PORTION, EventFetcher
@@ -343,3 +345,38 @@ def test_a_leader_without_any_epoch_of_what_was_read_makes_it_start_over() -> No
         assert sink.values(0) == numbered(3)
 
     simulate(test)
+
+
+def test_a_late_answer_of_a_replaced_leader_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its log may end in events that the next leader never had."""
+
+    async def test(simulation: ClientSimulation) -> None:
+        (partition,) = metadata_partitions(simulation.brokers, 1)
+        append_values(partition, numbered(3))
+        waiting: dict[int, asyncio.Future[dict[TopicPartition, FetchAnswer]]] = {}
+        async with simulation.connect() as cluster:
+            topic = await cluster.topic(METADATA_TOPIC)
+            sink = RecordedEvents()
+            fetcher = EventFetcher(cluster, METADATA_TOPIC, sink, lambda _: True)
+
+            async def request(node_id: int, _targets: object, _topic_id: object) -> dict[TopicPartition, FetchAnswer]:
+                waiting[node_id] = asyncio.get_running_loop().create_future()
+                return await waiting[node_id]
+
+            monkeypatch.setattr(fetcher, "_request", request)
+            fetcher.consume(0, 0)
+            for leader, epoch in ((1, 5), (2, 6)):
+                led = topic.partitions[0]._replace(leader=leader, leader_epoch=epoch)
+                fetcher._start_by_leader(topic._replace(partitions={0: led}), [0])
+                await asyncio.sleep(0.1)
+            place = TopicPartition(METADATA_TOPIC, 0)
+            answer = FetchAnswer(ErrorCode.none, 3, 0, (), b"".join(partition.batches))
+            waiting[1].set_result({place: answer})
+            await asyncio.sleep(0.1)
+            assert sink.values(0) == []
+            waiting[2].set_result({place: answer})
+            await asyncio.sleep(0.1)
+            assert sink.values(0) == numbered(3)
+            await fetcher.close()
+
+    simulate(test, node_ids=(1, 2))
