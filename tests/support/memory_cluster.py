@@ -72,14 +72,18 @@ class MemoryPartition:
             self.producers = {p: [row for row in rows if row[2] < end] for p, rows in self.producers.items()}
         self.leader, self.leader_epoch = node_id, self.leader_epoch + 1
 
+    def epoch_end(self, asked: int) -> tuple[int, int]:
+        """Return the largest epoch that is not above the one asked for, and where it ends."""
+        ends = {0: 0} | {h.partition_leader_epoch: h.next_offset for h in map(parse_header, self.batches)}
+        epoch = max((epoch for epoch in ends if epoch <= asked), default=asked)
+        return epoch, ends.get(epoch, self.log_start_offset)
+
     def divergence(self, wanted: Any) -> tuple[int, int] | None:
         """Return the last epoch that is shared with who fetches and where it ends, None if all that it has is."""
         asked = getattr(wanted, "last_fetched_epoch", -1)
         if asked < 0:
             return None
-        ends = {0: 0} | {h.partition_leader_epoch: h.next_offset for h in map(parse_header, self.batches)}
-        epoch = max((epoch for epoch in ends if epoch <= asked), default=asked)
-        end = ends.get(epoch, self.log_start_offset)
+        epoch, end = self.epoch_end(asked)
         return (epoch, end) if epoch < asked or end < wanted.fetch_offset else None
 
     def records(self) -> list[Record]:
@@ -134,6 +138,7 @@ class MemoryCluster:
             ApiKey.PRODUCE: lambda request: self._produce(node_id, request),
             ApiKey.FETCH: lambda request: self._fetch(node_id, request),
             ApiKey.LIST_OFFSETS: lambda request: self._list_offsets(node_id, request),
+            ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda request: self._epoch_ends(node_id, request),
         }
 
     def _fault(self, api_key: ApiKey) -> ErrorCode | None:
@@ -305,6 +310,28 @@ class MemoryCluster:
                     )
                 )
             topics.append(new("ListOffsetsTopicResponse", name=topic.name, partitions=answers))
+        return request.types.message(throttle_time=0, topics=topics)
+
+    def _epoch_ends(self, node_id: int, request: ReceivedRequest) -> Any:
+        fault = self._fault(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+        new = request.types.new
+        topics = []
+        for topic in request.body.topics:
+            answers = []
+            for wanted in topic.partitions:
+                partition = self.topics[topic.topic][wanted.partition]
+                code = fault or (ErrorCode.none if partition.leader == node_id else ErrorCode.not_leader_or_follower)
+                epoch, end = partition.epoch_end(wanted.leader_epoch)
+                answers.append(
+                    new(
+                        "EpochEndOffset",
+                        error_code=code,
+                        partition=wanted.partition,
+                        leader_epoch=epoch,
+                        end_offset=end,
+                    )
+                )
+            topics.append(new("OffsetForLeaderTopicResult", topic=topic.topic, partitions=answers))
         return request.types.message(throttle_time=0, topics=topics)
 
     def _name_of(self, topic: Any, field_name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from crabka._kio import ErrorCode
+from crabka.clients.epoch_ends import LeaderEpochEnd
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetch_messages import FetchAnswer
 from crabka.clients.fetcher import FetcherSettings
@@ -17,7 +18,6 @@ from crabka.clients.isolation import AbortedSpan
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.ids import TopicPartition
 from crabka.records.header import iter_headers
-from crabka.spark.broker_session import LeaderEpochEnd
 from crabka.spark.plan import planner
 from crabka.spark.plan.context import PlanContext
 from crabka.spark.plan.segment_objects import SegmentObjects

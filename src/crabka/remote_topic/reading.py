@@ -2,13 +2,18 @@
 
 No group, no snapshot, nothing stays open. The same reader can be asked again and goes on where it stopped. Works with
 the topic of Apache Kafka as well.
+
+A position is an offset with the leader epoch of the record before it. After each read the leaders are asked where the
+epochs end that were seen since the last one (KIP-320): what the log does not have any more, or never had beside the
+rest, is reported, also if the log has grown past the position again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from crabka.clients.epoch_ends import epoch_ends
 from crabka.clients.errors import RequestTimeoutError
 from crabka.clients.fetcher import Fetcher, FetcherSettings, OffsetReset
 from crabka.clients.offsets import EARLIEST, LATEST, list_offsets
@@ -40,23 +45,38 @@ class UnreadableEvent(NamedTuple):
     reason: str
 
 
+class MetadataPosition(NamedTuple):
+    """The offset after what was read of a metadata partition, and the leader epoch of the record before it."""
+
+    offset: int
+    # -1 if it is not known.
+    leader_epoch: int = -1
+
+
 class MetadataTopicReader:
     """What was read of the topic so far."""
 
-    def __init__(self, cluster: Cluster, positions: Mapping[int, int] | None = None) -> None:
-        """Begin at the first event, or for some metadata partitions at the offsets that somebody read up to before."""
+    def __init__(self, cluster: Cluster, positions: Mapping[int, MetadataPosition] | None = None) -> None:
+        """Begin at the first event, or for some metadata partitions where an earlier read ended."""
         self._cluster = cluster
-        self._positions: dict[int, int] = dict(positions or {})
+        self._positions = {partition: position.offset for partition, position in (positions or {}).items()}
+        # Where each leader epoch ended that was read and is not verified since, by metadata partition.
+        self._seen = {
+            partition: {position.leader_epoch: position.offset} for partition, position in (positions or {}).items()
+        }
         self.log_starts: dict[int, int] = {}
-        # Metadata partitions that ended before the position when they were last looked at: what was read of them before
-        # may be no part of the log any more.
-        self.shorter: set[int] = set()
+        # Metadata partitions of which something was read that is no part of the log: it was cut, and perhaps filled
+        # again. Whatever was read of them is void, and a new reader has to begin.
+        self.outdated: set[int] = set()
         self.unreadable: list[UnreadableEvent] = []
 
     @property
-    def positions(self) -> Mapping[int, int]:
-        """The offset behind what was read, by metadata partition."""
-        return self._positions
+    def positions(self) -> Mapping[int, MetadataPosition]:
+        """Where the next read begins, by metadata partition."""
+        return {
+            partition: MetadataPosition(offset, max(self._seen.get(partition, ()), default=-1))
+            for partition, offset in self._positions.items()
+        }
 
     async def partition_count(self) -> int | None:
         """Return how many partitions the topic has, None if there is no such topic."""
@@ -73,7 +93,8 @@ class MetadataTopicReader:
     ) -> None:
         """Read from where the last call ended to the present end; with `of` only what holds events of those partitions.
 
-        A topic that does not exist has no events. Raises OperationError, ClientNetworkError.
+        A topic that does not exist has no events. The caller looks at `outdated` afterwards. Raises OperationError,
+        ClientNetworkError.
         """
         count = await self.partition_count()
         if count is None:
@@ -84,9 +105,23 @@ class MetadataTopicReader:
         self.log_starts |= await self._offsets(fresh, EARLIEST)
         for partition in fresh:
             self._positions[partition] = self.log_starts[partition]
-        self.shorter = {partition for partition, end in ends.items() if self._positions[partition] > end}
+        self.outdated |= {partition for partition, end in ends.items() if self._positions[partition] > end}
         left = {partition: end for partition, end in ends.items() if self._positions[partition] < end}
         await self._read(left, on_event, on_progress)
+        await self._verify(wanted)
+
+    async def _verify(self, partitions: Iterable[int]) -> None:
+        """Find out whether the leaders have all that was read; what they have is not asked for again."""
+        left = {
+            partition: sorted((epoch, end) for epoch, end in seen.items() if epoch >= 0 and end > 0)
+            for partition in partitions
+            if (seen := self._seen.get(partition))
+        }
+        while asked := {_place(partition): ends.pop(0) for partition, ends in left.items() if ends}:
+            found = await epoch_ends(self._cluster, {place: epoch for place, (epoch, _) in asked.items()})
+            self.outdated |= {place.partition for place, seen in asked.items() if not found[place].has(*seen)}
+            for place, (epoch, end) in asked.items():
+                self._seen[place.partition] = {epoch: end}
 
     async def _read(self, ends: Mapping[int, int], on_event: OnEvent, on_progress: OnProgress) -> None:
         total = sum(end - self._positions[partition] for partition, end in ends.items())
@@ -98,12 +133,17 @@ class MetadataTopicReader:
             while left := sum(max(end - self._positions[partition], 0) for partition, end in ends.items()):
                 records = await fetcher.poll(_POLL_MS, _POLL_RECORDS)
                 self._take(records, on_event)
+                self._note_epochs(records)
                 for partition in ends:
                     self._positions[partition] = fetcher.position(_place(partition)) or self._positions[partition]
                 waited_ms = 0 if records else waited_ms + _POLL_MS
                 if waited_ms >= _PATIENCE_MS:
                     raise RequestTimeoutError(f"{METADATA_TOPIC} has {left} more records, and none of them comes")
                 on_progress(total - left + len(records), total)
+
+    def _note_epochs(self, records: list[FetchedRecord]) -> None:
+        for record in records:
+            self._seen.setdefault(record.partition, {})[record.leader_epoch] = record.offset + 1
 
     def _take(self, records: list[FetchedRecord], on_event: OnEvent) -> None:
         for record in records:

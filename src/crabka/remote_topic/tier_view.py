@@ -15,6 +15,7 @@ from crabka.clients.errors import VersionMismatchError
 from crabka.clients.offsets import OffsetAndTimestamp
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
+from crabka.remote.errors import NotReadyError
 from crabka.remote.scrub import TierFault, TierFaultKind, TierHistory
 from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.remote_topic.reading import MetadataTopicReader, OnProgress
@@ -43,9 +44,18 @@ class TierView:
         self._reader = MetadataTopicReader(self.cluster)
 
     async def read_on(self, on_progress: OnProgress = lambda _done, _total: None) -> None:
-        """Read the metadata up to its present end. Raises ConfigError for topics that nobody knows."""
+        """Read the metadata up to its present end. Raises ConfigError for topics that are not known anywhere.
+
+        A topic that has another history than the one that was read is read once more from its first event on. Raises
+        NotReadyError if that changes as well.
+        """
         await self.read_topics()
         await self._reader.read_on(self._take, of=self._wanted_partitions(), on_progress=on_progress)
+        if self._reader.outdated:
+            self.history, self._reader = TierHistory(), MetadataTopicReader(self.cluster)
+            await self._reader.read_on(self._take, of=self._wanted_partitions(), on_progress=on_progress)
+        if self._reader.outdated:
+            raise NotReadyError(f"the history of {METADATA_TOPIC} changes while it is read")
         if not self._are_names_checked:
             self._check_names()
             self._are_names_checked = True

@@ -8,40 +8,32 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from crabka._kio import ErrorCode
 from crabka.clients.admin import Admin
 from crabka.clients.admin_types import ConfigOwner, ResourceType
 from crabka.clients.cluster import Cluster, ClusterSettings, means_stale_metadata
 from crabka.clients.connection import ConnectionSettings
+from crabka.clients.epoch_ends import LeaderEpochEnd, epoch_ends
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetch_messages import FetchAnswer, FetchLimits, FetchTarget, fetch_request, read_answers
-from crabka.clients.leader_requests import Answers, ask_leaders, by_topic, error_or
 from crabka.clients.offsets import list_offsets
 from crabka.clients.security import ClientSecurity
 from crabka.clients.sync import LoopThread
 from crabka.errors import ConfigError, OperationError, WireError
 from crabka.ids import ZERO_UUID, TopicPartition, uuid_to_text
-from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.apis import ApiKey
 from crabka.runtime import real_runtime
 from crabka.spark.errors import TopicChangedError
 
 if TYPE_CHECKING:
-    from crabka.clients.connection import Connection
     from crabka.clients.metadata import TopicMetadata
 
 T = TypeVar("T")
 _CLIENT_ID: Final = "crabka-spark"
 _FETCH_CHANNEL: Final = "fetch"
 _METADATA_TIMEOUT_MS: Final = 30_000
-
-
-class LeaderEpochEnd(NamedTuple):
-    """The largest epoch of a leader's history up to the one asked for, and the offset after its last record."""
-
-    leader_epoch: int
-    end_offset: int
 
 
 class BrokerSession:
@@ -111,7 +103,7 @@ class BrokerSession:
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, LeaderEpochEnd]:
         """Return where the leaders of partitions say that epochs end (KIP-320)."""
-        return self.run(lambda cluster: ask_leaders(cluster, epochs, _epoch_question(epochs)))
+        return self.run(lambda cluster: epoch_ends(cluster, epochs))
 
     def topic_configs(self, topic: str, names: Iterable[str]) -> dict[str, str | None]:
         """Return settings of a topic; those that the broker does not return are missing."""
@@ -186,40 +178,3 @@ def _timeout_ms(properties: Mapping[str, str]) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise ConfigError(f"kafka.request.timeout.ms is a positive number, not {text}")
     return int(text)
-
-
-def _epoch_question(
-    epochs: Mapping[TopicPartition, int],
-) -> Callable[[Connection, list[TopicPartition]], Awaitable[Answers[LeaderEpochEnd]]]:
-    async def ask(connection: Connection, partitions: list[TopicPartition]) -> Answers[LeaderEpochEnd]:
-        def build(types: MessageTypes) -> Any:
-            topics = [
-                types.new(
-                    "OffsetForLeaderTopic",
-                    topic=topic,
-                    partitions=[
-                        types.new(
-                            "OffsetForLeaderPartition",
-                            partition=index,
-                            current_leader_epoch=-1,
-                            leader_epoch=epochs[TopicPartition(topic, index)],
-                        )
-                        for index in indexes
-                    ],
-                )
-                for topic, indexes in by_topic(partitions).items()
-            ]
-            return types.message(replica_id=-1, topics=topics)
-
-        response = await connection.request(ApiKey.OFFSET_FOR_LEADER_EPOCH, build)
-        return {
-            TopicPartition(topic.topic, answer.partition): error_or(
-                answer.error_code,
-                f"epochs of {topic.topic}-{answer.partition}: {answer.error_code.name}",
-                LeaderEpochEnd(answer.leader_epoch, answer.end_offset),
-            )
-            for topic in response.topics
-            for answer in topic.partitions
-        }
-
-    return ask

@@ -12,7 +12,7 @@ from crabka.remote.segments import RemoteLogSegmentState
 from crabka.remote_topic import reading
 from crabka.remote_topic.event_reader import MetadataEvent
 from crabka.remote_topic.partitioner import metadata_partition_for
-from crabka.remote_topic.reading import MetadataTopicReader
+from crabka.remote_topic.reading import MetadataPosition, MetadataTopicReader
 from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
 from tests.support.client_simulation import ClientSimulation, simulate
@@ -145,8 +145,59 @@ def test_a_log_that_ends_before_what_was_read_is_told() -> None:
         append(partitions[0], encode_event(FIRST))
         append(partitions[1], encode_event(SECOND))
         async with simulation.connect() as cluster:
-            reader = MetadataTopicReader(cluster, {0: 5, 1: 1})
+            reader = MetadataTopicReader(cluster, {0: MetadataPosition(5), 1: MetadataPosition(1)})
             await reader.read_on(lambda _event: None)
-        assert reader.shorter == {0}
+        assert reader.outdated == {0}
+
+    simulate(run, node_ids=(1,))
+
+
+def test_a_log_that_was_cut_and_has_grown_again_is_noticed() -> None:
+    async def run(simulation: ClientSimulation) -> None:
+        cut, whole = simulation.brokers.create_topic(METADATA_TOPIC, 2)
+        for partition in (cut, whole):
+            append(partition, encode_event(FIRST))
+            append(partition, encode_event(DELETING))
+        async with simulation.connect() as cluster:
+            reader = MetadataTopicReader(cluster)
+            await reader.read_on(lambda _event: None)
+            assert reader.outdated == set()
+            places = reader.positions
+            assert places == {0: MetadataPosition(2, 0), 1: MetadataPosition(2, 0)}
+            cut.elect(1, 1)
+            whole.elect(1)
+            for partition in (cut, whole):
+                append(partition, encode_event(SECOND))
+                append(partition, encode_event(SECOND))
+            await reader.read_on(lambda _event: None)
+            assert reader.outdated == {0}
+            later = MetadataTopicReader(cluster, places)
+            await later.read_on(lambda _event: None)
+            assert later.outdated == {0}
+            assert later.positions[1] == MetadataPosition(4, 1)
+
+    simulate(run, node_ids=(1,))
+
+
+def test_a_cut_in_the_middle_of_a_read_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_POLL_RECORDS", 1)
+
+    async def run(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic(METADATA_TOPIC)
+        for _ in range(3):
+            append(partition, encode_event(FIRST))
+        events: list[MetadataEvent] = []
+
+        def cut(event: MetadataEvent) -> None:
+            events.append(event)
+            if len(events) == 1:
+                # What comes next is buffered already, from the log before the cut.
+                partition.elect(1, 1)
+                append(partition, *[encode_event(SECOND)] * 4)
+
+        async with simulation.connect() as cluster:
+            reader = MetadataTopicReader(cluster)
+            await reader.read_on(cut)
+            assert (events, reader.outdated) == ([FIRST] * 3, {0})
 
     simulate(run, node_ids=(1,))

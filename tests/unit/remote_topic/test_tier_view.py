@@ -175,3 +175,20 @@ def test_settings_of_many_topics_are_asked_for() -> None:
     names = [f"t{number}" for number in range(60)]
     found = asyncio.run(topic_settings(admin, [*names, "vanished"], ["a", "b"]))
     assert found == {name: {"a": name, "b": None} for name in names}
+
+
+def test_a_metadata_topic_with_another_history_is_read_again() -> None:
+    async def run(simulation: ClientSimulation) -> None:
+        (partition,) = simulation.brokers.create_topic(METADATA_TOPIC, 1)
+        tiered(simulation, "a", 1)
+        async with simulation.connect() as cluster:
+            view = TierView(cluster)
+            await view.read_on()
+            assert {each.topic for each in view.finished()} == {"a"}
+            partition.elect(1, 0)
+            tiered(simulation, "b", 100)
+            tiered(simulation, "c", 200)
+            await view.read_on()
+            assert {each.topic for each in view.finished()} == {"b", "c"}
+
+    simulate(run)

@@ -4,6 +4,7 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
+from crabka.clients.epoch_ends import LeaderEpochEnd
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetcher import FetcherSettings
 from crabka.clients.offsets import EARLIEST, LATEST
@@ -11,7 +12,7 @@ from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.records.header import iter_headers
-from crabka.spark.broker_session import BrokerSession, LeaderEpochEnd
+from crabka.spark.broker_session import BrokerSession
 from crabka.spark.errors import TopicChangedError
 
 T0 = TopicPartition("t", 0)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-from crabka.remote.errors import RemoteStorageError
+from crabka.remote.errors import NotReadyError, RemoteStorageError
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager, PartitionDump
 from crabka.remote.removal_notice import is_removal_notice
 from crabka.remote.segments import (
@@ -21,7 +21,7 @@ from crabka.remote.segments import (
     TopicIdPartition,
 )
 from crabka.remote_topic.partitioner import metadata_partition_for
-from crabka.remote_topic.reading import MetadataTopicReader
+from crabka.remote_topic.reading import MetadataPosition, MetadataTopicReader
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.remote_topic.snapshot import Snapshot
 from crabka.spark.broker_session import BrokerSession
@@ -42,9 +42,11 @@ def load_topic_catalog(session: BrokerSession, wanted: Collection[TopicIdPartiti
     known = _KnownEvents(metadata_topic, wanted)
     session.run(known.read_on)
     if known.outdated:
-        # The log lost what the files hold; others may have written there since.
+        # The log lost what the files hold; it may have other events in their place.
         known = _KnownEvents(metadata_topic, wanted, without=known.outdated)
         session.run(known.read_on)
+    if known.outdated:
+        raise NotReadyError(f"the history of {METADATA_TOPIC} changes while it is read")
     known.store()
     return TierCatalog(known.finished(wanted))
 
@@ -61,12 +63,12 @@ class _KnownEvents:
         self._wanted = wanted
         self._count = len(topic.partitions)
         self._manager = InmemoryRemoteLogMetadataManager()
-        self._positions: dict[int, int] = {}
+        self._positions: dict[int, MetadataPosition] = {}
         for partition in {metadata_partition_for(each, self._count) for each in wanted}.difference(without):
             snapshot = load_cache(self._path(partition))
             if snapshot is not None and self._is_ours(snapshot, partition):
                 self._manager.load(snapshot.dump)
-                self._positions[partition] = snapshot.next_offset
+                self._positions[partition] = MetadataPosition(snapshot.next_offset, snapshot.leader_epoch)
         self._read_positions = dict(self._positions)
 
     async def read_on(self, cluster: Cluster) -> None:
@@ -74,7 +76,7 @@ class _KnownEvents:
         reader = MetadataTopicReader(cluster, self._positions)
         await reader.read_on(self._take, of=self._wanted)
         self._read_positions = dict(reader.positions)
-        self.outdated = reader.shorter
+        self.outdated = reader.outdated
 
     def store(self) -> None:
         """Write down what changed."""
@@ -89,7 +91,8 @@ class _KnownEvents:
                 topic_id=self._topic.topic_id,
                 partition_count=self._count,
                 partition=partition,
-                next_offset=self._read_positions[partition],
+                next_offset=self._read_positions[partition].offset,
+                leader_epoch=self._read_positions[partition].leader_epoch,
                 dump=dump_of(*partition_dumps),
             )
             store_cache(self._path(partition), snapshot)

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from crabka._kio import ErrorCode
+from crabka.clients.epoch_ends import LeaderEpochEnd
 from crabka.clients.fetch_messages import FetchAnswer
 from crabka.clients.fetcher import FetcherSettings
 from crabka.clients.offsets import EARLIEST
 from crabka.ids import TopicPartition
 from crabka.records.header import iter_headers
-from crabka.spark.broker_session import LeaderEpochEnd
 from crabka.spark.plan.context import PlanContext
 from crabka.spark.plan.divergence import LogCutError, ReadPosition
 from crabka.spark.plan.histories import Inspection, find_divergences, inspect_history, lineage_finding, take_witnesses

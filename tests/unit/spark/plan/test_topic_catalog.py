@@ -65,7 +65,10 @@ def test_events_are_read_once_and_brought_forward(tmp_path: Path, monkeypatch: p
         assert load_topic_catalog(session, []).segments == {}
 
 
-def test_files_that_know_more_than_the_log_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("offset", "epoch"), [(99, -1), (99, 0), (2, 7)])
+def test_files_that_know_another_log_are_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: int, epoch: int
+) -> None:
     monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path))
     tier = PlantedTier()
     tier.add(batches(0, 2), [(0, 0)])
@@ -83,7 +86,8 @@ def test_files_that_know_more_than_the_log_are_not_believed(tmp_path: Path, monk
                 topic_id=topic.topic_id,
                 partition_count=PARTITIONS,
                 partition=place,
-                next_offset=99,
+                next_offset=offset,
+                leader_epoch=epoch,
                 dump=dump_of(dump),
             ),
         )
