@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.follower_bootstrap import FollowerStart
     from crabka.broker.tiering.follower_tier import FollowerTier
     from crabka.broker.tiering.metadata_port import TierMetadata
+    from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 
     Epochs = Sequence[tuple[int, int]]
@@ -57,6 +58,12 @@ def continues(epochs: Epochs, end_offset: int, local_epochs: Epochs, log_end_off
         if epoch > theirs.epochs[-1] or (not shared and epoch > theirs.epochs[0]):
             return False
     return log_end_offset <= end_offset
+
+
+def _remote_start(start: FollowerStart, listed: Sequence[RemoteLogSegmentMetadata]) -> int:
+    """Return where the history that leads up to the end of the tier begins there."""
+    finished = [each for each in listed if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
+    return remote_log_start(EpochLineage(start.epochs, start.start_offset), finished, local_start=start.start_offset)
 
 
 class LeaderStart:
@@ -89,12 +96,16 @@ class LeaderStart:
             if newest_segment(listed) != last:
                 # A former leader finished a copy, or something was removed.
                 raise NotReadyError(f"the end of {name} in the tier has moved while its history was read")
-            if self._may_replace(name, partition, start):
-                await self._begin_after(partition, start, listed)
+            remote_start = _remote_start(start, listed)
+            if self.may_replace(name, partition.log, start, remote_start):
+                await self._begin_after(partition, start, remote_start)
 
-    def _may_replace(self, name: TopicIdPartition, partition: Partition, start: FollowerStart) -> bool:
-        """Return whether the tier has all that the log has, and more."""
-        source = partition.log
+    def may_replace(self, name: TopicIdPartition, source: TieredLog, start: FollowerStart, remote_start: int) -> bool:
+        """Return whether the tier has all that the log has, and more.
+
+        What lies before the first segment of the tier, `remote_start`, is not missed: leaders copy in order, so it was
+        deleted since, and only this replica does not know that.
+        """
         end, first = source.log_end_offset, source.local_log_start_offset
         local = [entry for entry in source.leader_epochs.entries if entry[1] < end]
         if not continues(start.epochs, start.start_offset, local, end):
@@ -106,10 +117,8 @@ class LeaderStart:
             )
             return False
         lineage = EpochLineage(start.epochs, start.start_offset)
-        if (
-            first < end
-            and copied_offset(lineage, PartitionLookup(self._metadata, name), first) < start.start_offset - 1
-        ):
+        lookup = PartitionLookup(self._metadata, name)
+        if first < end and copied_offset(lineage, lookup, max(first, remote_start)) < start.start_offset - 1:
             log.error(
                 "%s ends at %d, before the tier does at %d, but the tier lacks some of it: it is led as it is",
                 name.topic_partition,
@@ -119,13 +128,8 @@ class LeaderStart:
             return False
         return True
 
-    async def _begin_after(
-        self, partition: Partition, start: FollowerStart, listed: Sequence[RemoteLogSegmentMetadata]
-    ) -> None:
+    async def _begin_after(self, partition: Partition, start: FollowerStart, remote_start: int) -> None:
         source = partition.log
-        finished = [each for each in listed if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
-        lineage = EpochLineage(start.epochs, start.start_offset)
-        remote_start = remote_log_start(lineage, finished, local_start=start.start_offset)
         log_start = min(max(remote_start, source.log_start_offset), start.start_offset)
         log.warning(
             "%s-%d ended at %d on this disk, though the tier holds it up to %d: it goes on at %d, and begins at %d",

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from crabka.broker.tiering import leader_start
+from crabka.broker.tiering.follower_bootstrap import FollowerStart
+from crabka.broker.tiering.follower_tier import FollowerTier
 from crabka.broker.tiering.leader_start import LeaderStart, continues, newest_segment
+from crabka.broker.tiering.metadata_port import TierMetadata
 from crabka.broker.tiering.orphans import OrphanSweep
 from crabka.log.naming import LOG_SUFFIX
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.errors import NotReadyError
+from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
 from crabka.remote.removal_notice import new_removal_notice
 from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
-from tests.support.remote_segments import FINISHED, STARTED, remote_segment
+from crabka.testing.remote_samples import sample_update
+from tests.support.remote_segments import FINISHED, ORDERS, STARTED, remote_segment
 from tests.support.sim_node import SimNode, batch, row
 from tests.support.tiered_node import (
     TIERED_TOPIC,
@@ -256,6 +262,33 @@ def test_only_the_beginning_of_the_same_history_is_continued(
     local: list[tuple[int, int]], end: int, *, does: bool
 ) -> None:
     assert continues([(0, 10), (1, 100)], 300, local, end) is does
+
+
+@pytest.mark.parametrize(
+    ("in_tier", "does"),
+    [
+        ([(0, 9), (10, 19), (20, 26)], True),
+        # Retention has passed the log by.
+        ([(26, 26)], True),
+        ([(10, 19), (20, 26)], True),
+        # There is a hole after what the log has.
+        ([(0, 9), (26, 26)], False),
+        ([(10, 17), (26, 26)], False),
+    ],
+)
+def test_a_log_is_given_up_for_a_tier_that_has_it_or_begins_after_it(
+    in_tier: list[tuple[int, int]], *, does: bool
+) -> None:
+    metadata = InmemoryRemoteLogMetadataManager()
+    for start, end in in_tier:
+        added = remote_segment(start, end, state=STARTED)
+        metadata.add_remote_log_segment_metadata(added)
+        metadata.update_remote_log_segment_metadata(sample_update(added, FINISHED))
+    epochs = SimpleNamespace(entries=[(0, 9)])
+    log: Any = SimpleNamespace(log_end_offset=19, local_log_start_offset=9, leader_epochs=epochs)
+    settling = LeaderStart(cast("TierMetadata", metadata), cast("FollowerTier", None))
+    start_after = FollowerStart(27, [(0, 0)], b"")
+    assert settling.may_replace(ORDERS, log, start_after, in_tier[0][0]) is does
 
 
 @pytest.mark.parametrize("first", [0, 2])
