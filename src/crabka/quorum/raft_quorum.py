@@ -115,6 +115,11 @@ class RaftQuorum:
         return self._driver.applier.applied_to
 
     @property
+    def settled_to(self) -> int:
+        """Everything below is applied, and the subscribers have done what it takes."""
+        return self._driver.applier.settled_to
+
+    @property
     def is_active(self) -> bool:
         """Whether this replica leads, has applied all before its epoch, and takes appends."""
         return self._driver.leading.takes_appends and not self._driver.closing and self._driver.failure is None

@@ -32,9 +32,11 @@ class BrokerClusterFacts:
         return partition.topic_id not in self._quorum.image.topics.by_id
 
     async def catch_up(self) -> None:
-        """Return when this broker knows all that the active controller had committed at the call.
+        """Return when this broker acts by all that the active controller had committed at the call.
 
-        Raises OperationError when no controller answers, or the news do not arrive in time.
+        A change may be in the image while its delivery waits for a disk: only when that is done, the partitions of this
+        broker have the roles and settings that it names. Raises OperationError when no controller answers, or the news
+        do not arrive in time.
         """
         answer = await self._controller.request(ApiKey.DESCRIBE_QUORUM, _describe)
         partition = answer.topics[0].partitions[0]
@@ -47,8 +49,8 @@ class BrokerClusterFacts:
             raise OperationError(ErrorCode.request_timed_out, "the metadata of the cluster lag behind") from error
 
     async def _wait_for(self, end_offset: int) -> None:
-        # Nobody is told of records that change nothing, so this looks again and again.
-        while self._quorum.high_watermark < end_offset:  # noqa: ASYNC110
+        # There is no event for records that change nothing, so this polls.
+        while self._quorum.settled_to < end_offset:  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_AGAIN_MS / 1000)
 
 
