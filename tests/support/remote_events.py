@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from crabka.records.record import decode_records
 from crabka.remote.segments import (
+    LAST_OFFSET,
     CustomMetadata,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -32,7 +33,10 @@ _INT64 = st.integers(-(2**63), 2**63 - 1)
 _CUSTOM = st.none() | st.builds(CustomMetadata, st.binary(max_size=200))
 _PARTITIONS = st.builds(TopicIdPartition, st.uuids(), st.text(max_size=150), _INT32)
 _SEGMENT_IDS = st.builds(RemoteLogSegmentId, _PARTITIONS, st.uuids())
-_EPOCHS = st.dictionaries(_INT32, _INT64, min_size=1, max_size=150).map(lambda epochs: tuple(sorted(epochs.items())))
+_OFFSETS = st.integers(0, LAST_OFFSET)
+_EPOCHS = st.dictionaries(st.integers(0, 2**31 - 1), _OFFSETS, min_size=1, max_size=150).map(
+    lambda epochs: tuple(sorted(epochs.items()))
+)
 
 
 def partition_named(topic: str, partition: int = 0) -> TopicIdPartition:
@@ -42,8 +46,8 @@ def partition_named(topic: str, partition: int = 0) -> TopicIdPartition:
 
 @st.composite
 def segments(draw: st.DrawFn) -> RemoteLogSegmentMetadata:
-    """Any segment that Kafka can describe."""
-    start, end = sorted((draw(_INT64), draw(_INT64)))
+    """Any segment of a log."""
+    start, end = sorted((draw(_OFFSETS), draw(_OFFSETS)))
     return RemoteLogSegmentMetadata(
         segment_id=draw(_SEGMENT_IDS),
         start_offset=start,

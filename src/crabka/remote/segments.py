@@ -8,8 +8,12 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from typing import Final
 
 from crabka.ids import TopicPartition, uuid_to_text
+
+# A log can go on after it: the next offset still has eight bytes.
+LAST_OFFSET: Final = (1 << 63) - 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +95,16 @@ class RemoteLogSegmentMetadata:
     def __post_init__(self) -> None:
         if self.end_offset < self.start_offset:
             raise ValueError(f"{self.segment_id} ends at {self.end_offset}, before its start {self.start_offset}")
+        if self.start_offset < 0 or self.end_offset > LAST_OFFSET:
+            raise ValueError(
+                f"{self.segment_id} has offsets {self.start_offset} to {self.end_offset}, which no log has"
+            )
         if self.segment_size_bytes < 0:
             raise ValueError(f"{self.segment_id} has a size of {self.segment_size_bytes} bytes")
         if not self.leader_epochs:
             raise ValueError(f"{self.segment_id} has no leader epoch")
+        if any(epoch < 0 or first < 0 for epoch, first in self.leader_epochs):
+            raise ValueError(f"{self.segment_id} has leader epochs that no log has: {self.leader_epochs}")
 
     @property
     def topic_id_partition(self) -> TopicIdPartition:

@@ -17,6 +17,7 @@ from typing import Final
 from crabka.protocol.hot.primitives import compact_string, uvarint
 from crabka.remote.inmemory import SegmentStep
 from crabka.remote.segments import (
+    LAST_OFFSET,
     CustomMetadata,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -190,8 +191,10 @@ def _read_segment(value: bytes) -> RemoteLogSegmentMetadata:
         or custom_length
         or not 0 <= state < _STATE_COUNT
         # What a constructor would refuse; the other reader says so.
-        or end < start
+        or not 0 <= start <= end <= LAST_OFFSET
         or size < 0
+        or epoch < 0
+        or first < 0
     ):
         return _read_long_segment(value, partition, position)
     draft = SegmentDraft()

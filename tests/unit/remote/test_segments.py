@@ -45,6 +45,10 @@ def test_a_partition_is_known_by_the_id_of_its_topic_and_not_by_the_name() -> No
         ({"end_offset": 9}, "before its start 10"),
         ({"segment_size_bytes": -1}, "size of -1"),
         ({"leader_epochs": ()}, "no leader epoch"),
+        ({"start_offset": -1}, "offsets -1 to 19, which no log has"),
+        ({"end_offset": 2**63 - 1}, "which no log has"),
+        ({"leader_epochs": ((-1, 10),)}, "leader epochs that no log has"),
+        ({"leader_epochs": ((0, -1), (2, 15))}, "leader epochs that no log has"),
     ],
 )
 def test_metadata_that_contradicts_itself_is_refused(change: dict[str, Any], message: str) -> None:

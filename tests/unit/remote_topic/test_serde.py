@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -108,6 +109,27 @@ def test_a_segment_that_contradicts_itself_is_refused() -> None:
     )
     with pytest.raises(MetadataEventError, match="before its start"):
         decode_event(ends_before_start)
+
+
+@pytest.mark.parametrize("epochs", [((1, 5),), ((1, 5), (2, 6))])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"start_offset": -1},
+        {"start_offset": -(2**63), "end_offset": -5},
+        {"end_offset": 2**63 - 1},
+        {"leader_epochs": ((-1, 5),)},
+        {"leader_epochs": ((1, -5),)},
+        {"leader_epochs": ((1, 5), (2, -6))},
+    ],
+)
+def test_numbers_that_no_log_has_are_refused(change: dict[str, Any], epochs: tuple[tuple[int, int], ...]) -> None:
+    """A leader may begin after a segment of the tier, and must be able to."""
+    segment = replace(SEGMENT, start_offset=5, end_offset=9, leader_epochs=epochs)
+    for name, value in change.items():
+        object.__setattr__(segment, name, value)
+    with pytest.raises(MetadataEventError, match="no log has"):
+        decode_event(encode_event(segment))
 
 
 def test_a_tagged_field_of_a_later_version_is_skipped() -> None:
