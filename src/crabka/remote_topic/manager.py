@@ -128,11 +128,15 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
         """
         number = self._number_of(partition, len(self._assignment.partitions))
         known = self._assignment.partitions[number]
+        read_to, history = known.next_offset, known.histories
         try:
             async with asyncio.timeout(self._settings.consume_wait_ms / 1000):
                 ends = await self._event_log.end_offsets([number])
                 if number not in ends:
                     raise NotReadyError(f"the end of metadata partition {number} of {partition} is not known")
+                if ends[number] < read_to and known.histories == history:
+                    # A leader that was elected since lacks events; the next fetch finds from where on.
+                    raise NotReadyError(f"metadata partition {number} of {partition} lost events that were read before")
                 await known.wait_read(ends[number])
         except TimeoutError as error:
             message = f"the events of {partition} were not read within {self._settings.consume_wait_ms} ms"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
@@ -129,6 +129,25 @@ def test_catching_up_fails_in_time_and_where_the_partition_is_not_read() -> None
         await asyncio.sleep(0.1)
         with pytest.raises(NotReadyError):
             await follower.catch_up(PARTITION)
+
+    simulate_topic(test)
+
+
+def test_a_log_that_ends_before_what_was_read_is_not_caught_up_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its leader lacks events that were read from another one: what is known here may be void."""
+
+    async def test(simulation: TopicSimulation) -> None:
+        manager = await simulation.start(PARTITION)
+        await copy(manager, 1)
+
+        async def shorter(_log: object, partitions: Iterable[int]) -> dict[int, int]:
+            return dict.fromkeys(partitions, 1)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(InProcessMetadataEventLog, "end_offsets", shorter)
+            with pytest.raises(NotReadyError, match="lost events"):
+                await manager.catch_up(PARTITION)
+        await manager.catch_up(PARTITION)
 
     simulate_topic(test)
 

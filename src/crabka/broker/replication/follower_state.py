@@ -298,11 +298,15 @@ class FollowerFetching:
     def _back_into_range(
         self, log: FollowerLog, now_ms: int, *, start_offset: int, end_offset: int
     ) -> list[FollowerAction]:
+        if self.phase not in {FetchPhase.PARTED, FetchPhase.OUT_OF_RANGE}:
+            return []
+        if not 0 <= start_offset <= end_offset:
+            # No log has that range, and nothing is dropped for it.
+            self._delay(now_ms, self._backoff_ms)
+            return []
         if self.phase is FetchPhase.PARTED:
             self.phase = FetchPhase.CHANGING
             return [RestartLog(start_offset)]
-        if self.phase is not FetchPhase.OUT_OF_RANGE:
-            return []
         own_end = log.log_end_offset
         if end_offset < own_end:
             # The leader was elected uncleanly and has less. It decides what counts.

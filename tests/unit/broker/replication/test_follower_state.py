@@ -191,6 +191,18 @@ def test_a_leader_that_ends_before_the_log_begins_is_followed_from_its_start() -
     assert state.step(LeaderRangeKnown(3, 65), log, 0) == [RestartLog(3)]
 
 
+@pytest.mark.parametrize(("start_offset", "end_offset"), [(-1, 5), (-1, -1), (7, 5)])
+@pytest.mark.parametrize("given", [{"diverging": EpochEnd(0, 65)}, {"error_code": ErrorCode.offset_out_of_range}])
+def test_nothing_is_dropped_for_a_range_that_no_log_has(
+    given: dict[str, Any], start_offset: int, end_offset: int
+) -> None:
+    log = Log(log_end_offset=105, high_watermark=105, log_start_offset=80, epochs=LeaderEpochCache([(1, 80)]))
+    state = following()
+    assert answer(state, log, **given) == [AskLeaderRange()]
+    assert state.step(LeaderRangeKnown(start_offset, end_offset), log, 0) == []
+    assert (state.is_ready(99), state.is_ready(100)) == (False, True)
+
+
 def test_a_log_that_shares_its_beginning_with_the_leader_is_only_cut() -> None:
     log = Log(log_end_offset=105, high_watermark=105, log_start_offset=80, epochs=LeaderEpochCache([(0, 80), (1, 90)]))
     assert answer(following(), log, diverging=EpochEnd(0, 85)) == [CutFollowerLog(85)]
