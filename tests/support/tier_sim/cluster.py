@@ -15,10 +15,17 @@ from typing import Any, cast
 from crabka.config.one_node import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.config.topic import TopicConfig
+from crabka.log.checkpoints import decode_epochs
 from crabka.ports import FileSystem
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
 from crabka.remote.removal_notice import is_active_notice, is_removal_notice
-from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
+from crabka.remote.segments import (
+    IndexType,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    TopicIdPartition,
+)
 from crabka.testing import SimulatedClock, VirtualTimeLoop
 from crabka.testing.faulty_storage import FaultyStorageManager
 from crabka.testing.memory_storage import InmemoryRemoteStorage
@@ -210,9 +217,18 @@ class TierCluster:
         What a former leader was still copying at the election may be finished at any later time.
         """
         last = self._tier_at_election
-        # What an earlier leader began to remove for good is gone by now.
-        if last is not None and last in self.listed() and node.log.log_end_offset <= last.end_offset:
+        if last is None or node.log.log_end_offset > last.end_offset or last not in self.listed():
+            # What an earlier leader began to remove for good is gone by now.
+            return
+        if not self._parts_from(node, last):
             raise ViolationError(f"node {node.node_id} goes on at {node.log.log_end_offset}, before the end of {last}")
+
+    def _parts_from(self, node: TierNode, segment: RemoteLogSegmentMetadata) -> bool:
+        """Return whether a log ends with a record that is not in the history of a segment: it is led as it is."""
+        own = self.model.lineage(node.log)
+        text = self.store.fetch_index(segment, IndexType.LEADER_EPOCH)
+        epochs = [entry for entry in decode_epochs("the tier", text) if own and entry[1] <= own[-1].base_offset]
+        return bool(epochs) and epochs[-1][0] != own[-1].epoch
 
     def _newest_segment(self) -> RemoteLogSegmentMetadata | None:
         finished = [
