@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from crabka.broker.tiering.stats import REMOTE_DELETE_ERRORS, REMOTE_DELETE_REQUESTS
-from crabka.remote.errors import InvalidPartitionDeleteTransitionError, InvalidSegmentTransitionError
+from crabka.remote.errors import InvalidPartitionDeleteTransitionError, InvalidSegmentTransitionError, NotReadyError
 from crabka.remote.segments import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
@@ -110,7 +110,7 @@ class PartitionRemover:
         self._segments = segments
 
     async def delete(self, partition: TopicIdPartition) -> None:
-        """Remove a partition whose topic is deleted. Raises RemoteStorageError; to be called again then.
+        """Remove a partition whose topic is deleted. Raises RemoteStorageError, NotReadyError; to be called again then.
 
         The mark comes first: from then on no segment can be added, and whoever owns the partition of the metadata topic
         will finish what this broker begins.
@@ -122,6 +122,9 @@ class PartitionRemover:
         await self._note(partition, RemotePartitionDeleteState.DELETE_PARTITION_STARTED)
         hit("delete_partition.after_started")
         await self.purge(partition)
+        if any(True for _ in self._tools.metadata.list_remote_log_segments(partition)):
+            # Another task of this broker removes them. Once the deletion is finished, nothing is known of them.
+            raise NotReadyError(f"not all that the tier has of {partition} is removed yet")
         hit("delete_partition.before_finished")
         await self._note(partition, RemotePartitionDeleteState.DELETE_PARTITION_FINISHED)
         log.info("The tier has nothing of %s any more", partition)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.remote.errors import InvalidAddError, RemoteBackendError
+from crabka.remote.errors import InvalidAddError, NotReadyError, RemoteBackendError
 from crabka.remote.segments import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -162,6 +162,26 @@ def test_a_store_that_fails_leaves_the_mark_and_another_try_ends_it() -> None:
         assert scene.rlmm.partition_delete_metadata(ORDERS) is not None
         await broker.manager._removers.delete(ORDERS)
         assert scene.rlmm.partitions() == []
+
+    scene.run(main())
+
+
+def test_a_deletion_is_not_finished_before_all_segments_are_gone() -> None:
+    """A removal that is under way may still fail, and only the metadata knows that there is something to remove."""
+    scene = TierScene()
+
+    async def main() -> None:
+        broker = scene.broker()
+        await passes(0.01)
+        segment = put(scene, remote_segment(0, 9, state=FINISHED))
+        in_flight = broker.manager._segments.in_flight
+        in_flight.add(segment.segment_id)
+        with pytest.raises(NotReadyError, match="not all"):
+            await broker.manager._removers.delete(ORDERS)
+        assert [each.segment_id for each in scene.listed()] == [segment.segment_id]
+        in_flight.clear()
+        await broker.manager._removers.delete(ORDERS)
+        assert (scene.rlmm.partitions(), scene.storage.calls) == ([], [("delete_log_segment_data", segment.segment_id)])
 
     scene.run(main())
 
