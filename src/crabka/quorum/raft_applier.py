@@ -122,10 +122,11 @@ class MetadataApplier:
         loaded = self._storage.loaded
         require(loaded.snapshot is not None, "a snapshot was installed")
         before, after = self.image, loaded.replay.image
+        settled_to = self.applied_to
         self._ahead.clear()
         self._replayed_to = self.applied_to = after.offset + 1
         self._committed_to = max(self._committed_to, self.applied_to)
-        self._publish(ImageDifference(before, after), after, self.applied_to)
+        self._publish(ImageDifference(before, after), after, settled_to)
 
     def _replay(self, batch: StoredBatch) -> None:
         # The first batch after a snapshot or an image may begin before its end.

@@ -130,9 +130,8 @@ def test_a_subscriber_that_breaks_is_a_broken_invariant() -> None:
         bench.applier.advance(bench.append(new_topic("a", 1)))
 
 
-def test_an_installed_snapshot_is_published_as_a_difference() -> None:
-    bench = Bench()
-    bench.applier.advance(bench.append(new_topic("a", 1)))
+def install_snapshot(bench: Bench) -> None:
+    """Let another replica's snapshot, with one topic and up to offset 50, take the place of the log."""
     other = Bench()
     other.applier.advance(other.append([*new_topic("b", 2), topic_config("b", "retention.ms", "5")]))
     path = f"{bench.storage.directory}/{SnapshotId(50, 4).file_name}"
@@ -142,9 +141,30 @@ def test_an_installed_snapshot_is_published_as_a_difference() -> None:
     reopened = MetadataStorage.open(bench.fs, DIRECTORY, QUIET, now_ms=10)
     bench.storage.loaded = reopened.loaded
     bench.applier.adopt_snapshot()
+
+
+def test_an_installed_snapshot_is_published_as_a_difference() -> None:
+    bench = Bench()
+    bench.applier.advance(bench.append(new_topic("a", 1)))
+    install_snapshot(bench)
     delta, image = bench.published[-1]
     assert len(delta.topics_created) == len(delta.topics_deleted) == 1
     assert (bench.topics, image.offset, image.epoch, bench.applier.applied_to) == (["b"], 49, 4, 50)
+
+
+def test_a_snapshot_is_settled_when_the_work_of_subscribers_is_done() -> None:
+    async def main() -> None:
+        bench = Bench()
+        work: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        bench.applier.subscribe(lambda _delta, _image: work)
+        before = bench.applier.settled_to
+        install_snapshot(bench)
+        assert (bench.applier.applied_to, bench.applier.settled_to) == (50, before)
+        work.set_result(None)
+        await asyncio.sleep(0)
+        assert bench.applier.settled_to == 50
+
+    asyncio.run(main())
 
 
 def test_those_who_wait_are_answered_when_the_work_of_subscribers_is_done() -> None:

@@ -151,7 +151,9 @@ class ExpiryTask:
     def _is_begun(self, segment: RemoteLogSegmentMetadata) -> bool:
         """Return whether an upload is still not finished: that may have changed while this task waited."""
         begun = RemoteLogSegmentState.COPY_SEGMENT_STARTED
-        listed = self._tools.metadata.list_remote_log_segments(self._partition)
+        # Those of one epoch are few where there are many.
+        epoch = segment.leader_epochs[-1][0]
+        listed = self._tools.metadata.list_remote_log_segments(self._partition, epoch)
         return any(each.segment_id == segment.segment_id and each.state is begun for each in listed)
 
     def _report_foreign(self, foreign: Sequence[RemoteLogSegmentMetadata]) -> None:
