@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where leader epochs end, which tells whether a log still has what was read of it (KIP-320)."""
+"""OffsetForLeaderEpoch: where leader epochs end, to verify that a log still has what was read of it (KIP-320)."""
 
 from __future__ import annotations
 
