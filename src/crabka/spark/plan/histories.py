@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from crabka.clients.epoch_ends import LeaderEpochEnd
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.ids import TopicPartition
-from crabka.spark.broker_session import LeaderEpochEnd
 from crabka.spark.errors import SegmentVanishedError
 from crabka.spark.plan.batch_lookup import BatchLookup
 from crabka.spark.plan.context import PlanContext, is_tier_only, open_context
