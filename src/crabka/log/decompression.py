@@ -107,7 +107,7 @@ class DecompressionBudget:
         self._give_back(size)
         if running.cancelled():
             outcome.cancel()
-        elif (error := running.exception()) is None:
+        elif (error := _failure_of(running)) is None:
             if not outcome.done():
                 outcome.set_result(running.result())
         else:
@@ -126,6 +126,15 @@ class DecompressionBudget:
             if not outcome.done():
                 self.used_bytes += wanted
                 job()
+
+
+def _failure_of(job: asyncio.Future[Any]) -> BaseException | None:
+    """Return why a job failed. A future lets go of the traceback, whose frames may hold a request, in `result` only."""
+    try:
+        job.result()
+    except BaseException as error:  # noqa: BLE001 - it belongs to the caller that waits
+        return error
+    return None
 
 
 def _fail(outcome: asyncio.Future[T], error: BaseException) -> None:

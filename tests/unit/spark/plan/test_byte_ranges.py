@@ -113,13 +113,13 @@ def test_batches_behind_many_ranges_are_asked_once_each() -> None:
     assert store.asked.count(object_path(part.segment)) == len(ends) < len(ranges)
 
 
-def test_a_position_behind_the_end_is_told() -> None:
+def test_a_position_after_the_end_is_an_error() -> None:
     part, store = planted()
     key = object_path(part.segment, IndexType.OFFSET)
     store.objects[key] = store.objects[key][:8]  # one entry: everything behind it is one piece
     assert len(cut(part, store, records=30)) == 7
     store.objects[key] = struct.pack(">II", 9, len(LOG))
-    with pytest.raises(CorruptDataError, match="behind the end of the segment"):
+    with pytest.raises(CorruptDataError, match="after the end of the segment"):
         cut(part, store, records=30)
 
 
