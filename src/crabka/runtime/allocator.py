@@ -6,8 +6,12 @@ import ctypes
 from typing import Final
 
 # mallopt(3) of glibc.
+_M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 LARGE_BYTES: Final = 2 * 1024 * 1024
+# What the heap may keep at its end. To fix one limit fixes the other at 128 KiB, and the pages of every large request
+# would be given back and faulted in anew: that doubles the cost of a gigabyte.
+KEPT_BYTES: Final = 8 * LARGE_BYTES
 
 
 def return_large_memory() -> bool:
@@ -17,4 +21,6 @@ def return_large_memory() -> bool:
     from the heap of each thread and stay with the process: one refused batch per thread would cost megabytes for good.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES) == 1
+    if mallopt is None:
+        return False
+    return all(mallopt(*limit) == 1 for limit in ((_M_TRIM_THRESHOLD, KEPT_BYTES), (_M_MMAP_THRESHOLD, LARGE_BYTES)))

@@ -40,3 +40,23 @@ def test_large_memory_goes_back_when_it_is_freed() -> None:
 def test_the_c_library_takes_the_limit() -> None:
     assert LARGE_BYTES < 32 << 20
     assert return_large_memory() in (True, False)
+
+
+PAGES_OF_REQUESTS = """
+import resource
+from crabka.runtime.allocator import return_large_memory
+return_large_memory()
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+bytearray(b"x" * (1 << 20))
+before = faults()
+for _ in range(200):
+    bytearray(b"x" * (1 << 20))
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(not psutil.LINUX, reason="the limit is glibc's")
+def test_the_pages_of_one_request_serve_the_next() -> None:
+    done = subprocess.run([sys.executable, "-c", PAGES_OF_REQUESTS], capture_output=True, check=True, text=True)
+    assert int(done.stdout) < 200 * 256 // 4
