@@ -306,7 +306,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _must_yield(self, handled: int) -> bool:
         """Return whether the rest of the frames has to wait for the next turn; the connection is in line then."""
-        if not self._frames.has_frame or not self._turns.is_over(handled):
+        if not (self._turns.is_over(handled) and self._frames.has_frame):
             return False
         self._frames.shrink()
         self._is_in_line = True

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # What all connections in line may take of the loop before it looks at the sockets again.
 TURN_MS: Final = 5
 # Requests of one connection in a row, if few are in line; the more there are, the fewer, so that the line moves.
-REQUESTS_PER_TURN: Final = 64
+REQUESTS_PER_TURN: Final = 256
 MIN_REQUESTS_PER_TURN: Final = 4
 _REQUESTS_PER_ROUND: Final = 512
 # Requests that are answered right after they were read. On a busy node, those of a client that waits for its answers:
@@ -27,7 +27,7 @@ _REQUESTS_PER_ROUND: Final = 512
 BUSY_FREE_REQUESTS: Final = 2
 FREE_REQUESTS: Final = 16
 # The clock is read once for so many requests.
-CHECK_REQUESTS: Final = 4
+CHECK_REQUESTS: Final = 8
 
 
 class TurnTaker(Protocol):
