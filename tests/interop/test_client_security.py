@@ -36,6 +36,7 @@ from crabka.runtime import run as run_on_loop
 from tests.support.certificates import Authority, KeyPair
 from tests.support.jvm import require_jvm
 from tests.support.jvm_secured import MECHANISMS, PASSWORD, SESSION_MS, USER, SecuredKafka
+from tests.support.node_process import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 _numbers = itertools.count(1)
@@ -80,7 +81,8 @@ def use_everything(address: str, properties: dict[str, str]) -> None:
     settings, topic = settings_of(properties), f"secured-{next(_numbers)}"
     with SyncAdmin(address, cluster_settings=settings) as admin:
         admin.create_topics([NewTopic(topic, 1, 1)])
-        assert topic in admin.list_topics()
+        # Kafka's broker may learn of a topic a little after the controller has created it.
+        wait_until(lambda: topic in admin.list_topics(), "the topic is listed")
     values = [b"%d" % number for number in range(100)]
     with SyncProducer(address, cluster_settings=settings) as producer:
         for value in values:
