@@ -11,6 +11,8 @@ import posixpath
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from crabka.vfs.syncing import sync_each
+
 if TYPE_CHECKING:
     from crabka.log.caches import Handle
     from crabka.log.open_segments import OpenSegments
@@ -57,7 +59,7 @@ class DescriptorKeeper:
         if not syncs:
             return
         parts = [syncs[start : start + SEGMENTS_PER_JOB] for start in range(0, len(syncs), SEGMENTS_PER_JOB)]
-        jobs = [self._threads.submit(_sync_all, part) for part in parts]
+        jobs = [self._threads.submit(sync_each, [sync.handle.file for sync in part]) for part in parts]
         self._running = asyncio.gather(*jobs, return_exceptions=True)
         self._running.add_done_callback(lambda done: self._on_done(parts, done))
 
@@ -77,16 +79,3 @@ class DescriptorKeeper:
                     self._on_failure(posixpath.dirname(posixpath.dirname(sync.segment.log_path)), error)
         if self._segments.is_crowded:
             self._start()
-
-
-def _sync_all(syncs: list[_Sync]) -> list[OSError | None]:
-    """Sync files; return what went wrong with each. Runs in a thread."""
-    outcomes: list[OSError | None] = []
-    for sync in syncs:
-        try:
-            sync.handle.file.fsync()
-        except OSError as error:
-            outcomes.append(error)
-        else:
-            outcomes.append(None)
-    return outcomes
