@@ -256,15 +256,21 @@ def finish(scene: TierScene, segment: RemoteLogSegmentMetadata) -> None:
         scene.rlmm.update_remote_log_segment_metadata(sample_update(segment, FINISHED))
 
 
+def beside_an_upload(scene: TierScene) -> tuple[TierBroker, RemoteLogSegmentMetadata]:
+    """Return a broker with one segment that another broker is uploading."""
+    broker = scene.broker()
+    broker.set_topic(remote_log_copy_disable=True)
+    broker.fill(1)
+    left = remote_segment(0, 9, state=STARTED, broker_id=9)
+    scene.rlmm.add_remote_log_segment_metadata(left)
+    return broker, left
+
+
 def test_an_upload_that_is_finished_while_the_leader_asks_for_news_stays() -> None:
     scene = TierScene()
 
     async def main() -> None:
-        broker = scene.broker()
-        broker.set_topic(remote_log_copy_disable=True)
-        broker.fill(1)
-        left = remote_segment(0, 9, state=STARTED, broker_id=9)
-        scene.rlmm.add_remote_log_segment_metadata(left)
+        broker, left = beside_an_upload(scene)
         scene.cluster.news = lambda: finish(scene, left)
         broker.lead()
         await passes(2 * GRACE_MS / 1000)
@@ -281,11 +287,7 @@ def test_an_upload_that_is_finished_while_its_removal_is_noted_is_not_relied_on(
     scene = TierScene()
 
     async def main() -> None:
-        broker = scene.broker()
-        broker.set_topic(remote_log_copy_disable=True)
-        broker.fill(1)
-        left = remote_segment(0, 9, state=STARTED, broker_id=9)
-        scene.rlmm.add_remote_log_segment_metadata(left)
+        broker, left = beside_an_upload(scene)
         metadata = broker.tools.metadata
         update_segment = metadata.update_segment
         noted: list[int] = []

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -182,18 +183,24 @@ class LaggingSession(BrokerSession):
         return found
 
 
-def test_an_end_that_went_back_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crabka.spark.plan.context.BrokerSession", LaggingSession)
-    t0 = TopicPartition("t", 0)
+@contextmanager
+def nine_records() -> Iterator[dict[str, str]]:
+    """Options for reading a topic `t` of one partition with nine records."""
     with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
         admin.create_topics([NewTopic("t", 1)])
         with SyncProducer(broker.bootstrap_servers) as producer:
             producer.send_many("t", [(None, b"x")] * 9, partition=0)
-        given = {
+        yield {
             "kafka.bootstrap.servers": broker.bootstrap_servers,
             "subscribe": "t",
             "fetchOffset.retryIntervalMs": "1",
         }
+
+
+def test_an_end_that_went_back_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crabka.spark.plan.context.BrokerSession", LaggingSession)
+    t0 = TopicPartition("t", 0)
+    with nine_records() as given:
         stream = SourceOptions.parse(given, streaming=True)
         LaggingSession.lagging = 2
         assert spans(plan_offsets(stream, {t0: 2}, {t0: 8})) == [(2, 8)]
@@ -212,15 +219,7 @@ def test_an_end_that_went_back_is_asked_for_again(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("is_streaming", [True, False])
 def test_a_log_that_ends_before_what_was_read_was_cut(is_streaming: bool) -> None:
     t0 = TopicPartition("t", 0)
-    with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
-        admin.create_topics([NewTopic("t", 1)])
-        with SyncProducer(broker.bootstrap_servers) as producer:
-            producer.send_many("t", [(None, b"x")] * 9, partition=0)
-        given = {
-            "kafka.bootstrap.servers": broker.bootstrap_servers,
-            "subscribe": "t",
-            "fetchOffset.retryIntervalMs": "1",
-        }
+    with nine_records() as given:
         # A query is asked for the offsets up to the end that the log has now.
         ends = {t0: 9} if is_streaming else None
         with pytest.raises(LogCutError, match=r"t-0 was cut: .* before offset 20; .* differ from offset 9 on"):
