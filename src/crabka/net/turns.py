@@ -26,7 +26,7 @@ _REQUESTS_PER_ROUND: Final = 512
 # flight: it does not even begin a turn.
 BUSY_FREE_REQUESTS: Final = 2
 FREE_REQUESTS: Final = 16
-# The clock is read once for so many requests.
+# The clock is read first after so many requests, and then each time their number has doubled.
 CHECK_REQUESTS: Final = 8
 
 
