@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 # What all connections in line may take of the loop before it looks at the sockets again.
 TURN_MS: Final = 5
 # Requests of one connection in a row, if few are in line; the more there are, the fewer, so that the line moves.
-REQUESTS_PER_TURN: Final = 256
+REQUESTS_PER_TURN: Final = 1024
 MIN_REQUESTS_PER_TURN: Final = 4
-_REQUESTS_PER_ROUND: Final = 512
+_REQUESTS_PER_ROUND: Final = 1024
 # Requests that are answered right after they were read. On a busy node, those of a client that waits for its answers:
 # it never stands in line. One that has sent more gets none free then, so that what very many of them send at once takes
 # TURN_MS of the loop and the time to read it. On a node that is not busy, also those of a client that has some in
