@@ -59,15 +59,18 @@ def test_deleted_records_stay_deleted_when_the_log_start_rots_downwards() -> Non
 
 
 def test_replicas_are_not_lost_when_the_directory_id_rots() -> None:
-    with SimNode() as node:
-        fill(node)
-        known = node.context.logs.directory_id("/d1")
+    with SimNode(log_dirs=("/d1", "/d2")) as node:
+        node.create_topic("t", 2)
+        (partition,) = [each.partition for each in node.context.logs if each.log_dir == "/d2"]
+        node.produce("t", batch(b"a"), partition=partition)
+        known = node.context.logs.directory_id("/d2")
         node.stop()
-        start = read_file(node.memory, META).index(b"directory.id=") + len(b"directory.id=")
-        node.memory.rot(META, start, 3)
+        path = "/d2/meta.properties"
+        start = read_file(node.memory, path).index(b"directory.id=") + len(b"directory.id=")
+        node.memory.rot(path, start, 3)
         node.start()
-        assert node.context.logs.directory_id("/d1") == known
-        assert node.values("t") == [b"%d" % number for number in range(2, 10)]
+        assert node.context.logs.directory_id("/d2") == known
+        assert node.values("t", partition) == [b"a"]
 
 
 @pytest.mark.parametrize("change_to", [(b"node.id=1", b"node.id=3"), (b"version=1", b"version=q"), (b"node", b"nod!")])
