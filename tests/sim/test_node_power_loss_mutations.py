@@ -16,7 +16,7 @@ from crabka.log.flushing import FlushPlan
 from crabka.log.log_manager import LogManager
 from crabka.ports import Buffer, FileSystem
 from crabka.quorum.metadata_log import LogFlush
-from crabka.vfs.atomic import write_atomic
+from crabka.vfs import write_atomic, write_guarded
 from tests.support.power_loss.trace import BrokenInvariantError
 from tests.support.power_loss.world import run_world
 
@@ -36,8 +36,9 @@ def replace_files_without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
         file.close()
         fs.rename(path + ".tmp", path)
 
-    # Its importers hold the function itself.
-    monkeypatch.setattr(write_atomic, "__code__", careless.__code__)
+    # Their importers hold the functions themselves.
+    for function in (write_atomic, write_guarded):
+        monkeypatch.setattr(function, "__code__", careless.__code__)
 
 
 def trust_the_tail_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:

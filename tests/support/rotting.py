@@ -6,6 +6,7 @@ from crabka.log.log_healing import Repairs, write_rebuilt_indexes
 from crabka.log.partition_log import PartitionLog
 from crabka.log.segment_check import LogCheckFindings, SegmentCheck
 from crabka.ports import FileSystem
+from crabka.testing import FaultyFileSystem, MemoryFileSystem
 
 
 def flip(fs: FileSystem, path: str, position: int, mask: int = 1) -> None:
@@ -15,6 +16,14 @@ def flip(fs: FileSystem, path: str, position: int, mask: int = 1) -> None:
         file.pwritev([bytes([file.pread(1, position)[0] ^ mask])], position)
     finally:
         file.close()
+
+
+def rot(fs: MemoryFileSystem | FaultyFileSystem, path: str, position: int, mask: int = 1) -> None:
+    """Change one byte of a file, and not the time of its last change."""
+    while isinstance(fs, FaultyFileSystem):
+        assert isinstance(fs.inner, FaultyFileSystem | MemoryFileSystem)
+        fs = fs.inner
+    fs.rot(path, position, mask)
 
 
 def check(log: PartitionLog, base_offset: int) -> LogCheckFindings:

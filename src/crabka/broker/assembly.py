@@ -12,6 +12,7 @@ from crabka.broker.cluster_partition_adder import ClusterPartitionAdder
 from crabka.broker.context import BrokerContext
 from crabka.broker.fetch_sessions import FetchSessionCache
 from crabka.broker.groups.coordinator import GroupCoordinator
+from crabka.broker.healing.dir_files import DirFiles
 from crabka.broker.healing.mender import RangeMender
 from crabka.broker.healing.rebuilder import ReplicaRebuilder
 from crabka.broker.healing.scrubber import LogScrubber, ScrubSettings
@@ -191,6 +192,7 @@ def _build_scrubber(
         RangeMender(runtime, sources),
         rebuilder=rebuilder,
         cleaner=cleaner,
+        dir_files=DirFiles(runtime, parts.logs, parts.quorum, parts.config.metadata_log_dir),
         settings=lambda: _scrub_settings(config()),
         node_id=node_id,
     )

@@ -113,7 +113,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "ends with exactly the replicas that were asked for last, and can still be cancelled",
     ),
     Difference(
-        "A batch, index, snapshot or checkpoint that the disk changed",
+        "A batch, index, snapshot, checkpoint, `meta.properties` or `quorum-state` that the disk changed",
         "serves what is there; a lost `.txnindex` shows aborted records",
         "finds and repairs it (internals/healing.md); what no copy has is answered with CORRUPT_MESSAGE",
     ),

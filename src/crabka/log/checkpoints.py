@@ -1,7 +1,10 @@
 """Kafka's checkpoint files: a version line, a count line, then one line per entry.
 
-Three offset checkpoints per log dir (`topic partition offset`) and one leader epoch checkpoint per log
+Four offset checkpoints per log dir (`topic partition offset`) and one leader epoch checkpoint per log
 (`epoch start_offset`) share the format, version 0. `.kafka_cleanshutdown` is JSON of its own.
+
+The format has no checksum. Each offset checkpoint is guarded by a copy (`vfs.guarded_file`); leader epochs are compared
+with the batches.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from crabka.errors import CorruptDataError
 from crabka.ids import TopicPartition
-from crabka.vfs import read_file, write_atomic
+from crabka.vfs import read_file, read_guarded, settle_guarded, write_atomic, write_guarded
 
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
@@ -46,9 +49,25 @@ def decode_checkpoint(path: str, data: bytes, fields: int) -> list[list[str]]:
 def read_offset_checkpoint(fs: FileSystem, path: str) -> dict[TopicPartition, int]:
     """Return the offsets in a checkpoint file; empty if there is no file. Raises CorruptDataError."""
     try:
-        data = read_file(fs, path)
+        return _decode_offsets(path, read_guarded(fs, path).data)
     except FileNotFoundError:
         return {}
+
+
+def heal_offset_checkpoint(fs: FileSystem, path: str) -> tuple[dict[TopicPartition, int], str]:
+    """Read a checkpoint file that nobody writes meanwhile, and write anew what rotted of it or of its copy.
+
+    Return the offsets and what was wrong, empty if nothing. Raises CorruptDataError.
+    """
+    try:
+        content = read_guarded(fs, path)
+    except FileNotFoundError:
+        return {}, ""
+    offsets = _decode_offsets(path, content.data)
+    return offsets, settle_guarded(fs, path, content)
+
+
+def _decode_offsets(path: str, data: bytes) -> dict[TopicPartition, int]:
     try:
         return {
             TopicPartition(topic, int(partition)): int(offset)
@@ -61,7 +80,7 @@ def read_offset_checkpoint(fs: FileSystem, path: str) -> dict[TopicPartition, in
 def write_offset_checkpoint(fs: FileSystem, path: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Replace an offset checkpoint file durably."""
     lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
-    write_atomic(fs, path, encode_checkpoint(lines))
+    write_guarded(fs, path, encode_checkpoint(lines))
 
 
 def decode_epochs(path: str, data: bytes) -> list[tuple[int, int]]:

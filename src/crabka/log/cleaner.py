@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CorruptDataError, InvariantError, StorageError
 from crabka.ids import TopicPartition
-from crabka.log.checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from crabka.log.cleaner_throttle import CleanerThrottle
 from crabka.log.cleaning_pass import CleaningView, GroupCopier, RecordFilter, load_offsets
-from crabka.log.naming import CLEANER_CHECKPOINT
 from crabka.log.offset_map import OffsetMap
 from crabka.runtime.turns import in_turns
 
@@ -270,7 +268,7 @@ class LogCleaner:
             if path not in self._loaded_dirs:
                 self._loaded_dirs.add(path)
                 try:
-                    offsets = await self._runtime.threads.submit(self._read_checkpoint, f"{path}/{CLEANER_CHECKPOINT}")
+                    offsets = await self._runtime.threads.submit(self._logs.dirs[path].read_cleaner_checkpoint)
                 except OSError as error:
                     self._logs.on_dir_failure(path, error)
                     continue
@@ -279,22 +277,13 @@ class LogCleaner:
                         clean = _CleanEnd(log.topic_id, log.truncation_count, offsets[log.topic_partition])
                         self._clean.setdefault(log.topic_partition, clean)
 
-    def _read_checkpoint(self, path: str) -> dict[TopicPartition, int]:
-        try:
-            return read_offset_checkpoint(self._runtime.fs, path)
-        except CorruptDataError as error:
-            self._logs.cuts.note_rebuilt(path, error)
-            # Then everything is dirty: more work, the same result.
-            return {}
-
     async def _save_checkpoint(self, path: str) -> None:
         offsets = {
             log.topic_partition: self._first_dirty(log)
             for log in self._logs
             if log.log_dir == path and log.topic_partition in self._clean and log.config.compact
         }
-        fs, target = self._runtime.fs, f"{path}/{CLEANER_CHECKPOINT}"
-        await self._runtime.threads.submit(write_offset_checkpoint, fs, target, offsets)
+        await self._runtime.threads.submit(self._logs.dirs[path].write_cleaner_checkpoint, offsets)
 
 
 _NOBODY = object()

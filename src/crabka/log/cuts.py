@@ -50,3 +50,9 @@ class CutStats:
         with self._lock:
             self.rebuilt_files += 1
         logger.warning("%s is not used and built anew: %s", path, reason)
+
+    def note_healed(self, reason: str) -> None:
+        """Count a file of a log dir that was damaged and is right again, and log it; `reason` names it."""
+        with self._lock:
+            self.rebuilt_files += 1
+        logger.warning("%s", reason)

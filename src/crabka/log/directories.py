@@ -1,11 +1,14 @@
-"""The file `meta.properties` of a log dir, read and written durably; its form is the metadata layer's."""
+"""The file `meta.properties` of a log dir, read and written durably, guarded by a copy (`vfs.guarded_file`).
+
+Its form is the metadata layer's.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from crabka.metadata.meta_properties import FILE_NAME, MetaProperties, parse_meta_properties, render_meta_properties
-from crabka.vfs import read_file, write_atomic
+from crabka.vfs import read_guarded, settle_guarded, write_guarded
 
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
@@ -15,12 +18,29 @@ def read_meta_properties(fs: FileSystem, log_dir: str) -> MetaProperties | None:
     """Return the identity of a log dir, None if it was never formatted. Raises the errors of the parser."""
     path = f"{log_dir}/{FILE_NAME}"
     try:
-        data = read_file(fs, path)
+        return _parse(path, read_guarded(fs, path).data)
     except FileNotFoundError:
         return None
-    return parse_meta_properties(data.decode("utf-8", "replace"), path)
+
+
+def heal_meta_properties(fs: FileSystem, log_dir: str) -> tuple[MetaProperties | None, str]:
+    """Read the identity of a log dir that this process has locked, and write anew what rotted of it or of its copy.
+
+    Return it and what was wrong, empty if nothing. Raises the errors of the parser.
+    """
+    path = f"{log_dir}/{FILE_NAME}"
+    try:
+        content = read_guarded(fs, path)
+    except FileNotFoundError:
+        return None, ""
+    properties = _parse(path, content.data)
+    return properties, settle_guarded(fs, path, content)
 
 
 def write_meta_properties(fs: FileSystem, log_dir: str, properties: MetaProperties) -> None:
     """Write the identity of a log dir durably."""
-    write_atomic(fs, f"{log_dir}/{FILE_NAME}", render_meta_properties(properties).encode())
+    write_guarded(fs, f"{log_dir}/{FILE_NAME}", render_meta_properties(properties).encode())
+
+
+def _parse(path: str, data: bytes) -> MetaProperties:
+    return parse_meta_properties(data.decode("utf-8", "replace"), path)

@@ -5,6 +5,7 @@ Knows directories and files, not open logs. Every method may wait for the disk a
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 import threading
 from collections.abc import Collection
@@ -15,13 +16,13 @@ from crabka.errors import ConfigError, CorruptDataError
 from crabka.ids import TopicPartition
 from crabka.log import naming
 from crabka.log.checkpoints import (
+    heal_offset_checkpoint,
     read_clean_shutdown,
-    read_offset_checkpoint,
     write_clean_shutdown,
     write_offset_checkpoint,
 )
 from crabka.log.cuts import CutStats
-from crabka.log.directories import read_meta_properties
+from crabka.log.directories import heal_meta_properties
 from crabka.log.naming import DirectoryKind, LogDirectoryName, parse_directory_name
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class LogDir:
         self.path = path
         self.properties: MetaProperties | None = None
         self._lock: File | None = None
+        # Held by the only one who writes or mends checkpoint files.
         self._writing = threading.Lock()
         # Number of the last choice of offsets, and of the choice that each checkpoint file holds.
         self._turn = 0
@@ -92,7 +94,8 @@ class LogDir:
             self._lock = self._fs.lock(f"{self.path}/{naming.LOCK_FILE}")
         except BlockingIOError as error:
             raise ConfigError(f"log dir {self.path} is locked by another process") from error
-        self.properties = read_meta_properties(self._fs, self.path)
+        self.properties, reason = heal_meta_properties(self._fs, self.path)
+        self._note_healed(reason)
 
     @property
     def is_locked(self) -> bool:
@@ -135,11 +138,33 @@ class LogDir:
 
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         try:
-            return read_offset_checkpoint(self._fs, self._path(name))
+            offsets, reason = heal_offset_checkpoint(self._fs, self._path(name))
         except CorruptDataError as error:
-            # Without it everything is checked from the start: slower, never wrong.
+            # Without it everything is checked from the start, or is dirty: more work, the same result.
             self._cuts.note_rebuilt(self._path(name), error)
             return {}
+        self._note_healed(reason)
+        return offsets
+
+    def _note_healed(self, reason: str) -> None:
+        if reason:
+            self._cuts.note_healed(reason)
+
+    def heal_files(self) -> list[str]:
+        """Verify the files of the dir itself, and write anew what rotted; return what was wrong.
+
+        For a dir in use. A checkpoint that cannot be read at all is replaced by the next one.
+        """
+        reasons = []
+        with self._writing:
+            for name in (*CHECKPOINT_NAMES, naming.CLEANER_CHECKPOINT):
+                with contextlib.suppress(CorruptDataError):
+                    reasons.append(heal_offset_checkpoint(self._fs, self._path(name))[1])
+            try:
+                reasons.append(heal_meta_properties(self._fs, self.path)[1])
+            except CorruptDataError as error:
+                reasons.append(f"{error}. No copy of it is left: restore it before the node stops")
+        return [reason for reason in reasons if reason]
 
     def next_turn(self) -> int:
         """Return the number of a choice of offsets that is made now; a later choice has a higher one."""
@@ -154,6 +179,16 @@ class LogDir:
                 if values is not None and turn > self._written.get(name, 0):
                     write_offset_checkpoint(self._fs, self._path(name), {**self._kept.get(name, {}), **values})
                     self._written[name] = turn
+
+    def read_cleaner_checkpoint(self) -> dict[TopicPartition, int]:
+        """Return up to where each log is clean; empty if that is not known."""
+        with self._writing:
+            return self._read_checkpoint(naming.CLEANER_CHECKPOINT)
+
+    def write_cleaner_checkpoint(self, offsets: dict[TopicPartition, int]) -> None:
+        """Note up to where each log is clean."""
+        with self._writing:
+            write_offset_checkpoint(self._fs, self._path(naming.CLEANER_CHECKPOINT), offsets)
 
     def keep(self, topic_partitions: Collection[TopicPartition], content: LogDirContent) -> None:
         """Let checkpoint files go on to tell what they told of logs that are not opened, but stay where they are."""

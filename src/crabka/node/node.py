@@ -67,7 +67,7 @@ class Node:
             tiering=config.remote_log_storage_system_enable,
         )
         # Locked by itself only if it is no log dir as well.
-        self._metadata_dir = LogDir(runtime.fs, config.metadata_log_dir)
+        self._metadata_dir = LogDir(runtime.fs, config.metadata_log_dir, self._logs.cuts)
         limit, descriptors = runtime.open_file_limit, self._logs.descriptors
         self._listeners = NodeListeners(
             config,

@@ -20,6 +20,9 @@ def collect_quorum(quorum: RaftQuorum) -> Iterator[Metric]:
     name = "crabka_metadata_log"
     yield CounterMetricFamily(f"{name}_cuts", "Times that opening cut the metadata log", value=count)
     yield CounterMetricFamily(f"{name}_cut_bytes", "Bytes that opening cut off the metadata log", value=size_bytes)
+    repairs = quorum.election_file_repairs
+    text = "Times that quorum-state or its copy was damaged and written anew"
+    yield CounterMetricFamily("crabka_quorum_state_repairs", text, value=repairs)
     lost = quorum.core.lost_end is not None
     text = "1 while durable metadata is lost here and the node has no vote"
     yield GaugeMetricFamily(f"{name}_waits_for_lost_entries", text, value=int(lost))

@@ -15,6 +15,7 @@ from uuid import UUID
 from crabka.config.controller_endpoints import controller_endpoints
 from crabka.errors import ConfigError
 from crabka.ids import uuid_to_text
+from crabka.log.directories import write_meta_properties
 from crabka.metadata.bootstrap import feature_records
 from crabka.metadata.features import (
     DEFAULT_FEATURE_LEVELS,
@@ -27,12 +28,11 @@ from crabka.metadata.features import (
     TRANSACTION_VERSION,
 )
 from crabka.metadata.meta_properties import FILE_NAME as META_PROPERTIES
-from crabka.metadata.meta_properties import MetaProperties, render_meta_properties
+from crabka.metadata.meta_properties import MetaProperties
 from crabka.quorum.metadata_log import DIRECTORY_NAME
 from crabka.quorum.snapshots import BOOTSTRAP_FILE, SnapshotContent, SnapshotId, write_snapshot
 from crabka.quorum.storage import read_meta_properties
 from crabka.quorum.voters import VoterEndpoint, VoterNode
-from crabka.vfs import write_atomic
 
 if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
@@ -221,7 +221,7 @@ def _format_directory(fs: FileSystem, directory: str, plan: FormatPlan, now_ms: 
     bootstrap = SnapshotContent([*feature_records(plan.feature_levels), *plan.records])
     write_snapshot(fs, f"{directory}/{BOOTSTRAP_FILE}", bootstrap, epoch=0, now_ms=now_ms)
     properties = MetaProperties(plan.cluster_id, plan.node_id, plan.directory_ids[directory])
-    write_atomic(fs, f"{directory}/{META_PROPERTIES}", render_meta_properties(properties).encode("ascii"))
+    write_meta_properties(fs, directory, properties)
     fs.fsync_dir(directory.rpartition("/")[0] or ("/" if directory.startswith("/") else "."))
 
 

@@ -53,7 +53,7 @@ from crabka.quorum.raft_options import QuorumOptions
 from crabka.quorum.raft_sender import PlaintextDialer, RaftSender
 from crabka.quorum.raft_watch import QuorumWatch
 from crabka.quorum.snapshot_keeper import CommittedMetadata, SnapshotKeeper
-from crabka.quorum.state_file import write_election
+from crabka.quorum.state_file import ElectionFile
 from crabka.quorum.storage import MetadataStorage
 from crabka.runtime.task_scope import TaskScope
 
@@ -78,13 +78,14 @@ class RaftReplicaFiles(NamedTuple):
     storage: MetadataStorage
     log: RaftLog
     core: KraftCore
+    election: ElectionFile
 
 
 class RaftDriver:
     """Runs one replica; `start` it, `put` events, `stop` it."""
 
     def __init__(self, runtime: Runtime, files: RaftReplicaFiles, options: QuorumOptions) -> None:
-        storage, log, core = files
+        storage, log, core, self.election_file = files
         self._runtime = runtime
         self._storage = storage
         self.core = core
@@ -146,6 +147,12 @@ class RaftDriver:
         self._asked.add(token)
         done.add_done_callback(lambda _: self._asked.discard(token))
         self.put(RequestReceived(token, request))
+
+    async def verify_election_file(self) -> str:
+        """Write the election anew if its file rotted; return what was wrong, or nothing. Raises OSError."""
+        if self.is_over or self.closing:
+            return ""
+        return await self._runtime.threads.submit(self.election_file.verify)
 
     async def stop(self, reason: CrabkaError) -> None:
         """Hand leadership over and close the files; `reason` is told to those who still wait."""
@@ -266,7 +273,7 @@ class RaftDriver:
                 LOGGER.warning("%s", message)
 
     async def _persist(self, state: ElectionState) -> None:
-        await self._runtime.threads.submit(write_election, self._runtime.fs, self._storage.directory, state)
+        await self._runtime.threads.submit(self.election_file.write, state)
 
     async def _settle_loss(self, end: OffsetAndEpoch) -> None:
         if self._flush is not None:

@@ -27,7 +27,7 @@ from crabka.quorum.raft_log import RaftLog
 from crabka.quorum.raft_messages import decode_request
 from crabka.quorum.raft_options import QuorumOptions
 from crabka.quorum.raft_watch import LeaderListener, QuorumLeader
-from crabka.quorum.state_file import read_election
+from crabka.quorum.state_file import ElectionFile
 from crabka.quorum.storage import MetadataStorage, read_meta_properties
 
 if TYPE_CHECKING:
@@ -130,6 +130,11 @@ class RaftQuorum:
         return self._driver.log_cuts
 
     @property
+    def election_file_repairs(self) -> int:
+        """How many times `quorum-state` or its copy was damaged and written anew."""
+        return self._driver.election_file.repairs
+
+    @property
     def failure(self) -> CrabkaError | None:
         """Why the quorum died, if it did."""
         return self._driver.failure
@@ -225,6 +230,10 @@ class RaftQuorum:
         """Write a snapshot of the current image now, if it holds anything new."""
         await self._driver.snapshots.write_now()
 
+    async def verify_election_file(self) -> str:
+        """Write `quorum-state` anew if it rotted; return what was wrong, or nothing. Raises OSError."""
+        return await self._driver.verify_election_file()
+
     async def close(self) -> None:
         """Hand leadership over, close the files; the quorum takes no more appends."""
         await self._driver.stop(_closed())
@@ -249,7 +258,8 @@ def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOpti
     key = ReplicaKey(node_id, properties.directory_id or ZERO_UUID)
     accept = LossCheck(f"{metadata_dir}/{DIRECTORY_NAME}", key, options.voters)
     # Read before the log is opened, which may change it.
-    election = read_election(runtime.fs, f"{metadata_dir}/{DIRECTORY_NAME}")
+    election_file = ElectionFile(runtime.fs, f"{metadata_dir}/{DIRECTORY_NAME}")
+    election = election_file.read()
     now_ms = runtime.clock.now_ms()
     storage = MetadataStorage.open(runtime.fs, metadata_dir, options.log, accept=accept, now_ms=now_ms)
     log = RaftLog(storage)
@@ -273,4 +283,4 @@ def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOpti
         durable_end=log.durable_end,
         now_ms=runtime.clock.monotonic_ms(),
     )
-    return RaftReplicaFiles(storage, log, core)
+    return RaftReplicaFiles(storage, log, core, election_file)

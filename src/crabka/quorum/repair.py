@@ -73,7 +73,7 @@ def _election_step(fs: FileSystem, directory: str, last_epoch: int) -> RepairSte
     path = f"{directory}/{QUORUM_STATE}"
     try:
         state = read_quorum_state(fs, directory)
-    except (CorruptDataError, UnicodeDecodeError) as error:
+    except CorruptDataError as error:
         problem = str(error)
     else:
         if state is None or state.leader_epoch <= last_epoch + KraftSettings().response_epochs:

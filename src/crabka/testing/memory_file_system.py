@@ -138,6 +138,13 @@ class MemoryFileSystem:
                 node.linked = True
                 self._used_bytes += len(node.content)
 
+    def rot(self, path: str, position: int, mask: int = 1) -> None:
+        """Change bits of a byte as an ageing disk does: durable at once, and size and times stay."""
+        node = self._node(path)
+        if isinstance(node, DirectoryNode) or not 0 <= position < len(node.content):
+            raise _error(errno.EINVAL, path)
+        node.rot(position, mask)
+
     def clone(self) -> MemoryFileSystem:
         """Return an independent copy, volatile and durable side, without the handles and locks."""
         twin = MemoryFileSystem(capacity_bytes=self.capacity_bytes, now_ms=self._now_ms)

@@ -51,6 +51,12 @@ class FileNode:
         self._changes.append((size, None))
         _apply(self.content, size, None)
 
+    def rot(self, position: int, mask: int) -> None:
+        """Change bits of a byte on both sides; the time of the last change stays."""
+        for side in (self.content, self._durable):
+            if position < len(side):
+                side[position] ^= mask
+
     def sync(self) -> None:
         """Make the volatile content durable, at the cost of what changed and not of the whole file."""
         for position, data in self._changes:

@@ -8,6 +8,7 @@ from crabka.log.checkpoints import (
     decode_epochs,
     encode_checkpoint,
     encode_epochs,
+    heal_offset_checkpoint,
     read_clean_shutdown,
     read_offset_checkpoint,
     write_clean_shutdown,
@@ -72,3 +73,40 @@ def test_an_empty_clean_shutdown_file_counts_as_clean() -> None:
     fs = MemoryFileSystem()
     write_atomic(fs, "/clean", b"")
     assert read_clean_shutdown(fs, "/clean") == -1
+
+
+def test_a_digit_that_became_another_is_not_believed() -> None:
+    fs = MemoryFileSystem()
+    write_offset_checkpoint(fs, "/checkpoint", OFFSETS)
+    fs.rot("/checkpoint", 13, 8)
+    assert read_file(fs, "/checkpoint").startswith(b"0\n2\norders 0 =\n")
+    assert read_offset_checkpoint(fs, "/checkpoint") == OFFSETS
+    fs.rot("/checkpoint", 13, 0xF)
+    assert read_file(fs, "/checkpoint").startswith(b"0\n2\norders 0 2\n")
+    assert read_offset_checkpoint(fs, "/checkpoint") == OFFSETS
+    offsets, reason = heal_offset_checkpoint(fs, "/checkpoint")
+    assert offsets == OFFSETS
+    assert "its bytes have changed" in reason
+    assert read_file(fs, "/checkpoint").startswith(b"0\n2\norders 0 5\n")
+    assert heal_offset_checkpoint(fs, "/checkpoint") == (OFFSETS, "")
+
+
+def test_a_malformed_checkpoint_of_another_writer_does_not_replace_the_copy() -> None:
+    now_ms = 1
+    fs = MemoryFileSystem(now_ms=lambda: now_ms)
+    write_offset_checkpoint(fs, "/checkpoint", OFFSETS)
+    copy = read_file(fs, "/crabka-copy-of-checkpoint")
+    now_ms = 2
+    write_atomic(fs, "/checkpoint", b"garbage")
+    with pytest.raises(CorruptDataError):
+        heal_offset_checkpoint(fs, "/checkpoint")
+    assert read_file(fs, "/crabka-copy-of-checkpoint") == copy
+
+
+def test_a_missing_checkpoint_stays_missing_although_there_is_a_copy() -> None:
+    fs = MemoryFileSystem()
+    write_offset_checkpoint(fs, "/checkpoint", OFFSETS)
+    fs.unlink("/checkpoint")
+    assert read_offset_checkpoint(fs, "/checkpoint") == {}
+    assert heal_offset_checkpoint(fs, "/checkpoint") == ({}, "")
+    assert not fs.exists("/checkpoint")

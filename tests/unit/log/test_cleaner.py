@@ -15,7 +15,7 @@ import pytest
 
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
-from crabka.log.checkpoints import read_offset_checkpoint
+from crabka.log.checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from crabka.log.cleaner import CleanerSettings, LogCleaner
 from crabka.log.decompression import MAX_DECOMPRESSED_BYTES, decompressed_limit, search_limit
 from crabka.log.log_manager import LogManager
@@ -308,6 +308,7 @@ def test_a_checkpoint_that_cannot_be_read_takes_its_dir_offline() -> None:
 
     async def scenario(bench: Bench) -> None:
         name = bench.fill("c")
+        write_offset_checkpoint(fs, CHECKPOINT, {})
         fs.add(FaultRule(operation="open", path=CHECKPOINT, error=errno.EIO))
         await bench.cleaner.pause(name)
         assert bench.logs.offline_dirs == ["/d1"]

@@ -21,3 +21,10 @@ def test_a_file_that_is_built_anew_is_counted_and_named(caplog: pytest.LogCaptur
     stats.note_rebuilt("/d/checkpoint", "no version")
     assert stats.rebuilt_files == 1
     assert caplog.messages == ["/d/checkpoint is not used and built anew: no version"]
+
+
+def test_a_file_that_is_healed_is_counted_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    stats = CutStats()
+    stats.note_healed("/d/meta.properties: its bytes have changed")
+    assert stats.rebuilt_files == 1
+    assert caplog.messages == ["/d/meta.properties: its bytes have changed"]

@@ -6,11 +6,13 @@ import pytest
 
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
+from crabka.log.cuts import CutStats
 from crabka.log.directories import write_meta_properties
-from crabka.log.log_dir import CheckpointOffsets, LogDir
+from crabka.log.log_dir import CHECKPOINT_NAMES, CheckpointOffsets, LogDir
+from crabka.log.naming import CLEANER_CHECKPOINT
 from crabka.metadata.meta_properties import MetaProperties
 from crabka.testing import MemoryFileSystem
-from crabka.vfs import write_atomic
+from crabka.vfs import read_file, write_atomic
 
 ORDERS = TopicPartition("orders", 0)
 UNIQUE = "3f4cfdd4252e48728cfc2d34b44e0c4a"
@@ -127,3 +129,46 @@ def test_checkpoints_go_on_to_tell_of_logs_that_are_left_alone() -> None:
     assert content.recovery_points == {ORDERS: 5}
     assert content.high_watermarks == {ORDERS: 7, other: 3}
     assert content.log_starts == {ORDERS: 2}
+
+
+@pytest.mark.parametrize("name", [*CHECKPOINT_NAMES, CLEANER_CHECKPOINT])
+def test_a_rotten_checkpoint_is_not_believed_and_is_counted(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    fs, cuts = MemoryFileSystem(), CutStats()
+    fs.makedirs("/data")
+    log_dir = LogDir(fs, "/data", cuts)
+    log_dir.write_checkpoints(CheckpointOffsets({ORDERS: 5}, {ORDERS: 5}, {ORDERS: 5}))
+    log_dir.write_cleaner_checkpoint({ORDERS: 5})
+    written = read_file(fs, f"/data/{name}")
+    assert written.endswith(b" 5\n")
+    fs.rot(f"/data/{name}", len(written) - 2, 2)
+    assert read_file(fs, f"/data/{name}").endswith(b" 7\n")
+    content = log_dir.scan()
+    assert content.recovery_points == content.high_watermarks == content.log_starts == {ORDERS: 5}
+    assert log_dir.read_cleaner_checkpoint() == {ORDERS: 5}
+    assert read_file(fs, f"/data/{name}") == written
+    assert cuts.rebuilt_files == 1
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f"/data/{name}" in caplog.text
+
+
+def test_the_files_of_a_dir_in_use_are_verified() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/data")
+    write_meta_properties(fs, "/data", MetaProperties("cluster", 1, uuid.UUID(int=3)))
+    log_dir = LogDir(fs, "/data")
+    log_dir.open()
+    log_dir.write_checkpoints(CheckpointOffsets({ORDERS: 5}, {ORDERS: 5}, {ORDERS: 5}))
+    log_dir.write_cleaner_checkpoint({ORDERS: 5})
+    assert log_dir.heal_files() == []
+    names = [*CHECKPOINT_NAMES, CLEANER_CHECKPOINT, "meta.properties"]
+    before = {name: read_file(fs, f"/data/{name}") for name in names}
+    for name in names:
+        fs.rot(f"/data/{name}", 5)
+    assert [name for name, reason in zip(names, log_dir.heal_files(), strict=True) if name not in reason] == []
+    assert {name: read_file(fs, f"/data/{name}") for name in names} == before
+    fs.rot("/data/crabka-copy-of-meta.properties", 5)
+    fs.rot("/data/meta.properties", 2)
+    fs.rot(f"/data/crabka-copy-of-{CLEANER_CHECKPOINT}", 5)
+    fs.rot(f"/data/{CLEANER_CHECKPOINT}", 0)  # replaced when the cleaner writes it next
+    (reason,) = log_dir.heal_files()
+    assert "restore it before the node stops" in reason

@@ -229,6 +229,7 @@ def test_a_dir_of_another_cluster_or_node_is_refused(change: tuple[bytes, bytes]
     with SimNode(log_dirs=("/d1", "/d2")) as node:
         node.stop()
         path = "/d2/meta.properties"
+        node.advance(1000)  # a change at the time of the formatting would be rot
         write_atomic(node.memory, path, read_file(node.memory, path).replace(*change))
         with pytest.raises(ConfigError, match="/d2 belongs to node"):
             node.start()

@@ -6,7 +6,7 @@ from crabka.ports import Runtime
 from tests.support.quorum_node import LOG_DIRECTORY, formatted_disk, open_quorum, run_node
 
 
-def test_cuts_and_losses_are_counted() -> None:
+def test_cuts_losses_and_repairs_are_counted() -> None:
     fs = formatted_disk()
 
     async def main(runtime: Runtime) -> dict[str, float]:
@@ -19,8 +19,10 @@ def test_cuts_and_losses_are_counted() -> None:
 
     names = ("crabka_metadata_log_cuts_total", "crabka_metadata_log_cut_bytes_total")
     waits = "crabka_metadata_log_waits_for_lost_entries"
-    assert run_node(fs, main) == {names[0]: 0, names[1]: 0, waits: 1}
+    repairs = "crabka_quorum_state_repairs_total"
+    assert run_node(fs, main) == {names[0]: 0, names[1]: 0, waits: 1, repairs: 0}
+    fs.rot(f"{LOG_DIRECTORY}/quorum-state", 20)
     file = fs.open(f"{LOG_DIRECTORY}/00000000000000000000.log")
     file.pwritev([b"torn"], file.size())
     file.close()
-    assert run_node(fs, main) == {names[0]: 1, names[1]: 4, waits: 1}
+    assert run_node(fs, main) == {names[0]: 1, names[1]: 4, waits: 1, repairs: 1}

@@ -33,6 +33,8 @@ from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.testing.memory_file_system import MemoryFileSystem
 from tests.support.golden import GOLDEN
 
+GUARD = "crabka-copy-of-meta.properties"
+
 
 class _FixedClock:
     def now_ms(self) -> int:
@@ -95,7 +97,7 @@ def test_the_files_are_those_of_kafka_storage() -> None:
     write_format(fs, plan, now_ms=5)
     for name in ("bootstrap.checkpoint", "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"):
         assert fs.stat(f"/c1/{name}").size_bytes == (golden / name).stat().st_size
-    assert fs.listdir("/c1") == ["__cluster_metadata-0", "bootstrap.checkpoint", "meta.properties"]
+    assert fs.listdir("/c1") == ["__cluster_metadata-0", "bootstrap.checkpoint", GUARD, "meta.properties"]
 
 
 def test_a_formatted_directory_is_refused_and_nothing_is_written() -> None:
@@ -168,7 +170,7 @@ def test_a_standalone_voter_is_known_by_what_it_advertises() -> None:
 def test_without_voters_there_is_no_metadata_log_yet() -> None:
     runtime = _runtime()
     format_storage(runtime, _config(), "cluster", standalone=False)
-    assert runtime.fs.listdir("/d1") == ["bootstrap.checkpoint", "meta.properties"]
+    assert runtime.fs.listdir("/d1") == ["bootstrap.checkpoint", GUARD, "meta.properties"]
 
 
 @pytest.mark.parametrize("operations", range(12))

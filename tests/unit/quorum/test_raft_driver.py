@@ -40,7 +40,7 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.raft_driver import RaftDriver, RaftReplicaFiles
 from crabka.quorum.raft_log import RaftLog
 from crabka.quorum.raft_options import QuorumOptions
-from crabka.quorum.state_file import read_election, write_election
+from crabka.quorum.state_file import ElectionFile
 from crabka.quorum.storage import MetadataStorage
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
@@ -87,7 +87,8 @@ class Bench:
         self.runtime = runtime
         self.core = ScriptedCore()
         self.log = RaftLog(storage)
-        files = RaftReplicaFiles(storage, self.log, self.core)  # type: ignore[arg-type]
+        self.election = ElectionFile(runtime.fs, LOG_DIRECTORY)
+        files = RaftReplicaFiles(storage, self.log, self.core, self.election)  # type: ignore[arg-type]
         self.driver = RaftDriver(runtime, files, QuorumOptions(log=QUIET, dialer=UnreachableDialer()))
         self.driver.start()
 
@@ -119,7 +120,7 @@ def test_an_answer_waits_until_the_vote_is_on_disk() -> None:
     async def main(bench: Bench) -> None:
         found: list[ElectionState | None] = []
         token: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        token.add_done_callback(lambda _: found.append(read_election(bench.runtime.fs, LOG_DIRECTORY)))
+        token.add_done_callback(lambda _: found.append(bench.election.read()))
         await bench.play([PersistElection(ElectionState(7, 2), (Reply(token, ANSWER),))])
         assert found == [ElectionState(7, 2)]
 
@@ -226,7 +227,7 @@ def test_a_stop_waits_for_the_thread_of_a_step_that_takes_too_long() -> None:
         ended: asyncio.Future[None] = loop.create_future()
 
         def write(*arguments: Any) -> None:
-            write_election(*arguments)
+            bench.election.write(*arguments)
             threads._ends.discard(ended)
             ended.set_result(None)
 
@@ -239,7 +240,7 @@ def test_a_stop_waits_for_the_thread_of_a_step_that_takes_too_long() -> None:
         threads.submit = submit  # type: ignore[method-assign, assignment]
         await bench.play([PersistElection(ElectionState(7, 2), ())])
         await bench.driver.stop(OperationError(ErrorCode.not_controller, "closed"))
-        assert read_election(bench.runtime.fs, LOG_DIRECTORY) == ElectionState(7, 2)
+        assert bench.election.read() == ElectionState(7, 2)
 
     run(main)
 

@@ -218,3 +218,17 @@ def test_negative_positions_are_refused() -> None:
         file.pwritev([b"x"], -1)
     with pytest.raises(OSError, match="Invalid"):
         file.truncate(-1)
+
+
+def test_rot_is_durable_and_leaves_size_and_time_alone() -> None:
+    now_ms = 5
+    fs = MemoryFileSystem(now_ms=lambda: now_ms)
+    write_atomic(fs, "/file", b"abc")
+    now_ms = 9
+    fs.rot("/file", 1, 0x20)
+    assert fs.stat("/file") == (3, 5, False)
+    fs.crash()
+    assert read_file(fs, "/file") == b"aBc"
+    for path, position in (("/file", 3), ("/file", -1), ("/", 0)):
+        with pytest.raises(OSError, match="Invalid argument"):
+            fs.rot(path, position)

@@ -23,6 +23,7 @@ from crabka.log.segment_check import SegmentCheck
 from crabka.log.small_files_check import check_small_files
 
 if TYPE_CHECKING:
+    from crabka.broker.healing.dir_files import DirFiles
     from crabka.broker.healing.mender import RangeMender
     from crabka.broker.healing.rebuilder import ReplicaRebuilder
     from crabka.broker.partition import Partition
@@ -79,6 +80,7 @@ class LogScrubber:
         *,
         rebuilder: ReplicaRebuilder,
         cleaner: LogCleaner,
+        dir_files: DirFiles,
         settings: Callable[[], ScrubSettings],
         node_id: int = 0,
     ) -> None:
@@ -88,6 +90,7 @@ class LogScrubber:
         self._mender = mender
         self._rebuilder = rebuilder
         self._cleaner = cleaner
+        self._dir_files = dir_files
         self._settings = settings
         self._node_id = node_id
         self._schedule = ScrubSchedule()
@@ -149,6 +152,7 @@ class LogScrubber:
             await self._guarded(job.topic_partition, lambda log: self._check_log(log, job))
             self._schedule.done(job)
         if self._schedule.end_pass(self._runtime.clock.now_ms(), settings.interval_ms):
+            await self._check_dir_files()
             found = len(self.damaged())
             logger.log(
                 logging.WARNING if found else logging.INFO, "all logs were checked: %d damaged ranges are left", found
@@ -240,6 +244,11 @@ class LogScrubber:
         for reason in reasons:
             self.stats.files_repaired += 1
             logger.warning("%s: written anew: %s", log.topic_partition, reason)
+
+    async def _check_dir_files(self) -> None:
+        for reason in await self._dir_files.heal():
+            self.stats.files_repaired += 1
+            logger.warning("%s", reason)
 
     def _tell(self, log: PartitionLog, damaged: DamagedRange) -> None:
         key = (log.topic_partition, damaged)

@@ -68,6 +68,19 @@ class FakeRebuilder:
         partition.log.truncate_fully(partition.log.log_start_offset)
 
 
+class FakeDirFiles:
+    """Finds what a test says, once."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+        self.calls = 0
+
+    async def heal(self) -> list[str]:
+        self.calls += 1
+        found, self.reasons = self.reasons, []
+        return found
+
+
 class ScrubBench:
     """Three logs with a scrubber, in virtual time."""
 
@@ -81,6 +94,7 @@ class ScrubBench:
         self.settings = SETTINGS
         self.mender = CopyingMender(self.fs)
         self.rebuilder = FakeRebuilder()
+        self.dir_files = FakeDirFiles()
         cleaner = LogCleaner(runtime, self.logs, lambda: CleanerSettings(False, 1, 0.9, 1))
         self.scrubber = LogScrubber(
             runtime,
@@ -89,6 +103,7 @@ class ScrubBench:
             self.mender,  # type: ignore[arg-type]
             rebuilder=self.rebuilder,  # type: ignore[arg-type]
             cleaner=cleaner,
+            dir_files=self.dir_files,  # type: ignore[arg-type]
             settings=lambda: self.settings,
         )
         self.logs.subscribe_damage(self.scrubber.suspect)
@@ -265,3 +280,15 @@ def test_a_replica_begins_anew_only_if_others_have_what_does_not_fit_here(caplog
 
     run(scenario)
     assert caplog.text.count("gave up its part") == 1
+
+
+def test_the_files_of_the_dirs_are_verified_once_in_a_pass(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: ScrubBench) -> None:
+        bench.dir_files.reasons = ["/d1/meta.properties: its bytes have changed"]
+        await one_pass(bench)
+        assert (bench.dir_files.calls, bench.scrubber.stats.files_repaired) == (1, 1)
+        assert "/d1/meta.properties: its bytes have changed" in caplog.messages
+        await one_pass(bench)
+        assert (bench.dir_files.calls, bench.scrubber.stats.files_repaired) == (2, 1)
+
+    run(scenario)
