@@ -62,6 +62,8 @@ class LogSurvey:
     # Segments that a snapshot covers and that cannot be used, with the reason of the last.
     covered_segments: list[int] = field(default_factory=list)
     covered_reason: str = ""
+    # Where the log ended that has to go because nothing whole leads up to it.
+    unreachable_end: OffsetAndEpoch | None = None
 
     def leave_out(self, reason: str) -> None:
         """Begin the log after the segments so far."""
@@ -73,6 +75,8 @@ class LogSurvey:
     @property
     def sealed_end(self) -> OffsetAndEpoch | None:
         """An end that was durable before, if the files alone show that it is lost."""
+        if self.unreachable_end is not None:
+            return self.unreachable_end
         if self.damage is None or self.damage.sealed_end <= self.end_offset:
             return None
         return OffsetAndEpoch(self.damage.sealed_end, max(0, self.epochs.latest))
@@ -82,8 +86,31 @@ def survey_log(fs: FileSystem, directory: str, start_offset: int = 0) -> LogSurv
     """Read all segments up to the first batch that is not what it must be; changes nothing.
 
     Segments that end at or below `start_offset` are in a snapshot: where one of them is damaged, or was half removed by
-    a crash, the log just begins after it.
+    a crash, the log just begins after it. A log that begins above `start_offset` is lost as a whole: the records in
+    between are missing, and no image can be built across them.
     """
+    survey = _survey_segments(fs, directory, start_offset)
+    first = survey.segments[0][0] if survey.segments else start_offset
+    return survey if first <= start_offset else _unreachable(fs, directory, start_offset, survey)
+
+
+def _unreachable(fs: FileSystem, directory: str, start_offset: int, found: LogSurvey) -> LogSurvey:
+    """Return the survey of a log that nothing leads up to: all of it is lost."""
+    bases = segment_bases(fs, directory)
+    path = f"{directory}/{offset_name(bases[0])}{LOG_SUFFIX}"
+    end = OffsetAndEpoch(max(found.end_offset, bases[-1]), max(0, found.epochs.latest))
+    damage = MetadataDamage(
+        path=path,
+        position=0,
+        offset=start_offset,
+        size_bytes=sum(_size(fs, directory, base) for base in bases),
+        reason=f"the log starts at offset {bases[0]}, and nothing whole holds the offsets from {start_offset} on",
+        sealed_end=end.offset,
+    )
+    return LogSurvey(lost_segments=bases, end_offset=start_offset, damage=damage, unreachable_end=end)
+
+
+def _survey_segments(fs: FileSystem, directory: str, start_offset: int) -> LogSurvey:
     survey = LogSurvey()
     bases = segment_bases(fs, directory)
     needed = max((base for base in bases if base <= start_offset), default=0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from crabka.config.topic import TopicConfig
-from crabka.errors import CorruptDataError
+from crabka.errors import CorruptDataError, require
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.log.caches import Handle
 from crabka.log.checkpoints import decode_epochs
@@ -113,30 +113,31 @@ class MetadataLog:
         start_epoch: int | None = None,
         cluster_id: str = "",
         accept: Accept | None = None,
+        shown_end: OffsetAndEpoch | None = None,
         now_ms: int,
     ) -> MetadataLog:
         """Open or create the log; `start_offset` is where the newest snapshot ends, the log's start if it is new.
 
         `start_epoch` is the epoch of the last record in the snapshot. A log that has another one there was about to be
         replaced by that snapshot, and is dropped. `accept` gets what was found and the noted durable end, and may
-        raise; it is called before anything is changed.
+        raise; it is called before anything is changed. `shown_end` is an end that damaged files show to have been
+        durable; it counts where no note says more. A log that begins after `start_offset` is dropped, too: nothing
+        leads up to it.
         """
         log = cls(fs, directory, settings, cluster_id)
         log._start_epoch = start_epoch or 0
         survey = survey_log(fs, directory, start_offset)
         if accept is not None:
             accept(survey, log._note.end)
-        if log._note.end is None and survey.sealed_end is not None:
-            log._note.replace(survey.sealed_end)
+        shown = [end for end in (survey.sealed_end, shown_end) if end is not None]
+        if log._note.end is None and shown:
+            log._note.replace(max(shown, key=lambda end: end.recency))
         log._load(survey, now_ms)
         if not log._segments or log.end_offset < start_offset or not log._agrees(start_offset, start_epoch):
             log._restart_at(OffsetAndEpoch(start_offset, start_epoch or 0), now_ms)
         log._note.raise_to(log.end)
         log._note.sync()
-        if log.start_offset > start_offset:
-            raise CorruptDataError(
-                directory, f"starts at offset {log.start_offset}, the snapshot ends at {start_offset}"
-            )
+        require(log.start_offset <= start_offset, f"the log starts at {log.start_offset}, the snapshot ends before")
         if not fs.exists(f"{directory}/{PARTITION_METADATA}"):
             write_atomic(fs, f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(METADATA_TOPIC_ID))
         return log

@@ -18,7 +18,7 @@ from crabka.kraft.messages import LogRange, SnapshotRange
 from crabka.kraft.voter_history import VoterHistory
 from crabka.kraft.voters import VoterSet
 from crabka.quorum.control_records import control_batch, control_records
-from crabka.quorum.loading import LoadedMetadata, load_snapshot
+from crabka.quorum.loading import LoadedMetadata, metadata_of
 from crabka.quorum.log_survey import StoredBatch
 from crabka.quorum.metadata_log import LogFlush
 from crabka.quorum.snapshots import PARTIAL_SUFFIX, SnapshotId, list_snapshots, read_snapshot
@@ -174,8 +174,9 @@ class RaftLog:
         """Check a fetched snapshot, keep it under its name, restart the log behind it and load its content."""
         fs, partial = self._storage.fs, self._partial_path(snapshot)
         try:
-            content = read_snapshot(fs, partial)
-        except (CorruptDataError, CorruptBatchError) as error:
+            content = read_snapshot(fs, partial, snapshot.epoch)
+            loaded = metadata_of(SnapshotId(*snapshot), content)
+        except CorruptDataError as error:
             fs.unlink(partial)
             return SnapshotRefused(snapshot, str(error))
         file = fs.open(partial)
@@ -186,7 +187,7 @@ class RaftLog:
         fs.rename(partial, self._path(snapshot))
         fs.fsync_dir(self._storage.directory)
         self._log.restart_at(snapshot, now_ms)
-        self._storage.loaded = load_snapshot(fs, self._storage.directory)
+        self._storage.loaded = loaded
         self._storage.loaded.replay.publish()
         self.refresh_snapshots()
         return SnapshotInstalled(snapshot, VoterSet(content.voters), content.kraft_version)

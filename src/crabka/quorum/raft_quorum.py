@@ -247,7 +247,9 @@ def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOpti
         # Before the log is opened, which may change it.
         raise ConfigError(f"{metadata_dir} belongs to node {properties.node_id}, not to {node_id}")
     key = ReplicaKey(node_id, properties.directory_id or ZERO_UUID)
-    accept = LossCheck(f"{metadata_dir}/{DIRECTORY_NAME}", key, options.voters)
+    own = {(endpoint.host, endpoint.port) for endpoint in options.endpoints}
+    knows_others = any((endpoint.host, endpoint.port) not in own for endpoint in options.bootstrap)
+    accept = LossCheck(f"{metadata_dir}/{DIRECTORY_NAME}", key, options.voters, knows_others=knows_others)
     # Read before the log is opened, which may change it.
     election = read_election(runtime.fs, f"{metadata_dir}/{DIRECTORY_NAME}")
     now_ms = runtime.clock.now_ms()

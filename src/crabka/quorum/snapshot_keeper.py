@@ -11,10 +11,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from crabka.errors import CorruptDataError
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.voters import VoterSet
 from crabka.metadata.image import MetadataImage
-from crabka.quorum.snapshots import SnapshotContent, SnapshotId, list_snapshots, read_snapshot_timestamp, write_snapshot
+from crabka.quorum.snapshots import SnapshotContent, SnapshotId, list_snapshots, read_snapshot_head, write_snapshot
 
 if TYPE_CHECKING:
     from crabka.ports import Runtime
@@ -143,7 +144,12 @@ class SnapshotKeeper:
     def _kept(self, snapshot_id: SnapshotId) -> KeptSnapshot:
         path = f"{self._storage.directory}/{snapshot_id.file_name}"
         fs = self._storage.fs
-        return KeptSnapshot(snapshot_id, fs.stat(path).size_bytes, read_snapshot_timestamp(fs, path))
+        try:
+            timestamp_ms = read_snapshot_head(fs, path).timestamp_ms
+        except CorruptDataError:
+            # One that cannot be used is not kept for its age; the check of the files replaces it if it is the newest.
+            timestamp_ms = 0
+        return KeptSnapshot(snapshot_id, fs.stat(path).size_bytes, timestamp_ms)
 
 
 def snapshots_to_delete(
