@@ -7,7 +7,7 @@ snapshot are durable on return and belong in a thread while nothing else touches
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from crabka.errors import CorruptDataError, require
@@ -40,6 +40,8 @@ class RaftLog:
         self._log = storage.log
         # Sizes of the complete snapshots, oldest first.
         self._snapshots: dict[OffsetAndEpoch, int] = {}
+        # Called with what a reader met.
+        self.on_damage: Callable[[str], None] = lambda _reason: None
         self.refresh_snapshots()
 
     # -- what the core sees ----------------------------------------------------------------------------------
@@ -146,8 +148,16 @@ class RaftLog:
         return self._log.begin_flush()
 
     def read(self, wanted: LogRange) -> bytes:
-        """Return the batches of a fetch response."""
+        """Return the batches of a range. Raises CorruptDataError if its first batch is damaged."""
         return self._log.read_slice(wanted.offset, wanted.max_bytes)
+
+    def serve(self, wanted: LogRange) -> bytes | None:
+        """Return the batches of a fetch response, None if they are damaged, which is reported."""
+        try:
+            return self.read(wanted)
+        except CorruptDataError as error:
+            self.on_damage(str(error))
+            return None
 
     def read_snapshot(self, wanted: SnapshotRange) -> bytes | None:
         """Return a piece of a snapshot, None if it was removed meanwhile."""

@@ -20,6 +20,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.lost_entries import LossCheck
 from crabka.quorum.metadata_log import DIRECTORY_NAME
+from crabka.quorum.metadata_scrubber import MetadataScrubStats
 from crabka.quorum.raft_answers import WireAnswer
 from crabka.quorum.raft_applier import Subscriber
 from crabka.quorum.raft_driver import RaftDriver, RaftReplicaFiles
@@ -31,6 +32,7 @@ from crabka.quorum.state_file import read_election
 from crabka.quorum.storage import MetadataStorage, read_meta_properties
 
 if TYPE_CHECKING:
+    from crabka.log.scrub_settings import ScrubSettings
     from crabka.ports import Runtime
 
 
@@ -128,6 +130,20 @@ class RaftQuorum:
     def log_cuts(self) -> tuple[int, int]:
         """How many times, and how many bytes, opening cut off the log."""
         return self._driver.log_cuts
+
+    @property
+    def set_aside_count(self) -> int:
+        """How many damaged snapshots the start set aside."""
+        return self._driver.set_aside_count
+
+    @property
+    def scrub_stats(self) -> MetadataScrubStats:
+        """What the checks of the files found and healed."""
+        return self._driver.scrubber.stats
+
+    def follow_scrub_settings(self, settings: Callable[[], ScrubSettings]) -> None:
+        """Check the files by settings that may change from now on."""
+        self._driver.scrubber.settings = settings
 
     @property
     def failure(self) -> CrabkaError | None:

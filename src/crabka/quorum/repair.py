@@ -63,7 +63,9 @@ def plan_repair(fs: FileSystem, metadata_dir: str) -> list[RepairStep]:
     if not fs.exists(directory):
         return []
     loaded = load_snapshot(fs, directory)
-    survey = survey_log(fs, directory, 0 if loaded.snapshot is None else loaded.snapshot.end_offset)
+    noted = read_durable_end(fs, directory)
+    start_offset = 0 if loaded.snapshot is None else loaded.snapshot.end_offset
+    survey = survey_log(fs, directory, start_offset, None if noted is None else noted.end)
     steps = [
         _election_step(fs, directory, whole_end(loaded, survey).epoch),
         _cluster_step(fs, directory, properties.cluster_id),

@@ -38,6 +38,8 @@ class MetadataStorage:
     properties: MetaProperties
     log: MetadataLog
     loaded: LoadedMetadata
+    # Damaged snapshots that the start renamed.
+    set_aside_count: int = 0
 
     @classmethod
     def open(
@@ -76,7 +78,7 @@ class MetadataStorage:
         # Last of all: until the log fits what is left, the next start must see the same damage.
         set_aside(fs, directory, loaded.damaged)
         loaded.replay.publish()
-        return cls(fs, metadata_dir, directory, settings, properties, log, loaded)
+        return cls(fs, metadata_dir, directory, settings, properties, log, loaded, len(loaded.damaged))
 
     def read_bootstrap(self) -> list[Any]:
         """Return the records of `bootstrap.checkpoint`. Raises ConfigError if a new cluster has none."""

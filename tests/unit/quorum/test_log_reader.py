@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from crabka.errors import CorruptDataError
+from crabka.log.leader_epochs import LeaderEpochCache
+from crabka.metadata.records import NoOpRecord, encode_record
+from crabka.quorum.log_reader import batch_fault
+from crabka.quorum.metadata_log import MetadataLog
+from crabka.quorum.settings import MetadataLogSettings
+from crabka.records.builder import build_batch
+from crabka.records.header import iter_headers, parse_header
+from crabka.records.record import Record
+from crabka.testing.memory_file_system import MemoryFileSystem
+from tests.support.rotting import flip
+
+PATH = "/m/00000000000000000000.log"
+
+
+def batch(base_offset: int, epoch: int = 1) -> bytes:
+    record = Record(base_offset, 10, None, encode_record(NoOpRecord()))
+    return build_batch([record], base_offset=base_offset, leader_epoch=epoch)
+
+
+SIZE = len(batch(0))
+
+
+def log_of(count: int, segment_bytes: int = 1000) -> tuple[MemoryFileSystem, MetadataLog]:
+    fs = MemoryFileSystem()
+    fs.makedirs("/m")
+    log = MetadataLog.open(fs, "/m", MetadataLogSettings(segment_bytes=segment_bytes), start_offset=0, now_ms=1)
+    log.write([batch(offset, 1 + offset // 3) for offset in range(count)], 1)
+    return fs, log
+
+
+@pytest.mark.parametrize("at", range(SIZE))
+def test_no_damaged_batch_is_served(at: int) -> None:
+    fs, log = log_of(6)
+    flip(fs, PATH, 2 * SIZE + at)
+    with pytest.raises(CorruptDataError, match=PATH):
+        log.read_slice(2, 10_000)
+    # What lies before it is served, as far as damage leaves its place known.
+    served = log.read_slice(0, 10_000)
+    assert [header.base_offset for _, header in iter_headers(served)] == [0, 1]
+
+
+def test_behind_the_end_there_is_nothing() -> None:
+    _, log = log_of(4, segment_bytes=150)
+    assert log.read_slice(4, 100) == b""
+    assert log.read_slice(3, 100) == batch(3, 2)
+
+
+def test_the_first_batch_is_served_however_large_it_is() -> None:
+    _, log = log_of(3)
+    assert log.read_slice(1, 1) == batch(1)
+
+
+@pytest.mark.parametrize(("offset", "epoch", "text"), [(4, 2, "offset 4 instead of 3"), (3, 5, "epoch 5 instead of 2")])
+def test_offset_and_epoch_must_be_the_known_ones(offset: int, epoch: int, text: str) -> None:
+    data = batch(offset, epoch)
+    assert text in batch_fault(data, 0, parse_header(data), 3, LeaderEpochCache([(1, 0), (2, 3)]))
+    right = batch(3, 2)
+    assert batch_fault(right, 0, parse_header(right), 3, LeaderEpochCache([(1, 0), (2, 3)])) == ""
