@@ -8,6 +8,7 @@ import logging
 
 import pytest
 
+from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.log.scrub_settings import FIRST_PASS_MS, ScrubSettings
 from crabka.ports import FileSystem, Runtime
 from crabka.quorum.loading import load_read_only
@@ -97,7 +98,7 @@ def test_a_damaged_snapshot_is_replaced(is_newest: bool, is_current: bool) -> No
         else:
             assert damaged not in left
         assert left[-1] >= snapshots[-1]
-        assert quorum.core._state.log.latest_snapshot == left[-1]
+        assert quorum.core._state.log.latest_snapshot == OffsetAndEpoch(*left[-1])
         await quorum.close()
 
     run_node(fs, main)
