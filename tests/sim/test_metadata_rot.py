@@ -65,11 +65,9 @@ def faults(replica: RaftReplica) -> list[str]:
         except CrabkaError as error:
             found.append(str(error))
     survey = survey_log(replica.fs, LOG_DIRECTORY, snapshots[-1].end_offset if snapshots else 0)
-    return (
-        found
-        + ([str(survey.damage)] if survey.damage is not None else [])
-        + [str(survey.wrong_epochs)] * bool(survey.wrong_epochs)
-    )
+    if survey.damage is not None:
+        found.append(str(survey.damage))
+    return [*found, *map(str, survey.wrong_epochs)]
 
 
 async def rot_in_two_of_five(cluster: RaftCluster) -> None:
