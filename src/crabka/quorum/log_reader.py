@@ -14,7 +14,8 @@ from crabka.errors import CorruptDataError
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.naming import INDEX_SUFFIX
 from crabka.quorum.log_survey import StoredBatch, read_segment
-from crabka.records.header import MAGIC_V2, BatchHeader, crc_valid, iter_headers
+from crabka.quorum.recent_batches import BatchPlace, RecentBatches
+from crabka.records.header import HEADER_SIZE, MAGIC_V2, BatchHeader, crc_valid, iter_headers, parse_header
 
 if TYPE_CHECKING:
     from crabka.log.segment import Segment, SegmentContext
@@ -30,6 +31,7 @@ class LogSegments:
     segments: list[Segment] = field(default_factory=list)
     epochs: LeaderEpochCache = field(default_factory=LeaderEpochCache)
     end_offset: int = 0
+    recent: RecentBatches = field(default_factory=RecentBatches)
 
     def end_of(self, segment: Segment) -> int:
         """Return the offset after the last record of a segment."""
@@ -98,6 +100,24 @@ class LogReader:
                 return found[1].partition_leader_epoch if found[1].base_offset <= offset else None
         return None
 
+    def can_cut_at(self, end_offset: int) -> bool:
+        """Whether the batches lead up to an offset, so that the log can be cut there."""
+        segment = self._files.starting_at(end_offset)[0]
+        before, after = end_offset - 1, end_offset
+        found = [segment.position_of(each) for each in (before, after) if each >= segment.base_offset]
+        return end_offset >= self._files.end_offset or all(
+            each is not None and each[1].base_offset <= end_offset for each in found
+        )
+
+    def _batch_at(self, segment: Segment, place: BatchPlace, offset: int) -> tuple[int, BatchHeader] | None:
+        """Return a batch whose place is known, None if it is damaged or does not hold the offset."""
+        data = segment.handle().file.pread(HEADER_SIZE, place.position)
+        if len(data) < HEADER_SIZE:
+            return None
+        header = parse_header(data)
+        is_right = header.base_offset == place.offset and offset <= header.last_offset
+        return (place.position, header) if is_right else None
+
     def _whole_prefix(self, data: bytes, expected: int) -> tuple[int, str]:
         """Return how many bytes are batches that fit, and what is wrong with the next, if anything."""
         end = 0
@@ -115,6 +135,9 @@ class LogReader:
         wrong and built anew.
         """
         files = self._files
+        recent = files.recent.find(offset)
+        if recent is not None and recent.base_offset == segment.base_offset:
+            return self._batch_at(segment, recent, offset)
         found = segment.position_of(offset)
         is_right = found is not None and found[1].base_offset <= offset
         if is_right or segment.is_active or not segment.base_offset <= offset < files.end_of(segment):

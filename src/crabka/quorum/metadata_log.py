@@ -39,6 +39,7 @@ from crabka.quorum.log_survey import (
     survey_log,
 )
 from crabka.quorum.metadata_check import SegmentsTarget, SegmentTarget, WrongIndexes
+from crabka.quorum.recent_batches import BatchPlace
 from crabka.quorum.side_files import SideFiles
 from crabka.records.header import BatchHeader, parse_header
 
@@ -183,6 +184,7 @@ class MetadataLog:
             header = parse_header(batch)
             self._maybe_roll(header, now_ms)
             active = self._files.segments[-1]
+            self._files.recent.add(BatchPlace(header.base_offset, active.base_offset, active.size))
             active.append([batch], header.size_in_bytes, header.last_offset, header.max_timestamp)
             self._files.epochs.assign(header.partition_leader_epoch, header.base_offset)
             self._files.end_offset = header.next_offset
@@ -222,11 +224,11 @@ class MetadataLog:
 
         Raises CorruptDataError, before anything is changed, if damage hides where that is.
         """
-        for offset in (end_offset - 1, end_offset):
-            if self.start_offset <= offset < self.end_offset and self.epoch_at(offset) is None:
-                raise CorruptDataError(self._directory, f"cannot be cut at {end_offset}: offset {offset} is damaged")
+        if not self._reader.can_cut_at(end_offset):
+            raise CorruptDataError(self._directory, f"damage hides where the log must be cut for offset {end_offset}")
         self._lower_note(self._end_before(end_offset))
         self.changes += 1
+        self._files.recent.truncate(end_offset)
         reopen = False
         while len(self._files.segments) > 1 and self._files.segments[-1].base_offset > end_offset:
             self._drop(self._files.segments.pop())
@@ -303,6 +305,7 @@ class MetadataLog:
     def _restart_at(self, snapshot: OffsetAndEpoch, now_ms: int) -> None:
         offset, self._start_epoch = snapshot
         self.changes += 1
+        self._files.recent.truncate(0)
         while self._files.segments:
             self._drop(self._files.segments.pop())
         self._files.epochs.clear()
@@ -381,6 +384,7 @@ class MetadataLog:
         position = 0
         for header, data in read_segment(self._fs, segment.log_path, segment.size):
             builder.add(position, header)
+            self._files.recent.add(BatchPlace(header.base_offset, segment.base_offset, position))
             position += len(data)
         file = self._fs.open(segment.log_path)
         try:

@@ -61,3 +61,27 @@ def test_offset_and_epoch_must_be_the_known_ones(offset: int, epoch: int, text: 
     assert text in batch_fault(data, 0, parse_header(data), 3, LeaderEpochCache([(1, 0), (2, 3)]))
     right = batch(3, 2)
     assert batch_fault(right, 0, parse_header(right), 3, LeaderEpochCache([(1, 0), (2, 3)])) == ""
+
+
+@pytest.mark.parametrize("at", range(0, SIZE, 5))
+def test_damage_to_a_batch_does_not_hide_those_after_it(at: int) -> None:
+    fs, log = log_of(6)
+    flip(fs, PATH, at, 4)
+    assert log.read_slice(1, 1) == batch(1)
+    assert log.read_slice(5, 1) == batch(5, 2)
+    log.write([batch(6, 3)], 1)
+    log.roll(1)
+    log.write([batch(7, 3)], 1)
+    assert log.read_slice(6, 1) == batch(6, 3)
+    assert log.read_slice(7, 1) == batch(7, 3)
+
+
+@pytest.mark.parametrize("at", [4, 10, SIZE + 4])
+def test_a_log_is_not_cut_where_damage_hides_the_place(at: int) -> None:
+    fs, log = log_of(6)
+    log.begin_flush().run()
+    before = log.durable_end
+    flip(fs, PATH, at, 4)
+    with pytest.raises(CorruptDataError, match="damage hides"):
+        log.truncate(3, 1)
+    assert (log.end_offset, log.durable_end, fs.stat(PATH).size_bytes) == (6, before, 6 * SIZE)
