@@ -6,6 +6,7 @@ known in memory, so both are verified as well.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,12 +15,15 @@ from crabka.errors import CorruptDataError
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.naming import INDEX_SUFFIX
 from crabka.quorum.log_survey import StoredBatch, read_segment
-from crabka.quorum.recent_batches import BatchPlace, RecentBatches
+from crabka.quorum.recent_batches import RecentBatch, RecentBatches
 from crabka.records.header import HEADER_SIZE, MAGIC_V2, BatchHeader, crc_valid, iter_headers, parse_header
 
 if TYPE_CHECKING:
     from crabka.log.segment import Segment, SegmentContext
     from crabka.ports import Buffer
+
+
+LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -52,6 +56,8 @@ class LogReader:
 
     def __init__(self, files: LogSegments) -> None:
         self._files = files
+        # Batches that were written back.
+        self.restored_count = 0
 
     def read(self, start_offset: int) -> Iterator[StoredBatch]:
         """Yield the batches from the one that holds `start_offset` on. Raises CorruptDataError for a bad one."""
@@ -71,26 +77,52 @@ class LogReader:
     def read_slice(self, offset: int, max_bytes: int) -> bytes:
         """Return whole batches from the one that holds `offset` on, of one segment: at least one, if there is any.
 
-        Ends before a damaged batch. Raises CorruptDataError if already the first one is damaged.
+        Ends before a damaged batch. If already the first one is damaged, it is written back from memory, or
+        CorruptDataError is raised.
         """
         files = self._files
         for segment in files.starting_at(offset):
             if offset >= files.end_of(segment):
                 continue
-            found = self._find(segment, offset)
-            if found is None or found[1].base_offset > offset:
-                raise CorruptDataError(segment.log_path, f"the batch of offset {offset} is not where it must be")
-            start = end = found[0]
-            for position, header in segment.headers(start):
-                if end > start and position + header.size_in_bytes - start > max_bytes:
-                    break
-                end = position + header.size_in_bytes
-            data = segment.handle().file.pread(end - start, start)
-            size, fault = self._whole_prefix(data, found[1].base_offset)
-            if not size:
+            data, fault = self._read_whole(segment, offset, max_bytes)
+            if not data and self.restore(segment):
+                data, fault = self._read_whole(segment, offset, max_bytes)
+            if not data:
                 raise CorruptDataError(segment.log_path, f"offset {offset}: {fault}")
-            return data[:size]
+            return data
         return b""
+
+    def restore(self, segment: Segment) -> list[int]:
+        """Write recent batches back that are not as they were written, durably; return their offsets."""
+        recent = self._files.recent.of_segment(segment.base_offset)
+        file = self._files.context.fs.open(segment.log_path)
+        try:
+            wrong = [batch for batch in recent if file.pread(len(batch.data), batch.position) != batch.data]
+            for batch in wrong:
+                file.pwritev([batch.data], batch.position)
+            if wrong:
+                file.fsync()
+        finally:
+            file.close()
+        for batch in wrong:
+            text = "%s was damaged at position %d, offset %d: written back from memory"
+            LOGGER.warning(text, segment.log_path, batch.position, batch.offset)
+        self.restored_count += len(wrong)
+        return [batch.offset for batch in wrong]
+
+    def _read_whole(self, segment: Segment, offset: int, max_bytes: int) -> tuple[bytes, str]:
+        """Return the batches up to the first that is damaged, and what is wrong with that, if anything."""
+        found = self._find(segment, offset)
+        if found is None or found[1].base_offset > offset:
+            return b"", "its batch is not where it must be"
+        start = end = found[0]
+        for position, header in segment.headers(start):
+            if end > start and position + header.size_in_bytes - start > max_bytes:
+                break
+            end = position + header.size_in_bytes
+        data = segment.handle().file.pread(end - start, start)
+        size, fault = self._whole_prefix(data, found[1].base_offset)
+        return data[:size], fault
 
     def epoch_at(self, offset: int) -> int | None:
         """Return the epoch of the record at an offset, None if the log does not hold it."""
@@ -109,7 +141,7 @@ class LogReader:
             each is not None and each[1].base_offset <= end_offset for each in found
         )
 
-    def _batch_at(self, segment: Segment, place: BatchPlace, offset: int) -> tuple[int, BatchHeader] | None:
+    def _batch_at(self, segment: Segment, place: RecentBatch, offset: int) -> tuple[int, BatchHeader] | None:
         """Return a batch whose place is known, None if it is damaged or does not hold the offset."""
         data = segment.handle().file.pread(HEADER_SIZE, place.position)
         if len(data) < HEADER_SIZE:

@@ -39,7 +39,7 @@ from crabka.quorum.log_survey import (
     survey_log,
 )
 from crabka.quorum.metadata_check import SegmentsTarget, SegmentTarget, WrongIndexes
-from crabka.quorum.recent_batches import BatchPlace
+from crabka.quorum.recent_batches import RecentBatch
 from crabka.quorum.side_files import SideFiles
 from crabka.records.header import BatchHeader, parse_header
 
@@ -184,7 +184,7 @@ class MetadataLog:
             header = parse_header(batch)
             self._maybe_roll(header, now_ms)
             active = self._files.segments[-1]
-            self._files.recent.add(BatchPlace(header.base_offset, active.base_offset, active.size))
+            self._files.recent.add(RecentBatch(header.base_offset, active.base_offset, active.size, batch))
             active.append([batch], header.size_in_bytes, header.last_offset, header.max_timestamp)
             self._files.epochs.assign(header.partition_leader_epoch, header.base_offset)
             self._files.end_offset = header.next_offset
@@ -262,6 +262,15 @@ class MetadataLog:
             for segment in files.segments
         ]
         return SegmentsTarget(self._fs, segments, LeaderEpochCache(files.epochs.entries), self.changes)
+
+    @property
+    def restored_count(self) -> int:
+        """How many damaged batches were written back from memory."""
+        return self._reader.restored_count
+
+    def restore(self, segments: Sequence[Segment]) -> list[int]:
+        """Write recent batches of these segments back where they are damaged, durably; return their offsets."""
+        return [offset for segment in segments for offset in self._reader.restore(segment)]
 
     def end_of(self, segment: Segment) -> int:
         """Return the offset after the last record of a segment, or of one that is gone."""
@@ -384,7 +393,7 @@ class MetadataLog:
         position = 0
         for header, data in read_segment(self._fs, segment.log_path, segment.size):
             builder.add(position, header)
-            self._files.recent.add(BatchPlace(header.base_offset, segment.base_offset, position))
+            self._files.recent.add(RecentBatch(header.base_offset, segment.base_offset, position, data))
             position += len(data)
         file = self._fs.open(segment.log_path)
         try:

@@ -1,9 +1,9 @@
 """Checks the files of the metadata log in the background, and heals them from what the node has in memory.
 
-The node holds the committed image, the leader epochs and the durable end. So damage below the image is healed without
-another node: a new snapshot of the image, and what it covers goes. Small files are written anew. Damage above the image
-is not healed here, because nothing in memory replaces it: it is looked at again once the image is past it, and a leader
-hands over meanwhile, because it cannot send those records to anybody.
+The node holds the committed image, the last batches, the leader epochs and the durable end. So damage is healed without
+another node: the last batches are written back, and for older ones there is a new snapshot of the image, and what it
+covers goes. Small files are written anew. Damage above the image to a batch that is not in memory any more is looked at
+again once the image is past it; a leader hands over meanwhile, because it cannot send those records to anybody.
 """
 
 from __future__ import annotations
@@ -156,9 +156,15 @@ class MetadataScrubber:
         """Cover damaged segments and snapshots by a new snapshot, as far as the image reaches."""
         self._tell([*check.segments, *check.snapshots])
         async with self._access.in_use:
-            if self._storage.log.changes != check.changes:
+            log = self._storage.log
+            if log.changes != check.changes:
                 return False
-            cover = await self._cover(check.segments)
+            restored = await self._runtime.threads.submit(log.restore, [each.segment for each in check.segments])
+            cover = None if restored else await self._cover(check.segments)
+        if restored:
+            # What is left now needs a snapshot.
+            self.stats.repaired += len(restored)
+            return await self.check_now()
         damaged = {each.snapshot_id for each in check.snapshots}
         covering = await self._snapshots.heal(cover, damaged)
         if covering is None:

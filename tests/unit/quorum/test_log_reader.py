@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.errors import CorruptDataError
+from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.metadata.records import NoOpRecord, encode_record
 from crabka.quorum.log_reader import batch_fault
@@ -12,6 +13,7 @@ from crabka.records.builder import build_batch
 from crabka.records.header import iter_headers, parse_header
 from crabka.records.record import Record
 from crabka.testing.memory_file_system import MemoryFileSystem
+from crabka.vfs import read_file
 from tests.support.rotting import flip
 
 PATH = "/m/00000000000000000000.log"
@@ -36,6 +38,7 @@ def log_of(count: int, segment_bytes: int = 1000) -> tuple[MemoryFileSystem, Met
 @pytest.mark.parametrize("at", range(SIZE))
 def test_no_damaged_batch_is_served(at: int) -> None:
     fs, log = log_of(6)
+    log._files.recent.truncate(0)
     flip(fs, PATH, 2 * SIZE + at)
     with pytest.raises(CorruptDataError, match=PATH):
         log.read_slice(2, 10_000)
@@ -69,6 +72,7 @@ def test_damage_to_a_batch_does_not_hide_those_after_it(at: int) -> None:
     flip(fs, PATH, at, 4)
     assert log.read_slice(1, 1) == batch(1)
     assert log.read_slice(5, 1) == batch(5, 2)
+    assert log.restored_count == 0
     log.write([batch(6, 3)], 1)
     log.roll(1)
     log.write([batch(7, 3)], 1)
@@ -85,3 +89,28 @@ def test_a_log_is_not_cut_where_damage_hides_the_place(at: int) -> None:
     with pytest.raises(CorruptDataError, match="damage hides"):
         log.truncate(3, 1)
     assert (log.end_offset, log.durable_end, fs.stat(PATH).size_bytes) == (6, before, 6 * SIZE)
+
+
+@pytest.mark.parametrize("at", range(SIZE))
+def test_a_recent_batch_is_written_back_when_it_is_read(at: int, caplog: pytest.LogCaptureFixture) -> None:
+    fs, log = log_of(6)
+    whole = read_file(fs, PATH)
+    flip(fs, PATH, 2 * SIZE + at)
+    assert log.read_slice(2, 1) == batch(2)
+    assert read_file(fs, PATH) == whole
+    assert log.restored_count == 1
+    assert f"{PATH} was damaged at position {2 * SIZE}, offset 2" in caplog.text
+
+
+def test_recent_batches_are_those_of_the_log_after_cuts_and_starts() -> None:
+    fs, log = log_of(6)
+    log.truncate(4, 1)
+    log.write([batch(4, 9)], 1)
+    log.close()
+    log = MetadataLog.open(fs, "/m", MetadataLogSettings(), start_offset=0, now_ms=1)
+    flip(fs, PATH, 4 * SIZE + 70)
+    assert log.restore(log._files.segments) == [4]
+    assert log.read_slice(4, 1) == batch(4, 9)
+    log.restart_at(OffsetAndEpoch(9, 9), 1)
+    log.write([batch(9, 9)], 1)
+    assert log.read_slice(9, 1) == batch(9, 9)

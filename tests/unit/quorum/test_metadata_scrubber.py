@@ -43,6 +43,11 @@ def names(fs: FileSystem, suffix: str) -> list[str]:
     return [f"{LOG_DIRECTORY}/{name}" for name in sorted(fs.listdir(LOG_DIRECTORY)) if name.endswith(suffix)]
 
 
+def forget_recent(quorum: RaftQuorum) -> None:
+    """As if the damaged batches were written long ago."""
+    quorum._driver._storage.log._files.recent.truncate(0)
+
+
 def check_whole(fs: MemoryFileSystem) -> None:
     for snapshot in list_snapshots(fs, LOG_DIRECTORY):
         read_snapshot(fs, f"{LOG_DIRECTORY}/{snapshot.file_name}", snapshot.epoch)
@@ -57,6 +62,7 @@ def test_a_damaged_segment_is_replaced_by_a_snapshot(which: int, caplog: pytest.
         quorum, scrubber = await open_full(runtime)
         paths = names(fs, ".log")
         path = paths[which] if which != 1 else paths[-2]
+        forget_recent(quorum)
         flip(fs, path, 70)
         assert await scrubber.check_now()
         assert not fs.exists(path)
@@ -140,6 +146,7 @@ def test_damage_that_the_image_is_not_past_waits_for_it() -> None:
         image = driver.applier.image
         # As if the last records were not committed yet.
         driver.applier.image = load_read_only(fs, LOG_DIRECTORY).replay.image.__class__(image.offset - 5, image.epoch)
+        forget_recent(quorum)
         flip(fs, path, 70)
         assert not await scrubber.check_now()
         assert fs.exists(path)
@@ -158,6 +165,7 @@ def test_a_full_disk_puts_healing_off() -> None:
     async def main(runtime: Runtime) -> None:
         quorum, scrubber = await open_full(runtime, ScrubSettings(interval_ms=10_000))
         path = names(fs, ".log")[-1]
+        forget_recent(quorum)
         flip(fs, path, 70)
         rule = fs.add(FaultRule(operation="pwritev", path="*.part", error=errno.ENOSPC))
         scrubber.suspect("a test")
@@ -224,9 +232,29 @@ def test_a_snapshot_that_is_gone_counts_as_one_that_must_be_written() -> None:
         quorum, scrubber = await open_full(runtime)
         for snapshot in list_snapshots(fs, LOG_DIRECTORY)[1:]:
             fs.unlink(f"{LOG_DIRECTORY}/{snapshot.file_name}")
+        forget_recent(quorum)
         flip(fs, names(fs, ".log")[0], 70)
         assert await scrubber.check_now()
         assert list_snapshots(fs, LOG_DIRECTORY) == [SnapshotId(quorum.image.offset + 1, quorum.image.epoch)]
+        await quorum.close()
+
+    run_node(fs, main)
+    check_whole(fs)
+
+
+def test_a_recent_batch_is_written_back_in_place() -> None:
+    fs = formatted_disk()
+
+    async def main(runtime: Runtime) -> None:
+        quorum, scrubber = await open_full(runtime)
+        snapshots = list_snapshots(fs, LOG_DIRECTORY)
+        for path in names(fs, ".log"):
+            whole = read_file(fs, path)
+            flip(fs, path, 70)
+            assert await scrubber.check_now()
+            assert read_file(fs, path) == whole
+        assert scrubber.stats.repaired == len(names(fs, ".log"))
+        assert list_snapshots(fs, LOG_DIRECTORY) == snapshots
         await quorum.close()
 
     run_node(fs, main)
