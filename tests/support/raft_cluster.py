@@ -12,6 +12,7 @@ from uuid import UUID
 from crabka.errors import OperationError
 from crabka.kraft.settings import KraftSettings
 from crabka.kraft.voters import VoterEndpoint, VoterNode
+from crabka.log.scrub_settings import ScrubSettings
 from crabka.metadata.image import MetadataImage
 from crabka.net import ConnectionInfo, ConnectionLimits, Server
 from crabka.protocol.apis import SPECS, ApiKey, encode_response, read_request, response_types
@@ -148,6 +149,7 @@ class RaftCluster:
         settings: MetadataLogSettings = SETTINGS,
         kraft: KraftSettings | None = None,
         auto_join: bool = False,
+        scrub: ScrubSettings | None = None,
     ) -> None:
         self.loop = loop
         self.rng = rng
@@ -164,6 +166,7 @@ class RaftCluster:
                 endpoints=endpoints,
                 bootstrap=bootstrap,
                 auto_join=auto_join,
+                scrub=scrub or ScrubSettings(),
             )
             replica = self.replicas[node_id] = RaftReplica(self, node_id, options)
             format_replica(replica.fs, node_id, nodes if node_id <= voters else ())

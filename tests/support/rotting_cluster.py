@@ -226,10 +226,10 @@ def metadata_faults(cluster: ClusterProcesses) -> list[str]:
         snapshots = list_snapshots(fs, directory)
         for snapshot in snapshots:
             try:
-                read_snapshot(fs, f"{directory}/{snapshot.file_name}")
+                read_snapshot(fs, f"{directory}/{snapshot.file_name}", snapshot.epoch)
             except CrabkaError as error:
                 found.append(f"node {node.node_id}: {error}")
-        survey = survey_log(fs, directory)
+        survey = survey_log(fs, directory, snapshots[-1].end_offset if snapshots else 0)
         # The batch at the very end may be on its way to the disk.
         if survey.damage is not None and not _is_at_end(fs, directory, survey.damage.path, survey.damage.position):
             found.append(f"node {node.node_id}: {survey.damage}")

@@ -15,7 +15,7 @@ from crabka.broker.groups.coordinator import GroupCoordinator
 from crabka.broker.healing.dir_files import DirFiles
 from crabka.broker.healing.mender import RangeMender
 from crabka.broker.healing.rebuilder import ReplicaRebuilder
-from crabka.broker.healing.scrubber import LogScrubber, ScrubSettings
+from crabka.broker.healing.scrubber import LogScrubber
 from crabka.broker.healing.sources import PartitionSources
 from crabka.broker.inter_broker import BrokerConnections
 from crabka.broker.leader_append import LeaderAppender
@@ -31,6 +31,7 @@ from crabka.broker.tiering.follower_tier import FollowerTier
 from crabka.broker.transactions.coordinator import TransactionCoordinator
 from crabka.broker.txn_markers import LocalMarkerWriter
 from crabka.log.cleaner import CleanerSettings, LogCleaner
+from crabka.log.scrub_settings import ScrubSettings
 from crabka.serving.metrics import NodeMetrics
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _build_scrubber(
         rebuilder=rebuilder,
         cleaner=cleaner,
         dir_files=DirFiles(runtime, parts.logs, parts.quorum, parts.config.metadata_log_dir),
-        settings=lambda: _scrub_settings(config()),
+        settings=lambda: ScrubSettings.from_config(config()),
         node_id=node_id,
     )
     parts.logs.subscribe_damage(scrubber.suspect)
@@ -242,16 +243,6 @@ def build_publisher(
         broker_epoch=lambda: identity.broker_epoch,
         now_ms=host.now_ms,
         make_partition=functools.partial(Partition, host=host),
-    )
-
-
-def _scrub_settings(config: ServerConfig) -> ScrubSettings:
-    return ScrubSettings(
-        is_enabled=config.crabka_log_scrub_enable,
-        interval_ms=config.crabka_log_scrub_interval_ms,
-        max_bytes_per_second=config.crabka_log_scrub_max_bytes_per_second,
-        max_cpu_percent=config.crabka_log_scrub_max_cpu_percent,
-        trigger=config.crabka_log_scrub_now,
     )
 
 

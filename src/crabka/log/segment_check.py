@@ -74,7 +74,7 @@ class SegmentCheck:
         """Check; yields the bytes that each step has read."""
         target = self._target
         yield from self._replay_earlier()
-        indexes = _IndexCheck(target)
+        indexes = IndexCheck(target.fs, target.segment, target.size, is_due=target.is_sealed and target.size > 0)
         aborted: list[AbortedTransaction] = []
         damaged: list[DamagedRange] = []
         epochs: list[tuple[int, int]] = []
@@ -167,13 +167,12 @@ class SegmentCheck:
             )
 
 
-class _IndexCheck:
+class IndexCheck:
     """Compares the index files of a sealed segment with its batches, entry by entry."""
 
-    def __init__(self, target: CheckTarget) -> None:
-        segment = target.segment
-        self._is_due = target.is_sealed and target.size > 0
-        found = read_index_files(target.fs, segment.stem, segment.base_offset, target.size) if self._is_due else None
+    def __init__(self, fs: FileSystem, segment: Segment, size: int, *, is_due: bool) -> None:
+        self._is_due = is_due
+        found = read_index_files(fs, segment.stem, segment.base_offset, size) if is_due else None
         self._builder = IndexBuilder(segment.base_offset, segment.index_interval_bytes)
         self._reason = "an index file is missing or malformed" if self._is_due and found is None else ""
         self._found = found

@@ -27,6 +27,7 @@ from crabka.kraft.voters import VoterEndpoint
 from crabka.log.cleaner import CleanerStats
 from crabka.log.log_dir import LogDir
 from crabka.log.log_manager import LogManager
+from crabka.log.scrub_settings import ScrubSettings
 from crabka.net.descriptor_guard import DescriptorGuard
 from crabka.node.listeners import NodeListeners
 from crabka.node.quorum_metrics import collect_quorum
@@ -191,6 +192,7 @@ class Node:
             serve=self._requests.start,
             fail=self._fail,
         )
+        quorum.follow_scrub_settings(lambda: ScrubSettings.from_config(broker.context.config))
         await broker.load()
         await broker.start(await self._listeners.bind())
         self._listeners.serve(broker.dispatcher)

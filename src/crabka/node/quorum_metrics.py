@@ -1,4 +1,4 @@
-"""The metadata log of a node in Prometheus form: what opening it had to cut off, and whether it waits for a leader."""
+"""The metadata log of a node in Prometheus form: what opening it cut, what its checks found, and whether it waits."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def collect_quorum(quorum: RaftQuorum) -> Iterator[Metric]:
     repairs = quorum.election_file_repairs
     text = "Times that quorum-state or its copy was damaged and written anew"
     yield CounterMetricFamily("crabka_quorum_state_repairs", text, value=repairs)
+    stats = quorum.scrub_stats
+    for key, help_text, value in (
+        ("set_aside_snapshots", "Damaged snapshots that the start of the node set aside", quorum.set_aside_count),
+        ("scrub_bytes", "Bytes of the metadata log and its snapshots that were checked", stats.bytes_checked),
+        ("scrub_passes", "Checks of all metadata files that ended", stats.passes),
+        ("damage_found", "Damaged metadata files and ranges found while running", stats.found),
+        ("damage_repaired", "Damaged metadata files and ranges healed while running", stats.repaired),
+    ):
+        yield CounterMetricFamily(f"{name}_{key}", help_text, value=value)
     lost = quorum.core.lost_end is not None
     text = "1 while durable metadata is lost here and the node has no vote"
     yield GaugeMetricFamily(f"{name}_waits_for_lost_entries", text, value=int(lost))

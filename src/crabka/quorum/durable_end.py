@@ -71,6 +71,23 @@ class DurableEnd:
         if self._file is not None:
             self._file.fsync()
 
+    def mend(self) -> str:
+        """Write the note anew from memory, durably, unless both slots are as they must be; return what was wrong."""
+        if self._end is None:
+            return ""
+        path = f"{self._directory}/{FILE_NAME}"
+        slots = _read_slots(self._fs, path)
+        wanted = [self._sequence - 1, self._sequence] if self._sequence > 1 else [self._sequence]
+        found = {noted.sequence: noted.end for noted in slots if noted is not None}
+        if all(number in found for number in wanted) and found[self._sequence] == self._end:
+            return ""
+        if not self._fs.exists(path):
+            self._file = None
+        for _ in range(_SLOTS):
+            self._write(self._end)
+        self.sync()
+        return f"{path} had {len(found)} of {_SLOTS} slots that can be read"
+
     def close(self) -> None:
         """Close the file, durably."""
         if self._file is not None:
@@ -99,14 +116,17 @@ class DurableEnd:
 def read_durable_end(fs: FileSystem, directory: str) -> NotedEnd | None:
     """Return what the note of a directory says, None if it has none that is whole."""
     path = f"{directory}/{FILE_NAME}"
+    return max((slot for slot in _read_slots(fs, path) if slot is not None), default=None)
+
+
+def _read_slots(fs: FileSystem, path: str) -> list[NotedEnd | None]:
     if not fs.exists(path):
-        return None
+        return []
     file = fs.open(path, read_only=True)
     try:
-        slots = [_parse(bytes(file.pread(SLOT_BYTES, number * SLOT_BYTES))) for number in range(_SLOTS)]
+        return [_parse(bytes(file.pread(SLOT_BYTES, number * SLOT_BYTES))) for number in range(_SLOTS)]
     finally:
         file.close()
-    return max((slot for slot in slots if slot is not None), default=None)
 
 
 def _render(noted: NotedEnd) -> bytes:

@@ -1,7 +1,8 @@
-"""Read a node's metadata back: the newest snapshot, then the log behind it.
+"""Read a node's metadata back: the newest whole snapshot, then the log after it.
 
-Works on directories written by Kafka as well as by us, and changes nothing except that `MetadataLog.open` cuts a torn
-tail. Unknown record types and versions end in MetadataVersionError: a node must not run on metadata it half knows.
+Works on directories written by Kafka as well as by us, and changes nothing. A snapshot that is damaged is passed over
+and reported; an older one is as good if the log continues it, which the caller verifies. Unknown record types and
+versions end in MetadataVersionError: a node must not run on metadata it half knows.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from crabka.errors import CorruptDataError
 from crabka.log.naming import LOG_SUFFIX, offset_name
 from crabka.metadata.records import decode_record
 from crabka.metadata.replay import MetadataReplay
 from crabka.quorum.log_survey import StoredBatch, read_segment, segment_bases
-from crabka.quorum.snapshots import SnapshotId, list_snapshots, read_snapshot
+from crabka.quorum.set_aside import DamagedSnapshot, damaged_snapshot
+from crabka.quorum.snapshots import SnapshotContent, SnapshotId, list_snapshots, read_snapshot
 from crabka.quorum.voters import VoterNode, voters_from_record
 from crabka.records.control import KRaftVersionRecord, VotersRecord, parse_control_record
 from crabka.records.header import crc_valid
@@ -35,6 +38,8 @@ class LoadedMetadata:
     last_timestamp: int = 0
     # Size of the log behind the snapshot: it counts towards the next one.
     bytes_behind_snapshot: int = 0
+    # Snapshots that are newer than the loaded one and cannot be used, newest first.
+    damaged: tuple[DamagedSnapshot, ...] = ()
 
     def replay_batch(self, batch: StoredBatch, start_offset: int = 0) -> None:
         """Take the next batch of the log; records below `start_offset` are in the snapshot already."""
@@ -59,21 +64,33 @@ class LoadedMetadata:
 
 
 def load_snapshot(fs: FileSystem, directory: str) -> LoadedMetadata:
-    """Read the newest snapshot of a metadata directory, if there is one."""
-    snapshots = list_snapshots(fs, directory)
-    if not snapshots:
-        return LoadedMetadata()
-    newest = snapshots[-1]
-    content = read_snapshot(fs, f"{directory}/{newest.file_name}")
+    """Read the newest snapshot of a metadata directory that is whole, if there is one; name those that are not."""
+    damaged: list[DamagedSnapshot] = []
+    for snapshot in reversed(list_snapshots(fs, directory)):
+        path = f"{directory}/{snapshot.file_name}"
+        try:
+            loaded = metadata_of(snapshot, read_snapshot(fs, path, snapshot.epoch))
+        except CorruptDataError as error:
+            damaged.append(damaged_snapshot(fs, path, snapshot, error.message))
+        else:
+            break
+    else:
+        loaded = LoadedMetadata()
+    loaded.damaged = tuple(damaged)
+    return loaded
+
+
+def metadata_of(snapshot: SnapshotId, content: SnapshotContent) -> LoadedMetadata:
+    """Return the metadata that a snapshot holds. Raises CorruptDataError if its records contradict each other."""
     loaded = LoadedMetadata(
-        snapshot=newest,
+        snapshot=snapshot,
         kraft_version=content.kraft_version,
         voters=content.voters,
         last_timestamp=content.last_timestamp,
     )
     for record in content.records:
-        loaded.replay.replay(record, newest.end_offset - 1, newest.epoch)
-    loaded.replay.skip_to(newest.end_offset - 1, newest.epoch)
+        loaded.replay.replay(record, snapshot.end_offset - 1, snapshot.epoch)
+    loaded.replay.skip_to(snapshot.end_offset - 1, snapshot.epoch)
     return loaded
 
 
@@ -81,20 +98,33 @@ def load_read_only(fs: FileSystem, directory: str) -> LoadedMetadata:
     """Read a metadata directory without changing a byte of it; batches from a torn one on are left out.
 
     For directories that another node owns: the voters are as the log states them, not as this node would have them.
+    Raises CorruptDataError if offsets are missing between the newest whole snapshot and the log.
     """
     loaded = load_snapshot(fs, directory)
     start_offset = 0 if loaded.snapshot is None else loaded.snapshot.end_offset
-    for batch in _intact_batches(fs, directory):
-        if batch.header.last_offset >= start_offset:
-            loaded.replay_batch(batch, start_offset)
+    for batch in _intact_batches(fs, directory, start_offset):
+        loaded.replay_batch(batch, start_offset)
     loaded.replay.publish()
     return loaded
 
 
-def _intact_batches(fs: FileSystem, directory: str) -> Iterator[StoredBatch]:
+def _intact_batches(fs: FileSystem, directory: str, start_offset: int) -> Iterator[StoredBatch]:
+    """Yield the batches that follow `start_offset` without a hole, up to one that is not whole."""
+    expected: int | None = None
     for base in segment_bases(fs, directory):
         path = f"{directory}/{offset_name(base)}{LOG_SUFFIX}"
         for batch in read_segment(fs, path, fs.stat(path).size_bytes):
-            if not crc_valid(batch.data, 0, batch.header):
+            header = batch.header
+            if not crc_valid(batch.data, 0, header):
                 return
+            if header.last_offset < start_offset:
+                continue
+            if expected is None and header.base_offset > start_offset:
+                reason = (
+                    f"starts at offset {header.base_offset}, and nothing whole holds the offsets from {start_offset}"
+                )
+                raise CorruptDataError(path, reason)
+            if expected not in (None, header.base_offset):
+                return
+            expected = header.next_offset
             yield batch

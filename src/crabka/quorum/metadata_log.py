@@ -14,27 +14,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import UUID
 
 from crabka.config.topic import TopicConfig
-from crabka.errors import CorruptDataError
+from crabka.errors import CorruptDataError, require
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.log.caches import Handle
-from crabka.log.checkpoints import decode_epochs
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.naming import (
-    INDEX_SUFFIX,
-    LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
-    PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     offset_name,
 )
-from crabka.log.partition_metadata import encode_partition_metadata
-from crabka.log.producer_snapshots import encode_snapshot as encode_producer_snapshot
+from crabka.log.scan import scan_headers
 from crabka.log.segment import Segment, SegmentContext
 from crabka.log.segment_indexes import IndexBuilder, SegmentIndexes
 from crabka.quorum.durable_end import DurableEnd
+from crabka.quorum.epoch_runs import WrongRun
+from crabka.quorum.log_reader import LogReader, LogSegments
 from crabka.quorum.log_survey import (
     LogSurvey,
     MetadataDamage,
@@ -42,16 +38,18 @@ from crabka.quorum.log_survey import (
     read_segment,
     survey_log,
 )
-from crabka.records.header import BatchHeader, crc_valid, parse_header
-from crabka.vfs import read_file, write_atomic
+from crabka.quorum.metadata_check import SegmentsTarget, SegmentTarget, WrongIndexes
+from crabka.quorum.recent_batches import RecentBatch
+from crabka.quorum.side_files import SideFiles
+from crabka.records.header import BatchHeader, parse_header
 
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
     from crabka.quorum.settings import MetadataLogSettings
 
 DIRECTORY_NAME = "__cluster_metadata-0"
-# Kafka's fixed id of the metadata topic.
-METADATA_TOPIC_ID = UUID(int=1)
+# Of the leader epoch in a batch: after base offset and length.
+EPOCH_POSITION = 12
 LOGGER = logging.getLogger(__name__)
 # Raises to refuse a log as it was found, before anything of it is changed.
 Accept = Callable[[LogSurvey, OffsetAndEpoch | None], None]
@@ -91,13 +89,15 @@ class MetadataLog:
         self._settings = settings
         self._config = TopicConfig(segment_ms=settings.segment_ms, segment_bytes=settings.segment_bytes)
         self._context = SegmentContext(fs)
-        self._segments: list[Segment] = []
-        self._epochs = LeaderEpochCache()
+        self._files = LogSegments(self._context, directory)
+        self._reader = LogReader(self._files)
+        self._side_files = SideFiles(fs, directory)
         # A new file needs its directory synced before its content counts as durable.
         self._names_changed = False
-        self.end_offset = 0
         # The epoch of the record before the log start.
         self._start_epoch = 0
+        # Rises whenever what the log held is no longer what it holds: a cut or a restart.
+        self.changes = 0
         # What `open` had to cut off, for the metrics.
         self.cut_count = 0
         self.cut_bytes = 0
@@ -113,43 +113,52 @@ class MetadataLog:
         start_epoch: int | None = None,
         cluster_id: str = "",
         accept: Accept | None = None,
+        shown_end: OffsetAndEpoch | None = None,
         now_ms: int,
     ) -> MetadataLog:
         """Open or create the log; `start_offset` is where the newest snapshot ends, the log's start if it is new.
 
         `start_epoch` is the epoch of the last record in the snapshot. A log that has another one there was about to be
         replaced by that snapshot, and is dropped. `accept` gets what was found and the noted durable end, and may
-        raise; it is called before anything is changed.
+        raise; it is called before anything is changed. `shown_end` is an end that damaged files show to have been
+        durable; it counts where no note says more. A log that begins after `start_offset` is dropped, too: nothing
+        leads up to it.
         """
         log = cls(fs, directory, settings, cluster_id)
         log._start_epoch = start_epoch or 0
-        survey = survey_log(fs, directory, start_offset)
+        survey = survey_log(fs, directory, start_offset, log._note.end)
         if accept is not None:
             accept(survey, log._note.end)
-        if log._note.end is None and survey.sealed_end is not None:
-            log._note.replace(survey.sealed_end)
+        shown = [end for end in (survey.sealed_end, shown_end) if end is not None]
+        if log._note.end is None and shown:
+            log._note.replace(max(shown, key=lambda end: end.recency))
         log._load(survey, now_ms)
-        if not log._segments or log.end_offset < start_offset or not log._agrees(start_offset, start_epoch):
+        if not log._files.segments or log.end_offset < start_offset or not log._agrees(start_offset, start_epoch):
             log._restart_at(OffsetAndEpoch(start_offset, start_epoch or 0), now_ms)
         log._note.raise_to(log.end)
         log._note.sync()
-        if log.start_offset > start_offset:
-            raise CorruptDataError(
-                directory, f"starts at offset {log.start_offset}, the snapshot ends at {start_offset}"
-            )
-        if not fs.exists(f"{directory}/{PARTITION_METADATA}"):
-            write_atomic(fs, f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(METADATA_TOPIC_ID))
+        require(log.start_offset <= start_offset, f"the log starts at {log.start_offset}, the snapshot ends before")
+        wrong = log._side_files.mend_partition_metadata()
+        if wrong:
+            LOGGER.warning("Written anew: %s", wrong)
         return log
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last record."""
+        return self._files.end_offset
 
     @property
     def start_offset(self) -> int:
         """The first offset that the log holds."""
-        return self._segments[0].base_offset
+        return self._files.segments[0].base_offset
 
     @property
     def end(self) -> OffsetAndEpoch:
         """Where the log ends, with the epoch of its last record or of the snapshot before it."""
-        return OffsetAndEpoch(self.end_offset, self._epochs.latest if self._epochs.latest >= 0 else self._start_epoch)
+        return OffsetAndEpoch(
+            self._files.end_offset, self._files.epochs.latest if self._files.epochs.latest >= 0 else self._start_epoch
+        )
 
     @property
     def durable_end(self) -> OffsetAndEpoch | None:
@@ -159,12 +168,12 @@ class MetadataLog:
     @property
     def last_epoch(self) -> int:
         """The newest leader epoch in the log, -1 in an empty one."""
-        return self._epochs.latest
+        return self._files.epochs.latest
 
     @property
     def size_bytes(self) -> int:
         """The size of all segments."""
-        return sum(segment.size for segment in self._segments)
+        return sum(segment.size for segment in self._files.segments)
 
     def write(self, batches: Sequence[bytes], now_ms: int) -> None:
         """Write batches that follow the log end; a later flush makes them durable.
@@ -174,108 +183,122 @@ class MetadataLog:
         for batch in batches:
             header = parse_header(batch)
             self._maybe_roll(header, now_ms)
-            active = self._segments[-1]
+            active = self._files.segments[-1]
+            self._files.recent.add(RecentBatch(header.base_offset, active.base_offset, active.size, batch))
             active.append([batch], header.size_in_bytes, header.last_offset, header.max_timestamp)
-            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
-            self.end_offset = header.next_offset
+            self._files.epochs.assign(header.partition_leader_epoch, header.base_offset)
+            self._files.end_offset = header.next_offset
 
     def begin_flush(self) -> LogFlush:
         """Return what makes everything written so far durable."""
         directory = self._directory if self._names_changed else None
         self._names_changed = False
-        return LogFlush(self.end, self._segments[-1].handle(), self._fs, directory, self._note)
+        return LogFlush(self.end, self._files.segments[-1].handle(), self._fs, directory, self._note)
 
     def read(self, start_offset: int) -> Iterator[StoredBatch]:
         """Yield the batches from the one that holds `start_offset` on. Raises CorruptDataError for a bad one."""
-        expected = None
-        for segment in self._segments_from(start_offset):
-            for batch in read_segment(self._fs, segment.log_path, segment.size):
-                header = batch.header
-                if header.last_offset < start_offset:
-                    continue
-                if not crc_valid(batch.data, 0, header) or expected not in (None, header.base_offset):
-                    raise CorruptDataError(segment.log_path, f"bad batch at offset {header.base_offset}")
-                expected = header.next_offset
-                yield batch
-        if expected not in (None, self.end_offset):
-            raise CorruptDataError(self._directory, f"ends at offset {expected} instead of {self.end_offset}")
+        return self._reader.read(start_offset)
 
     def read_slice(self, offset: int, max_bytes: int) -> bytes:
-        """Return whole batches from the one that holds `offset` on, of one segment: at least one, if there is any."""
-        for segment in self._segments_from(offset):
-            found = self._find(segment, offset)
-            if found is None:
-                continue
-            start = end = found[0]
-            for position, header in segment.headers(start):
-                if end > start and position + header.size_in_bytes - start > max_bytes:
-                    break
-                end = position + header.size_in_bytes
-            return segment.handle().file.pread(end - start, start)
-        return b""
+        """Return whole batches from the one that holds `offset` on, of one segment: at least one, if there is any.
+
+        Raises CorruptDataError if the batch of `offset` is damaged.
+        """
+        return self._reader.read_slice(offset, max_bytes)
 
     def epoch_at(self, offset: int) -> int | None:
         """Return the epoch of the record at an offset, None if the log does not hold it."""
-        for segment in self._segments_from(offset):
-            found = self._find(segment, offset)
-            if found is not None:
-                return found[1].partition_leader_epoch if found[1].base_offset <= offset else None
-        return None
-
-    def _find(self, segment: Segment, offset: int) -> tuple[int, BatchHeader] | None:
-        """Return position and header of the first batch of a segment that ends at or after an offset.
-
-        An index has no checksum, but the offsets of this log have no gaps: the batch holds the offset, or the index is
-        wrong and built anew.
-        """
-        found = segment.position_of(offset)
-        is_right = found is not None and found[1].base_offset <= offset
-        if is_right or segment.is_active or not segment.base_offset <= offset < self._end_of(segment):
-            return found
-        self._context.cuts.note_rebuilt(segment.stem + INDEX_SUFFIX, f"it leads past the batch of offset {offset}")
-        segment.rebuild_indexes()
-        segment.forget_cached()
-        return segment.position_of(offset)
-
-    def _end_of(self, segment: Segment) -> int:
-        following = (other.base_offset for other in self._segments if other.base_offset > segment.base_offset)
-        return next(following, self.end_offset)
+        return self._reader.epoch_at(offset)
 
     def epoch_end(self, epoch: int) -> tuple[int, int] | None:
         """Return the largest epoch of the log not above `epoch`, and where it ends; None if there is no such epoch."""
-        end = self.end_offset
-        for known, start in reversed(self._epochs.entries):
+        end = self._files.end_offset
+        for known, start in reversed(self._files.epochs.entries):
             if known <= epoch:
                 return known, end
             end = start
         return None
 
     def truncate(self, end_offset: int, now_ms: int) -> int:
-        """Cut the log at `end_offset`, durably; return where it ends, lower if that lay inside a batch."""
+        """Cut the log at `end_offset`, durably; return where it ends, lower if that lay inside a batch.
+
+        Raises CorruptDataError, before anything is changed, if damage hides where that is.
+        """
+        if not self._reader.can_cut_at(end_offset):
+            raise CorruptDataError(self._directory, f"damage hides where the log must be cut for offset {end_offset}")
         self._lower_note(self._end_before(end_offset))
+        self.changes += 1
+        self._files.recent.truncate(end_offset)
         reopen = False
-        while len(self._segments) > 1 and self._segments[-1].base_offset > end_offset:
-            self._drop(self._segments.pop())
+        while len(self._files.segments) > 1 and self._files.segments[-1].base_offset > end_offset:
+            self._drop(self._files.segments.pop())
             reopen = True
-        active = self._segments[-1]
+        active = self._files.segments[-1]
         if reopen:
             active.activate(active.indexes(), self._config, now_ms)
-        self.end_offset = active.truncate(end_offset)
-        self._epochs.truncate_from_end(self.end_offset)
+        self._files.end_offset = active.truncate(end_offset)
+        self._files.epochs.truncate_from_end(self._files.end_offset)
         self._sync()
-        return self.end_offset
+        return self._files.end_offset
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the log end, unless the active one is empty. Waits for the disk."""
+        active = self._files.segments[-1]
+        if active.size == 0:
+            return
+        active.handle().file.fsync()
+        if self._files.epochs.dirty:
+            # After a crash epochs are found again in the last segment only, and this one no longer is.
+            self._side_files.write_epochs(self._files.epochs)
+        active.seal()
+        self._side_files.write_producer_snapshot(self._files.end_offset)
+        self._add_segment(self._files.end_offset, now_ms)
+
+    def begin_check(self) -> SegmentsTarget:
+        """Return what a check of the segments works on, as it is now."""
+        files = self._files
+        segments = [
+            SegmentTarget(segment, segment.size, files.end_of(segment), is_sealed=not segment.is_active)
+            for segment in files.segments
+        ]
+        return SegmentsTarget(self._fs, segments, LeaderEpochCache(files.epochs.entries), self.changes)
+
+    @property
+    def restored_count(self) -> int:
+        """How many damaged batches were written back from memory."""
+        return self._reader.restored_count
+
+    def restore(self, segments: Sequence[Segment]) -> list[int]:
+        """Write recent batches of these segments back where they are damaged, durably; return their offsets."""
+        return [offset for segment in segments for offset in self._reader.restore(segment)]
+
+    def end_of(self, segment: Segment) -> int:
+        """Return the offset after the last record of a segment, or of one that is gone."""
+        return self._files.end_of(segment)
+
+    def replace_indexes(self, wrong: Sequence[WrongIndexes]) -> list[str]:
+        """Write index files anew that do not fit their segments; return what was wrong with them."""
+        for each in wrong:
+            each.segment.write_indexes(each.indexes)
+            each.segment.forget_cached()
+        return [str(each) for each in wrong]
+
+    def mend_side_files(self) -> Iterator[str]:
+        """Write small files anew that are not as they must be, yield what was wrong. No flush may be under way."""
+        yield from self._side_files.mend(self._files.epochs)
+        yield from filter(None, [self._note.mend()])
 
     def delete_before(self, offset: int) -> int:
         """Remove segments that end at or below `offset`, never the active one; return how many."""
         count = 0
-        while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
-            segment = self._segments.pop(0)
+        while len(self._files.segments) > 1 and self._files.segments[1].base_offset <= offset:
+            segment = self._files.segments.pop(0)
             segment.close()
             self._remove_files(segment)
             count += 1
         if count:
-            self._epochs.truncate_from_start(self.start_offset)
-            self._write_epochs()
+            self._files.epochs.truncate_from_start(self.start_offset)
+            self._side_files.write_epochs(self._files.epochs)
             self._fs.fsync_dir(self._directory)
         return count
 
@@ -290,54 +313,50 @@ class MetadataLog:
 
     def _restart_at(self, snapshot: OffsetAndEpoch, now_ms: int) -> None:
         offset, self._start_epoch = snapshot
-        while self._segments:
-            self._drop(self._segments.pop())
-        self._epochs.clear()
-        self.end_offset = offset
+        self.changes += 1
+        self._files.recent.truncate(0)
+        while self._files.segments:
+            self._drop(self._files.segments.pop())
+        self._files.epochs.clear()
+        self._files.end_offset = offset
         self._add_segment(offset, now_ms)
         self._sync()
 
     def close(self) -> None:
         """Write the indexes and, as Kafka does, an empty producer snapshot at the end offset."""
-        if not self._segments:
+        if not self._files.segments:
             return
         self._sync()
         self._note.close()
-        active = self._segments[-1]
+        active = self._files.segments[-1]
         active.seal()
-        self._write_producer_snapshot(self.end_offset)
-        for segment in self._segments:
+        self._side_files.write_producer_snapshot(self._files.end_offset)
+        for segment in self._files.segments:
             segment.close()
-        self._segments = []
+        self._files.segments = []
 
     def _load(self, survey: LogSurvey, now_ms: int) -> None:
         """Take over what is whole and cut the rest off."""
-        self._epochs = survey.epochs
-        stored = self._stored_epochs()
-        if stored == self._epochs.entries:
-            self._epochs.note_saved(self._epochs.version)
-        elif stored and not self._epochs.entries:
-            self._write_epochs()
-        self.end_offset = survey.end_offset
+        self._files.epochs = survey.epochs
+        stored = self._side_files.read_epochs()
+        if stored == self._files.epochs.entries:
+            self._files.epochs.note_saved(self._files.epochs.version)
+        elif stored and not self._files.epochs.entries:
+            self._side_files.write_epochs(self._files.epochs)
+        self._files.end_offset = survey.end_offset
         for base, size in survey.segments:
-            self._segments.append(Segment(self._context, self._directory, base, size))
+            self._files.segments.append(Segment(self._context, self._directory, base, size))
         if survey.covered_segments:
             text = "Segments %s of %s are removed, a snapshot covers them: %s"
             LOGGER.warning(text, survey.covered_segments, self._directory, survey.covered_reason)
             for base in survey.covered_segments:
                 self._drop(Segment(self._context, self._directory, base, 0))
+        for wrong in survey.wrong_epochs:
+            self._correct_epochs(wrong)
         if survey.damage is not None:
             self._cut(survey, survey.damage)
-        if self._segments:
+        if self._files.segments:
             self._activate_last(now_ms)
-
-    def _stored_epochs(self) -> list[tuple[int, int]] | None:
-        """Return what the checkpoint says; None if it is missing or damaged, since the batches say it again."""
-        path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
-        try:
-            return LeaderEpochCache(decode_epochs(path, read_file(self._fs, path))).entries
-        except (FileNotFoundError, CorruptDataError):
-            return None
 
     def _cut(self, survey: LogSurvey, damage: MetadataDamage) -> None:
         """Remove what is not whole; the last segment first, so that a crash in between leaves no gap."""
@@ -353,13 +372,28 @@ class MetadataLog:
             finally:
                 file.close()
 
+    def _correct_epochs(self, wrong: WrongRun) -> None:
+        """Write the right epoch into batches whose content is whole and whose neighbours show it, durably."""
+        text = "Offsets %d to %d of %s had epoch %d between batches of epoch %d: corrected"
+        LOGGER.warning(text, wrong.offset, wrong.end_offset - 1, self._directory, wrong.found, wrong.epoch)
+        for segment in self._files.starting_at(wrong.offset):
+            file = self._fs.open(segment.log_path)
+            try:
+                for position, header in scan_headers(file, 0, segment.size):
+                    if wrong.offset <= header.base_offset < wrong.end_offset:
+                        file.pwritev([wrong.epoch.to_bytes(4, "big")], position + EPOCH_POSITION)
+                file.fsync()
+            finally:
+                file.close()
+
     def _activate_last(self, now_ms: int) -> None:
         """Open the last segment for appending."""
-        segment = self._segments[-1]
+        segment = self._files.segments[-1]
         builder = IndexBuilder(segment.base_offset, self._config.index_interval_bytes)
         position = 0
         for header, data in read_segment(self._fs, segment.log_path, segment.size):
             builder.add(position, header)
+            self._files.recent.add(RecentBatch(header.base_offset, segment.base_offset, position, data))
             position += len(data)
         file = self._fs.open(segment.log_path)
         try:
@@ -372,34 +406,28 @@ class MetadataLog:
         segment.activate(builder.finish(), self._config, now_ms)
 
     def _maybe_roll(self, header: BatchHeader, now_ms: int) -> None:
-        active = self._segments[-1]
+        active = self._files.segments[-1]
         if active.size == 0:
             return
         too_large = active.size + header.size_in_bytes > self._settings.segment_bytes
         too_old = header.max_timestamp > active.roll_timestamp
         if too_large or too_old:
-            active.handle().file.fsync()
-            if self._epochs.dirty:
-                # After a crash epochs are found again in the last segment only, and this one no longer is.
-                self._write_epochs()
-            active.seal()
-            self._write_producer_snapshot(header.base_offset)
-            self._add_segment(header.base_offset, now_ms)
+            self.roll(now_ms)
 
     def _add_segment(self, base_offset: int, now_ms: int) -> None:
         segment = Segment(self._context, self._directory, base_offset, 0)
         indexes = SegmentIndexes.empty(base_offset)
         segment.activate(indexes, self._config, now_ms)
-        self._segments.append(segment)
+        self._files.segments.append(segment)
         self._names_changed = True
 
     def _sync(self) -> None:
-        self._segments[-1].handle().file.fsync()
+        self._files.segments[-1].handle().file.fsync()
         if self._names_changed:
             self._fs.fsync_dir(self._directory)
             self._names_changed = False
-        if self._epochs.dirty:
-            self._write_epochs()
+        if self._files.epochs.dirty:
+            self._side_files.write_epochs(self._files.epochs)
         self._note.raise_to(self.end)
 
     def _lower_note(self, end: OffsetAndEpoch) -> None:
@@ -410,16 +438,8 @@ class MetadataLog:
 
     def _end_before(self, end_offset: int) -> OffsetAndEpoch:
         """Return the end of the log once it is cut at `end_offset`, or a lower one."""
-        starts = [(epoch, start) for epoch, start in self._epochs.entries if start < end_offset]
+        starts = [(epoch, start) for epoch, start in self._files.epochs.entries if start < end_offset]
         return OffsetAndEpoch(self.start_offset, starts[-1][0] if starts else self._start_epoch)
-
-    def _write_epochs(self) -> None:
-        write_atomic(self._fs, f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", self._epochs.encode())
-        self._epochs.note_saved(self._epochs.version)
-
-    def _write_producer_snapshot(self, offset: int) -> None:
-        path = f"{self._directory}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
-        write_atomic(self._fs, path, encode_producer_snapshot([]))
 
     def _agrees(self, offset: int, epoch: int | None) -> bool:
         """Whether the last record before `offset` has this epoch, as far as the log still holds it."""
@@ -435,10 +455,3 @@ class MetadataLog:
         for path in [*segment.existing_paths(), segment.stem + SNAPSHOT_SUFFIX]:
             if self._fs.exists(path):
                 self._fs.unlink(path)
-
-    def _segments_from(self, offset: int) -> list[Segment]:
-        first = 0
-        for index, segment in enumerate(self._segments):
-            if segment.base_offset <= offset:
-                first = index
-        return self._segments[first:]

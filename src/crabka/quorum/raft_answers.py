@@ -48,7 +48,11 @@ def fill_response(log: RaftLog, response: Response, clock: Clock) -> Response:
     """Read the records or bytes that a response promises; tell times by the wall clock."""
     match response:
         case MetadataFetchResponse(records=LogRange() as wanted):
-            return replace(response, records=log.read(wanted))
+            records = log.serve(wanted)
+            if records is None:
+                # A follower asks again after a pause and takes this leader for one that it does not hear.
+                return MetadataFetchResponse(error=ErrorCode.kafka_storage_error, leader=response.leader)
+            return replace(response, records=records)
         case FetchSnapshotResponse(data=SnapshotRange() as piece):
             data = log.read_snapshot(piece)
             if data is None:

@@ -37,14 +37,16 @@ from crabka.kraft.events import (
     LogFlushed,
     LogPruned,
     RequestReceived,
+    ResignRequested,
     ShutdownRequested,
     SnapshotInstalled,
     TimePassed,
 )
 from crabka.kraft.log_view import OffsetAndEpoch
-from crabka.kraft.messages import Request, Response
+from crabka.kraft.messages import FetchSnapshotResponse, Request, Response
 from crabka.kraft.roles import RoleName
 from crabka.protocol.error_codes import ErrorCode
+from crabka.quorum.metadata_scrubber import LogAccess, MetadataScrubber
 from crabka.quorum.raft_answers import WireAnswer, fill_response
 from crabka.quorum.raft_applier import MetadataApplier
 from crabka.quorum.raft_leadership import RaftLeadership
@@ -106,6 +108,14 @@ class RaftDriver:
             source=CommittedMetadata(lambda: self.applier.image, lambda snapshot: snapshot_content(core, snapshot)),
             on_change=self._on_snapshots_changed,
         )
+        self.scrubber = MetadataScrubber(
+            runtime,
+            storage,
+            self.snapshots,
+            LogAccess(self._log_in_use, self._wait_flushed, self._on_uncommitted_damage),
+            settings=lambda: options.scrub,
+        )
+        log.on_damage = self.scrubber.suspect
         self._events: deque[Event | _FlushDone] = deque([TimePassed()])
         self._wake = asyncio.Event()
         self._asked: set[Token] = set()
@@ -122,11 +132,17 @@ class RaftDriver:
     def start(self) -> None:
         """Begin to take part."""
         self.task = asyncio.create_task(self._run(), name="metadata-quorum")
+        self._tasks.start(self.scrubber.run())
 
     @property
     def log_cuts(self) -> tuple[int, int]:
         """How many times, and how many bytes, opening cut off the log."""
         return self._log.cuts
+
+    @property
+    def set_aside_count(self) -> int:
+        """How many damaged snapshots the start set aside."""
+        return self._storage.set_aside_count
 
     @property
     def is_over(self) -> bool:
@@ -276,8 +292,7 @@ class RaftDriver:
         await self._runtime.threads.submit(self.election_file.write, state)
 
     async def _settle_loss(self, end: OffsetAndEpoch) -> None:
-        if self._flush is not None:
-            await asyncio.wait([self._flush])
+        await self._wait_flushed()
         await self._runtime.threads.submit(self._log.settle)
         LOGGER.warning("A leader has brought the metadata log back to %s: this replica votes again", end)
 
@@ -290,8 +305,7 @@ class RaftDriver:
                 return self._log.append_fetched(action, now_ms)
             case _:
                 # A sync under way must be over, and says nothing of what the log holds from now on.
-                if self._flush is not None:
-                    await asyncio.wait([self._flush])
+                await self._wait_flushed()
                 self._log_generation += 1
         if isinstance(action, TruncateLog):
             truncated = await self._runtime.threads.submit(self._log.truncate, action.end_offset, now_ms)
@@ -302,6 +316,16 @@ class RaftDriver:
             self._flushed_to = outcome.snapshot.offset
             self.applier.adopt_snapshot()
         return outcome
+
+    async def _wait_flushed(self) -> None:
+        """Wait for a sync under way; none begins while the caller holds the log."""
+        if self._flush is not None:
+            await asyncio.wait([self._flush])
+
+    def _on_uncommitted_damage(self) -> None:
+        """Let another replica lead: this one cannot send what is damaged, so that it would never be committed."""
+        if self.core.is_leader and len(self.core.voters) > 1:
+            self.put(ResignRequested(self.core.epoch))
 
     def _maybe_flush(self) -> None:
         """Start a sync if something is not synced and none is under way; it covers all that was written before."""
@@ -335,6 +359,9 @@ class RaftDriver:
                 self.put(lost)
 
     def _reply(self, token: object, response: Response) -> None:
+        if isinstance(response, FetchSnapshotResponse) and response.size and not response.position:
+            # It is worth a look whether it is whole: the replica that fetches it needs it, and refuses it otherwise.
+            self.scrubber.suspect(f"snapshot {response.snapshot} is fetched")
         response = fill_response(self._log, response, self._runtime.clock)
         if isinstance(token, WireAnswer):
             token.give(response)

@@ -7,7 +7,7 @@ snapshot are durable on return and belong in a thread while nothing else touches
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from crabka.errors import CorruptDataError, require
@@ -18,7 +18,7 @@ from crabka.kraft.messages import LogRange, SnapshotRange
 from crabka.kraft.voter_history import VoterHistory
 from crabka.kraft.voters import VoterSet
 from crabka.quorum.control_records import control_batch, control_records
-from crabka.quorum.loading import LoadedMetadata, load_snapshot
+from crabka.quorum.loading import LoadedMetadata, metadata_of
 from crabka.quorum.log_survey import StoredBatch
 from crabka.quorum.metadata_log import LogFlush
 from crabka.quorum.snapshots import PARTIAL_SUFFIX, SnapshotId, list_snapshots, read_snapshot
@@ -40,6 +40,8 @@ class RaftLog:
         self._log = storage.log
         # Sizes of the complete snapshots, oldest first.
         self._snapshots: dict[OffsetAndEpoch, int] = {}
+        # Called with what a reader met.
+        self.on_damage: Callable[[str], None] = lambda _reason: None
         self.refresh_snapshots()
 
     # -- what the core sees ----------------------------------------------------------------------------------
@@ -146,8 +148,16 @@ class RaftLog:
         return self._log.begin_flush()
 
     def read(self, wanted: LogRange) -> bytes:
-        """Return the batches of a fetch response."""
+        """Return the batches of a range. Raises CorruptDataError if its first batch is damaged."""
         return self._log.read_slice(wanted.offset, wanted.max_bytes)
+
+    def serve(self, wanted: LogRange) -> bytes | None:
+        """Return the batches of a fetch response, None if they are damaged, which is reported."""
+        try:
+            return self.read(wanted)
+        except CorruptDataError as error:
+            self.on_damage(str(error))
+            return None
 
     def read_snapshot(self, wanted: SnapshotRange) -> bytes | None:
         """Return a piece of a snapshot, None if it was removed meanwhile."""
@@ -174,8 +184,9 @@ class RaftLog:
         """Check a fetched snapshot, keep it under its name, restart the log behind it and load its content."""
         fs, partial = self._storage.fs, self._partial_path(snapshot)
         try:
-            content = read_snapshot(fs, partial)
-        except (CorruptDataError, CorruptBatchError) as error:
+            content = read_snapshot(fs, partial, snapshot.epoch)
+            loaded = metadata_of(SnapshotId(*snapshot), content)
+        except CorruptDataError as error:
             fs.unlink(partial)
             return SnapshotRefused(snapshot, str(error))
         file = fs.open(partial)
@@ -186,7 +197,7 @@ class RaftLog:
         fs.rename(partial, self._path(snapshot))
         fs.fsync_dir(self._storage.directory)
         self._log.restart_at(snapshot, now_ms)
-        self._storage.loaded = load_snapshot(fs, self._storage.directory)
+        self._storage.loaded = loaded
         self._storage.loaded.replay.publish()
         self.refresh_snapshots()
         return SnapshotInstalled(snapshot, VoterSet(content.voters), content.kraft_version)

@@ -9,6 +9,7 @@ from crabka.config.listeners import parse_address
 from crabka.ids import ZERO_UUID
 from crabka.kraft.settings import KraftSettings
 from crabka.kraft.voters import VoterEndpoint, VoterNode, VoterSet
+from crabka.log.scrub_settings import ScrubSettings
 from crabka.quorum.raft_sender import OutboundDialer
 from crabka.quorum.settings import MetadataLogSettings
 
@@ -30,6 +31,8 @@ class QuorumOptions(NamedTuple):
     min_insync_replicas: int = 1
     # Whether a controller that is no voter asks to become one (controller.quorum.auto.join.enable).
     auto_join: bool = False
+    # How the files are checked while the replica runs (crabka.log.scrub.*).
+    scrub: ScrubSettings = ScrubSettings()
 
 
 def quorum_options(config: ServerConfig, endpoints: Sequence[VoterEndpoint] = ()) -> QuorumOptions:
@@ -45,6 +48,7 @@ def quorum_options(config: ServerConfig, endpoints: Sequence[VoterEndpoint] = ()
         bootstrap=_bootstrap(config),
         min_insync_replicas=config.min_insync_replicas,
         auto_join=config.is_controller and config.controller_quorum_auto_join_enable,
+        scrub=ScrubSettings.from_config(config),
     )
 
 

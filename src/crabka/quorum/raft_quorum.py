@@ -20,6 +20,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.lost_entries import LossCheck
 from crabka.quorum.metadata_log import DIRECTORY_NAME
+from crabka.quorum.metadata_scrubber import MetadataScrubStats
 from crabka.quorum.raft_answers import WireAnswer
 from crabka.quorum.raft_applier import Subscriber
 from crabka.quorum.raft_driver import RaftDriver, RaftReplicaFiles
@@ -31,6 +32,7 @@ from crabka.quorum.state_file import ElectionFile
 from crabka.quorum.storage import MetadataStorage, read_meta_properties
 
 if TYPE_CHECKING:
+    from crabka.log.scrub_settings import ScrubSettings
     from crabka.ports import Runtime
 
 
@@ -133,6 +135,20 @@ class RaftQuorum:
     def election_file_repairs(self) -> int:
         """How many times `quorum-state` or its copy was damaged and written anew."""
         return self._driver.election_file.repairs
+
+    @property
+    def set_aside_count(self) -> int:
+        """How many damaged snapshots the start set aside."""
+        return self._driver.set_aside_count
+
+    @property
+    def scrub_stats(self) -> MetadataScrubStats:
+        """What the checks of the files found and healed."""
+        return self._driver.scrubber.stats
+
+    def follow_scrub_settings(self, settings: Callable[[], ScrubSettings]) -> None:
+        """Check the files by settings that may change from now on."""
+        self._driver.scrubber.settings = settings
 
     @property
     def failure(self) -> CrabkaError | None:
@@ -256,7 +272,9 @@ def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOpti
         # Before the log is opened, which may change it.
         raise ConfigError(f"{metadata_dir} belongs to node {properties.node_id}, not to {node_id}")
     key = ReplicaKey(node_id, properties.directory_id or ZERO_UUID)
-    accept = LossCheck(f"{metadata_dir}/{DIRECTORY_NAME}", key, options.voters)
+    own = {(endpoint.host, endpoint.port) for endpoint in options.endpoints}
+    knows_others = any((endpoint.host, endpoint.port) not in own for endpoint in options.bootstrap)
+    accept = LossCheck(f"{metadata_dir}/{DIRECTORY_NAME}", key, options.voters, knows_others=knows_others)
     # Read before the log is opened, which may change it.
     election_file = ElectionFile(runtime.fs, f"{metadata_dir}/{DIRECTORY_NAME}")
     election = election_file.read()

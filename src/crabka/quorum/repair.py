@@ -14,11 +14,15 @@ from crabka.errors import ConfigError, CorruptDataError
 from crabka.kraft.epochs import MAX_EPOCH
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.settings import KraftSettings
+from crabka.kraft.voters import VoterSet
 from crabka.quorum.durable_end import DurableEnd, read_durable_end
 from crabka.quorum.loading import LoadedMetadata, load_snapshot
 from crabka.quorum.log_survey import LogSurvey, survey_log
-from crabka.quorum.lost_entries import lost_end, whole_end
+from crabka.quorum.lost_entries import loss_of, lost_end, whole_end
 from crabka.quorum.metadata_log import DIRECTORY_NAME
+from crabka.quorum.raft_log import voter_history
+from crabka.quorum.set_aside import DAMAGED_SUFFIX, set_aside
+from crabka.quorum.snapshots import SnapshotContent, SnapshotId, write_snapshot
 from crabka.quorum.state_file import FILE_NAME as QUORUM_STATE
 from crabka.quorum.state_file import QuorumStateFile, read_quorum_state, write_quorum_state
 from crabka.quorum.storage import read_meta_properties
@@ -52,18 +56,20 @@ def plan_repair(fs: FileSystem, metadata_dir: str) -> list[RepairStep]:
     """Return what is wrong with a metadata directory and can be mended here; changes nothing.
 
     Raises ConfigError for a directory that is not formatted or whose log has used up the epochs, CorruptDataError for
-    a snapshot or `meta.properties` that cannot be read.
+    `meta.properties` that cannot be read.
     """
     properties = read_meta_properties(fs, metadata_dir)
     directory = f"{metadata_dir}/{DIRECTORY_NAME}"
     if not fs.exists(directory):
         return []
     loaded = load_snapshot(fs, directory)
-    survey = survey_log(fs, directory, 0 if loaded.snapshot is None else loaded.snapshot.end_offset)
+    noted = read_durable_end(fs, directory)
+    start_offset = 0 if loaded.snapshot is None else loaded.snapshot.end_offset
+    survey = survey_log(fs, directory, start_offset, None if noted is None else noted.end)
     steps = [
         _election_step(fs, directory, whole_end(loaded, survey).epoch),
         _cluster_step(fs, directory, properties.cluster_id),
-        _loss_step(fs, directory, loaded, survey),
+        _loss_step(fs, directory, loaded, survey) or _snapshot_step(fs, directory, loaded),
     ]
     return [step for step in steps if step is not None]
 
@@ -112,17 +118,47 @@ def _loss_step(fs: FileSystem, directory: str, loaded: LoadedMetadata, survey: L
     if lost is None:
         return None
     end = whole_end(loaded, survey)
-    detail = "" if survey.damage is None else f" ({survey.damage})"
-
     cluster_id = "" if noted is None else noted.cluster_id
+
+    def run() -> None:
+        replaced = _keep_voters(fs, directory, loaded, survey)
+        set_aside(fs, directory, [each for each in loaded.damaged if each.snapshot_id != replaced])
+        _note(fs, directory, cluster_id, end)
+
+    aside = f" Damaged snapshots are kept as *{DAMAGED_SUFFIX}." if loaded.damaged else ""
     return RepairStep(
-        f"offsets {end.offset} to {lost.offset - 1} of the metadata log were durable and are lost{detail}",
-        f"let the log end at offset {end.offset}. WARNING: topics, configs and registrations in the lost offsets "
-        "are gone for good if no other voter has them. Do this only if no other voter can be started: as long as "
-        "there is one, a leader brings this voter back by itself",
+        loss_of(loaded, survey, lost),
+        f"let the metadata end at offset {end.offset}.{aside} WARNING: topics, configs and registrations in the lost "
+        "offsets are gone for good if no other voter has them. Do this only if no other voter can be started: as long "
+        "as there is one, a leader brings this voter back by itself",
         ACCEPT_LOSS,
-        lambda: _note(fs, directory, cluster_id, end),
+        run,
     )
+
+
+def _snapshot_step(fs: FileSystem, directory: str, loaded: LoadedMetadata) -> RepairStep | None:
+    if not loaded.damaged:
+        return None
+    start = "the log from offset 0" if loaded.snapshot is None else f"{loaded.snapshot.file_name} and the log after it"
+    return RepairStep(
+        "; ".join(map(str, loaded.damaged)),
+        f"keep it as *{DAMAGED_SUFFIX} and go on with {start}, which hold everything. The next start does the same",
+        None,
+        lambda: set_aside(fs, directory, loaded.damaged),
+    )
+
+
+def _keep_voters(fs: FileSystem, directory: str, loaded: LoadedMetadata, survey: LogSurvey) -> SnapshotId | None:
+    """Write the snapshot of a new quorum where only a damaged one still names the voters; return which, if any."""
+    head = next((each.head for each in loaded.damaged if each.head is not None and each.head.voters), None)
+    if head is None or voter_history(loaded, survey.control, VoterSet()).voters.nodes:
+        # A static quorum has its voters in the config.
+        return None
+    first = SnapshotId(0, 0)
+    content = SnapshotContent((), head.timestamp_ms, head.kraft_version, head.voters)
+    path = f"{directory}/{first.file_name}"
+    write_snapshot(fs, path, content, epoch=first.epoch, now_ms=head.timestamp_ms)
+    return first
 
 
 def _note(fs: FileSystem, directory: str, cluster_id: str, end: OffsetAndEpoch) -> None:

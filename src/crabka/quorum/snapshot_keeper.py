@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from crabka.errors import CorruptDataError, require
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.voters import VoterSet
 from crabka.metadata.image import MetadataImage
-from crabka.quorum.snapshots import SnapshotContent, SnapshotId, list_snapshots, read_snapshot_timestamp, write_snapshot
+from crabka.quorum.snapshots import SnapshotContent, SnapshotId, list_snapshots, read_snapshot_head, write_snapshot
 
 if TYPE_CHECKING:
     from crabka.ports import Runtime
     from crabka.quorum.settings import MetadataLogSettings
     from crabka.quorum.storage import MetadataStorage
 
+# After a snapshot that could not be written, for example on a full disk; doubled up to the largest.
+FIRST_RETRY_MS = 1_000
+MAX_RETRY_MS = 60_000
 LOGGER = logging.getLogger(__name__)
 
 
@@ -60,7 +64,12 @@ class SnapshotKeeper:
         self._log_in_use = log_in_use
         self._settings = storage.settings
         self._task: asyncio.Task[None] | None = None
+        # Two snapshots of one image would share a file while they are written.
+        self._writing = asyncio.Lock()
         self._last_ms = runtime.clock.monotonic_ms()
+        # After snapshots that could not be written: how many in a row, and when the next one may be tried.
+        self._failures = 0
+        self._retry_ms = 0
 
     def maybe_start(self) -> None:
         """Start a snapshot if one is due and none is being written."""
@@ -82,6 +91,8 @@ class SnapshotKeeper:
 
     def _is_due(self) -> bool:
         loaded = self._storage.loaded
+        if self._runtime.clock.monotonic_ms() < self._retry_ms:
+            return False
         if loaded.bytes_behind_snapshot >= self._settings.max_record_bytes_between_snapshots:
             return True
         interval_ms = self._settings.max_snapshot_interval_ms
@@ -93,13 +104,61 @@ class SnapshotKeeper:
             await self._write()
         except Exception:
             # The log still has everything: a failed snapshot costs nothing but another try.
-            LOGGER.exception("Cannot write a snapshot of the metadata")
+            wait_ms = min(FIRST_RETRY_MS << self._failures, MAX_RETRY_MS)
+            self._failures = min(self._failures + 1, MAX_RETRY_MS.bit_length())
+            self._retry_ms = self._runtime.clock.monotonic_ms() + wait_ms
+            LOGGER.exception("Cannot write a snapshot of the metadata; the next try comes in %d ms", wait_ms)
 
-    async def _write(self) -> None:
+    @property
+    def image_offset(self) -> int:
+        """The last offset that the committed image covers, -1 if it is empty."""
+        return self._source.image().offset
+
+    async def heal(self, cover: int | None, damaged: Collection[SnapshotId]) -> SnapshotId | None:
+        """Write a snapshot if damage needs one, then drop what is damaged and covered; return what covers it.
+
+        `cover` is where damaged segments end, None if none is. Nothing is done and None returned while the image does
+        not reach that far. Raises OSError.
+        """
+        if self._task is not None and not self._task.done():
+            await self._task
+        image_end = self.image_offset + 1
+        if image_end <= 0 or image_end < (cover or 0):
+            return None
+        storage = self._storage
+        there = await self._runtime.threads.submit(list_snapshots, storage.fs, storage.directory)
+        if not there or there[-1] in damaged or there[-1].end_offset < (cover or 0):
+            await self._write(replace=True)
+        async with self._log_in_use:
+            oldest, newest = await self._runtime.threads.submit(self._drop_blocking, cover, damaged)
+            self._on_change(oldest)
+        return newest
+
+    def _drop_blocking(self, cover: int | None, damaged: Collection[SnapshotId]) -> tuple[SnapshotId, SnapshotId]:
+        """Return the oldest and the newest snapshot that are left."""
+        storage = self._storage
+        *older, newest = list_snapshots(storage.fs, storage.directory)
+        require(newest.end_offset >= (cover or 0), f"snapshot {newest.file_name} does not cover offset {cover}")
+        kept = [each for each in older if cover is None and each not in damaged]
+        # As in pruning, snapshots go first.
+        for snapshot_id in set(older) - set(kept):
+            storage.fs.unlink(f"{storage.directory}/{snapshot_id.file_name}")
+        if cover is not None:
+            storage.log.delete_before(newest.end_offset)
+        storage.fs.fsync_dir(storage.directory)
+        return [*kept, newest][0], newest
+
+    async def _write(self, *, replace: bool = False) -> None:
+        """Write a snapshot of the image unless there is one of it; `replace` writes that one anew."""
+        async with self._writing:
+            await self._write_image(replace=replace)
+
+    async def _write_image(self, *, replace: bool) -> None:
         loaded = self._storage.loaded
         image = self._source.image()
         snapshot_id = SnapshotId(image.offset + 1, image.epoch)
-        if image.offset < 0 or (loaded.snapshot is not None and snapshot_id <= loaded.snapshot):
+        is_there = loaded.snapshot is not None and snapshot_id <= loaded.snapshot
+        if image.offset < 0 or (is_there and not (replace and snapshot_id == loaded.snapshot)):
             return
         self._last_ms = self._runtime.clock.monotonic_ms()
         bytes_covered = loaded.bytes_behind_snapshot
@@ -109,6 +168,7 @@ class SnapshotKeeper:
         await self._runtime.threads.submit(self._write_blocking, image, head, snapshot_id, now_ms)
         loaded.snapshot = snapshot_id
         loaded.bytes_behind_snapshot -= bytes_covered
+        self._failures = self._retry_ms = 0
         LOGGER.info("Wrote metadata snapshot %s", snapshot_id.file_name)
         self._on_change(None)
         await self._prune(now_ms)
@@ -143,7 +203,12 @@ class SnapshotKeeper:
     def _kept(self, snapshot_id: SnapshotId) -> KeptSnapshot:
         path = f"{self._storage.directory}/{snapshot_id.file_name}"
         fs = self._storage.fs
-        return KeptSnapshot(snapshot_id, fs.stat(path).size_bytes, read_snapshot_timestamp(fs, path))
+        try:
+            timestamp_ms = read_snapshot_head(fs, path).timestamp_ms
+        except CorruptDataError:
+            # One that cannot be used is not kept for its age; the check of the files replaces it if it is the newest.
+            timestamp_ms = 0
+        return KeptSnapshot(snapshot_id, fs.stat(path).size_bytes, timestamp_ms)
 
 
 def snapshots_to_delete(

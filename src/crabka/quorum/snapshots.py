@@ -26,7 +26,8 @@ from crabka.records.control import (
     build_control_batch,
     parse_control_record,
 )
-from crabka.records.header import crc_valid, iter_headers
+from crabka.records.errors import CorruptBatchError
+from crabka.records.header import MAGIC_V2, BatchHeader, crc_valid, iter_headers
 from crabka.records.record import Record, decode_records
 from crabka.vfs import read_file
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 SUFFIX = ".checkpoint"
 PARTIAL_SUFFIX = ".checkpoint.part"
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
+# Header and footer.
+_MIN_BATCHES = 2
 _NAME = re.compile(r"^(\d{20})-(\d{10})\.checkpoint$")
 # Kafka's readers accept batches up to 8 MiB; ours stay well below.
 _MAX_BATCH_BYTES = 1 << 20
@@ -96,23 +99,38 @@ def write_snapshot(fs: FileSystem, path: str, snapshot: SnapshotContent, *, epoc
     return size
 
 
-def read_snapshot(fs: FileSystem, path: str) -> SnapshotContent:
-    """Read a snapshot or bootstrap file whole. Raises CorruptDataError unless it is complete and intact."""
+def read_snapshot(fs: FileSystem, path: str, epoch: int | None = None) -> SnapshotContent:
+    """Read a snapshot of an epoch, or a bootstrap file, whole.
+
+    Raises CorruptDataError unless it is complete and intact.
+    """
     data = read_file(fs, path)
+    try:
+        return _parse_snapshot(path, data, epoch)
+    except CorruptBatchError as error:
+        raise CorruptDataError(path, str(error)) from error
+
+
+def check_snapshot(fs: FileSystem, path: str, epoch: int) -> int:
+    """Check the batches of a snapshot without reading its records; return its size. Raises CorruptDataError."""
+    data = read_file(fs, path)
+    controls = [header.is_control for _, header in _checked_batches(path, data, epoch)]
+    if len(controls) < _MIN_BATCHES or not (controls[0] and controls[-1]):
+        raise CorruptDataError(path, "is not a complete snapshot")
+    return len(data)
+
+
+def _parse_snapshot(path: str, data: bytes, epoch: int | None) -> SnapshotContent:
     records: list[Any] = []
     found: dict[type, Any] = {}
-    end = 0
-    for position, header in iter_headers(data):
-        if not crc_valid(data, position, header):
-            raise CorruptDataError(path, f"wrong checksum at position {position}")
-        end = position + header.size_in_bytes
-        for record in decode_records(data[position:end], header):
+    for position, header in _checked_batches(path, data, epoch):
+        for record in decode_records(data[position : position + header.size_in_bytes], header):
             if header.is_control:
                 message = parse_control_record(record)
                 found[type(message)] = message
             else:
                 records.append(decode_record(record.value or b""))
-    if end != len(data) or SnapshotHeaderRecord not in found or SnapshotFooterRecord not in found:
+    if SnapshotHeaderRecord not in found or SnapshotFooterRecord not in found:
         raise CorruptDataError(path, "is not a complete snapshot")
     voters = found.get(VotersRecord)
     version = found.get(KRaftVersionRecord)
@@ -124,19 +142,63 @@ def read_snapshot(fs: FileSystem, path: str) -> SnapshotContent:
     )
 
 
-def read_snapshot_timestamp(fs: FileSystem, path: str) -> int:
-    """Return the time of the last record that a snapshot covers, reading no more than its header."""
+def _checked_batches(path: str, data: bytes, epoch: int | None) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield the batches of a snapshot with their positions. Raises CorruptDataError for one that cannot be right.
+
+    The checksum of a batch covers neither its offset nor its epoch. A snapshot numbers its offsets from 0, and all of
+    its batches are of the epoch in its name: a file whose content belongs under another name shows by that.
+    """
+    end = offset = 0
+    for position, header in iter_headers(data):
+        if header.magic != MAGIC_V2 or not crc_valid(data, position, header):
+            raise CorruptDataError(path, f"wrong checksum at position {position}")
+        if header.base_offset != offset or header.last_offset < offset:
+            raise CorruptDataError(path, f"offset {header.base_offset} instead of {offset} at position {position}")
+        if epoch not in (None, header.partition_leader_epoch):
+            found = header.partition_leader_epoch
+            raise CorruptDataError(path, f"epoch {found} instead of {epoch} at position {position}")
+        end, offset = position + header.size_in_bytes, header.next_offset
+        yield position, header
+    if end != len(data):
+        raise CorruptDataError(path, f"is not a complete snapshot: no batch at position {end} of {len(data)}")
+
+
+class SnapshotHead(NamedTuple):
+    """What the first batch of a snapshot says."""
+
+    timestamp_ms: int
+    kraft_version: int = 0
+    voters: tuple[VoterNode, ...] = ()
+
+
+def read_snapshot_head(fs: FileSystem, path: str) -> SnapshotHead:
+    """Read no more than the first batch of a snapshot, whatever follows it. Raises CorruptDataError."""
     file = fs.open(path, read_only=True)
     try:
         head = file.pread(_HEAD_BYTES, 0)
     finally:
         file.close()
+    try:
+        return _parse_head(path, head)
+    except CorruptBatchError as error:
+        raise CorruptDataError(path, str(error)) from error
+
+
+def _parse_head(path: str, head: bytes) -> SnapshotHead:
+    found: dict[type, Any] = {}
     for position, header in iter_headers(head):
-        for record in decode_records(head[position : position + header.size_in_bytes], header):
-            message = parse_control_record(record)
-            if isinstance(message, SnapshotHeaderRecord):
-                return message.last_contained_log_timestamp
-    raise CorruptDataError(path, "does not begin with a snapshot header")
+        if crc_valid(head, position, header):
+            messages = [parse_control_record(each) for each in decode_records(head[: header.size_in_bytes], header)]
+            found = {type(message): message for message in messages}
+        break
+    if SnapshotHeaderRecord not in found:
+        raise CorruptDataError(path, "does not begin with a snapshot header")
+    version, voters = found.get(KRaftVersionRecord), found.get(VotersRecord)
+    return SnapshotHead(
+        found[SnapshotHeaderRecord].last_contained_log_timestamp,
+        0 if version is None else version.k_raft_version,
+        () if voters is None else voters_from_record(voters),
+    )
 
 
 def encode_snapshot(snapshot: SnapshotContent, *, epoch: int, now_ms: int) -> Iterator[bytes]:

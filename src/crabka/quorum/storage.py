@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crabka.errors import ConfigError
+from crabka.errors import ConfigError, CorruptDataError
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.log.directories import read_meta_properties as maybe_read_meta_properties
 from crabka.metadata.meta_properties import FILE_NAME as META_PROPERTIES
@@ -16,6 +16,7 @@ from crabka.quorum.durable_end import read_durable_end
 from crabka.quorum.loading import LoadedMetadata, load_snapshot
 from crabka.quorum.log_survey import LogSurvey
 from crabka.quorum.metadata_log import DIRECTORY_NAME, MetadataLog
+from crabka.quorum.set_aside import set_aside
 from crabka.quorum.snapshots import BOOTSTRAP_FILE, read_snapshot, remove_partial_snapshots
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class MetadataStorage:
     properties: MetaProperties
     log: MetadataLog
     loaded: LoadedMetadata
+    # Damaged snapshots that the start renamed.
+    set_aside_count: int = 0
 
     @classmethod
     def open(
@@ -48,7 +51,7 @@ class MetadataStorage:
         accept: AcceptStorage | None = None,
         now_ms: int,
     ) -> MetadataStorage:
-        """Load the newest snapshot; the log behind it is only opened, since not all of it need be committed.
+        """Load the newest whole snapshot; the log after it is only opened, since not all of it need be committed.
 
         `accept` may refuse the log as it was found, before anything is changed. Raises ConfigError for a directory
         that is not formatted, or was used by another cluster than `meta.properties` names.
@@ -69,17 +72,27 @@ class MetadataStorage:
             start_epoch=start_epoch,
             cluster_id=properties.cluster_id,
             accept=None if accept is None else functools.partial(accept, loaded),
+            shown_end=max((each.end for each in loaded.damaged), key=lambda end: end.recency, default=None),
             now_ms=now_ms,
         )
+        # Last of all: until the log fits what is left, the next start must see the same damage.
+        set_aside(fs, directory, loaded.damaged)
         loaded.replay.publish()
-        return cls(fs, metadata_dir, directory, settings, properties, log, loaded)
+        return cls(fs, metadata_dir, directory, settings, properties, log, loaded, len(loaded.damaged))
 
     def read_bootstrap(self) -> list[Any]:
         """Return the records of `bootstrap.checkpoint`. Raises ConfigError if a new cluster has none."""
         path = f"{self.metadata_dir}/{BOOTSTRAP_FILE}"
         if not self.fs.exists(path):
             raise ConfigError(f"{path} is missing: format the directory first")
-        return list(read_snapshot(self.fs, path).records)
+        try:
+            return list(read_snapshot(self.fs, path).records)
+        except CorruptDataError as error:
+            raise CorruptDataError(
+                path,
+                f"{error.message}. A new cluster begins with this file: format the directory anew, or copy the file "
+                "from another node of the cluster",
+            ) from error
 
     def close(self) -> None:
         """Close the log cleanly."""

@@ -7,6 +7,7 @@ import pytest
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.quorum.durable_end import FILE_NAME, SLOT_BYTES, DurableEnd, read_durable_end
 from crabka.testing.memory_file_system import MemoryFileSystem
+from tests.support.rotting import flip
 
 PATH = f"/m/{FILE_NAME}"
 
@@ -78,3 +79,31 @@ def test_a_long_cluster_id_fits(fs: MemoryFileSystem) -> None:
     noted = read_durable_end(fs, "/m")
     assert noted is not None
     assert noted.cluster_id == "a b" * 40
+
+
+@pytest.mark.parametrize("slots", [{0}, {1}, {0, 1}])
+def test_damaged_slots_are_written_anew_from_memory(fs: MemoryFileSystem, slots: set[int]) -> None:
+    note = DurableEnd(fs, "/m", "c")
+    for offset in range(1, 4):
+        note.raise_to(OffsetAndEpoch(offset, 1))
+        assert note.mend() == ""
+    for slot in slots:
+        flip(fs, PATH, slot * SLOT_BYTES + 30)
+    assert f"{2 - len(slots)} of 2 slots" in note.mend()
+    assert note.mend() == ""
+    note.raise_to(OffsetAndEpoch(9, 2))
+    fs.crash()
+    for slot in range(2):
+        assert read_durable_end(fs, "/m") is not None
+        flip(fs, PATH, slot * SLOT_BYTES + 30)
+
+
+def test_a_note_that_is_gone_is_written_again(fs: MemoryFileSystem) -> None:
+    note = DurableEnd(fs, "/m", "c")
+    assert note.mend() == ""
+    note.raise_to(OffsetAndEpoch(3, 1))
+    fs.unlink(PATH)
+    assert note.mend()
+    noted = read_durable_end(fs, "/m")
+    assert noted is not None
+    assert noted.end == OffsetAndEpoch(3, 1)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from crabka.errors import CorruptDataError
 from crabka.metadata.records import MetadataVersionError
 from crabka.quorum.loading import load_read_only, load_snapshot
 from crabka.quorum.snapshots import SnapshotId
@@ -11,8 +12,10 @@ from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.testing.faulty_file_system import FaultyFileSystem, read_only_disk
 from crabka.testing.memory_file_system import MemoryFileSystem
+from crabka.vfs import write_atomic
 from tests.support.golden_disk import copy_to_memory
 from tests.support.metadata_logs import QUORUM, SINGLE, checkpoints, replay_file, replay_snapshot, segments
+from tests.support.rotting import flip
 
 
 @pytest.mark.parametrize("directory", [SINGLE, *QUORUM], ids=["single", "c1", "c3", "b10"])
@@ -76,3 +79,39 @@ def test_a_record_of_an_unknown_version_stops_the_loading() -> None:
     file.pwritev([batch], file.size())
     with pytest.raises(MetadataVersionError, match="PartitionRecord version 9"):
         load_read_only(fs, "/m")
+
+
+def test_a_damaged_snapshot_is_passed_over_and_named() -> None:
+    fs = copy_to_memory(SINGLE, "/m")
+    whole = load_read_only(fs, "/m").replay.image
+    newest = f"/m/{SnapshotId(384, 2).file_name}"
+    flip(fs, newest, 200)
+    loaded = load_snapshot(fs, "/m")
+    assert loaded.snapshot == SnapshotId(218, 1)
+    (damaged,) = loaded.damaged
+    assert (damaged.snapshot_id, damaged.path, damaged.reason) == (
+        SnapshotId(384, 2),
+        newest,
+        "wrong checksum at position 166",
+    )
+    # The log goes on from the older one.
+    assert load_read_only(fs, "/m").replay.image == whole
+
+
+def test_no_image_is_built_across_a_gap() -> None:
+    fs = copy_to_memory(QUORUM[1], "/m")
+    snapshots = checkpoints(QUORUM[1])
+    assert load_read_only(fs, "/m").replay.image.offset > 0
+    for path in snapshots:
+        flip(fs, f"/m/{path.name}", 20)
+    with pytest.raises(CorruptDataError, match=r"starts at offset \d+, and nothing whole holds the offsets from 0"):
+        load_read_only(fs, "/m")
+
+
+def test_segments_that_do_not_follow_one_another_end_the_loading() -> None:
+    fs = MemoryFileSystem()
+    fs.makedirs("/m")
+    for base in (0, 5):
+        batch = build_batch([Record(base, 1, None, bytes([1, 20, 0, 0]))], base_offset=base, leader_epoch=1)
+        write_atomic(fs, f"/m/{base:020d}.log", batch)
+    assert load_read_only(fs, "/m").replay.image.offset == 0

@@ -75,3 +75,14 @@ def test_a_gap_ends_the_log_unless_a_snapshot_covers_it() -> None:
     survey = survey_log(fs, "/m", start_offset=7)
     assert (survey.segments, survey.covered_segments, survey.damage) == ([(6, 3 * SIZE)], [0], None)
     assert survey.end_offset == 9
+
+
+def test_a_log_that_nothing_leads_up_to_is_lost_as_a_whole() -> None:
+    fs = disk(0, 3, 6)
+    fs.unlink("/m/00000000000000000000.log")
+    survey = survey_log(fs, "/m", 1)
+    assert survey.sealed_end == (9, 3)
+    assert (survey.segments, survey.end_offset, survey.epochs.entries, survey.control) == ([], 1, [], [])
+    assert (survey.lost_segments, survey.sealed_end) == (segment_bases(fs, "/m"), survey.unreachable_end)
+    assert survey.damage is not None
+    assert survey.damage.size_bytes == sum(fs.stat(f"/m/{base:020d}.log").size_bytes for base in survey.lost_segments)

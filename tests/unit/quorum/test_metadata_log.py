@@ -296,13 +296,31 @@ def test_a_log_behind_its_snapshot_starts_over() -> None:
     assert (again.start_offset, again.end_offset, again.last_epoch) == (9, 9, -1)
 
 
-def test_a_log_that_begins_after_its_snapshot_is_refused() -> None:
+@pytest.mark.parametrize("has_note", [True, False])
+def test_a_log_that_begins_after_its_snapshot_is_dropped_as_a_loss(
+    has_note: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     fs = _disk()
     log = _open(fs, start_offset=9)
-    _append(log, [_batch(9)], now_ms=10)
+    _append(log, [_batch(9, epoch=2)], now_ms=10)
     log.close()
-    with pytest.raises(CorruptDataError, match="starts at offset 9"):
-        _open(fs, start_offset=5)
+    if not has_note:
+        fs.unlink("/m/crabka-durable-end")
+    again = _open(fs, start_offset=5)
+    assert (again.start_offset, again.end_offset, list(again.read(0))) == (5, 5, [])
+    assert again.durable_end == OffsetAndEpoch(10, 2)
+    assert "starts at offset 9, and nothing whole holds the offsets from 5 on" in caplog.text
+    again.close()
+    assert _open(fs, start_offset=5).durable_end == OffsetAndEpoch(10, 2)
+
+
+def test_an_end_that_damaged_files_show_counts_where_no_note_says_more() -> None:
+    fs = _disk()
+    log = MetadataLog.open(fs, "/m", SMALL, start_offset=0, shown_end=OffsetAndEpoch(7, 3), now_ms=10)
+    assert (log.end_offset, log.durable_end) == (0, OffsetAndEpoch(7, 3))
+    log.close()
+    again = MetadataLog.open(fs, "/m", SMALL, start_offset=0, shown_end=OffsetAndEpoch(9, 3), now_ms=10)
+    assert again.durable_end == OffsetAndEpoch(7, 3)
 
 
 @pytest.mark.parametrize("source", [SINGLE, QUORUM[0]], ids=["single", "quorum"])

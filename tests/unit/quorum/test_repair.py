@@ -8,10 +8,13 @@ from crabka.errors import ConfigError, CorruptDataError
 from crabka.kraft.epochs import MAX_EPOCH
 from crabka.ports import Runtime
 from crabka.quorum.repair import ACCEPT_CLUSTER_ID, ACCEPT_LOSS, EPOCH_STEP, plan_repair
+from crabka.quorum.settings import MetadataLogSettings
+from crabka.quorum.snapshots import SnapshotId, list_snapshots
 from crabka.quorum.state_file import QuorumStateFile, read_quorum_state, write_quorum_state
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import read_file, write_atomic
 from tests.support.quorum_node import DIRECTORY, LOG_DIRECTORY, formatted_disk, new_topic, open_quorum, run_node
+from tests.support.rotting import flip
 
 STATE = f"{LOG_DIRECTORY}/quorum-state"
 LOG = f"{LOG_DIRECTORY}/00000000000000000000.log"
@@ -110,3 +113,52 @@ def test_a_changed_cluster_id_is_noticed_and_can_be_accepted() -> None:
     assert step.option == ACCEPT_CLUSTER_ID
     step.run()
     assert topics(fs) == {"t0", "t1", "t2"}
+
+
+def snapshot_disk(*, keep_log: bool) -> MemoryFileSystem:
+    """The disk of a lone voter whose newest snapshot is damaged, with the log from offset 0 or without."""
+    fs = formatted_disk()
+
+    async def main(runtime: Runtime) -> None:
+        quorum = await open_quorum(runtime, MetadataLogSettings(segment_bytes=100, retention_bytes=0))
+        for number in range(3):
+            await quorum.append(new_topic(f"t{number}", number))
+        if not keep_log:
+            await quorum.snapshot()
+        await quorum.close()
+
+    run_node(fs, main)
+    if keep_log:
+        newest = SnapshotId(0, 0)
+    else:
+        (newest,) = list_snapshots(fs, LOG_DIRECTORY)
+    # Not in the head, which names the voters.
+    flip(fs, f"{LOG_DIRECTORY}/{newest.file_name}", fs.stat(f"{LOG_DIRECTORY}/{newest.file_name}").size_bytes - 3)
+    return fs
+
+
+def test_a_damaged_snapshot_that_the_log_makes_up_for_is_set_aside() -> None:
+    fs = snapshot_disk(keep_log=True)
+    (step,) = plan_repair(fs, DIRECTORY)
+    assert step.is_allowed(())
+    assert "the log from offset 0" in step.action
+    step.run()
+    assert plan_repair(fs, DIRECTORY) == []
+    assert topics(fs) == {"t0", "t1", "t2"}
+
+
+def test_a_lone_voter_heals_a_damaged_snapshot_by_itself_if_the_log_makes_up_for_it() -> None:
+    assert topics(snapshot_disk(keep_log=True)) == {"t0", "t1", "t2"}
+
+
+def test_a_lone_voter_that_has_nothing_else_refuses_and_begins_anew_once_that_is_accepted() -> None:
+    fs = snapshot_disk(keep_log=False)
+    (newest,) = list_snapshots(fs, LOG_DIRECTORY)
+    with pytest.raises(CorruptDataError, match=rf"{newest.file_name}: wrong checksum.*--accept-loss --execute"):
+        topics(fs)
+    assert list_snapshots(fs, LOG_DIRECTORY) == [newest]
+    (step,) = plan_repair(fs, DIRECTORY)
+    assert (step.option, "kept as *.damaged" in step.action) == (ACCEPT_LOSS, True)
+    step.run()
+    assert topics(fs) == set()
+    assert plan_repair(fs, DIRECTORY) == []

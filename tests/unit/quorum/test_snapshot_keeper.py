@@ -11,7 +11,13 @@ from crabka.metadata.image import MetadataImage
 from crabka.ports import Runtime
 from crabka.quorum.loading import load_read_only
 from crabka.quorum.settings import MetadataLogSettings
-from crabka.quorum.snapshot_keeper import CommittedMetadata, KeptSnapshot, SnapshotKeeper, snapshots_to_delete
+from crabka.quorum.snapshot_keeper import (
+    FIRST_RETRY_MS,
+    CommittedMetadata,
+    KeptSnapshot,
+    SnapshotKeeper,
+    snapshots_to_delete,
+)
 from crabka.quorum.snapshots import SnapshotId, list_snapshots, read_snapshot
 from crabka.quorum.storage import MetadataStorage
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
@@ -25,6 +31,7 @@ from tests.support.quorum_node import (
     run_node,
     topic_config,
 )
+from tests.support.rotting import flip
 
 KEPT = [
     KeptSnapshot(SnapshotId(0, 0), 10, 100),
@@ -84,14 +91,23 @@ def test_a_snapshot_that_fails_costs_nothing(caplog: pytest.LogCaptureFixture) -
         with caplog.at_level(logging.ERROR):
             await quorum.append(new_topic("a", 1))
             await quorum.append(new_topic("b", 2))
+            for number in range(10):
+                await quorum.append(new_topic(f"more-{number}", 10 + number))
+        # Not after every change: the disk is full for a while.
+        assert caplog.text.count("Cannot write a snapshot") == 1
+        await asyncio.sleep(FIRST_RETRY_MS / 1000)
+        await quorum.append(new_topic("late", 30))
+        await asyncio.sleep(0.1)
+        assert caplog.text.count("Cannot write a snapshot") == 2
         fs.remove(rule)
+        await asyncio.sleep(2 * FIRST_RETRY_MS / 1000)
         await quorum.append(new_topic("c", 3))
         await quorum.close()
 
     run_node(fs, main)
     assert "Cannot write a snapshot" in caplog.text
     assert len(list_snapshots(fs, LOG_DIRECTORY)) > 1
-    assert set(load_read_only(fs, LOG_DIRECTORY).replay.image.topics.by_name) == {"a", "b", "c"}
+    assert {"a", "b", "c", "late"} < set(load_read_only(fs, LOG_DIRECTORY).replay.image.topics.by_name)
 
 
 def test_a_snapshot_that_fails_unexpectedly_is_reported_and_does_not_keep_the_quorum_from_closing(
@@ -138,3 +154,33 @@ def test_only_what_is_committed_goes_into_a_snapshot() -> None:
         assert read_snapshot(fs, f"{LOG_DIRECTORY}/{SnapshotId(10, 2).file_name}").voters == (VOTER,)
 
     run_node(fs, main)
+
+
+def test_old_snapshots_go_although_the_head_of_one_is_damaged() -> None:
+    fs = formatted_disk()
+
+    async def main(runtime: Runtime) -> None:
+        quorum = await open_quorum(runtime, MetadataLogSettings(retention_ms=60_000, max_idle_interval_ms=0))
+        await quorum.append(new_topic("a", 1))
+        flip(fs, f"{LOG_DIRECTORY}/{SnapshotId(0, 0).file_name}", 70)
+        await quorum.snapshot()
+        assert len(list_snapshots(fs, LOG_DIRECTORY)) == 1
+        await quorum.close()
+
+    run_node(fs, main)
+
+
+def test_two_who_want_a_snapshot_of_one_image_do_not_write_it_together() -> None:
+    fs = formatted_disk()
+
+    async def main(runtime: Runtime) -> None:
+        quorum = await open_quorum(runtime)
+        await quorum.append(new_topic("a", 1))
+        keeper = quorum._driver.snapshots
+        await asyncio.gather(keeper.write_now(), keeper.write_now(), keeper.heal(None, {SnapshotId(0, 0)}))
+        (newest,) = list_snapshots(fs, LOG_DIRECTORY)
+        assert set(load_read_only(fs, LOG_DIRECTORY).replay.image.topics.by_name) == {"a"}
+        assert newest.end_offset == quorum.image.offset + 1
+        await quorum.close()
+
+    run_node(fs, main, seed=3)

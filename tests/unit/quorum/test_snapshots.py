@@ -10,19 +10,22 @@ from crabka.metadata.records import ConfigRecord
 from crabka.quorum.snapshots import (
     SnapshotContent,
     SnapshotId,
+    check_snapshot,
     encode_snapshot,
     list_snapshots,
     read_snapshot,
-    read_snapshot_timestamp,
+    read_snapshot_head,
     remove_partial_snapshots,
     write_snapshot,
 )
 from crabka.records.header import iter_headers
 from crabka.testing.memory_file_system import MemoryFileSystem
+from crabka.vfs import write_atomic
 from tests.support.golden import GOLDEN
 from tests.support.golden_disk import copy_to_memory
 from tests.support.metadata_logs import METADATA_DIRS, checkpoints
 from tests.support.quorum_node import VOTER
+from tests.support.rotting import flip
 
 FILES = [path for directory in METADATA_DIRS for path in checkpoints(directory)]
 
@@ -84,7 +87,7 @@ def test_what_is_written_is_read_back_after_a_crash() -> None:
     fs.crash()
     assert read_snapshot(fs, "/m/x.checkpoint") == snapshot
     assert fs.stat("/m/x.checkpoint").size_bytes == size
-    assert read_snapshot_timestamp(fs, "/m/x.checkpoint") == 77
+    assert read_snapshot_head(fs, "/m/x.checkpoint").timestamp_ms == 77
     assert fs.listdir("/m") == ["x.checkpoint"]
 
 
@@ -126,8 +129,38 @@ def test_a_flipped_bit_is_found() -> None:
         read_snapshot(fs, "/m/a.checkpoint")
     file.truncate(0)
     with pytest.raises(CorruptDataError, match="header"):
-        read_snapshot_timestamp(fs, "/m/a.checkpoint")
+        read_snapshot_head(fs, "/m/a.checkpoint")
 
 
 def test_ids_name_their_files() -> None:
     assert SnapshotId(384, 2).file_name == "00000000000000000384-0000000002.checkpoint"
+
+
+def test_every_flipped_bit_of_a_snapshot_is_found() -> None:
+    fs = _fresh_disk()
+    path = "/m/a.checkpoint"
+    write_snapshot(fs, path, SnapshotContent(_configs(3), 77, 1, (VOTER,)), epoch=3, now_ms=1)
+    for position in range(fs.stat(path).size_bytes):
+        flip(fs, path, position, 1 << position % 8)
+        for reader in (read_snapshot, check_snapshot):
+            with pytest.raises(CorruptDataError):
+                reader(fs, path, 3)
+        flip(fs, path, position, 1 << position % 8)
+    assert check_snapshot(fs, path, 3) == fs.stat(path).size_bytes
+
+
+def test_content_of_another_epoch_is_not_believed() -> None:
+    fs = _fresh_disk()
+    write_snapshot(fs, "/m/a.checkpoint", SnapshotContent(()), epoch=3, now_ms=1)
+    with pytest.raises(CorruptDataError, match="epoch 3 instead of 4"):
+        read_snapshot(fs, "/m/a.checkpoint", 4)
+
+
+def test_a_snapshot_without_its_footer_is_not_complete() -> None:
+    fs = _fresh_disk()
+    head, *_ = encode_snapshot(SnapshotContent(()), epoch=3, now_ms=1)
+    write_atomic(fs, "/m/a.checkpoint", head)
+    for reader in (read_snapshot, check_snapshot):
+        with pytest.raises(CorruptDataError, match="not a complete snapshot"):
+            reader(fs, "/m/a.checkpoint", 3)
+    assert read_snapshot_head(fs, "/m/a.checkpoint").timestamp_ms == 0

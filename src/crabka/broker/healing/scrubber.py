@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from crabka.broker.healing.rebuilder import RebuildRefusedError
 from crabka.errors import InvariantError, StorageError
@@ -19,6 +19,7 @@ from crabka.log.cleaner_throttle import CleanerThrottle
 from crabka.log.log_healing import sync_files, write_rebuilt_indexes
 from crabka.log.mending import MISFIT
 from crabka.log.scrub_schedule import ScrubProgress, ScrubSchedule
+from crabka.log.scrub_settings import FIRST_PASS_MS, ScrubSettings
 from crabka.log.segment_check import SegmentCheck
 from crabka.log.small_files_check import check_small_files
 
@@ -39,20 +40,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FIRST_PASS_MS: Final = 10 * 60 * 1000
 _URGENT_CPU_PERCENT: Final = 50
 _MAX_WAIT_MS: Final = 60_000
-
-
-class ScrubSettings(NamedTuple):
-    """The settings of the node that checks go by, read anew for each step."""
-
-    is_enabled: bool
-    interval_ms: int
-    max_bytes_per_second: int
-    max_cpu_percent: int
-    # A pass begins when it changes.
-    trigger: str
 
 
 @dataclass(slots=True)

@@ -28,7 +28,6 @@ from crabka.kraft.messages import (
 from crabka.kraft.voters import ReplicaKey, VoterNode
 from crabka.protocol.apis import ApiKey, MessageTypes, ms
 from crabka.protocol.error_codes import ErrorCode
-from crabka.quorum.metadata_log import METADATA_TOPIC_ID
 from crabka.quorum.raft_messages.shared import (
     METADATA_TOPIC,
     NOBODY,
@@ -37,6 +36,7 @@ from crabka.quorum.raft_messages.shared import (
     maybe_key_of,
     only_partition,
 )
+from crabka.quorum.side_files import METADATA_TOPIC_ID
 
 API_KEYS: Mapping[type, ApiKey] = {
     VoteRequest: ApiKey.VOTE,

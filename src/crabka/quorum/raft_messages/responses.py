@@ -27,7 +27,6 @@ from crabka.kraft.voters import VoterEndpoint
 from crabka.metadata.features import KRAFT_VERSION
 from crabka.protocol.apis import ApiKey, MessageTypes, response_types
 from crabka.protocol.error_codes import ErrorCode, error_message
-from crabka.quorum.metadata_log import METADATA_TOPIC_ID
 from crabka.quorum.raft_messages.shared import (
     METADATA_TOPIC,
     NO_HINT,
@@ -40,6 +39,7 @@ from crabka.quorum.raft_messages.shared import (
     told_endpoint,
     wire_id,
 )
+from crabka.quorum.side_files import METADATA_TOPIC_ID
 
 Encoder = Callable[[MessageTypes, Any, list[Any]], Any]
 _LISTS = {

@@ -11,7 +11,7 @@ from crabka.ids import ZERO_UUID
 from crabka.kraft.messages import LeaderHint
 from crabka.kraft.voters import ReplicaKey, VoterEndpoint
 from crabka.protocol.error_codes import ErrorCode
-from crabka.quorum.metadata_log import METADATA_TOPIC_ID
+from crabka.quorum.side_files import METADATA_TOPIC_ID
 
 METADATA_TOPIC = "__cluster_metadata"
 NOBODY = -1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crabka.broker.healing.rebuilder import RebuildRefusedError
-from crabka.broker.healing.scrubber import FIRST_PASS_MS, LogScrubber, ScrubSettings
+from crabka.broker.healing.scrubber import LogScrubber
 from crabka.broker.partition import Partition
 from crabka.broker.partitions import PartitionRegistry
 from crabka.ids import TopicPartition
@@ -18,6 +18,7 @@ from crabka.log.cleaner import CleanerSettings, LogCleaner
 from crabka.log.damage import DamagedRange
 from crabka.log.log_manager import LogManager
 from crabka.log.partition_log import PartitionLog
+from crabka.log.scrub_settings import FIRST_PASS_MS, ScrubSettings
 from crabka.ports import Runtime
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from tests.support.aborting import SMALL_SEGMENTS, all_aborted, fill_with_transactions
