@@ -21,6 +21,7 @@ from crabka.broker.tiering.read_tools import ReadTools
 from crabka.broker.tiering.reader import RemoteFetch, RemoteReads
 from crabka.broker.tiering.reader_pool import ReaderPool
 from crabka.broker.tiering.stats import TierStats
+from crabka.broker.tiering.verified_parts import VerifiedParts
 from crabka.config.topic import TopicConfig
 from crabka.ids import uuid_from_text
 from crabka.log.log_manager import LogManager
@@ -90,7 +91,16 @@ class GoldenTier:
         chunks = ChunkCache(self.storage, pool, capacity_bytes=1 << 20, chunk_bytes=1000)
         files = IndexFiles(fs, "/d1", self.storage)
         indexes = RemoteIndexCache(files, pool, clock, lambda: IndexCacheLimits(1 << 20, -1))
-        tools = ReadTools(self.storage, rlmm, pool, chunks=chunks, indexes=indexes, clock=clock, stats=TierStats())
+        tools = ReadTools(
+            self.storage,
+            rlmm,
+            pool,
+            chunks=chunks,
+            indexes=indexes,
+            clock=clock,
+            stats=TierStats(),
+            verified=VerifiedParts(clock, lambda: 60_000),
+        )
         quota = ByteRateQuota(lambda: 1 << 60, sample_count=11, sample_ms=1000)
         self.reads = RemoteReads(tools, fetch_quota=quota)
         writer: Any = None

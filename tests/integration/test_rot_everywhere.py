@@ -2,7 +2,8 @@
 
 Afterwards every acknowledged record is readable, the replicas are equal on disk, no file is damaged, all topics are
 there, and what was repaired is in the log of its node with the reason. A flip without a line is in a file that was
-written anew.
+written anew. Objects of the tier are damaged while everything is read, and restored afterwards: there a wrong byte is
+corrected for each reader, and stays.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ pytestmark = [
 
 LOGGER = logging.getLogger(__name__)
 FLIPS_PER_ROUND = 5
+TIER_FLIPS_PER_ROUND = 3
 # Kinds of files that every node of such a cluster has.
 LASTING_KINDS = {
     ".log",
@@ -58,6 +60,11 @@ LASTING_KINDS = {
     "metadata crabka-durable-end",
     "metadata leader-epoch-checkpoint",
     "metadata partition.metadata",
+    "tier .log",
+    "tier .index",
+    "tier .timeindex",
+    "tier .snapshot",
+    "tier .leader_epoch_checkpoint",
 }
 
 
@@ -72,6 +79,17 @@ def rotting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RottingCluster
         rotting.produce(60)
         rotting.wait_whole([])
         yield rotting
+
+
+def check_tier(rotting: RottingCluster, rng: random.Random) -> None:
+    """Damage objects of the tier, read everything, and restore them, so that no batch is damaged twice."""
+    brokers = rotting.cluster.brokers
+    heard = {broker.node_id: len(broker.stderr_text()) for broker in brokers}
+    flips = rotting.flip_tier(rng, TIER_FLIPS_PER_ROUND)
+    LOGGER.info("tier: %s", "; ".join(map(str, flips)))
+    rotting.check_content()
+    said = "".join(broker.stderr_text()[heard[broker.node_id] :] for broker in brokers)
+    rotting.restore_tier(flips, said)
 
 
 def test_every_kind_of_file_is_repaired(rotting: RottingCluster, rng: random.Random) -> None:
@@ -93,8 +111,10 @@ def test_every_kind_of_file_is_repaired(rotting: RottingCluster, rng: random.Ran
         rotting.wait_whole(flips)
         rotting.note_outcome(node, flips, node.stderr_text()[heard:])
         rotting.check_content()
+        check_tier(rotting, rng)
     for name in ("flips", "reported", "replaced", "left"):
         LOGGER.info("%s: %s", name, dict(getattr(rotting, name)))
     if soaking():
         assert rotting.flips.total() >= 200
+        assert rotting.reported["tier .log"] > 0
         assert rotting.flips.keys() >= LASTING_KINDS

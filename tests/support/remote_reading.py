@@ -19,6 +19,7 @@ from crabka.broker.tiering.reader import RemoteFetch, RemoteReads, RemoteRecords
 from crabka.broker.tiering.reader_pool import ReaderPool
 from crabka.broker.tiering.stats import TierStats
 from crabka.broker.tiering.tools import TierTools
+from crabka.broker.tiering.verified_parts import VerifiedParts
 from crabka.config.topic import TopicConfig
 from crabka.log.partition_log import PartitionLog
 from crabka.ports import FileRange, FileSystem, Payload, Threads
@@ -170,12 +171,15 @@ class TierWorld:
         self.pool = ReaderPool(lambda _size: self.threads, size=lambda: 4, max_pending=max_pending)
         self.limits = IndexCacheLimits(1 << 20, 900_000)
         quota = ByteRateQuota(lambda: bytes_per_second, sample_count=11, sample_ms=1000)
+        self.verified_ttl_ms = 600_000
+        self.verified = VerifiedParts(self.clock, lambda: self.verified_ttl_ms)
         self.chunks = ChunkCache(
             self.storage,
             self.pool,
             capacity_bytes=cache_bytes,
             chunk_bytes=chunk_bytes,
             on_downloaded=lambda size: quota.record(size, self.clock.monotonic_ms()),
+            on_dropped=self.verified.forget,
         )
         files = IndexFiles(self.fs, LOG_DIR, self.storage)
         self.indexes = RemoteIndexCache(files, self.pool, self.clock, lambda: self.limits)
@@ -187,6 +191,7 @@ class TierWorld:
             indexes=self.indexes,
             clock=self.clock,
             stats=self.stats,
+            verified=self.verified,
         )
         self.reads = RemoteReads(self.tools, fetch_quota=quota)
         self._writer = TierWriter(self.storage, self.rlmm)

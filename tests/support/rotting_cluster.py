@@ -22,7 +22,7 @@ from crabka.vfs import OsFileSystem
 from tests.support.cluster_process.cluster import ClusterProcesses
 from tests.support.cluster_process.reading import read_committed
 from tests.support.node_process import NodeError, wait_until
-from tests.support.rotting_files import METADATA, Flip, files_by_kind, flip_byte
+from tests.support.rotting_files import METADATA, Flip, files_by_kind, flip_byte, tier_files_by_kind
 from tests.support.tier_kills import tier_settings
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ _SMALL_SEGMENTS: Final = {
 
 def rotting_settings(tier: Path) -> dict[str, str]:
     """Settings of a node that checks its logs all the time and has a directory as its tier."""
-    return {**QUICK_CHECKS, **SMALL_METADATA, **tier_settings(tier, replicas=3)}
+    # What a round has read is damaged in the next one.
+    checks = {"crabka.remote.verified.ttl.ms": "1"}
+    return {**QUICK_CHECKS, **SMALL_METADATA, **checks, **tier_settings(tier, replicas=3)}
 
 
 class RottingCluster:
@@ -148,6 +150,32 @@ class RottingCluster:
                 self.flips[done.kind] += 1
                 flips.append(done)
         return flips
+
+    def flip_tier(self, rng: random.Random, count: int) -> list[Flip]:
+        """Damage objects of the tier, no two of one segment, the kinds that were hit least first."""
+        flips: dict[str, Flip] = {}
+        for _ in range(count):
+            found = tier_files_by_kind(self.tier)
+            kind = min(found, key=lambda each: (self.flips[each], rng.random()))
+            files = [path for path in found[kind] if path.stem not in flips]
+            done = flip_byte(rng, kind, files) if files else None
+            if done is not None:
+                self.flips[kind] += 1
+                flips[done.path.stem] = done
+        return list(flips.values())
+
+    def restore_tier(self, flips: list[Flip], said: str) -> None:
+        """Count which flips of objects were reported, and put the objects back: nobody writes them anew.
+
+        A byte stays as it is that no reader wanted, because the records are in local logs or the index in a cache.
+        """
+        for flip in flips:
+            assert flip.is_left, f"{flip}: an object of the tier has changed"
+            if any(flip.path.name in line for line in said.splitlines()):
+                self.reported[flip.kind] += 1
+            else:
+                self.left[flip.kind] += 1
+            flip.undo()
 
     def note_outcome(self, node: ClusterNode, flips: list[Flip], said: str) -> None:
         """Count what became of flips; `said` is what the node has logged since."""

@@ -60,6 +60,15 @@ def files_by_kind(data_dir: Path) -> dict[str, list[Path]]:
     return found
 
 
+def tier_files_by_kind(tier: Path) -> dict[str, list[Path]]:
+    """Return the objects of a tier that is a directory, each kind under its name."""
+    found: dict[str, list[Path]] = {}
+    for path in _files(tier):
+        if not path.name.endswith(_PASSING_SUFFIXES):
+            found.setdefault(f"tier {path.suffix}", []).append(path)
+    return found
+
+
 def kind_of(data_dir: Path, path: Path) -> str:
     """Return the kind of a file, nothing for one that comes and goes."""
     name, directory = path.name, path.parent.name

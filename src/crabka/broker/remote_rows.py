@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
+from crabka.broker.tiering.segment_survey import DamagedSegmentError
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.hot import FetchPartitionResult
 from crabka.remote.errors import NotReadyError, RemoteStorageError
@@ -94,4 +95,6 @@ def remote_error_code(error: RemoteStorageError) -> ErrorCode:
     if isinstance(error, NotReadyError):
         # One that reads from a follower goes to the leader, which may know more.
         return ErrorCode.replica_not_available
+    if isinstance(error, DamagedSegmentError):
+        return ErrorCode.corrupt_message
     return ErrorCode.kafka_storage_error

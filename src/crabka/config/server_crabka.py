@@ -57,6 +57,15 @@ CRABKA_KEYS = (
         "Memory for pieces of segments that were read from the remote tier, or are read ahead of a consumer.",
         at_least(8 * 1024 * 1024),
     ),
+    ConfigKey(
+        "crabka.remote.verified.ttl.ms",
+        LONG,
+        600_000,
+        "How long bytes of the remote tier that were found to be whole are served without another check. Every part is "
+        "checked when it is read first; 0 checks every read.",
+        at_least(0),
+        scope=CLUSTER_WIDE,
+    ),
     boolean(
         "crabka.log.scrub.enable",
         "Whether all logs are read in the background and checked for damage. What a request meets is repaired anyway.",
@@ -114,6 +123,7 @@ class CrabkaSettings:
     crabka_fast_failure_detection_enable: bool
     crabka_remote_leftover_grace_ms: int
     crabka_remote_chunk_cache_bytes: int
+    crabka_remote_verified_ttl_ms: int
     crabka_log_scrub_enable: bool
     crabka_log_scrub_interval_ms: int
     crabka_log_scrub_max_bytes_per_second: int

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
+from crabka.ports import Buffer
 from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, BatchHeader, crc_valid, parse_header
-
-if TYPE_CHECKING:
-    from crabka.ports import File
 
 CHUNK_BYTES: Final = 256 * 1024
 _MIN_BATCH_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
@@ -21,6 +19,14 @@ _MAGIC_POSITION: Final = 16
 NO_EPOCH: Final = -1
 _MAGIC: Final = bytes([MAGIC_V2])
 _offset_and_length = struct.Struct(">qi").unpack_from
+
+
+class ReadableBytes(Protocol):
+    """A file, or an object of the tier that is read like one."""
+
+    def pread(self, length: int, position: int, /) -> Buffer:
+        """Read up to `length` bytes; fewer only at the end."""
+        ...
 
 
 class OffsetRules(NamedTuple):
@@ -66,7 +72,7 @@ class Gap(NamedTuple):
 class BatchWalk:
     """One walk over a file that may be damaged."""
 
-    def __init__(self, file: File, size: int, rules: OffsetRules) -> None:
+    def __init__(self, file: ReadableBytes, size: int, rules: OffsetRules) -> None:
         self._file = file
         self._size = size
         self._rules = rules

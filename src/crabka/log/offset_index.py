@@ -79,6 +79,11 @@ class OffsetIndex:
         index = bisect_right(self._offsets, relative) - 1
         return self._positions[index] if index >= 0 else 0
 
+    def floor_entry(self, offset: int) -> tuple[int, int] | None:
+        """Return the last entry (absolute offset, position) that is not above `offset`, None if there is none."""
+        index = bisect_right(self._offsets, offset - self.base_offset) - 1 if offset >= self.base_offset else -1
+        return (self.base_offset + self._offsets[index], self._positions[index]) if index >= 0 else None
+
     def batch_start_before(self, position: int) -> int:
         """Return the last indexed position below the given one, 0 if there is none."""
         index = bisect_left(self._positions, position) - 1

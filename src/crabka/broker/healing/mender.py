@@ -1,5 +1,7 @@
 """Repairs a damaged range of a log in place, from the first source whose batches are those that were written there.
 
+If no source has them, a batch with one wrong byte is corrected from its checksum (`log.batch_correction`).
+
 The log keeps its offsets, its end and its place in the ISR: nothing is cut, so nothing that was acknowledged is ever
 missing from a replica that counts for it. docs/internals/healing.md says why that is safe for leaders and followers.
 """
@@ -9,8 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from crabka.broker.healing.sources import SourceError
+from crabka.log.batch_correction import RangeFacts, correct_range
+from crabka.log.decompression import decompressed_limit
 from crabka.log.log_healing import sync_files
-from crabka.log.mending import MendError, MendRules, fit, whole_batches
+from crabka.log.mending import MISFIT, MendError, MendRules, fit, whole_batches
 
 if TYPE_CHECKING:
     from crabka.broker.healing.sources import PartitionSources, RepairSource
@@ -37,6 +41,7 @@ class RangeMender:
         Raises StorageError and OSError when the disk fails.
         """
         reasons: list[str] = []
+        may_come_back = False
         target = partition.log.begin_check(damaged.base_offset)
         if target is None or damaged not in partition.log.damage:
             return "", ["the segment is gone"]
@@ -47,9 +52,30 @@ class RangeMender:
                 await self._mend_from(source, partition, target, damaged)
             except (SourceError, MendError) as error:
                 reasons.append(f"{source.name}: {error}")
+                may_come_back = may_come_back or (isinstance(error, SourceError) and error.may_come_back)
             else:
                 return source.name, reasons
+        # A replica that is in sync and away for now has the batches for certain, and one that has others of a compacted
+        # log lets this one begin anew.
+        if not may_come_back and not any(MISFIT in reason for reason in reasons):
+            try:
+                return await self._correct(partition, target, damaged), reasons
+            except MendError as error:
+                reasons.append(f"what is left of them: {error}")
         return "", reasons or ["there is no other replica"]
+
+    async def _correct(self, partition: Partition, target: CheckTarget, damaged: DamagedRange) -> str:
+        """Put a range right from what is left of it; return what was changed."""
+        log, threads = partition.log, self._runtime.threads
+        limit = decompressed_limit(log.config)
+        facts = RangeFacts(damaged.offset, damaged.end_offset, log.leader_epochs.epoch_for_offset, limit)
+        old = await threads.submit(_read_range, target, damaged)
+        correction = await threads.submit(correct_range, old, facts)
+        if correction is None:
+            raise MendError("no single change of a byte makes the checksum fit")
+        await self._write(partition, target, damaged, correction.data)
+        at = ", ".join(str(each._replace(position=damaged.position + each.position)) for each in correction.changes)
+        return f"their own checksum, as no other copy has them ({at})"
 
     async def _mend_from(
         self, source: RepairSource, partition: Partition, target: CheckTarget, damaged: DamagedRange
@@ -60,9 +86,12 @@ class RangeMender:
         epochs = log.leader_epochs
         rules = MendRules(epochs.epoch_for_offset, target.is_compacted)
         data = await threads.submit(fit, damaged, old, batches, rules)
-        if not log.patch(target, damaged, data):
+        await self._write(partition, target, damaged, data)
+
+    async def _write(self, partition: Partition, target: CheckTarget, damaged: DamagedRange, data: bytes) -> None:
+        if not partition.log.patch(target, damaged, data):
             raise MendError("the log has changed meanwhile")
-        await threads.submit(sync_files, target.fs, [target.segment.log_path])
+        await self._runtime.threads.submit(sync_files, target.fs, [target.segment.log_path])
 
     async def _gather(
         self, source: RepairSource, partition: Partition, damaged: DamagedRange

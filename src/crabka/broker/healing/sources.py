@@ -38,6 +38,11 @@ _ANY_EPOCH: Final = -1
 class SourceError(CrabkaError):
     """A source has not what is wanted, or cannot be reached."""
 
+    def __init__(self, message: str, *, may_come_back: bool = False) -> None:
+        """`may_come_back` of a replica that is in sync, so has the batches, and does not answer now."""
+        super().__init__(message)
+        self.may_come_back = may_come_back
+
 
 class RepairSource(Protocol):
     """Another copy of the batches of a partition."""
@@ -64,9 +69,10 @@ class _Limits:
 class ReplicaSource:
     """The replica on another broker."""
 
-    def __init__(self, brokers: BrokerConnections, node_id: int) -> None:
+    def __init__(self, brokers: BrokerConnections, node_id: int, *, is_in_sync: bool = False) -> None:
         self._brokers = brokers
         self._node_id = node_id
+        self._is_in_sync = is_in_sync
 
     @property
     def name(self) -> str:
@@ -83,13 +89,17 @@ class ReplicaSource:
                 self._node_id, ApiKey.FETCH, request.body, _TIMEOUT_MS, channel=_CHANNEL
             )
         except (ClientNetworkError, ClientClosedError, VersionMismatchError, WireError) as error:
-            raise SourceError(str(error)) from error
+            raise SourceError(str(error), may_come_back=self._is_in_sync) from error
         answer = read_answers(response, ids).get(topic_partition)
         code = response.error_code if answer is None else answer.error_code
         if answer is None or code is not ErrorCode.none:
-            raise SourceError(f"it answers {code.name}")
+            # What is damaged or gone there as well does not come back by itself.
+            is_lost = code in (ErrorCode.corrupt_message, ErrorCode.offset_out_of_range)
+            raise SourceError(f"it answers {code.name}", may_come_back=self._is_in_sync and not is_lost)
         if answer.high_watermark < end_offset:
-            raise SourceError(f"it knows as committed only what lies below {answer.high_watermark}")
+            raise SourceError(
+                f"it knows as committed only what lies below {answer.high_watermark}", may_come_back=self._is_in_sync
+            )
         return bytes(answer.records)
 
 
@@ -158,7 +168,11 @@ class PartitionSources:
             return []
         in_sync = sorted(known.isr, key=lambda each: each != known.leader)
         others = [each for each in known.replicas if each not in known.isr]
-        replicas = {each: ReplicaSource(self._brokers, each) for each in (*in_sync, *others) if each != self._node_id}
+        replicas = {
+            each: ReplicaSource(self._brokers, each, is_in_sync=each in known.isr)
+            for each in (*in_sync, *others)
+            if each != self._node_id
+        }
         sources: list[RepairSource] = [replicas[each] for each in in_sync if each in replicas]
         reads = self._remote_reads()
         if reads is not None and partition.log.is_tiered:

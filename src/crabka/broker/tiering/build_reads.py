@@ -11,6 +11,7 @@ from crabka.broker.tiering.quota import ByteRateQuota
 from crabka.broker.tiering.read_tools import ReadTools
 from crabka.broker.tiering.reader import RemoteReads
 from crabka.broker.tiering.reader_pool import ReaderPool
+from crabka.broker.tiering.verified_parts import VerifiedParts
 
 if TYPE_CHECKING:
     from crabka.broker.tiering.tools import TierTools
@@ -33,11 +34,13 @@ def build_remote_reads(tools: TierTools) -> RemoteReads:
         sample_count=config.remote_log_manager_fetch_quota_window_num,
         sample_ms=config.remote_log_manager_fetch_quota_window_size_seconds * 1000,
     )
+    verified = VerifiedParts(clock, lambda: tools.config().crabka_remote_verified_ttl_ms)
     chunks = ChunkCache(
         tools.storage,
         pool,
         capacity_bytes=config.crabka_remote_chunk_cache_bytes,
         on_downloaded=lambda size: quota.record(size, clock.monotonic_ms()),
+        on_dropped=verified.forget,
     )
 
     def limits() -> IndexCacheLimits:
@@ -48,6 +51,13 @@ def build_remote_reads(tools: TierTools) -> RemoteReads:
 
     indexes = RemoteIndexCache(IndexFiles(runtime.fs, config.log_dirs[0], tools.storage), pool, clock, limits)
     read_tools = ReadTools(
-        tools.storage, tools.metadata, pool, chunks=chunks, indexes=indexes, clock=clock, stats=tools.stats
+        tools.storage,
+        tools.metadata,
+        pool,
+        chunks=chunks,
+        indexes=indexes,
+        clock=clock,
+        stats=tools.stats,
+        verified=verified,
     )
     return RemoteReads(read_tools, fetch_quota=quota)

@@ -38,12 +38,15 @@ class ChunkCache:
         capacity_bytes: int,
         chunk_bytes: int = CHUNK_BYTES,
         on_downloaded: Callable[[int], None] = lambda _: None,
+        on_dropped: Callable[[uuid.UUID], None] = lambda _: None,
     ) -> None:
+        """`on_dropped` hears of segments of which bytes went that were here: the next reader gets them anew."""
         self._storage = storage
         self._pool = pool
         self._capacity_bytes = capacity_bytes
         self.chunk_bytes = chunk_bytes
         self._on_downloaded = on_downloaded
+        self._on_dropped = on_dropped
         self._chunks: OrderedDict[tuple[uuid.UUID, int], tuple[asyncio.Future[memoryview], int]] = OrderedDict()
         self._size_bytes = 0
         self._loading_bytes = 0
@@ -123,3 +126,4 @@ class ChunkCache:
     def _drop(self, key: tuple[uuid.UUID, int]) -> None:
         _, size = self._chunks.pop(key)
         self._size_bytes -= size
+        self._on_dropped(key[0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from crabka.broker.tiering.index_files import file_name
+from crabka.broker.tiering.index_files import DEFAULT_RULES, LoadRules, file_name
 from crabka.remote.segments import IndexType
 
 if TYPE_CHECKING:
@@ -85,12 +85,23 @@ class RemoteIndexCache:
         """Return the time index; an empty one if the tier has none that makes sense."""
         return cast("TimeIndex", (await deadline.wait(self.get(segment, IndexType.TIMESTAMP))).content)
 
-    async def aborted(self, segment: RemoteLogSegmentMetadata, deadline: Deadline) -> Sequence[AbortedTransaction]:
-        """Return the entries of the transaction index."""
-        loaded = await deadline.wait(self.get(segment, IndexType.TRANSACTION))
+    async def aborted(
+        self, segment: RemoteLogSegmentMetadata, deadline: Deadline, before: RemoteLogSegmentMetadata | None = None
+    ) -> Sequence[AbortedTransaction]:
+        """Return the entries of the transaction index; `before` is the segment that ends where this one begins."""
+        loaded = await deadline.wait(self.get(segment, IndexType.TRANSACTION, LoadRules(before=before)))
         return cast("Sequence[AbortedTransaction]", loaded.content)
 
-    def get(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> asyncio.Future[LoadedIndex]:
+    def refetch(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> None:
+        """Fetch an index anew, because what is kept of it may be damaged. Raises ReaderBusyError."""
+        key = (segment.segment_id.id, kind)
+        if key in self._in_memory:
+            self._drop_from_memory(key)
+        self.get(segment, kind, LoadRules(is_anew=True))
+
+    def get(
+        self, segment: RemoteLogSegmentMetadata, kind: IndexType, rules: LoadRules = DEFAULT_RULES
+    ) -> asyncio.Future[LoadedIndex]:
         """Return an index, or the fetch of it. The future is shared: it must not be cancelled.
 
         Raises ReaderBusyError.
@@ -104,7 +115,7 @@ class RemoteIndexCache:
         if known is not None:
             self._in_memory.move_to_end(key)
             return known[0]
-        future = self._pool.submit(self._files.load, segment, kind)
+        future = self._pool.submit(self._files.load, segment, kind, rules)
         self._in_memory[key] = (future, 0)
         name = file_name(segment, kind)
         future.add_done_callback(lambda done: self._loaded(key, name, done))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _TOPICS: Final = "kafka_server_brokertopicmetrics"
 _READER: Final = "kafka_log_remote_remotelogmanager"
+_OWN: Final = "crabka_"
 _RATE_SUFFIX: Final = "PerSec"
 
 
@@ -54,4 +55,6 @@ def collect_tier(stats: TierStats, reader: ReaderLoad | None = None) -> Iterator
 
 
 def _metric_name(name: str) -> str:
+    if name.startswith(_OWN):
+        return name
     return f"{_TOPICS}_{name.removesuffix(_RATE_SUFFIX).lower()}"

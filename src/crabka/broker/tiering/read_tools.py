@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from crabka.broker.tiering.segment_source import ChunkSource, FileSource
+from crabka.broker.tiering.surveys import SegmentSurveys
 from crabka.log.caches import Handle, LruCache
 from crabka.remote.errors import RemoteBackendError, RemoteStorageError
 from crabka.remote.segments import IndexType
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.remote_log import SegmentLookup
     from crabka.broker.tiering.segment_source import SegmentSource
     from crabka.broker.tiering.stats import TierStats
+    from crabka.broker.tiering.verified_parts import VerifiedParts
     from crabka.ports import Clock, File
     from crabka.remote.segments import RemoteLogSegmentMetadata
 
@@ -40,6 +42,7 @@ class ReadTools:
         indexes: RemoteIndexCache,
         clock: Clock,
         stats: TierStats,
+        verified: VerifiedParts,
     ) -> None:
         self.storage = storage
         self.lookup = lookup
@@ -48,6 +51,8 @@ class ReadTools:
         self.indexes = indexes
         self.clock = clock
         self.stats = stats
+        self.verified = verified
+        self.surveys = SegmentSurveys(storage, pool, clock, stats)
         # Whether the tier may be made of files on this machine, until it says that it is not.
         self.is_local = type(storage).open_local is not RemoteStorageManager.open_local
         self._files: LruCache[Handle] = LruCache(_MAX_OPEN_FILES)
@@ -75,6 +80,8 @@ class ReadTools:
         """Drop what is kept of a segment that is deleted."""
         self.chunks.forget(segment_id)
         self.indexes.forget(segment_id)
+        self.verified.forget(segment_id)
+        self.surveys.forget(segment_id)
         self._files.forget(str(segment_id))
 
     def close(self) -> None:

@@ -16,7 +16,8 @@ from crabka.broker.tiering.follower_bootstrap import follower_start
 from crabka.broker.tiering.read_ahead import ReadAhead
 from crabka.broker.tiering.remote_log import remote_log_of
 from crabka.broker.tiering.remote_offsets import find_by_timestamp
-from crabka.broker.tiering.segment_read import WantedBytes, read_part
+from crabka.broker.tiering.segment_read import WantedBytes
+from crabka.broker.tiering.segment_survey import DamagedSegmentError
 from crabka.broker.tiering.stats import (
     BUILD_AUX_STATE_ERRORS,
     BUILD_AUX_STATE_REQUESTS,
@@ -25,6 +26,8 @@ from crabka.broker.tiering.stats import (
     REMOTE_FETCH_EXPIRES,
     REMOTE_FETCH_REQUESTS,
 )
+from crabka.broker.tiering.verified_read import read_verified
+from crabka.log.decompression import decompressed_limit
 from crabka.protocol.hot import RecordParts
 from crabka.remote.errors import RemoteStorageError
 
@@ -133,7 +136,9 @@ class RemoteReads:
             return RemoteRecords(b"", [] if wanted.is_committed_only else None)
         except RemoteStorageError as error:
             stats.count(REMOTE_FETCH_ERRORS, topic)
-            logger.warning("Cannot read %s-%d from the tier: %s", topic, wanted.partition.index, error)
+            # Each damaged place was reported when it was found.
+            level = logging.DEBUG if isinstance(error, DamagedSegmentError) else logging.WARNING
+            logger.log(level, "Cannot read %s-%d from the tier: %s", topic, wanted.partition.index, error)
             raise
         byte_count = len(found.records)
         stats.count(REMOTE_FETCH_BYTES, topic, byte_count)
@@ -153,7 +158,7 @@ class RemoteReads:
                     remote,
                     wanted.partition.log,
                     (wanted.offset, next_offset),
-                    lambda segment: self._tools.indexes.aborted(segment, deadline),
+                    lambda segment: self._tools.indexes.aborted(segment, deadline, remote.segment_before(segment)),
                 )
         return RemoteRecords(payloads[0] if len(payloads) == 1 else RecordParts(payloads), aborted)
 
@@ -166,7 +171,7 @@ class RemoteReads:
             limits = WantedBytes(offset, remaining, wanted.upper_offset, wanted.min_one_batch and not payloads)
             try:
                 place = self._place(remote, offset)
-                part = await self._read(place, limits, deadline)
+                part = await self._read(place, limits, deadline, wanted.partition)
             except (RemoteWaitOverError, RemoteStorageError):
                 if last is None:
                     raise
@@ -192,11 +197,17 @@ class RemoteReads:
             raise UnknownOffsetError(f"no remote segment is known to hold offset {offset}")
         return place
 
-    async def _read(self, place: RemotePlace, wanted: WantedBytes, deadline: Deadline) -> SegmentPart | None:
+    async def _read(
+        self, place: RemotePlace, wanted: WantedBytes, deadline: Deadline, partition: PartitionReplicas
+    ) -> SegmentPart | None:
         upper_offset = min(wanted.upper_offset, place.end_offset)
-        index = await self._tools.indexes.offsets(place.segment, deadline)
-        source = await self._tools.source(place.segment, deadline)
-        return await read_part(source, index, wanted._replace(upper_offset=upper_offset), deadline)
+        return await read_verified(
+            self._tools,
+            place.segment,
+            wanted._replace(upper_offset=upper_offset),
+            deadline,
+            max_decompressed_bytes=decompressed_limit(partition.log.config),
+        )
 
     def _look_ahead(self, remote: RemoteLog, start_offset: int, place: RemotePlace, part: SegmentPart) -> None:
         if self._tools.is_local:

@@ -66,6 +66,12 @@ class RemoteLog:
         segment = self._lookup.remote_log_segment_metadata(self.topic_id_partition, epoch, offset)
         return None if segment is None else RemotePlace(segment, self._shared_end(segment, offset))
 
+    def segment_before(self, segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata | None:
+        """Return the segment that ends where this one begins, both of the same history; None if there is none."""
+        place = self.place_of(segment.start_offset - 1)
+        is_before = place is not None and place.end_offset == segment.start_offset == place.segment.end_offset + 1
+        return place.segment if place is not None and is_before else None
+
     def epoch_of(self, offset: int) -> int | None:
         """Return the leader epoch of an offset, None before all known ones."""
         index = bisect_right(self._starts, offset) - 1

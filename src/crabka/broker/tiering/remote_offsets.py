@@ -1,4 +1,7 @@
-"""Offsets by time in the remote tier (ListOffsets): time indexes first, then the headers of batches, then one batch."""
+"""Offsets by time in the remote tier (ListOffsets): time indexes first, then the headers of batches, then one batch.
+
+All batches on the way are verified, and so is the entry of the time index where the search begins.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crabka.broker.tiering.deadline import RemoteWaitOverError
-from crabka.broker.tiering.segment_read import locate
+from crabka.broker.tiering.segment_read import WantedBytes
+from crabka.broker.tiering.verified_read import read_verified
 from crabka.log.decompression import search_limit
+from crabka.log.time_index import TimeIndexEntry
 from crabka.log.timestamps import TimestampOffset
+from crabka.ports import FileRange
+from crabka.records.header import iter_headers, parse_header
 from crabka.records.record import iterate_records
+from crabka.remote.segments import IndexType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,14 +25,15 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.deadline import Deadline
     from crabka.broker.tiering.read_tools import ReadTools
     from crabka.broker.tiering.remote_log import RemoteLog
-    from crabka.broker.tiering.segment_source import SegmentSource
+    from crabka.broker.tiering.segment_read import SegmentPart
     from crabka.log.decompression import DecompressionBudget
     from crabka.log.partition_log import PartitionLog
-    from crabka.ports import Buffer
-    from crabka.records.header import BatchHeader
+    from crabka.ports import Payload
     from crabka.remote.segments import RemoteLogSegmentMetadata
 
 _UNKNOWN: Final = -1
+# What is read at once: more than lies between two entries of an index, if batches are small.
+_SEARCH_BYTES: Final = 64 * 1024
 
 
 class _Memory(NamedTuple):
@@ -66,30 +75,53 @@ async def _find_in_segment(
     tools: ReadTools, segment: RemoteLogSegmentMetadata, wanted: tuple[int, int], deadline: Deadline, memory: _Memory
 ) -> TimestampOffset | None:
     timestamp, start_offset = wanted
-    times = await tools.indexes.times(segment, deadline)
-    offsets = await tools.indexes.offsets(segment, deadline)
-    source = await tools.source(segment, deadline)
     # All batches up to this entry have smaller timestamps, unless the entry has exactly the wanted one.
-    offset = max(times.floor(timestamp - 1).offset, start_offset)
-    while (found := await locate(source, offsets, offset, deadline)) is not None:
-        position, header = found
-        if header.max_timestamp >= timestamp:
-            batch = await _load_batch(source, position, header, deadline)
-            match = await _look_into(tools, memory, deadline, partial(_find_in_batch, batch, header, wanted))
-            if match is not None:
-                return match
-        offset = header.next_offset
+    entry = await _true_entry(tools, segment, timestamp - 1, deadline, memory)
+    offset = max(entry.offset, start_offset)
+    while offset <= segment.end_offset:
+        part = await _read(tools, segment, offset, deadline, memory)
+        if part is None:
+            return None
+        match = await _look_into(tools, memory, deadline, partial(_find_in_part, part.payloads, wanted))
+        if match is not None:
+            return match
+        offset = part.next_offset
     return None
 
 
-async def _load_batch(source: SegmentSource, position: int, header: BatchHeader, deadline: Deadline) -> Buffer:
-    size = header.size_in_bytes
-    if await source.load(size, position, deadline) < min(size, source.size - position):
-        raise RemoteWaitOverError
-    batch = source.peek(size, position)
-    if batch is None:
-        raise RemoteWaitOverError
-    return batch
+async def _true_entry(
+    tools: ReadTools, segment: RemoteLogSegmentMetadata, timestamp: int, deadline: Deadline, memory: _Memory
+) -> TimeIndexEntry:
+    """Return the entry of the time index for a timestamp; one for the begin of the segment if it is not true."""
+    entry = (await tools.indexes.times(segment, deadline)).floor(timestamp)
+    if await _is_true(tools, segment, entry, deadline, memory):
+        return entry
+    tools.indexes.refetch(segment, IndexType.TIMESTAMP)
+    entry = (await tools.indexes.times(segment, deadline)).floor(timestamp)
+    if await _is_true(tools, segment, entry, deadline, memory):
+        return entry
+    reason = f"the batch of offset {entry.offset} has another timestamp than {entry.timestamp}"
+    tools.surveys.report_index(segment, IndexType.TIMESTAMP, f"{reason}; the whole segment is searched")
+    return TimeIndexEntry(_UNKNOWN, segment.start_offset)
+
+
+async def _is_true(
+    tools: ReadTools, segment: RemoteLogSegmentMetadata, entry: TimeIndexEntry, deadline: Deadline, memory: _Memory
+) -> bool:
+    """Return whether the batch that an entry of a time index names has the timestamp of the entry."""
+    if entry.timestamp == _UNKNOWN:
+        return True
+    part = await _read(tools, segment, entry.offset, deadline, memory)
+    if part is None:
+        return False
+    return await deadline.wait(tools.pool.submit(_first_timestamp, part.payloads)) == entry.timestamp
+
+
+async def _read(
+    tools: ReadTools, segment: RemoteLogSegmentMetadata, offset: int, deadline: Deadline, memory: _Memory
+) -> SegmentPart | None:
+    wanted = WantedBytes(offset, _SEARCH_BYTES, segment.end_offset + 1, min_one_batch=True)
+    return await read_verified(tools, segment, wanted, deadline, max_decompressed_bytes=memory.limit)
 
 
 async def _look_into(
@@ -103,10 +135,23 @@ async def _look_into(
         raise
 
 
-def _find_in_batch(batch: Buffer, header: BatchHeader, wanted: tuple[int, int], limit: int) -> TimestampOffset | None:
+def _find_in_part(payloads: list[Payload], wanted: tuple[int, int], limit: int) -> TimestampOffset | None:
     """Runs in a thread: it may have to decompress much."""
     timestamp, start_offset = wanted
-    for record in iterate_records(batch, header, limit):
-        if record.timestamp >= timestamp and record.offset >= start_offset:
-            return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    data = _joined(payloads)
+    for position, header in iter_headers(data):
+        if header.max_timestamp < timestamp:
+            continue
+        for record in iterate_records(data[position:], header, limit):
+            if record.timestamp >= timestamp and record.offset >= start_offset:
+                return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
     return None
+
+
+def _first_timestamp(payloads: list[Payload]) -> int:
+    """Return the largest timestamp of the first batch. Runs in a thread."""
+    return parse_header(_joined(payloads)).max_timestamp
+
+
+def _joined(payloads: list[Payload]) -> memoryview:
+    return memoryview(b"".join(part.read() if isinstance(part, FileRange) else part for part in payloads))

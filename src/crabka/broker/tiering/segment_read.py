@@ -1,7 +1,7 @@
 """Which bytes of one remote segment answer a fetch: whole batches, the first of which holds the wanted offset.
 
-The offset index says where to look; a wrong or missing one costs a longer search and never a wrong answer. Records are
-not looked into.
+The offset index says where to look. Nothing is checked here but lengths: `verified_read` checks the outcome, so that
+neither a wrong index nor a damaged batch leads to a wrong answer.
 """
 
 from __future__ import annotations
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 _MIN_BATCH_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
 
 
+class OverrunError(RemoteBackendError):
+    """A batch goes behind the end of its segment, or behind the begin of another one."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"the batch of offset {offset} goes behind the end of its segment, or behind the next batch")
+
+
 class WantedBytes(NamedTuple):
     """What a reader wants of a segment."""
 
@@ -42,14 +49,16 @@ class SegmentPart(NamedTuple):
     # Behind the last batch, in offsets and in bytes.
     next_offset: int
     end_position: int
+    # The base offset of the batch that was found for the wanted offset.
+    first_offset: int
 
 
 async def locate(
-    source: SegmentSource, index: OffsetIndex, offset: int, deadline: Deadline
+    source: SegmentSource, index: OffsetIndex, offset: int, deadline: Deadline, span: tuple[int, int] | None = None
 ) -> tuple[int, BatchHeader] | None:
     """Return position and header of the first batch that ends at or behind an offset, None if there is none.
 
-    Raises RemoteWaitOverError, RemoteStorageError.
+    `span` are the positions between which to look, by default all. Raises RemoteWaitOverError, RemoteStorageError.
     """
     missing = (0, 0)
     # How much there is at positions where not all came in time.
@@ -60,7 +69,8 @@ async def locate(
         missing = (short.get(position, length), position)
         return source.peek(*missing)
 
-    while (found := find_batch(peek, index.floor_position(offset), source.size, offset)) is None:
+    start, end = (0, source.size) if span is None else span
+    while (found := find_batch(peek, max(start, index.floor_position(offset)), end, offset)) is None:
         length, position = missing
         loaded = await source.load(length, position, deadline)
         if loaded < length:
@@ -72,29 +82,36 @@ async def locate(
 
 
 async def read_part(
-    source: SegmentSource, index: OffsetIndex, wanted: WantedBytes, deadline: Deadline
+    source: SegmentSource,
+    index: OffsetIndex,
+    wanted: WantedBytes,
+    deadline: Deadline,
+    *,
+    span: tuple[int, int] | None = None,
 ) -> SegmentPart | None:
     """Return the batches from the one that holds the offset on; None if the segment has no such batch.
 
     No batches at all come if the limits do not allow for the first one. What is not there in time is left out. Raises
-    RemoteWaitOverError if not even the first batch is, and RemoteStorageError.
+    RemoteWaitOverError if not even the first batch is, OverrunError and other RemoteStorageErrors.
     """
-    found = await locate(source, index, wanted.offset, deadline)
+    end = source.size if span is None else span[1]
+    found = await locate(source, index, wanted.offset, deadline, span)
     if found is None:
         return None
     position, first = found
-    length = min(wanted.max_bytes, source.size - position)
+    if position + first.size_in_bytes > min(end, index.position_behind(wanted.offset) or end):
+        raise OverrunError(wanted.offset)
+    length = min(wanted.max_bytes, end - position)
     if first.size_in_bytes > length:
         length = first.size_in_bytes if wanted.min_one_batch else 0
     if length <= 0 or first.base_offset >= wanted.upper_offset:
-        return SegmentPart([], 0, wanted.offset, position)
-    if first.size_in_bytes > source.size - position:
-        raise RemoteBackendError(f"the batch of offset {wanted.offset} goes behind the end of its segment")
+        return SegmentPart([], 0, wanted.offset, position, first.base_offset)
     loaded = await source.load(length, position, deadline)
     if loaded < first.size_in_bytes:
         raise RemoteWaitOverError
-    end, next_offset = _whole_batches(source, index, (position, position + loaded), first, wanted.upper_offset)
-    return SegmentPart(source.payloads(end - position, position), end - position, next_offset, end)
+    part_end, next_offset = _whole_batches(source, index, (position, position + loaded), first, wanted.upper_offset)
+    size = part_end - position
+    return SegmentPart(source.payloads(size, position), size, next_offset, part_end, first.base_offset)
 
 
 def _whole_batches(

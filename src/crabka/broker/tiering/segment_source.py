@@ -42,6 +42,9 @@ class SegmentSource(Protocol):
     def payloads(self, length: int, position: int) -> list[Payload]:
         """Return loaded bytes as they go into a response, without a copy where that is possible."""
 
+    def read(self, length: int, position: int) -> Buffer:
+        """Return bytes that are loaded, or can be read at once, in a thread. Raises RemoteBackendError."""
+
 
 class ChunkSource:
     """A segment of which chunks are downloaded."""
@@ -80,6 +83,17 @@ class ChunkSource:
     def payloads(self, length: int, position: int) -> list[Payload]:
         """Return views of the chunks."""
         return [*(self._pieces(position, position + length) or ())]
+
+    def read(self, length: int, position: int) -> Buffer:
+        """Return bytes of loaded chunks, as far as they are there; those of two chunks are joined."""
+        end = min(position + length, self.size)
+        chunk_bytes = self._cache.chunk_bytes
+        while (end - 1) // chunk_bytes not in self._chunks and end > position:
+            end = (end - 1) // chunk_bytes * chunk_bytes
+        found = self.peek(end - position, position) if end > position else None
+        if found is None:
+            raise RemoteBackendError(f"bytes from position {position} on are not here")
+        return found
 
     def _request(self, numbers: range) -> dict[int, asyncio.Future[memoryview]]:
         """Begin all downloads that there is room for, but at least that of the first chunk."""
@@ -161,6 +175,10 @@ class FileSource:
         if data is None and length < MIN_RANGE_BYTES:
             data = self._handle.file.pread_nowait(length, position)
         return [FileRange(self._handle.file, position, length, self._handle) if data is None else data]
+
+    def read(self, length: int, position: int) -> Buffer:
+        """Return bytes of the file, which may have to come from the disk."""
+        return self._read(length, position)
 
     def _of_loaded(self, length: int, position: int) -> Buffer | None:
         start = position - self._loaded_at

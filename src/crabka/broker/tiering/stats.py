@@ -30,6 +30,11 @@ BUILD_AUX_STATE_REQUESTS = "BuildRemoteLogAuxStateRequestsPerSec"
 BUILD_AUX_STATE_ERRORS = "BuildRemoteLogAuxStateErrorsPerSec"
 # Fetches that got nothing because the tier did not answer in time (DelayedRemoteFetchMetrics).
 REMOTE_FETCH_EXPIRES = "ExpiresPerSec"
+# Places of the tier that were found to be damaged, and those of them that are corrected whenever they are read. Not in
+# Kafka.
+REMOTE_DAMAGED_RANGES = "crabka_remote_damaged_ranges"
+REMOTE_CORRECTED_RANGES = "crabka_remote_corrected_ranges"
+REMOTE_INDEX_FAULTS = "crabka_remote_damaged_indexes"
 
 
 class TierStats:

@@ -60,11 +60,13 @@ _ADVICE = {
     TierFaultKind.MISSING_OBJECT: _RESTORE + "until then consumers cannot read these offsets",
     TierFaultKind.WRONG_SIZE: _RESTORE + "the object is not what was uploaded",
     TierFaultKind.UNREADABLE: "check the store's health and rights, then run this again",
-    TierFaultKind.CORRUPT_BATCH: _RESTORE + "consumers fail with a checksum error at this offset",
+    TierFaultKind.CORRUPT_BATCH: (
+        _RESTORE + "brokers correct one wrong byte of a batch when they read it, and answer CORRUPT_MESSAGE for more"
+    ),
     TierFaultKind.OFFSETS_IN_SEGMENT: "compare with a replica; expected only if the topic was once compacted",
     TierFaultKind.EPOCHS_IN_SEGMENT: "lookups by epoch may miss these records; keep the object and report it",
     TierFaultKind.METADATA_MISMATCH: "retention may act on the wrong value; keep the object and report it",
-    TierFaultKind.BAD_INDEX: _RESTORE + "or rebuild it from the log object; reads by offset or time may fail",
+    TierFaultKind.BAD_INDEX: _RESTORE + "brokers notice it and use the batches instead, which costs time",
     TierFaultKind.GAP: "lost unless a replica has them; `crabka records delete-before` moves the log start behind them",
     TierFaultKind.EPOCH_CONFLICT: "two leaders disagree on history; keep all objects and report it",
     TierFaultKind.COPIES_DIFFER: "two uploads of the same records differ; compare both with a replica",

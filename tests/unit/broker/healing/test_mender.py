@@ -111,7 +111,7 @@ def test_without_a_source_nothing_is_changed() -> None:
     fs, log, damaged = damaged_log()
     path = log.segment_of(damaged.base_offset).log_path
     before = fs.open(path).pread(10_000, 0)
-    assert mend(log, damaged) == ("", ["there is no other replica"])
+    assert mend(log, damaged) == ("", ["what is left of them: no single change of a byte makes the checksum fit"])
     assert fs.open(path).pread(10_000, 0) == before
 
 
@@ -122,9 +122,58 @@ def test_a_history_of_another_epoch_is_refused() -> None:
     for _ in range(5):
         append(log, make_batch(2), leader_epoch=3)
         append(other, make_batch(2), leader_epoch=4)
-    flip(context.fs, log.segment_of(0).log_path, 70)
+    path = log.segment_of(0).log_path
+    for position in (70, 75, 80):
+        flip(context.fs, path, position)
     check_and_repair(log, 0)
     (damaged,) = log.damage
     source, reasons = mend(log, damaged, LogSource(other))
     assert source == ""
     assert "leader epoch 4" in reasons[0]
+
+
+class AbsentSource:
+    """A replica that does not answer."""
+
+    name = "absent"
+
+    def __init__(self, *, may_come_back: bool) -> None:
+        self._may_come_back = may_come_back
+
+    async def fetch(self, _partition: Partition, _offset: int, _end_offset: int) -> bytes:
+        raise SourceError("it does not answer", may_come_back=self._may_come_back)
+
+
+def damaged_in_one_byte() -> tuple[MemoryFileSystem, PartitionLog, DamagedRange, bytes]:
+    fs, log = filled()
+    base = log.segment_base_offsets[1]
+    path = log.segment_of(base).log_path
+    right = fs.open(path).pread(log.segment_of(base).size, 0)
+    flip(fs, path, 150, 0x24)
+    check_and_repair(log, base)
+    (damaged,) = log.damage
+    return fs, log, damaged, right
+
+
+def test_one_wrong_byte_is_corrected_when_no_other_copy_has_the_batch() -> None:
+    fs, log, damaged, right = damaged_in_one_byte()
+    rotten_fs, rotten = filled()
+    flip(rotten_fs, rotten.segment_of(damaged.base_offset).log_path, 160)
+    source, reasons = mend(log, damaged, AbsentSource(may_come_back=False), LogSource(rotten, "rotten"))
+    assert source.startswith("their own checksum, as no other copy has them (byte 150 from")
+    assert len(reasons) == 2
+    assert fs.open(log.segment_of(damaged.base_offset).log_path).pread(len(right), 0) == right
+    check_and_repair(log, damaged.base_offset)
+    assert not log.is_damaged
+
+
+def test_nothing_is_corrected_while_a_replica_that_is_in_sync_is_away() -> None:
+    fs, log, damaged, right = damaged_in_one_byte()
+    assert mend(log, damaged, AbsentSource(may_come_back=True))[0] == ""
+    assert fs.open(log.segment_of(damaged.base_offset).log_path).pread(len(right), 0) != right
+
+
+def test_another_copy_comes_before_a_correction() -> None:
+    _, log, damaged, _ = damaged_in_one_byte()
+    _, other = filled()
+    assert mend(log, damaged, AbsentSource(may_come_back=False), LogSource(other))[0] == "a copy"

@@ -8,17 +8,11 @@ from crabka.broker.tiering.deadline import Deadline
 from crabka.broker.tiering.follower_bootstrap import FollowerStart, follower_start
 from crabka.broker.tiering.remote_log import remote_log_of
 from crabka.log.producer_snapshots import decode_snapshot
-from crabka.ports import FileSystem
 from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError
 from crabka.remote.segments import IndexType
-from crabka.testing.faulty_storage import FaultyStorageManager, StorageFault
-from crabka.testing.memory_storage import InmemoryRemoteStorage
 from tests.support.logs import NOW_MS, ProducerFields, append, make_batch
-from tests.support.remote_reading import TierWorld
-
-
-def faulty(fs: FileSystem) -> FaultyStorageManager:
-    return FaultyStorageManager(InmemoryRemoteStorage(fs))
+from tests.support.remote_reading import TierWorld, directory_tier
+from tests.support.tier_rot import flip_object
 
 
 def fill(world: TierWorld) -> None:
@@ -55,13 +49,36 @@ def test_an_offset_of_another_history_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("kind", [IndexType.LEADER_EPOCH, IndexType.PRODUCER_SNAPSHOT])
-def test_damaged_state_is_told(kind: IndexType) -> None:
-    with TierWorld(storage=faulty) as world:
+def test_any_wrong_byte_of_the_state_is_noticed_and_the_state_built_anew(
+    kind: IndexType, caplog: pytest.LogCaptureFixture
+) -> None:
+    with TierWorld(storage=directory_tier) as world:
         fill(world)
-        assert isinstance(world.storage, FaultyStorageManager)
-        skip = 0 if kind is IndexType.LEADER_EPOCH else 1
-        world.storage.add(StorageFault(operation="fetch_index", skip=skip, times=1, keep_bytes=5))
-        with pytest.raises(RemoteBackendError, match="damaged"):
+        append(world.log, make_batch(2, producer=ProducerFields(77, 0, 3)), leader_epoch=5)
+        world.log.roll(NOW_MS)
+        append(world.log, make_batch(1), leader_epoch=5)
+        world.tier()
+        _, segment = world.rlmm.list_remote_log_segments(world.topic_id_partition)
+        right = start(world, 5, segment.end_offset)
+        assert right.epochs == [(0, 0), (2, 3), (4, 6), (5, 7)]
+        assert not caplog.records
+        for position in range(len(world.storage.fetch_index(segment, kind))):
+            flip_object((world.storage, world.fs), segment, position, 1 << position % 3, kind=kind)
+            found = start(world, 5, segment.end_offset)
+            assert found.epochs == right.epochs, position
+            assert found.producer_snapshot == right.producer_snapshot, position
+            flip_object((world.storage, world.fs), segment, position, 1 << position % 3, kind=kind)
+    assert "in the remote tier is damaged, and a replica begins without it" in caplog.text
+
+
+def test_state_that_cannot_be_built_is_an_error() -> None:
+    with TierWorld(storage=directory_tier) as world:
+        fill(world)
+        (segment,) = world.rlmm.list_remote_log_segments(world.topic_id_partition)
+        flip_object((world.storage, world.fs), segment, 20, kind=IndexType.PRODUCER_SNAPSHOT)
+        for position in (70, 75, 80):
+            flip_object((world.storage, world.fs), segment, position, 3)
+        with pytest.raises(RemoteBackendError, match="state of producers is damaged"):
             start(world, 2, 5)
 
 

@@ -6,16 +6,25 @@ import errno
 
 import pytest
 
-from crabka.broker.tiering.index_files import DIRECTORY, IndexFiles, decode_index, file_name
+from crabka.broker.tiering.index_files import DIRECTORY, IndexFiles, LoadRules, decode_index, file_name
+from crabka.broker.tiering.segment_rebuild import build_indexes
+from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError
 from crabka.log.offset_index import OffsetIndex
+from crabka.log.time_index import TimeIndex
 from crabka.log.txn_index import AbortedTransaction, encode_aborted
-from crabka.remote.errors import RemoteBackendError
+from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError
+from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from crabka.testing.remote_samples import sample_segment
 from crabka.vfs import read_file, write_atomic
+from tests.support.logs import LOG_DIR, NOW_MS, append, make_batch
+from tests.support.remote_reading import TierWorld, directory_tier
+from tests.support.rotting import flip
+from tests.support.tier_rot import TIER_ROOT, flip_object
+from tests.unit.broker.tiering.test_aborted import Transactions
 
 SEGMENT = sample_segment(1, (100, 199), size_bytes=5000)
 PATH = f"/d1/{DIRECTORY}"
@@ -86,13 +95,33 @@ def test_a_damaged_file_is_fetched_anew(damage: bytes) -> None:
     assert read_file(fs, path) == offsets().encode()
 
 
-def test_an_index_that_is_damaged_in_the_tier_is_done_without() -> None:
+@pytest.mark.parametrize("kind", [IndexType.OFFSET, IndexType.TIMESTAMP])
+def test_an_index_that_is_damaged_in_the_tier_is_built_from_the_batches(
+    kind: IndexType, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = TopicConfig(internal_segment_bytes=20_000, remote_storage_enable=True)
+    with TierWorld(config, storage=directory_tier) as world:
+        for number in range(30):
+            append(world.log, make_batch(3, value_bytes=300, timestamp=NOW_MS + number))
+        segment = world.tier()[0]
+        replace_object(world, segment, kind, b"abc")
+        loaded = world.indexes._files.load(segment, kind)
+        built = build_indexes(world.storage, segment)
+        assert isinstance(loaded.content, OffsetIndex | TimeIndex)
+        assert loaded.content.encode() == built[kind is IndexType.TIMESTAMP].encode()
+        assert loaded.stored_bytes == len(loaded.content.encode()) > 0
+    assert f"{object_path(segment, kind)} in the remote tier is damaged, and is built from the batches" in caplog.text
+
+
+def replace_object(world: TierWorld, segment: RemoteLogSegmentMetadata, kind: IndexType, data: bytes) -> None:
+    write_atomic(world.fs, f"{TIER_ROOT}/{object_path(segment, kind)}", data)
+
+
+def test_a_segment_that_is_gone_has_no_index_either() -> None:
     files, storage = opened()
     storage.content[IndexType.OFFSET] = b"abc"
-    storage.content[IndexType.TIMESTAMP] = b"abc"
-    for kind in (IndexType.OFFSET, IndexType.TIMESTAMP):
-        loaded = files.load(SEGMENT, kind)
-        assert (len(loaded.content), loaded.stored_bytes) == (0, 0)
+    with pytest.raises(SegmentNotFoundError):
+        files.load(SEGMENT, IndexType.OFFSET)
 
 
 def test_a_missing_index_is_done_without() -> None:
@@ -100,6 +129,70 @@ def test_a_missing_index_is_done_without() -> None:
     del storage.content[IndexType.OFFSET]
     for kind in (IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.TRANSACTION):
         assert len(files.load(SEGMENT, kind).content) == 0
+
+
+def aborting(world: TierWorld) -> list[RemoteLogSegmentMetadata]:
+    """Fill three segments with transactions, two of which abort in the second one."""
+    txn = Transactions(world)
+    txn.write(7, 2)
+    txn.write(8)
+    txn.roll()
+    txn.write(7)
+    txn.abort(7)
+    append(world.log, make_batch(2))
+    txn.abort(8)
+    txn.roll()
+    append(world.log, make_batch(1))
+    txn.roll()
+    append(world.log, make_batch(1))
+    return world.tier()
+
+
+def test_any_wrong_byte_of_a_transaction_index_in_a_directory_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    with TierWorld(storage=directory_tier) as world:
+        before, segment, _ = aborting(world)
+        files, rules = world.indexes._files, LoadRules(is_anew=True, before=before)
+        right = files.load(segment, IndexType.TRANSACTION, rules).content
+        assert [entry[:2] for entry in right] == [(7, 0), (8, 2)]  # type: ignore[union-attr]
+        assert not caplog.records
+        data = world.storage.fetch_index(segment, IndexType.TRANSACTION)
+        for position in range(len(data)):
+            damaged = bytearray(data)
+            damaged[position] ^= 1 << position % 8
+            replace_object(world, segment, IndexType.TRANSACTION, bytes(damaged))
+            assert files.load(segment, IndexType.TRANSACTION, rules).content == right, position
+        # The last stable offsets, of which larger ones are right as well in what Kafka writes, need no line.
+        assert len(caplog.records) >= 2 * 26
+
+
+def test_a_transaction_index_of_an_object_store_is_built_if_it_makes_no_sense() -> None:
+    with TierWorld() as world:
+        before, segment, _ = aborting(world)
+        flip_object((world.storage, world.fs), segment, 0, kind=IndexType.TRANSACTION)
+        files = world.indexes._files
+        loaded = files.load(segment, IndexType.TRANSACTION, LoadRules(before=before))
+        assert [entry[:2] for entry in loaded.content] == [(7, 0), (8, 2)]  # type: ignore[union-attr]
+        with pytest.raises(RemoteBackendError, match="producers at the begin"):
+            files.load(segment, IndexType.TRANSACTION, LoadRules(is_anew=True))
+
+
+@pytest.mark.parametrize("kind", [IndexType.TIMESTAMP, IndexType.TRANSACTION])
+def test_a_kept_file_is_used_only_with_its_checksum(kind: IndexType, caplog: pytest.LogCaptureFixture) -> None:
+    with TierWorld(storage=directory_tier) as world:
+        before, segment, _ = aborting(world)
+        files, rules = world.indexes._files, LoadRules(before=before)
+        right = files.load(segment, kind, rules)
+        path = f"{LOG_DIR}/{DIRECTORY}/{file_name(segment, kind)}"
+        flip(world.fs, path, right.stored_bytes - 1)
+        assert encoded(files.load(segment, kind, rules).content) == encoded(right.content)
+        assert f"{path} is damaged, and is fetched again" in caplog.text
+        flip(world.fs, path, right.stored_bytes - 1)
+        restarted = IndexFiles(world.fs, LOG_DIR, world.storage)
+        assert encoded(restarted.load(segment, kind, rules).content) == encoded(right.content)
+
+
+def encoded(content: object) -> object:
+    return content.encode() if isinstance(content, TimeIndex) else content
 
 
 def test_nothing_stands_for_a_damaged_transaction_index() -> None:

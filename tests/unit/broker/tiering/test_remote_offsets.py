@@ -17,10 +17,12 @@ from crabka.records.compression import ZSTD
 from crabka.records.errors import CorruptBatchError
 from crabka.records.header import NO_TIMESTAMP
 from crabka.remote.errors import NotReadyError
+from crabka.remote.segments import IndexType
 from tests.support.bombs import bomb
 from tests.support.logs import NOW_MS, append, make_batch
 from tests.support.pending_threads import PendingThreads
 from tests.support.remote_reading import TierWorld, directory_tier, memory_tier
+from tests.support.tier_rot import flip_object
 
 
 def search(world: TierWorld, timestamp: int, wait_ms: int = 1000) -> TimestampOffset | None:
@@ -48,6 +50,42 @@ def test_the_answer_is_that_of_the_whole_log(times: list[int], data: st.DataObje
         for timestamp, answer in zip(wanted, answers, strict=True):
             found = search(world, timestamp) if log.log_start_offset < log.local_log_start_offset else None
             assert (found or log.offset_for_timestamp(timestamp)) == answer
+
+
+def test_any_wrong_byte_of_a_time_index_leads_to_the_same_answers(caplog: pytest.LogCaptureFixture) -> None:
+    config = TopicConfig(
+        internal_segment_bytes=3000, index_interval_bytes=200, remote_storage_enable=True, local_retention_ms=0
+    )
+    with TierWorld(config, storage=directory_tier) as world:
+        for time in range(30):
+            append(world.log, make_batch(2, value_bytes=50, timestamp=NOW_MS + 10 * time))
+        segment = world.tier()[0]
+        wanted = range(NOW_MS, segment.max_timestamp_ms, 25)
+        answers = [world.log.offset_for_timestamp(timestamp) for timestamp in wanted]
+        world.drop_local()
+        assert [search(world, timestamp) for timestamp in wanted] == answers
+        assert not caplog.records
+        for position in range(len(world.storage.fetch_index(segment, IndexType.TIMESTAMP))):
+            flip_object((world.storage, world.fs), segment, position, 1 << position % 5, kind=IndexType.TIMESTAMP)
+            world.tools.forget(segment.segment_id.id)
+            assert [search(world, timestamp) for timestamp in wanted] == answers, position
+            flip_object((world.storage, world.fs), segment, position, 1 << position % 5, kind=IndexType.TIMESTAMP)
+    assert ".timeindex in the remote tier is damaged" in caplog.text
+
+
+def test_a_search_by_time_goes_by_corrected_batches() -> None:
+    with TierWorld(storage=directory_tier) as world:
+        for time in range(20):
+            append(world.log, make_batch(2, value_bytes=50, timestamp=NOW_MS + 10 * time))
+        segment = world.tier()[0]
+        wanted = range(NOW_MS, segment.max_timestamp_ms, 7)
+        answers = [world.log.offset_for_timestamp(timestamp) for timestamp in wanted]
+        world.drop_local()
+        for position in range(0, segment.segment_size_bytes, 13):
+            flip_object((world.storage, world.fs), segment, position)
+            assert [search(world, timestamp) for timestamp in wanted] == answers, position
+            flip_object((world.storage, world.fs), segment, position)
+            world.tools.forget(segment.segment_id.id)
 
 
 def test_a_segment_whose_largest_timestamp_is_not_known_is_looked_into() -> None:

@@ -43,6 +43,9 @@ class BytesSource:
         self.loaded.update(range(position, end))
         return max(0, end - position)
 
+    def read(self, length: int, position: int) -> bytes:
+        return self.data[position : position + length]
+
     def payloads(self, length: int, position: int) -> list[Payload]:
         view = self.peek(length, position)
         assert view is not None
