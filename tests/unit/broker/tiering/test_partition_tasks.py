@@ -16,6 +16,7 @@ from crabka.errors import InvariantError, StorageError
 from crabka.remote.errors import NotReadyError, RemoteBackendError
 from crabka.runtime.task_scope import TaskScope
 from crabka.testing import VirtualTimeLoop
+from tests.support.async_tests import run_with, virtual_time
 from tests.support.remote_segments import ORDERS
 
 CONFIG: Any = SimpleNamespace(
@@ -82,29 +83,26 @@ def test_failures_that_concern_others_are_told_to_them(error: Exception) -> None
     assert runs_of([error], 5) == ([0], [error])
 
 
-def test_a_loop_that_is_stopped_ends_in_its_pause() -> None:
-    loop = VirtualTimeLoop()
+@run_with(virtual_time)
+async def test_a_loop_that_is_stopped_ends_in_its_pause(loop: VirtualTimeLoop, /) -> None:
 
     async def nothing() -> None:
         return None
 
-    async def main() -> None:
-        scope = TaskScope()
-        log: Any = None
-        tasks = PartitionTasks(TOOLS, ORDERS, log, is_leader=True, leader_epoch=3, on_failure=lambda _error: None)
-        await tasks.wait_ended()
-        runs: list[Callable[[], Awaitable[None]]] = [nothing, nothing]
-        for run_once in runs:
-            tasks.start(scope.start, run_once)
-        await asyncio.sleep(0.5)
-        assert len(scope) == 2
-        began = loop.time()
-        tasks.stop()
-        await tasks.wait_ended()
-        assert loop.time() == began
-        await scope.close()
-
-    loop.run(main())
+    scope = TaskScope()
+    log: Any = None
+    tasks = PartitionTasks(TOOLS, ORDERS, log, is_leader=True, leader_epoch=3, on_failure=lambda _error: None)
+    await tasks.wait_ended()
+    runs: list[Callable[[], Awaitable[None]]] = [nothing, nothing]
+    for run_once in runs:
+        tasks.start(scope.start, run_once)
+    await asyncio.sleep(0.5)
+    assert len(scope) == 2
+    began = loop.time()
+    tasks.stop()
+    await tasks.wait_ended()
+    assert loop.time() == began
+    await scope.close()
 
 
 def test_another_epoch_in_the_same_role_is_told_once() -> None:

@@ -12,8 +12,9 @@ from crabka.broker.tiering.role_gate import FollowerGate
 from crabka.remote.errors import NotReadyError, RemoteBackendError
 from crabka.remote.removal_notice import new_removal_notice
 from crabka.testing.faulty_storage import StorageFault
+from tests.support.async_tests import run_with
 from tests.support.remote_segments import ORDERS
-from tests.support.tier_scene import TierScene, passes
+from tests.support.tier_scene import TierScene, in_scene, passes
 
 NOTICE = new_removal_notice(ORDERS, uuid.UUID(int=77), broker_id=9, now_ms=0)
 
@@ -61,90 +62,80 @@ def test_a_role_begins_when_all_that_others_wrote_is_read_and_once_per_epoch() -
     assert runs == [2, 2, 3]
 
 
-def test_a_follower_relies_on_nothing_while_a_notice_stands() -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_a_follower_relies_on_nothing_while_a_notice_stands(scene: TierScene, /) -> None:
 
-    async def main() -> None:
-        leader, follower = scene.broker(1), scene.broker(2)
-        leader.fill(3)
-        follower.fill(3)
-        leader.lead()
-        follower.follow()
-        await passes(3)
-        assert follower.log.highest_remote_offset == 29
-        leader.leave()
-        scene.rlmm.add_remote_log_segment_metadata(NOTICE)
-        await passes(2)
-        assert follower.log.highest_remote_offset == -1
-
-    scene.run(main())
+    leader, follower = scene.broker(1), scene.broker(2)
+    leader.fill(3)
+    follower.fill(3)
+    leader.lead()
+    follower.follow()
+    await passes(3)
+    assert follower.log.highest_remote_offset == 29
+    leader.leave()
+    scene.rlmm.add_remote_log_segment_metadata(NOTICE)
+    await passes(2)
+    assert follower.log.highest_remote_offset == -1
 
 
-def test_a_leader_withdraws_the_notice_of_a_broker_that_never_committed_it() -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_a_leader_withdraws_the_notice_of_a_broker_that_never_committed_it(scene: TierScene, /) -> None:
 
-    async def main() -> None:
-        leader = scene.broker(1)
-        leader.fill(3)
-        leader.lead()
-        await passes(3)
-        scene.rlmm.add_remote_log_segment_metadata(NOTICE)
-        leader.fill(1)
-        await passes(3)
-        scene.check_tidy()
-        assert scene.finished_ranges()[-1] == (30, 39)
-        assert leader.log.highest_remote_offset == 39
-
-    scene.run(main())
+    leader = scene.broker(1)
+    leader.fill(3)
+    leader.lead()
+    await passes(3)
+    scene.rlmm.add_remote_log_segment_metadata(NOTICE)
+    leader.fill(1)
+    await passes(3)
+    scene.check_tidy()
+    assert scene.finished_ranges()[-1] == (30, 39)
+    assert leader.log.highest_remote_offset == 39
 
 
-def test_followers_keep_their_disks_when_the_topic_is_tiered_again_before_the_tier_is_empty() -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_followers_keep_their_disks_when_the_topic_is_tiered_again_before_the_tier_is_empty(
+    scene: TierScene, /
+) -> None:
 
-    async def main() -> None:
-        leader, follower = scene.broker(1), scene.broker(2)
-        for broker in (leader, follower):
-            broker.fill(3)
-        leader.lead()
-        follower.follow()
-        await passes(3)
-        down = scene.storage.add(StorageFault(operation="delete_log_segment_data", error=RemoteBackendError("down")))
-        for broker in (leader, follower):
-            broker.set_topic(remote_storage_enable=False, remote_log_delete_on_disable=True)
-        await passes(3)
-        for broker in (leader, follower):
-            broker.set_topic(remote_storage_enable=True, remote_log_delete_on_disable=False)
-        await passes(5)
-        assert (leader.log.highest_remote_offset, follower.log.highest_remote_offset) == (-1, -1)
-        # The leader dies, and the follower has to end the removal.
-        leader.crash()
-        follower.lead(1)
-        await passes(5)
-        assert (follower.log.highest_remote_offset, follower.log.log_start_offset) == (-1, 0)
-        scene.storage.remove(down)
-        await passes(60)
-        scene.check_tidy()
-        assert scene.finished_ranges() == [(0, 9), (10, 19), (20, 29)]
-        assert follower.log.highest_remote_offset == 29
-
-    scene.run(main())
+    leader, follower = scene.broker(1), scene.broker(2)
+    for broker in (leader, follower):
+        broker.fill(3)
+    leader.lead()
+    follower.follow()
+    await passes(3)
+    down = scene.storage.add(StorageFault(operation="delete_log_segment_data", error=RemoteBackendError("down")))
+    for broker in (leader, follower):
+        broker.set_topic(remote_storage_enable=False, remote_log_delete_on_disable=True)
+    await passes(3)
+    for broker in (leader, follower):
+        broker.set_topic(remote_storage_enable=True, remote_log_delete_on_disable=False)
+    await passes(5)
+    assert (leader.log.highest_remote_offset, follower.log.highest_remote_offset) == (-1, -1)
+    # The leader dies, and the follower has to end the removal.
+    leader.crash()
+    follower.lead(1)
+    await passes(5)
+    assert (follower.log.highest_remote_offset, follower.log.log_start_offset) == (-1, 0)
+    scene.storage.remove(down)
+    await passes(60)
+    scene.check_tidy()
+    assert scene.finished_ranges() == [(0, 9), (10, 19), (20, 29)]
+    assert follower.log.highest_remote_offset == 29
 
 
-def test_a_new_epoch_in_the_same_role_takes_nothing_for_granted() -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_a_new_epoch_in_the_same_role_takes_nothing_for_granted(scene: TierScene, /) -> None:
 
-    async def main() -> None:
-        leader = scene.broker(1)
-        leader.fill(3)
-        leader.lead()
-        await passes(3)
-        # Another leader, of which this one hears only now, emptied the tier.
-        for segment in scene.listed():
-            await leader.manager._segments.remove(segment)
-        await passes(3)
-        assert scene.finished_ranges() == []
-        leader.lead(2)
-        await passes(3)
-        assert scene.finished_ranges() == [(0, 9), (10, 19), (20, 29)]
-
-    scene.run(main())
+    leader = scene.broker(1)
+    leader.fill(3)
+    leader.lead()
+    await passes(3)
+    # Another leader, of which this one hears only now, emptied the tier.
+    for segment in scene.listed():
+        await leader.manager._segments.remove(segment)
+    await passes(3)
+    assert scene.finished_ranges() == []
+    leader.lead(2)
+    await passes(3)
+    assert scene.finished_ranges() == [(0, 9), (10, 19), (20, 29)]

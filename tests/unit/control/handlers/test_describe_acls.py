@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.async_tests import run_with
 from tests.support.sim_controller import SimControllers, run_controllers
 
 
-def test_acls_are_disabled() -> None:
+@run_with(run_controllers, 3)
+async def test_acls_are_disabled(cluster: SimControllers, /) -> None:
     filters = {
         "resource_type_filter": 1,
         "resource_name_filter": None,
@@ -18,8 +20,5 @@ def test_acls_are_disabled() -> None:
         "permission_type": 1,
     }
 
-    async def main(cluster: SimControllers) -> None:
-        answer = await (await cluster.passive()).ask(ApiKey.DESCRIBE_ACLS, 3, **filters)
-        assert (answer.error_code, answer.resources) == (ErrorCode.security_disabled, ())
-
-    run_controllers(main, 3)
+    answer = await (await cluster.passive()).ask(ApiKey.DESCRIBE_ACLS, 3, **filters)
+    assert (answer.error_code, answer.resources) == (ErrorCode.security_disabled, ())

@@ -7,6 +7,7 @@ from crabka.kraft.messages import VoteRequest
 from crabka.kraft.voters import ReplicaKey
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.async_tests import run_with
 from tests.support.raft_cluster import voter
 from tests.support.sim_controller import CLUSTER_ID, SimControllers, run_controllers
 
@@ -18,19 +19,15 @@ def ballot(epoch: int, cluster_id: str = CLUSTER_ID) -> VoteRequest:
     )
 
 
-def test_a_pre_vote_against_a_living_leader_is_refused() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.active()
-        response = await node.ask_quorum(ApiKey.VOTE, 2, ballot(node.quorum.leader_epoch))
-        (partition,) = response.topics[0].partitions
-        assert (partition.error_code, partition.leader_id, partition.vote_granted) == (ErrorCode.none, 1, False)
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_a_pre_vote_against_a_living_leader_is_refused(cluster: SimControllers, /) -> None:
+    node = await cluster.active()
+    response = await node.ask_quorum(ApiKey.VOTE, 2, ballot(node.quorum.leader_epoch))
+    (partition,) = response.topics[0].partitions
+    assert (partition.error_code, partition.leader_id, partition.vote_granted) == (ErrorCode.none, 1, False)
 
 
-def test_another_clusters_candidate_is_refused() -> None:
-    async def main(cluster: SimControllers) -> None:
-        response = await (await cluster.active()).ask_quorum(ApiKey.VOTE, 2, ballot(1, "other"))
-        assert response.error_code is ErrorCode.inconsistent_cluster_id
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_another_clusters_candidate_is_refused(cluster: SimControllers, /) -> None:
+    response = await (await cluster.active()).ask_quorum(ApiKey.VOTE, 2, ballot(1, "other"))
+    assert response.error_code is ErrorCode.inconsistent_cluster_id
