@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crabka.controller.outcome import ACCEPTED, ItemVerdict, Outcome
 from crabka.errors import OperationError
+from crabka.metadata.requests import ACCEPTED, ItemVerdict, Outcome
 from crabka.protocol.error_codes import ErrorCode, error_message
 
 
