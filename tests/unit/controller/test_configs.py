@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.config.alter import ConfigOp
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.controller.configs import alter_configs
 from crabka.metadata.configs import ConfigResource

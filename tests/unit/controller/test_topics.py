@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crabka.config.java_classes import LOCAL_TIERED_STORAGE
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.controller.topics import MAX_PARTITIONS_PER_REQUEST, TopicDefaults, create_topics, delete_topics
 from crabka.ids import ZERO_UUID
