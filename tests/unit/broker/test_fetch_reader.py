@@ -10,8 +10,8 @@ from crabka.broker.fetch_client import FetchClient
 from crabka.broker.fetch_reader import read_slices, read_targets, with_cold_bytes
 from crabka.broker.fetch_sessions import SessionTarget
 from crabka.errors import CorruptDataError
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import ZERO_UUID
-from crabka.log.txn_index import AbortedTransaction
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.rotting import flip
 from tests.support.sim_node import SimNode, batch, cold_node
