@@ -1,4 +1,4 @@
-"""The sparse offset index of a segment: relative offset and file position, 4 bytes each, big endian.
+"""The sparse offset index of a segment (`.index`): relative offset and file position, 4 bytes each, big endian.
 
 An entry (o, p) says: the batch at position p ends with offset o, so everything up to o lies below p plus that
 batch. Owns the entries in memory and their bytes; the segment decides when to add one and writes the file.
@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Final
 
-from crabka.errors import CorruptDataError
+from crabka.formats.index_entries import require_rising, whole_entries
 from crabka.ports import Buffer
 
 ENTRY_SIZE: Final = 8
@@ -31,21 +31,18 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, base_offset: int, data: Buffer, path: str = "") -> OffsetIndex:
-        """Read an index file; zero entries behind the last real one (an untrimmed file) are ignored.
+        """Read an index file; zero entries after the last real one (an untrimmed file) are ignored.
 
         Raises CorruptDataError when the size is no multiple of 8 or the entries do not rise.
         """
-        if len(data) % ENTRY_SIZE:
-            raise CorruptDataError(path, f"offset index of {len(data)} bytes")
         words = array("I")
-        words.frombytes(bytes(data))
+        words.frombytes(whole_entries(data, ENTRY_SIZE, path))
         if _SWAP:
             words.byteswap()
         index = cls(base_offset)
         index._offsets, index._positions = words[0::2], words[1::2]
-        index._drop_padding()
-        if not _rises(index._offsets) or not _rises(index._positions):
-            raise CorruptDataError(path, "offset index entries do not rise")
+        require_rising(index._offsets, path)
+        require_rising(index._positions, path)
         return index
 
     def __len__(self) -> int:
@@ -107,13 +104,3 @@ class OffsetIndex:
         if _SWAP:
             words.byteswap()
         return words.tobytes()
-
-    def _drop_padding(self) -> None:
-        # No real entry but the first can have position 0, and Kafka never indexes the first batch.
-        while self._positions and self._positions[-1] == 0 and self._offsets[-1] == 0:
-            self._positions.pop()
-            self._offsets.pop()
-
-
-def _rises(column: array[int]) -> bool:
-    return all(column[i] < column[i + 1] for i in range(len(column) - 1))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.errors import CorruptDataError
-from crabka.log.txn_index import AbortedTransaction, decode_aborted, encode_aborted, overlapping
+from crabka.formats.transaction_index import AbortedTransaction, decode_aborted, encode_aborted, overlapping
 from tests.support.golden import GOLDEN
 
 ENTRIES = [AbortedTransaction(32, 68, 74, 62), AbortedTransaction(31, 79, 92, 93)]

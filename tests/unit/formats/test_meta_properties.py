@@ -5,13 +5,13 @@ from uuid import UUID
 import pytest
 
 from crabka.errors import CorruptDataError
+from crabka.formats.meta_properties import MetaProperties, decode_meta_properties, encode_meta_properties
 from crabka.ids import uuid_to_text
-from crabka.metadata.meta_properties import MetaProperties, parse_meta_properties, render_meta_properties
 from tests.support.golden import GOLDEN
 
 
 def test_kafkas_file_is_read() -> None:
-    properties = parse_meta_properties((GOLDEN / "quorum" / "c1" / "meta.properties").read_text())
+    properties = decode_meta_properties((GOLDEN / "quorum" / "c1" / "meta.properties").read_bytes())
     assert (properties.cluster_id, properties.node_id) == ("GoldenQuorumClusterId0", 1)
     assert properties.directory_id is not None
     assert uuid_to_text(properties.directory_id) == "CmuumxHbQe6p8F7KP9Qi4g"
@@ -20,7 +20,7 @@ def test_kafkas_file_is_read() -> None:
 @pytest.mark.parametrize("directory_id", [UUID(int=12345), None])
 def test_what_is_written_is_read_back(directory_id: UUID | None) -> None:
     properties = MetaProperties("abc", 7, directory_id)
-    assert parse_meta_properties(render_meta_properties(properties)) == properties
+    assert decode_meta_properties(encode_meta_properties(properties)) == properties
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_what_is_written_is_read_back(directory_id: UUID | None) -> None:
 )
 def test_a_wrong_file_names_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(CorruptDataError, match=message):
-        parse_meta_properties(text)
+        decode_meta_properties(text.encode())

@@ -1,7 +1,6 @@
 """`meta.properties`, the identity of a log directory (version 1): cluster id, node id and directory id.
 
-Text in, text out: reading and writing the file is the caller's. The format is Java's properties; Kafka writes it
-with a comment and in no particular order.
+The format is Java's properties; Kafka writes it with a comment and in no particular order.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Who a directory belongs to. `directory_id` is None in files written before KIP-858."""
+    """The cluster and the node of a directory. `directory_id` is None in files written before KIP-858."""
 
     cluster_id: str
     node_id: int
     directory_id: UUID | None = None
 
 
-def parse_meta_properties(text: str, where: str = FILE_NAME) -> MetaProperties:
-    """Read the file's text. Raises CorruptDataError that names the missing or wrong key."""
-    values = _parse_lines(text)
+def decode_meta_properties(data: bytes, where: str = FILE_NAME) -> MetaProperties:
+    """Read the file. Raises CorruptDataError that names the missing or wrong key."""
+    values = _parse_lines(data.decode("utf-8", "replace"))
     version = values.get("version")
     if version != str(VERSION):
         raise CorruptDataError(where, f"version is {version!r}, known is {VERSION}")
@@ -45,12 +44,12 @@ def parse_meta_properties(text: str, where: str = FILE_NAME) -> MetaProperties:
         raise CorruptDataError(where, str(error)) from error
 
 
-def render_meta_properties(properties: MetaProperties) -> str:
-    """Return the file's text."""
+def encode_meta_properties(properties: MetaProperties) -> bytes:
+    """Return the content of the file."""
     lines = ["#", f"version={VERSION}", f"cluster.id={properties.cluster_id}", f"node.id={properties.node_id}"]
     if properties.directory_id is not None:
         lines.append(f"directory.id={uuid_to_text(properties.directory_id)}")
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _parse_lines(text: str) -> dict[str, str]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.errors import CorruptDataError
-from crabka.log.time_index import TimeIndex, TimeIndexEntry
+from crabka.formats.time_index import TimeIndex, TimeIndexEntry
 from tests.support.golden import GOLDEN
 
 

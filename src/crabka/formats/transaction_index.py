@@ -1,4 +1,4 @@
-"""The index of aborted transactions of a segment, 34 bytes per entry (Kafka's AbortedTxn).
+"""The index of aborted transactions of a segment (`.txnindex`), 34 bytes per entry (Kafka's AbortedTxn).
 
     version int16 | producerId int64 | firstOffset int64 | lastOffset int64 | lastStableOffset int64
 
@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from crabka.errors import CorruptDataError
+from crabka.formats.index_entries import require_rising, require_whole
 from crabka.ports import Buffer
 
 _ENTRY: Final = struct.Struct(">hqqqq")
@@ -31,18 +32,18 @@ class AbortedTransaction(NamedTuple):
 
 
 class IndexNote(NamedTuple):
-    """What the bytes of an index file must be: so many, with this CRC-32C."""
+    """Size and CRC-32C that an index file must have."""
 
     size_bytes: int
     crc: int
 
 
-# Of an index that is known to be wrong: no file is like that.
+# Matches no file: for an index that is known to be wrong.
 WRONG_INDEX: Final = IndexNote(-1, 0)
 
 
 def note_of(content: Buffer) -> IndexNote:
-    """Return the note of a file with this content; one of no bytes stands for a file that is not there as well."""
+    """Return the note of a file with this content; a missing file has the note of an empty one."""
     return IndexNote(len(content), crc32c(content))
 
 
@@ -53,16 +54,13 @@ def encode_aborted(entries: Iterable[AbortedTransaction]) -> bytes:
 
 def decode_aborted(data: Buffer, path: str = "") -> list[AbortedTransaction]:
     """Read an index file. Raises CorruptDataError when size, version or order is wrong."""
-    if len(data) % ENTRY_SIZE:
-        raise CorruptDataError(path, f"transaction index of {len(data)} bytes")
+    require_whole(data, ENTRY_SIZE, path)
     entries: list[AbortedTransaction] = []
     for version, *fields in _ENTRY.iter_unpack(data):
         if version != VERSION:
-            raise CorruptDataError(path, f"unknown transaction index version {version}")
-        entry = AbortedTransaction(*fields)
-        if entries and entry.last_offset <= entries[-1].last_offset:
-            raise CorruptDataError(path, "transaction index entries do not rise")
-        entries.append(entry)
+            raise CorruptDataError(path, f"an entry has version {version}, known is {VERSION}")
+        entries.append(AbortedTransaction(*fields))
+    require_rising([entry.last_offset for entry in entries], path)
     return entries
 
 

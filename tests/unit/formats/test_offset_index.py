@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.errors import CorruptDataError
-from crabka.log.offset_index import OffsetIndex
+from crabka.formats.offset_index import OffsetIndex
 
 
 def index() -> OffsetIndex:

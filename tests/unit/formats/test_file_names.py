@@ -4,8 +4,7 @@ import uuid
 
 import pytest
 
-from crabka.ids import TopicPartition
-from crabka.log.naming import (
+from crabka.formats.file_names import (
     MAX_DIRECTORY_NAME,
     DirectoryKind,
     LogDirectoryName,
@@ -14,6 +13,7 @@ from crabka.log.naming import (
     offset_name,
     parse_directory_name,
 )
+from crabka.ids import TopicPartition
 
 UNIQUE = uuid.UUID("3f4cfdd4-252e-4872-8cfc-2d34b44e0c4a")
 

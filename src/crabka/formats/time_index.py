@@ -1,4 +1,4 @@
-"""The sparse time index of a segment: timestamp (8 bytes) and relative offset (4 bytes), big endian.
+"""The sparse time index of a segment (`.timeindex`): timestamp (8 bytes) and relative offset (4 bytes), big endian.
 
 An entry (t, o) says: no batch up to the one that ends with o has a larger timestamp than t. Owns the entries in
 memory and their bytes; the segment decides when to add one and writes the file.
@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
-from crabka.errors import CorruptDataError
+from crabka.formats.index_entries import require_rising, whole_entries
 from crabka.ports import Buffer
 from crabka.records.header import NO_TIMESTAMP
 
@@ -38,24 +38,17 @@ class TimeIndex:
 
     @classmethod
     def decode(cls, base_offset: int, data: Buffer, path: str = "") -> TimeIndex:
-        """Read an index file; zero entries behind the last real one (an untrimmed file) are ignored.
+        """Read an index file; zero entries after the last real one (an untrimmed file) are ignored.
 
         Raises CorruptDataError when the size is no multiple of 12 or the entries do not rise.
         """
-        if len(data) % ENTRY_SIZE:
-            raise CorruptDataError(path, f"time index of {len(data)} bytes")
         index = cls(base_offset)
-        for timestamp, relative in _ENTRY.iter_unpack(data):
-            if index._timestamps and timestamp <= index._timestamps[-1]:
-                if timestamp == 0 and relative == 0:
-                    break
-                raise CorruptDataError(path, "time index timestamps do not rise")
-            if index._offsets and relative < index._offsets[-1]:
-                raise CorruptDataError(path, "time index offsets do not rise")
-            if timestamp == 0 and relative == 0 and not any(data[ENTRY_SIZE : 2 * ENTRY_SIZE]):
-                break
+        for timestamp, relative in _ENTRY.iter_unpack(whole_entries(data, ENTRY_SIZE, path)):
             index._timestamps.append(timestamp)
             index._offsets.append(relative)
+        require_rising(index._timestamps, path)
+        # Kafka lets a later entry repeat the offset of the one before (TimeIndex.maybeAppend).
+        require_rising(index._offsets, path, strictly=False)
         return index
 
     def __len__(self) -> int:
