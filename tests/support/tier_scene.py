@@ -19,7 +19,7 @@ from crabka.broker.tiering.manager import TierHooks, TieringManager
 from crabka.broker.tiering.metadata_port import TierMetadata, TierMetadataManager
 from crabka.broker.tiering.stats import TierStats
 from crabka.broker.tiering.tools import TierTools
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
