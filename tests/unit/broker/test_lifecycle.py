@@ -12,7 +12,7 @@ import pytest
 
 from crabka.broker.identity import BrokerIdentity
 from crabka.broker.lifecycle import BrokerLifecycle, StartingBroker
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError, CrabkaError, InvariantError, OperationError
 from crabka.metadata.cluster import Endpoint

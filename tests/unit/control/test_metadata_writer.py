@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from crabka.controller.outcome import Outcome
 from crabka.errors import OperationError
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import ProducerIdsRecord
+from crabka.metadata.requests import Outcome
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.raft_cluster import host_of
 from tests.support.sim_controller import SimControllers, run_controllers

@@ -11,17 +11,18 @@ from typing import Any
 import pytest
 
 from crabka.errors import InvariantError, OperationError, StorageError
+from crabka.formats.meta_properties import MetaProperties, encode_meta_properties
+from crabka.formats.quorum_state import QuorumStateFile
 from crabka.ids import ZERO_UUID
 from crabka.kraft.voters import VoterNode, VoterSet
 from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.image import MetadataImage
-from crabka.metadata.meta_properties import MetaProperties, render_meta_properties
 from crabka.metadata.records import BeginTransactionRecord
 from crabka.ports import Runtime
 from crabka.quorum.raft_options import QuorumOptions
 from crabka.quorum.raft_quorum import RaftQuorum
 from crabka.quorum.settings import MetadataLogSettings
-from crabka.quorum.state_file import QuorumStateFile, write_quorum_state
+from crabka.quorum.state_file import write_quorum_state
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import write_atomic
@@ -271,7 +272,7 @@ def test_nobody_waits_for_a_quorum_that_is_closed() -> None:
 def test_a_directory_without_an_id_is_that_of_a_fixed_voter() -> None:
     fs = formatted_disk(())
     properties = MetaProperties("cluster", 1, None)
-    write_atomic(fs, f"{DIRECTORY}/meta.properties", render_meta_properties(properties).encode("ascii"))
+    write_atomic(fs, f"{DIRECTORY}/meta.properties", encode_meta_properties(properties))
 
     async def main(runtime: Runtime) -> None:
         voters = VoterSet((VoterNode(1, ZERO_UUID, VOTER.endpoints),))

@@ -14,7 +14,7 @@ from crabka.broker.tiering.stats import (
     REMOTE_COPY_LAG_SEGMENTS,
     REMOTE_COPY_REQUESTS,
 )
-from crabka.log.checkpoints import decode_epochs
+from crabka.formats.checkpoints import decode_epochs
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import (
     CustomMetadata,
@@ -75,7 +75,7 @@ def test_all_that_belongs_to_a_segment_goes_with_it() -> None:
         assert first.max_timestamp_ms > 0
         assert (first.broker_id, first.segment_size_bytes, first.txn_index_empty) == (1, SEGMENT_BYTES, True)
         assert len(scene.store.fetch_log_segment(second, 0)) == SEGMENT_BYTES
-        epochs = decode_epochs("a remote index", scene.store.fetch_index(second, IndexType.LEADER_EPOCH))
+        epochs = decode_epochs(scene.store.fetch_index(second, IndexType.LEADER_EPOCH))
         assert epochs == [(0, 0), (3, 15)]
         for index in (IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.PRODUCER_SNAPSHOT):
             assert scene.store.fetch_index(first, index) is not None

@@ -9,7 +9,7 @@ import pytest
 
 from crabka.broker.tiering.deadline import Deadline, RemoteWaitOverError
 from crabka.broker.tiering.segment_read import SegmentPart, WantedBytes, locate, read_part
-from crabka.log.offset_index import OffsetIndex
+from crabka.formats.offset_index import OffsetIndex
 from crabka.ports import Payload
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing import VirtualTimeLoop
