@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -14,11 +14,10 @@ from crabka.errors import InvariantError, StorageError
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager, PartitionDump, RlmmCacheDump
 from crabka.remote.segments import RemoteLogSegmentMetadata
-from crabka.remote.switching import NotReadyRlmm
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.async_tests import run_with
 from tests.support.remote_segments import ORDERS, STARTED
-from tests.support.tier_scene import GRACE_MS, SEGMENT_RECORDS, SharedMetadata, TierBroker, TierScene, in_scene, passes
+from tests.support.tier_scene import GRACE_MS, SEGMENT_RECORDS, TierBroker, TierScene, in_scene, passes
 
 
 @run_with(in_scene)
@@ -329,16 +328,15 @@ async def test_nothing_goes_by_metadata_that_another_history_revoked(scene: Tier
     log, now_ms = broker.log, scene.clock.now_ms()
     assert log.highest_remote_offset == 3 * SEGMENT_RECORDS - 1
     assert log.may_drop_tiered(now_ms)
-    metadata = cast("SharedMetadata", broker.rlmm.inner)
-    assert isinstance(metadata, SharedMetadata)
-    metadata.swap(NotReadyRlmm())
+    metadata = broker.shared_metadata
+    metadata.shared = None
     metadata.doubt()
     assert not log.may_drop_tiered(now_ms)
     await passes(3)
     assert not log.may_drop_tiered(now_ms)
     # The leader of the metadata topic never heard of the copies.
     scene.rlmm = InmemoryRemoteLogMetadataManager()
-    metadata.swap(scene.rlmm)
+    metadata.shared = scene.rlmm
     scene.storage.add(StorageFault(operation="copy_log_segment_data", error=RemoteBackendError("down")))
     await passes(30)
     assert log.highest_remote_offset == -1
@@ -367,16 +365,16 @@ async def test_a_doubt_during_a_copy_keeps_its_end_from_being_taken_for_all(
         note(offset)
 
     monkeypatch.setattr(broker.log, "note_remote_offset", check)
-    metadata = cast("SharedMetadata", broker.rlmm.inner)
+    metadata = broker.shared_metadata
 
     def forget(_operation: str, _segment: RemoteLogSegmentMetadata) -> None:
         """Lose what was noted of two of three segments while the fourth is on its way."""
         kept = (scene.listed()[0], scene.listed()[-1])
-        metadata.swap(NotReadyRlmm())
+        metadata.shared = None
         metadata.doubt()
         scene.rlmm = InmemoryRemoteLogMetadataManager()
         scene.rlmm.load(RlmmCacheDump((PartitionDump(topic_id_partition=ORDERS, segments=kept),)))
-        metadata.swap(scene.rlmm)
+        metadata.shared = scene.rlmm
 
     scene.storage.add(StorageFault(operation="copy_log_segment_data", after=forget, times=1))
     broker.fill(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.broker.tiering.progress import lineage_of, note_copied_offset, require_ready
+from crabka.broker.tiering.progress import lineage_of, note_copied_offset
 from crabka.remote.errors import NotReadyError
 from tests.support.async_tests import run_with
 from tests.support.remote_segments import ORDERS
@@ -18,10 +18,10 @@ async def test_the_log_is_told_what_the_tier_holds_of_it(scene: TierScene, /) ->
     first.fill(3)
     second.fill(2)
     with pytest.raises(NotReadyError):
-        require_ready(second.tools.metadata, ORDERS)
+        second.tools.metadata.require_ready(ORDERS)
     first.lead()
     await passes(3)
-    require_ready(second.tools.metadata, ORDERS)
+    second.tools.metadata.require_ready(ORDERS)
     assert list(lineage_of(second.log).epochs) == [0]
     assert note_copied_offset(second.tools.metadata, ORDERS, second.log) == 24
     assert second.log.highest_remote_offset == 24

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.tiering.purge import TierPurge, active_notices
+from crabka.broker.tiering.purge import TierPurge
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.errors import NotReadyError, RemoteBackendError
@@ -131,7 +131,7 @@ async def test_a_withdrawal_that_comes_after_the_commitment_does_not_count(scene
     (notice,) = notices_of(scene)
     assert notice.custom_metadata == COMMITTED
     assert not await purge._withdraw(notice)
-    assert [each.state for each in active_notices(broker.tools.metadata, ORDERS)] == [DELETING]
+    assert [each.state for each in broker.tools.metadata.active_notices(ORDERS)] == [DELETING]
 
 
 @run_with(in_scene)
@@ -168,7 +168,7 @@ async def test_a_removal_that_another_task_is_at_is_waited_for(scene: TierScene,
     broker.manager._segments.in_flight.add(segment.segment_id)
     with pytest.raises(NotReadyError):
         await purge_of(broker).purge(ORDERS, broker.log, lambda: True)
-    assert len(active_notices(broker.tools.metadata, ORDERS)) == 1
+    assert len(broker.tools.metadata.active_notices(ORDERS)) == 1
     broker.manager._segments.in_flight.clear()
     await purge_of(broker).purge(ORDERS, broker.log, lambda: True)
     assert scene.listed() == []
@@ -196,6 +196,6 @@ async def test_segments_alone_are_no_notices(scene: TierScene, /) -> None:
     broker = scene.broker()
     await passes(0.1)
     scene.rlmm.add_remote_log_segment_metadata(remote_segment(0, 9, state=STARTED))
-    assert active_notices(broker.tools.metadata, ORDERS) == []
+    assert broker.tools.metadata.active_notices(ORDERS) == []
     await purge_of(broker).settle(ORDERS, broker.log)
     assert len(scene.listed()) == 1
