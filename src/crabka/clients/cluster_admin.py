@@ -20,10 +20,15 @@ from crabka.kraft.voters import VoterEndpoint
 from crabka.protocol.apis import ApiKey, MessageTypes
 
 
-class ClusterAdmin(AdminRequests):
+class ClusterAdmin:
     """Calls about nodes and the quorum."""
 
-    async def describe_cluster(
+    def __init__(self, requests: AdminRequests) -> None:
+        self._ask = requests.ask
+        self._cluster = requests.cluster
+        self._timeout_ms = requests.timeout_ms
+
+    async def describe(
         self, *, include_fenced: bool = False, endpoint_type: EndpointType | None = None
     ) -> ClusterDescription:
         """Return id, active controller and brokers; fenced brokers too if asked (KIP-1073). Raises OperationError.
