@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ServerConfig:
-    """The settings of a node. A field is named as its key, with underscores for dots; keys without a reader have none."""
+    """The settings of a node. A field is named as its key, with underscores for dots; unread keys have none."""
 
     # Settings that follow from several keys, or that are parsed further.
     node_id: int
