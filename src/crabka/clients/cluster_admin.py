@@ -1,6 +1,6 @@
 """Administration of a cluster's nodes: brokers, the metadata quorum (KIP-595, KIP-853), feature levels (KIP-584).
 
-Brokers pass these calls on to the active controller; over a `ControllerCluster` it is asked itself (KIP-919).
+Brokers forward these calls to the active controller; with `ControllerMetadata` they go there directly (KIP-919).
 """
 
 from __future__ import annotations
