@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     if arguments != ["--lower"]:
         print(__doc__)
         return 2
-    text = source_of({check.title: lowered(check.allowed, check.count(ROOT)) for check in COUNTED})
+    text = source_of({check.title: lowered(check.allowed, check.measure(ROOT)) for check in COUNTED})
     Path(allowances.__file__).write_text(text)
     problems = [problem for check in COUNTED for problem in allowance_problems(check, ROOT)]
     print("\n".join(problems) or "every allowance is as small as it can be")

@@ -54,7 +54,7 @@ class Counted(NamedTuple):
     """A check with allowances."""
 
     title: str
-    count: Callable[[Path], Counts]
+    measure: Callable[[Path], Counts]
     allowed: Counts
 
 
@@ -141,7 +141,7 @@ COUNTED = [
 
 def allowance_problems(check: Counted, root: Path) -> list[str]:
     """Return what exceeds the allowances."""
-    counts = check.count(root)
+    counts = check.measure(root)
     return [
         f"{name}: {count}, allowed {check.allowed.get(name, 0)}"
         for name, count in sorted(counts.items())
@@ -151,7 +151,7 @@ def allowance_problems(check: Counted, root: Path) -> list[str]:
 
 def unused_allowances(check: Counted, root: Path) -> list[str]:
     """Return the allowances that are larger than needed."""
-    counts = check.count(root)
+    counts = check.measure(root)
     return [
         f"{name}: {counts.get(name, 0)}, allowed {allowed}; run python -m tests.support.tidy --lower"
         for name, allowed in sorted(check.allowed.items())
