@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crabka.broker.tiering.copy_plan import NOTHING_COPIED, copied_offset
-from crabka.broker.tiering.lineage import EpochLineage
 from crabka.broker.tiering.metadata_port import PartitionLookup
 from crabka.broker.tiering.purge import active_notices
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.remote.errors import NotReadyError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def lineage_of(source: TieredLog) -> EpochLineage:
     """Return the history of a log."""
-    return EpochLineage(source.leader_epochs.entries, source.log_end_offset)
+    return EpochLineage(source.leader_epochs.lineage.entries, source.log_end_offset)
 
 
 def require_ready(metadata: TierMetadata, partition: TopicIdPartition) -> None:
