@@ -18,7 +18,7 @@ from crabka.cli.serve import read_properties
 from crabka.cli.session import with_admin
 from crabka.clients.admin import Admin
 from crabka.clients.cluster_types import DescribedQuorum, QuorumReplica
-from crabka.config.controller_endpoints import controller_endpoints
+from crabka.config.listeners import controller_endpoints
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 from crabka.formats.meta_properties import MetaProperties

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from crabka.config.controller_endpoints import controller_endpoints
+from crabka.config.listeners import controller_endpoints
 from crabka.errors import ConfigError
 from crabka.formats.meta_properties import FILE_NAME as META_PROPERTIES
 from crabka.formats.meta_properties import MetaProperties

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.config.topic import TopicConfig
 from crabka.formats.checkpoints import decode_epochs

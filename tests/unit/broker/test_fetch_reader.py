@@ -97,8 +97,10 @@ def test_a_replica_that_is_alone_serves_all_but_what_is_damaged(
         node.produce("t", batch(bytes(100)))
     log = node.context.partitions.by_name("t", 0).log
     size = len(batch(bytes(100)))
-    # The length of the second batch: nothing behind it is found without a check.
-    flip(node.memory, log.segment_of(0).log_path, size + 10)
+    # The length of the second batch, so that nothing after it is found without a check, and two bytes of its content,
+    # which no checksum corrects.
+    for position in (10, 80, 90):
+        flip(node.memory, log.segment_of(0).log_path, size + position)
     assert codes(node, 0, 2) == [ErrorCode.none, ErrorCode.kafka_storage_error]
     node.advance(5000)
     assert codes(node, 0, 1, 2) == [ErrorCode.none, ErrorCode.corrupt_message, ErrorCode.none]

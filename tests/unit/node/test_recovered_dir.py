@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 from crabka.formats.checkpoints import decode_epochs

@@ -16,6 +16,7 @@ from crabka.broker.tiering.leader_start import LeaderStart, continues, last_fini
 from crabka.broker.tiering.metadata_port import TierMetadata
 from crabka.broker.tiering.orphans import OrphanSweep
 from crabka.formats.file_names import LOG_SUFFIX
+from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.errors import NotReadyError
