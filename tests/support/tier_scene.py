@@ -328,3 +328,14 @@ class TierBroker:
 async def passes(seconds: float) -> None:
     """Let virtual time pass."""
     await asyncio.sleep(seconds)
+
+
+def in_scene(
+    test: Callable[[TierScene], Awaitable[None]],
+    settings: dict[str, str] | None = None,
+    *,
+    wants_custom_metadata: bool = False,
+) -> None:
+    """Run a test with a fresh scene."""
+    scene = TierScene(settings, wants_custom_metadata=wants_custom_metadata)
+    scene.run(test(scene))

@@ -7,6 +7,7 @@ import pytest
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.acls import NO_AUTHORIZER
+from tests.support.async_tests import run_with
 from tests.support.sim_controller import SimControllers, run_controllers
 from tests.support.sim_node import SimNode, row, versions_of
 
@@ -28,7 +29,8 @@ def test_describe_acls_is_refused_in_every_version(node: SimNode, version: int) 
     assert answer.resources == ()
 
 
-def test_controllers_refuse_as_well() -> None:
+@run_with(run_controllers, 3)
+async def test_controllers_refuse_as_well(cluster: SimControllers, /) -> None:
     filters = {
         "resource_type_filter": 1,
         "resource_name_filter": None,
@@ -39,11 +41,8 @@ def test_controllers_refuse_as_well() -> None:
         "permission_type": 1,
     }
 
-    async def main(cluster: SimControllers) -> None:
-        answer = await (await cluster.passive()).ask(ApiKey.DESCRIBE_ACLS, 3, **filters)
-        assert (answer.error_code, answer.resources) == (ErrorCode.security_disabled, ())
-
-    run_controllers(main, 3)
+    answer = await (await cluster.passive()).ask(ApiKey.DESCRIBE_ACLS, 3, **filters)
+    assert (answer.error_code, answer.resources) == (ErrorCode.security_disabled, ())
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.CREATE_ACLS))

@@ -19,6 +19,7 @@ from crabka.remote.segments import (
     RemotePartitionDeleteState,
     TopicIdPartition,
 )
+from tests.support.async_tests import real_time, run_with
 from tests.support.remote_segments import FINISHED, ORDERS, STARTED, remote_segment
 
 BEGUN = remote_segment(0, 9, state=STARTED)
@@ -101,34 +102,32 @@ def test_without_a_manager_nothing_is_ready_and_notices_are_accepted() -> None:
     assert list(metadata.partitions_of_own()) == []
 
 
-def test_the_manager_that_is_installed_answers() -> None:
-    async def main() -> None:
-        metadata, manager = TierMetadata(), Manager()
-        metadata.install(manager)
-        metadata.require_ready(ORDERS)
-        await metadata.add_segment(BEGUN)
-        await metadata.catch_up(ORDERS)
-        await metadata.update_segment(DONE)
-        found = metadata.remote_log_segment_metadata(ORDERS, 0, 5)
-        assert found is not None
-        assert (found.segment_id, found.state) == (BEGUN.segment_id, FINISHED)
-        assert found is manager.remote_log_segment_metadata(ORDERS, 0, 5)
-        assert metadata.highest_offset_for_epoch(ORDERS, 0) == 9
-        assert [each.segment_id for each in metadata.list_remote_log_segments(ORDERS)] == [BEGUN.segment_id]
-        assert list(metadata.list_remote_log_segments(ORDERS, 1)) == []
-        assert metadata.next_segment_with_txn_index(ORDERS, 0, 0) is not None
-        assert metadata.active_notices(ORDERS) == []
-        unknown = remote_segment(50, 59).segment_id
-        with pytest.raises(InvalidSegmentTransitionError):
-            await metadata.update_segment(
-                RemoteLogSegmentMetadataUpdate(segment_id=unknown, event_timestamp_ms=1, state=FINISHED, broker_id=1)
-            )
-        await metadata.put_partition_delete(MARK)
-        assert manager.partition_delete_metadata(ORDERS) == MARK
-        assert manager.caught_up == [ORDERS]
-        assert list(metadata.partitions_of_own()) == [ORDERS]
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_the_manager_that_is_installed_answers() -> None:
+    metadata, manager = TierMetadata(), Manager()
+    metadata.install(manager)
+    metadata.require_ready(ORDERS)
+    await metadata.add_segment(BEGUN)
+    await metadata.catch_up(ORDERS)
+    await metadata.update_segment(DONE)
+    found = metadata.remote_log_segment_metadata(ORDERS, 0, 5)
+    assert found is not None
+    assert (found.segment_id, found.state) == (BEGUN.segment_id, FINISHED)
+    assert found is manager.remote_log_segment_metadata(ORDERS, 0, 5)
+    assert metadata.highest_offset_for_epoch(ORDERS, 0) == 9
+    assert [each.segment_id for each in metadata.list_remote_log_segments(ORDERS)] == [BEGUN.segment_id]
+    assert list(metadata.list_remote_log_segments(ORDERS, 1)) == []
+    assert metadata.next_segment_with_txn_index(ORDERS, 0, 0) is not None
+    assert metadata.active_notices(ORDERS) == []
+    unknown = remote_segment(50, 59).segment_id
+    with pytest.raises(InvalidSegmentTransitionError):
+        await metadata.update_segment(
+            RemoteLogSegmentMetadataUpdate(segment_id=unknown, event_timestamp_ms=1, state=FINISHED, broker_id=1)
+        )
+    await metadata.put_partition_delete(MARK)
+    assert manager.partition_delete_metadata(ORDERS) == MARK
+    assert manager.caught_up == [ORDERS]
+    assert list(metadata.partitions_of_own()) == [ORDERS]
 
 
 def test_a_manager_that_comes_later_is_notified_of_all_replicas_as_they_are_then() -> None:

@@ -1,12 +1,12 @@
-"""Batches that cannot be stored, and deadlines."""
+"""Batches that cannot be stored."""
 
 from __future__ import annotations
 
 import pytest
 
+from crabka.broker.groups.consumer.deadlines import DeadlineKind
 from crabka.broker.groups.consumer.messages import ConsumerHeartbeatResult, CreationFailed
-from crabka.broker.groups.consumer.stored_group import DeadlineKind, failed_answer
-from crabka.broker.groups.member import NEVER
+from crabka.broker.groups.consumer.store import failed_answer
 from crabka.broker.groups.messages import Answer, JoinResult, LeaveResult, SyncResult
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.consumer_groups import ConsumerCore
@@ -25,7 +25,7 @@ def test_a_batch_that_fails_is_taken_back() -> None:
     assert core.group.data.members == before.members
     assert core.group.data.epoch == before.epoch
     assert [answer.error_code for answer in core.answers.values()] == [ErrorCode.none, _FAILED, _FAILED]
-    assert (DeadlineKind.SESSION, "a") in core.group.deadlines
+    assert core.group.deadlines.is_set(DeadlineKind.SESSION, "a")
 
 
 def test_a_group_whose_first_batch_fails_never_was() -> None:
@@ -35,16 +35,6 @@ def test_a_group_whose_first_batch_fails_never_was() -> None:
     core.finish_stores(_FAILED)
     assert core.group.is_dead
     assert core.others == [CreationFailed()]
-
-
-def test_cancelled_deadlines_do_nothing() -> None:
-    group = ConsumerCore().group
-    group.set_deadline(DeadlineKind.JOIN, "m", 5)
-    group.set_deadline(DeadlineKind.SYNC, "m", 7)
-    assert group.deadline_ms == 5
-    group.cancel_deadline(DeadlineKind.JOIN, "m")
-    group.cancel_deadlines("m")
-    assert not group.deadlines
 
 
 @pytest.mark.parametrize(
@@ -59,11 +49,3 @@ def test_cancelled_deadlines_do_nothing() -> None:
 )
 def test_an_answer_that_was_not_stored_tells_why(result: object, failed: object) -> None:
     assert failed_answer(Answer(1, result), _FAILED) == Answer(1, failed)  # type: ignore[arg-type]
-
-
-def test_without_members_nothing_is_due() -> None:
-    core = ConsumerCore()
-    core.beat("a", 0)
-    core.beat("a", -1)
-    core.pass_time(20_000)
-    assert core.group.deadline_ms == NEVER

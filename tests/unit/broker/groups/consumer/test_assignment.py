@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from crabka.broker.groups.consumer.records import PartitionMetadataRecord
-from crabka.broker.groups.consumer.stored_group import ConsumerGroupState
+from crabka.broker.groups.consumer.state import ConsumerGroupState
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.consumer_groups import SETTINGS, ConsumerCore, catalog_of, owned, topic_id
 
