@@ -3,9 +3,9 @@ from __future__ import annotations
 import random
 
 from crabka.log.txn_index import AbortedTransaction
-from crabka.spark.plan.index_files import AbortedEntry
-from crabka.spark.plan.lineage import NO_END, choose_parts
-from crabka.spark.plan.segment_objects import SegmentObjects
+from crabka.spark.plan.catalog.segments import NO_END, choose_parts
+from crabka.spark.plan.objects.index_files import AbortedEntry
+from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.transactions import AbortedTable, find_aborted
 from tests.support.planted_tier import PlantedTier, batches
 from tests.support.tier_stores import store_of
