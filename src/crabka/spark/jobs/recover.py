@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
+from crabka.remote.segments import newest_segment
 from crabka.errors import ConfigError
 from crabka.remote.layout import object_path
 from crabka.remote.recovery import RecoverablePartition, RecoveryPlan, group_by_topic
@@ -17,7 +18,7 @@ from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, TopicIdP
 from crabka.spark.access.tier_store import ObjectMissingError, open_tier_store
 from crabka.spark.errors import TierReadError
 from crabka.spark.plan.catalog.listing_catalog import load_listing_catalog
-from crabka.spark.plan.catalog.segments import TierPart, choose_parts, epoch_ends_of, newest_segment
+from crabka.spark.plan.catalog.segments import TierPart, choose_parts, epoch_ends_of
 from crabka.spark.plan.objects.segment_objects import SegmentObjects
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.errors import DataLossError, SegmentVanishedError, lose
@@ -22,7 +23,6 @@ from crabka.spark.plan.history.divergence import LogCutError, ReadPosition
 from crabka.spark.plan.history.histories import find_divergences
 from crabka.spark.plan.history.witnesses import Chain
 from crabka.spark.plan.latest import survey_reaching
-from crabka.spark.plan.objects.index_files import AbortedEntry
 from crabka.spark.plan.pruning import NO_FILTERS, RowBounds, clip, narrow_by_time, prune_parts, row_bounds
 from crabka.spark.plan.ranges import AbortedSpans, BrokerRange, PlannedRange, PlanReport, ReadPlan, TierRange
 from crabka.spark.plan.resolve import Offsets, is_resolved_late, resolve_end, resolve_start
@@ -290,7 +290,7 @@ def _aborted(
         return AbortedTable(find_aborted(parts, survey.parts, context.objects))
     leader = LeaderAborts(context.session, partition, survey.id_text, context.options.poll_timeout_ms)
 
-    def ask(border: int) -> list[AbortedEntry]:
+    def ask(border: int) -> list[AbortedTransaction]:
         # What is read ends with the last stable offset, and leaders report nothing from there on.
         return leader.across(min(border, survey.latest))
 

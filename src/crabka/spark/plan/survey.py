@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from crabka.remote.segments import newest_segment
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError
 from crabka.ids import ZERO_UUID, TopicPartition, uuid_to_text
@@ -25,7 +26,6 @@ from crabka.spark.plan.catalog.segments import (
     choose_parts,
     epoch_ends_of,
     is_in_history,
-    newest_segment,
     segment_epochs,
 )
 from crabka.spark.plan.catalog.snapshot_catalog import load_snapshot_catalog

@@ -17,6 +17,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Final
 
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka._kio import ErrorCode
 from crabka.clients.cluster import means_stale_metadata
 from crabka.clients.errors import ClientNetworkError
@@ -27,7 +28,6 @@ from crabka.ids import TopicPartition
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import SegmentVanishedError, TierReadError
 from crabka.spark.plan.catalog.segments import TierPart
-from crabka.spark.plan.objects.index_files import AbortedEntry
 from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.ranges import AbortedSpans
 
@@ -35,14 +35,14 @@ _STEP = 64
 _LIMITS: Final = FetcherSettings(max_wait_ms=500, partition_max_bytes=1, read_committed=True)
 _REQUEST_TIMEOUT_MS: Final = 30_000
 _PAUSE_S: Final = 0.05
-AskLeader = Callable[[int], Sequence[AbortedEntry]]
+AskLeader = Callable[[int], Sequence[AbortedTransaction]]
 """Returns the aborted transactions that reach from before an offset to it or farther, as far as they lie before it."""
 
 
 class AbortedTable:
     """The aborted transactions of a partition, found by the offsets that they reach over."""
 
-    def __init__(self, entries: Sequence[AbortedEntry]) -> None:
+    def __init__(self, entries: Sequence[AbortedTransaction]) -> None:
         self._entries = sorted(entries, key=lambda entry: (entry.first_offset, entry.producer_id, entry.last_offset))
         self._firsts = [entry.first_offset for entry in self._entries]
         # Up to here no transaction reaches farther; it rises, so that it can be searched.
@@ -61,7 +61,7 @@ def find_aborted(
     all_parts: Sequence[TierPart],
     objects: SegmentObjects,
     ask_leader: AskLeader | None = None,
-) -> list[AbortedEntry]:
+) -> list[AbortedTransaction]:
     """Return the transactions that may concern `parts`, from the indexes of all parts from there on.
 
     Both are in order, and `all_parts` has all that the tier has of the partition, as far as it counts. Where the tier
@@ -72,7 +72,7 @@ def find_aborted(
     if not runs:
         return []
     firsts = [bisect_right(all_parts, run.start, key=attrgetter("end")) for run in runs]
-    found: set[AbortedEntry] = set()
+    found: set[AbortedTransaction] = set()
     # Where the next run begins its own search goes on: what ends that one ends this one, too.
     for run, first, limit in zip(runs, firsts, [*firsts[1:], len(all_parts)], strict=True):
         found.update(_search(all_parts[first:limit], run.stop, objects, ask_leader, after=all_parts[limit : limit + 1]))
@@ -99,7 +99,7 @@ def _search(
     ask_leader: AskLeader | None,
     *,
     after: Sequence[TierPart],
-) -> Iterator[AbortedEntry]:
+) -> Iterator[AbortedTransaction]:
     """Yield what the markers from the first part on aborted, until nothing below `end` can be open any more."""
     at = 0
     upto = bisect_left(parts, end, key=attrgetter("start"))
@@ -115,7 +115,7 @@ def _search(
         at, upto = upto, min(upto + _STEP, len(parts))
 
 
-def _own_entries(part: TierPart, objects: SegmentObjects) -> list[AbortedEntry]:
+def _own_entries(part: TierPart, objects: SegmentObjects) -> list[AbortedTransaction]:
     """Return the transactions whose markers a part has.
 
     The index of its segment may have others, from a tail that an unclean election took out of the history.
@@ -134,7 +134,7 @@ class LeaderAborts:
         self._topic_id = topic_id
         self._timeout_ms = poll_timeout_ms
 
-    def across(self, border: int) -> list[AbortedEntry]:
+    def across(self, border: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that began before an offset and end right before it or later.
 
         The leader does not say where they end, so they end here with the offset before the border: what is after it
@@ -145,7 +145,7 @@ class LeaderAborts:
         last_offset = border - 1
         answer = self._fetch(last_offset)
         return [
-            AbortedEntry(span.producer_id, span.first_offset, last_offset, -1)
+            AbortedTransaction(span.producer_id, span.first_offset, last_offset, -1)
             for span in answer.aborted
             if span.first_offset < border
         ]

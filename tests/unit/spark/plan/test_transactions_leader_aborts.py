@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, ProducerSettings, SyncAdmin, SyncProducer
 from crabka.clients.errors import ClientNetworkError
@@ -17,7 +18,6 @@ from crabka.ids import TopicPartition
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import SegmentVanishedError, TierReadError
 from crabka.spark.plan import transactions
-from crabka.spark.plan.objects.index_files import AbortedEntry
 from crabka.spark.plan.transactions import LeaderAborts
 
 T0 = TopicPartition("t", 0)
@@ -58,7 +58,7 @@ def aborts(leader: Leader, timeout_ms: int = 60_000) -> LeaderAborts:
 
 def test_transactions_end_at_the_border() -> None:
     leader = Leader([TELLING])
-    assert aborts(leader).across(60) == [AbortedEntry(9, 50, 59, -1)]
+    assert aborts(leader).across(60) == [AbortedTransaction(9, 50, 59, -1)]
     # At the border itself, if it is the last stable offset, the answer would have neither records nor aborts.
     assert leader.fetched == [59]
 
@@ -75,7 +75,7 @@ def test_transactions_end_at_the_border() -> None:
 )
 def test_an_answer_that_does_not_tell_is_asked_for_again(first: FetchAnswer | Exception) -> None:
     leader = Leader([first, TELLING])
-    assert aborts(leader).across(60) == [AbortedEntry(9, 50, 59, -1)]
+    assert aborts(leader).across(60) == [AbortedTransaction(9, 50, 59, -1)]
     assert len(leader.fetched) == 2
 
 

@@ -12,15 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.errors import ConfigError
 from crabka.ids import uuid_to_text
 from crabka.remote.scrub.faults import TierFaultKind
 from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 
 Segments = Sequence[RemoteLogSegmentMetadata]
-Epochs = Sequence[tuple[int, int]]
-"""Leader epochs with their first offsets."""
-NO_END = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,15 +88,9 @@ class _Candidate(NamedTuple):
     segment: RemoteLogSegmentMetadata
 
 
-def newest_segment(segments: Iterable[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata | None:
-    """Return the segment that the latest leader copied last; its epochs are the history of the tier."""
-    return max(segments, key=lambda each: (each.leader_epochs[-1][0], each.end_offset), default=None)
-
-
-def epoch_ends_of(lineage: Epochs) -> dict[int, int]:
+def epoch_ends_of(lineage: Iterable[tuple[int, int]]) -> dict[int, int]:
     """Return where each epoch of a history ends; the last one does not."""
-    ends = [first for _, first in lineage[1:]] + [NO_END]
-    return {epoch: end for (epoch, _), end in zip(lineage, ends, strict=True)}
+    return {epoch: span.stop for epoch, span in EpochLineage(lineage).ranges.items()}
 
 
 def segment_epochs(segments: Iterable[RemoteLogSegmentMetadata]) -> list[int]:
