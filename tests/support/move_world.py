@@ -24,12 +24,12 @@ from crabka.broker.partition import Partition
 from crabka.broker.partitions import PartitionRegistry
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError, StorageError
+from crabka.formats.meta_properties import MetaProperties
 from crabka.ids import TopicPartition
 from crabka.log.cleaner import CleanerSettings, LogCleaner
 from crabka.log.directories import write_meta_properties
 from crabka.log.log_manager import LogManager
 from crabka.metadata.image import MetadataImage
-from crabka.metadata.meta_properties import MetaProperties
 from crabka.ports import Runtime
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
@@ -399,7 +399,7 @@ class MoveNode:
         for header, batch in read_batches(log):
             for record in decode_records(batch, header):
                 found[record.offset] = record.value
-            assert log.leader_epochs.epoch_for_offset(header.base_offset) == header.partition_leader_epoch
+            assert log.leader_epochs.lineage.epoch_at(header.base_offset) == header.partition_leader_epoch
         expected = [*model.lines, *model.pending]
         assert log.log_end_offset >= model.acknowledged, (
             f"ends at {log.log_end_offset}, {model.acknowledged} were acknowledged"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from crabka.errors import CorruptDataError
+from crabka.formats.file_names import INDEX_SUFFIX
 from crabka.log.leader_epochs import LeaderEpochCache
-from crabka.log.naming import INDEX_SUFFIX
 from crabka.quorum.log_survey import StoredBatch, read_segment
 from crabka.quorum.recent_batches import RecentBatch, RecentBatches
 from crabka.records.header import HEADER_SIZE, MAGIC_V2, BatchHeader, crc_valid, iter_headers, parse_header
@@ -186,7 +186,7 @@ def batch_fault(data: Buffer, position: int, header: BatchHeader, expected: int,
         return "a batch has a wrong checksum"
     if header.base_offset != expected or header.last_offset < expected:
         return f"a batch has offset {header.base_offset} instead of {expected}"
-    known = epochs.epoch_for_offset(expected)
+    known = epochs.lineage.epoch_at(expected)
     if header.partition_leader_epoch != known:
         return f"a batch has epoch {header.partition_leader_epoch} instead of {known}"
     return ""

@@ -10,11 +10,10 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from crabka.remote.segments import newest_segment
 from crabka.errors import ConfigError
 from crabka.remote.layout import object_path
 from crabka.remote.recovery import RecoverablePartition, RecoveryPlan, group_by_topic
-from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, TopicIdPartition
+from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, TopicIdPartition, newest_segment
 from crabka.spark.access.tier_store import ObjectMissingError, open_tier_store
 from crabka.spark.errors import TierReadError
 from crabka.spark.plan.catalog.listing_catalog import load_listing_catalog

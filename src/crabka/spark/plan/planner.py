@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from crabka.formats.transaction_index import AbortedTransaction
 from crabka.errors import ConfigError
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
 from crabka.spark.errors import DataLossError, SegmentVanishedError, lose
 from crabka.spark.options.source_options import SourceOptions

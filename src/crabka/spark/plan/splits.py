@@ -13,10 +13,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from crabka.formats.offset_index import OffsetIndex
-from crabka.formats.object_names import ObjectName
-from crabka.formats.file_names import LOG_SUFFIX
 from crabka.errors import CorruptDataError
+from crabka.formats.file_names import LOG_SUFFIX
+from crabka.formats.object_names import ObjectName
+from crabka.formats.offset_index import OffsetIndex
 from crabka.ids import uuid_to_text
 from crabka.remote.layout import object_path, partition_directory
 from crabka.remote.segments import IndexType, TopicIdPartition

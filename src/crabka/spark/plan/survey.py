@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from crabka.remote.segments import newest_segment
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError
 from crabka.ids import ZERO_UUID, TopicPartition, uuid_to_text
-from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
+from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition, newest_segment
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import lose
 from crabka.spark.options.selection import Assign, Strategy, Subscribe, SubscribePattern

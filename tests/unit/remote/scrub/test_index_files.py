@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from crabka.log.txn_index import AbortedTransaction, encode_aborted
+from crabka.formats.transaction_index import AbortedTransaction, encode_aborted
 from crabka.records.header import iter_headers
 from crabka.remote.scrub.batches import walk_batches
 from crabka.remote.scrub.index_files import (
@@ -266,4 +266,4 @@ def test_an_unknown_version_of_a_transaction_index_is_found() -> None:
     data = struct.pack(">hqqqq", 1, PRODUCER_ID, 3, 5, 6)
     log = transaction(0, committed=True) + transaction(3, committed=False)
     found = follow(partial(TransactionIndexFollower, data, 0), log)
-    assert "unknown version" in found[0]
+    assert "version 1, known is 0" in found[0]

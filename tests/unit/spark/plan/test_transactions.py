@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import random
 
-from crabka.formats.transaction_index import AbortedTransaction
 from crabka.formats.leader_epochs import NO_END
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.spark.plan.catalog.segments import choose_parts
 from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.transactions import AbortedTable, find_aborted

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from crabka.formats.transaction_index import AbortedTransaction
 from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, ProducerSettings, SyncAdmin, SyncProducer
 from crabka.clients.errors import ClientNetworkError
@@ -14,6 +13,7 @@ from crabka.clients.isolation import AbortedSpan
 from crabka.clients.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import OperationError
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import SegmentVanishedError, TierReadError

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from crabka.formats.leader_epochs import EpochLineage
 from crabka.errors import ConfigError
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.ids import uuid_to_text
 from crabka.remote.scrub.faults import TierFaultKind
 from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from crabka.formats.leader_epochs import NO_END, EpochLineage
 from crabka.clients.epoch_ends import LeaderEpochEnd
 from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.formats.leader_epochs import NO_END, EpochLineage
 from crabka.ids import TopicPartition
 from crabka.spark.errors import SegmentVanishedError, lose
 from crabka.spark.options.source_options import SourceOptions

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from crabka.formats.transaction_index import AbortedTransaction, decode_aborted
-from crabka.formats.time_index import TimeIndex
-from crabka.formats.producer_snapshot import decode_producers, open_transactions
-from crabka.formats.offset_index import OffsetIndex
-from crabka.formats.leader_epochs import Epochs
-from crabka.formats.checkpoints import decode_epochs
 from crabka.errors import CorruptDataError
+from crabka.formats.checkpoints import decode_epochs
+from crabka.formats.leader_epochs import Epochs
+from crabka.formats.offset_index import OffsetIndex
+from crabka.formats.producer_snapshot import decode_producers, open_transactions
+from crabka.formats.time_index import TimeIndex
+from crabka.formats.transaction_index import AbortedTransaction, decode_aborted
 from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, BatchHeader, parse_header
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
