@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crabka.log.partition.reads import LogReads
 from crabka.log.producers.producer_state import ProducerStateManager
 from crabka.records.control import EndTransactionMarker
-from tests.support.transaction_model import TransactionWorld
+from tests.support.coordinators.transaction_model import TransactionWorld
 
 RANDOMS = st.randoms(use_true_random=False)
 

@@ -14,7 +14,7 @@ from crabka.remote.layout import (
     partition_directory,
 )
 from crabka.remote.segments import IndexType, TopicIdPartition
-from tests.support.tier_segments import golden_segments, golden_tier
+from tests.support.tiers.segments import golden_segments, golden_tier
 
 TOPICS = st.text("abcXYZ0189._-", min_size=1, max_size=60)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from crabka.remote.errors import InvalidRangeError
 from crabka.remote.ranges import positions
 from crabka.testing import MemoryFileSystem
-from tests.support.tier_segments import write_segment
+from tests.support.tiers.segments import write_segment
 
 TEN_BYTES = write_segment(MemoryFileSystem(), "/local", log=b"0123456789").metadata
 

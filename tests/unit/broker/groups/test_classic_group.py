@@ -7,7 +7,7 @@ import pytest
 from crabka.broker.groups.membership import GroupState
 from crabka.broker.groups.messages import CommitAttempt, MemberIdentity
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import CoreDriver
+from tests.support.coordinators.members import CoreDriver
 
 
 def commit(core: CoreDriver, reply: str, member_id: str = "", generation: int = -1) -> ErrorCode:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crabka.broker.groups.membership import GroupState
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import CoreDriver
+from tests.support.coordinators.members import CoreDriver
 
 STATIC = {"a": {"instance_id": "i-a"}, "b": {"instance_id": "i-b"}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from crabka.broker.groups.membership import GroupState
 from crabka.broker.groups.messages import MemberIdentity
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import REBALANCE_MS, SESSION_MS, CoreDriver
+from tests.support.coordinators.members import REBALANCE_MS, SESSION_MS, CoreDriver
 
 
 def test_the_first_rebalance_waits_for_members_that_start_together() -> None:

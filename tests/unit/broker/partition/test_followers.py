@@ -12,7 +12,7 @@ from crabka.broker.replication.isr_state import ProposalFate
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.replicas import LedPartition, replicated_image
+from tests.support.storage.replicas import LedPartition, replicated_image
 
 
 def code_of(caught: pytest.ExceptionInfo[OperationError]) -> ErrorCode:

@@ -17,7 +17,7 @@ from crabka.log.partition.decompression import MAX_DECOMPRESSED_BYTES
 from crabka.metadata.topics import PartitionImage
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
-from tests.support.sim_node import SimNode, batch
+from tests.support.nodes.sim_node import SimNode, batch
 
 HEADER = parse_header(batch(b"a"))
 

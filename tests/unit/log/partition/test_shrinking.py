@@ -13,7 +13,7 @@ from crabka.log.partition.append import PendingAppend
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.recovery.recovery import OpenOptions
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
