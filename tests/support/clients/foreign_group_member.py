@@ -1,7 +1,7 @@
 """A consumer of one of the three libraries as a process of its own, to be stopped, continued and killed.
 
 `python -m tests.support.clients.foreign_group_member LIBRARY BOOTSTRAP GROUP TOPIC [INSTANCE]` reads the topic as a
-member, commits after each record, and prints lines: `owns 0 2` when its partitions change, `read PARTITION OFFSET VALUE`
+member, commits after each record, and prints lines: `owns 0 2` when partitions change, `read PARTITION OFFSET VALUE`
 when a record is committed. A commit that is refused is not printed: another member will read the record again.
 """
 
