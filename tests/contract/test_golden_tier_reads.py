@@ -16,7 +16,7 @@ from crabka.broker.partition import Partition
 from crabka.broker.tiering.chunk_cache import ChunkCache
 from crabka.broker.tiering.index_cache import IndexCacheLimits, RemoteIndexCache
 from crabka.broker.tiering.index_files import IndexFiles
-from crabka.broker.tiering.quota import ByteRateQuota
+from crabka.broker.tiering.limits import ByteRateQuota
 from crabka.broker.tiering.read_tools import ReadTools
 from crabka.broker.tiering.reader import RemoteFetch, RemoteReads
 from crabka.broker.tiering.reader_pool import ReaderPool

@@ -10,12 +10,11 @@ import pytest
 
 from crabka.broker.tiering import copier, expirer, partition_tasks, retention_plan
 from crabka.broker.tiering.copier import CopyTask, SegmentCopier
-from crabka.broker.tiering.copy_plan import copied_offset, plan_copy
+from crabka.broker.tiering.copy_plan import copied_offset, lineage_of, plan_copy
 from crabka.broker.tiering.expirer import ExpiryTask
 from crabka.broker.tiering.leader_start import LeaderStart
 from crabka.broker.tiering.leftovers import LeftoverWatch
 from crabka.broker.tiering.metadata_port import PartitionLookup, TierMetadata
-from crabka.broker.tiering.progress import lineage_of
 from crabka.broker.tiering.retention_plan import Removal, RemovalReason, RetentionPlan, plan_retention
 from crabka.formats.leader_epochs import EpochLineage
 from crabka.log.tierable import TierableSegment

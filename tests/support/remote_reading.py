@@ -12,7 +12,7 @@ from crabka.broker.tiering.build_reads import build_remote_reads
 from crabka.broker.tiering.chunk_cache import ChunkCache
 from crabka.broker.tiering.index_cache import IndexCacheLimits, RemoteIndexCache
 from crabka.broker.tiering.index_files import DIRECTORY, IndexFiles
-from crabka.broker.tiering.quota import ByteRateQuota
+from crabka.broker.tiering.limits import ByteRateQuota
 from crabka.broker.tiering.read_tools import ReadTools
 from crabka.broker.tiering.reader import RemoteFetch, RemoteReads, RemoteRecords
 from crabka.broker.tiering.reader_pool import ReaderPool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from crabka.broker.tiering.chunk_cache import ChunkCache
 from crabka.broker.tiering.index_cache import IndexCacheLimits, RemoteIndexCache
 from crabka.broker.tiering.index_files import IndexFiles
-from crabka.broker.tiering.quota import ByteRateQuota
+from crabka.broker.tiering.limits import ByteRateQuota
 from crabka.broker.tiering.read_tools import ReadTools
 from crabka.broker.tiering.reader import RemoteReads
 from crabka.broker.tiering.reader_pool import ReaderPool

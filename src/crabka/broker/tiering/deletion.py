@@ -23,7 +23,7 @@ from crabka.remote.segments import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crabka.broker.tiering.pool import TierPool
+    from crabka.broker.tiering.limits import TierPool
     from crabka.broker.tiering.tools import TierTools
     from crabka.remote.segments import CustomMetadata, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from crabka.broker.tiering.copy_plan import lineage_of
 from crabka.broker.tiering.leftovers import DeletionWatch, LeftoverWatch
-from crabka.broker.tiering.progress import lineage_of
 from crabka.broker.tiering.retention_plan import LogExtent, RemovalReason, RetentionLimits, plan_retention
 from crabka.broker.tiering.stats import (
     REMOTE_DELETE_LAG_BYTES,

@@ -16,11 +16,10 @@ from crabka.broker.tiering.copier import CopyTask, SegmentCopier
 from crabka.broker.tiering.deletion import PartitionRemover, SegmentRemover
 from crabka.broker.tiering.expirer import ExpiryTask
 from crabka.broker.tiering.forsaken import ForsakenPartitions
+from crabka.broker.tiering.limits import ByteRateQuota, TierPool
 from crabka.broker.tiering.orphans import OrphanSweep
 from crabka.broker.tiering.partition_tasks import FollowerTask, LeaderGate, PartitionTasks, RepeatedTask
-from crabka.broker.tiering.pool import TierPool
 from crabka.broker.tiering.purge import TierPurge
-from crabka.broker.tiering.quota import ByteRateQuota
 from crabka.errors import InvariantError, StorageError
 from crabka.remote.errors import NotReadyError
 from crabka.remote.segments import TopicIdPartition

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.partition_replicas import PartitionReplicas
     from crabka.broker.tiering.follower_bootstrap import FollowerStart
-    from crabka.broker.tiering.quota import ByteRateQuota
+    from crabka.broker.tiering.limits import ByteRateQuota
     from crabka.broker.tiering.read_tools import ReadTools
     from crabka.broker.tiering.remote_log import RemoteLog, RemotePlace
     from crabka.broker.tiering.segment_read import SegmentPart
