@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from crabka.log.tierable import TierableSegment
     from crabka.remote.segments import CustomMetadata, TopicIdPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class CustomMetadataTooLargeError(RemoteStorageError):
@@ -168,7 +168,7 @@ class SegmentCopier:
         try:
             return await self._pool.submit(self._tools.storage.copy_log_segment_data, metadata, data)
         except Exception as error:
-            log.warning("%s cannot be copied, what there is of it is removed: %s", metadata.segment_id, error)
+            logger.warning("%s cannot be copied, what there is of it is removed: %s", metadata.segment_id, error)
             await self._clean_up(metadata)
             raise
 
@@ -216,7 +216,7 @@ class SegmentCopier:
         try:
             await self._remover.remove(metadata, custom)
         except Exception as error:  # noqa: BLE001 - why the copy failed matters more; leftovers are removed later
-            log.warning("%s is left behind until later: %s", metadata.segment_id, error)
+            logger.warning("%s is left behind until later: %s", metadata.segment_id, error)
 
 
 class CopyTask:
