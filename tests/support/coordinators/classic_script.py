@@ -197,8 +197,8 @@ def _is_heartbeat(action: Action) -> bool:
 def _text(action: Action, at_ms: int | None) -> str:
     prefix = "" if at_ms is None else f"{at_ms} ms: "
     match action:
-        case Answer((name, kind, _), result):
-            return f"{prefix}{name} {kind}: {_result(result)}"
+        case Answer(reply, result):
+            return f"{prefix}{reply[0]} {reply[1]}: {_result(result)}"
         case Persist(snapshot, done):
             members = " ".join(f"{each.member_id}={each.assignment.decode()}" for each in snapshot.members)
             return f"{prefix}store generation={snapshot.generation} members [{members}] then {type(done).__name__}"
