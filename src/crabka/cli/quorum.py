@@ -18,12 +18,12 @@ from crabka.cli.serve import read_properties
 from crabka.cli.session import with_admin
 from crabka.clients.admin import Admin
 from crabka.clients.cluster_types import DescribedQuorum, QuorumReplica
-from crabka.config.controller_endpoints import controller_endpoints
+from crabka.config.listeners import controller_endpoints
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
+from crabka.formats.meta_properties import MetaProperties
 from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
 from crabka.log.log_dir import LogDir
-from crabka.metadata.meta_properties import MetaProperties
 from crabka.quorum.formatting import is_formatted
 from crabka.quorum.repair import ACCEPT_CLUSTER_ID, ACCEPT_LOSS, plan_repair
 from crabka.quorum.storage import read_meta_properties
@@ -52,7 +52,7 @@ def describe(
     """Show the leader of the quorum, its voters and its observers."""
 
     async def ask(admin: Admin) -> tuple[str, DescribedQuorum]:
-        return (await admin.describe_cluster()).cluster_id, await admin.describe_quorum()
+        return (await admin.cluster.describe()).cluster_id, await admin.cluster.describe_quorum()
 
     cluster_id, quorum = with_admin(bootstrap, ask, controllers=bootstrap_controller, command_config=command_config)
     nodes = replica_rows(quorum, now_ms=time.time_ns() // 1_000_000)
@@ -85,7 +85,7 @@ def add(
     endpoints = [VoterEndpoint(each.name, each.host, each.port) for each in controller_endpoints(server)]
 
     async def run(admin: Admin) -> None:
-        await admin.add_raft_voter(server.node_id, directory, endpoints, cluster_id=identity.cluster_id)
+        await admin.cluster.add_raft_voter(server.node_id, directory, endpoints, cluster_id=identity.cluster_id)
 
     with_admin(bootstrap, run, controllers=bootstrap_controller, command_config=command_config)
     shown = [f"{each.name}://{each.host}:{each.port}" for each in endpoints]
@@ -119,7 +119,7 @@ def remove(
         raise ConfigError(f"--directory-id: {error}") from error
     with_admin(
         bootstrap,
-        lambda admin: admin.remove_raft_voter(controller_id, directory),
+        lambda admin: admin.cluster.remove_raft_voter(controller_id, directory),
         controllers=bootstrap_controller,
         command_config=command_config,
     )

@@ -116,7 +116,7 @@ async def _local_bytes(
 
     async def ask(node_id: int) -> dict[TopicPartition, int]:
         try:
-            dirs = await admin.describe_log_dirs(node_id)
+            dirs = await admin.log_dirs.describe(node_id)
         except (ClientNetworkError, OperationError):
             return {}
         return {

@@ -12,10 +12,10 @@ from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError, require
+from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.log_durability import LogDurability
-from crabka.log.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.replay import end_marker
-from crabka.log.txn_index import AbortedTransaction
 from crabka.records.header import (
     ATTRIBUTES_POSITION,
     CONTROL_FLAG,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crabka.errors import require
+from crabka.formats.file_names import ABORTED_CHECKPOINT, PARTITION_METADATA, DirectoryKind, marked_name
 from crabka.log.flushing import FlushPlan
 from crabka.log.log_state import LogState
-from crabka.log.naming import ABORTED_CHECKPOINT, PARTITION_METADATA, DirectoryKind, marked_name
 
 if TYPE_CHECKING:
     import uuid

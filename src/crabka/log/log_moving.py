@@ -10,15 +10,15 @@ import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CorruptDataError, require
+from crabka.formats.file_names import LOG_SUFFIX, offset_name
 from crabka.log.caches import Handle
 from crabka.log.log_state import LogState
-from crabka.log.naming import LOG_SUFFIX, offset_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from crabka.formats.transaction_index import AbortedTransaction
     from crabka.log.segment import Segment
-    from crabka.log.txn_index import AbortedTransaction
 
 
 class CopyableSegment(NamedTuple):

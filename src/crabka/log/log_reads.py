@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import CorruptDataError, OffsetInRemoteTierError, OperationError
+from crabka.formats.transaction_index import AbortedTransaction, overlapping
 from crabka.log.decompression import search_limit
 from crabka.log.leader_epochs import EpochEnd
 from crabka.log.log_state import LogState
 from crabka.log.reader import EXACT, ReadSlice, empty_slice, plan_in_segment
 from crabka.log.timestamps import TimestampOffset, find_by_timestamp, find_max_timestamp
-from crabka.log.txn_index import AbortedTransaction, overlapping
 
 if TYPE_CHECKING:
     from crabka.log.segment import Segment

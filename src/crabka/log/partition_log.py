@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, overload
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError, require
+from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.append import NO_APPEND_TIME, AppendResult, PendingAppend, PreparedBatch, prepare_batch
 from crabka.log.log_cleaning import LogCleaning
 from crabka.log.log_copying import LogCopying
@@ -19,7 +20,6 @@ from crabka.log.log_healing import LogHealing
 from crabka.log.log_moving import LogMoving
 from crabka.log.log_reads import LogReads
 from crabka.log.log_tiering import LogTiering
-from crabka.log.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.producer_state import AppendOrigin
 from crabka.log.reader import ReadSlice
 from crabka.log.replay import end_marker

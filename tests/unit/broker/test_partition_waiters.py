@@ -10,6 +10,7 @@ from crabka.broker.partition import RequiredOffset
 from crabka.broker.partition_waiters import LEADERSHIP_LOST
 from crabka.broker.purgatory import Delayed, ReachedOffsets, ReadableBytes, replicated
 from crabka.testing import VirtualTimeLoop
+from tests.support.async_tests import run_with
 from tests.support.logs import make_batch
 from tests.support.replicas import EPOCH, LedPartition, replicated_image
 
@@ -150,28 +151,26 @@ def test_the_end_of_an_epoch_pokes_waiters_though_this_node_leads_on() -> None:
     assert follower.triggers == 1
 
 
-def test_real_waiters_wait_for_the_right_thing() -> None:
-    async def main() -> None:
-        led = LedPartition()
-        loop = asyncio.get_running_loop()
-        replication = ReachedOffsets({led.partition: RequiredOffset(1, EPOCH)}, replicated)
-        consumer, follower, produce = (
-            Delayed(loop.time, condition).start(60_000)
-            for condition in (
-                ReadableBytes([led.partition], 1),
-                ReadableBytes([led.partition], 1, by_follower=True),
-                replication,
-            )
+@run_with(in_loop)
+async def test_real_waiters_wait_for_the_right_thing() -> None:
+    led = LedPartition()
+    loop = asyncio.get_running_loop()
+    replication = ReachedOffsets({led.partition: RequiredOffset(1, EPOCH)}, replicated)
+    consumer, follower, produce = (
+        Delayed(loop.time, condition).start(60_000)
+        for condition in (
+            ReadableBytes([led.partition], 1),
+            ReadableBytes([led.partition], 1, by_follower=True),
+            replication,
         )
-        await asyncio.sleep(1)
-        led.append()
-        assert await follower == 1
-        await asyncio.sleep(1)
-        assert not consumer.done()
-        led.fetch(2, 1)
-        led.fetch(3, 1)
-        assert (await consumer, await produce) == (2, 2)
-        assert replication.failures == {}
-        assert len(led.partition.waiters) == 0
-
-    in_loop(main)
+    )
+    await asyncio.sleep(1)
+    led.append()
+    assert await follower == 1
+    await asyncio.sleep(1)
+    assert not consumer.done()
+    led.fetch(2, 1)
+    led.fetch(3, 1)
+    assert (await consumer, await produce) == (2, 2)
+    assert replication.failures == {}
+    assert len(led.partition.waiters) == 0
