@@ -8,7 +8,7 @@ from typing import Any
 
 from crabka.broker.partition import RequiredOffset
 from crabka.broker.partition_waiters import LEADERSHIP_LOST
-from crabka.broker.purgatory import Delayed, ReachedOffsets, ReadableBytes, replicated
+from crabka.broker.purgatory import Delayed, EnoughBytes, ReachedOffsets, replicated
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with
 from tests.support.logs import make_batch
@@ -159,8 +159,8 @@ async def test_real_waiters_wait_for_the_right_thing() -> None:
     consumer, follower, produce = (
         Delayed(loop.time, condition).start(60_000)
         for condition in (
-            ReadableBytes([led.partition], 1),
-            ReadableBytes([led.partition], 1, by_follower=True),
+            EnoughBytes([led.partition], 1),
+            EnoughBytes([led.partition], 1, by_follower=True),
             replication,
         )
     )

@@ -10,7 +10,7 @@ import pytest
 
 from crabka.broker.partition import RequiredOffset
 from crabka.broker.partition_waiters import LEADERSHIP_LOST
-from crabka.broker.purgatory import Delayed, ReachedOffsets, ReadableBytes, StableBytes, deleted, replicated
+from crabka.broker.purgatory import Delayed, EnoughBytes, ReachedOffsets, StableBytes, deleted, replicated
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with
@@ -65,7 +65,7 @@ def partitions(count: int = 1) -> list[Any]:
 @run_with(in_loop)
 async def test_a_fetch_completes_when_enough_bytes_came() -> None:
     first, second = both = partitions(2)
-    fetch = Delayed(lambda: "read", ReadableBytes(both, 10))
+    fetch = Delayed(lambda: "read", EnoughBytes(both, 10))
     future = fetch.start(60_000)
     fetch.progressed(first, 6)
     await asyncio.sleep(1)
@@ -81,7 +81,7 @@ async def test_a_fetch_completes_when_enough_bytes_came() -> None:
 @run_with(in_loop)
 async def test_a_fetch_completes_when_its_time_is_up() -> None:
     (partition,) = partitions()
-    assert await Delayed(lambda: "late", ReadableBytes([partition], 10)).start(500) == "late"
+    assert await Delayed(lambda: "late", EnoughBytes([partition], 10)).start(500) == "late"
     assert asyncio.get_running_loop().time() == 0.5
     assert not partition.waiting
 
@@ -89,7 +89,7 @@ async def test_a_fetch_completes_when_its_time_is_up() -> None:
 @run_with(in_loop)
 async def test_lost_leadership_ends_a_fetch() -> None:
     (partition,) = partitions()
-    fetch = Delayed(lambda: "over", ReadableBytes([partition], 10))
+    fetch = Delayed(lambda: "over", EnoughBytes([partition], 10))
     future = fetch.start(60_000)
     fetch.progressed(partition, LEADERSHIP_LOST)
     assert await future == "over"
@@ -99,7 +99,7 @@ async def test_lost_leadership_ends_a_fetch() -> None:
 async def test_a_request_completes_once() -> None:
     (partition,) = partitions()
     completions: list[int] = []
-    fetch = Delayed(lambda: completions.append(1), ReadableBytes([partition], 1))
+    fetch = Delayed(lambda: completions.append(1), EnoughBytes([partition], 1))
     future = fetch.start(10)
     for _ in range(3):
         fetch.progressed(partition, 5)
@@ -112,7 +112,7 @@ async def test_a_request_completes_once() -> None:
 async def test_a_cancelled_request_stops_waiting() -> None:
     (partition,) = partitions()
     completions: list[int] = []
-    future = Delayed(lambda: completions.append(1), ReadableBytes([partition], 1)).start(1000)
+    future = Delayed(lambda: completions.append(1), EnoughBytes([partition], 1)).start(1000)
     future.cancel()
     await asyncio.sleep(0)
     assert not partition.waiting
@@ -126,14 +126,14 @@ async def test_a_failed_completion_belongs_to_the_one_who_waits() -> None:
         raise ValueError("torn")
 
     with pytest.raises(ValueError, match="torn"):
-        await Delayed(fail, ReadableBytes(partitions(), 1)).start(10)
+        await Delayed(fail, EnoughBytes(partitions(), 1)).start(10)
 
 
 @pytest.mark.parametrize("outcome", ["result", "failure", "cancel"])
 @run_with(in_loop)
 async def test_a_completion_may_take_its_time(outcome: str) -> None:
     later: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    delayed: Delayed[str] = Delayed(lambda: later, ReadableBytes(partitions(), 1))
+    delayed: Delayed[str] = Delayed(lambda: later, EnoughBytes(partitions(), 1))
     future = delayed.start(10)
     await asyncio.sleep(1)
     assert not future.done()
@@ -224,7 +224,7 @@ async def test_a_produce_that_is_not_safe_enough_in_the_end_fails() -> None:
 @run_with(in_loop)
 async def test_a_follower_waits_for_appends_and_not_for_the_high_watermark() -> None:
     (partition,) = partitions()
-    fetch = Delayed(lambda: "read", ReadableBytes([partition], 10, by_follower=True))
+    fetch = Delayed(lambda: "read", EnoughBytes([partition], 10, by_follower=True))
     future = fetch.start(60_000)
     assert partition.waiting == {fetch}
     fetch.progressed(partition, 0)
@@ -239,7 +239,7 @@ async def test_a_follower_waits_for_appends_and_not_for_the_high_watermark() -> 
 @run_with(in_loop)
 async def test_a_follower_that_consumers_read_from_hears_of_the_high_watermark() -> None:
     (partition,) = partitions()
-    fetch = Delayed(lambda: "read", ReadableBytes([partition], 10, by_follower=True, wants_high_watermarks=True))
+    fetch = Delayed(lambda: "read", EnoughBytes([partition], 10, by_follower=True, wants_high_watermarks=True))
     future = fetch.start(60_000)
     fetch.progressed(partition, 0)
     assert await future == "read"
@@ -279,7 +279,7 @@ async def test_a_deletion_does_not_wait_for_a_partition_that_is_gone() -> None:
 @run_with(in_loop)
 async def test_a_fetch_ignores_offsets_that_moved_without_bytes() -> None:
     (partition,) = partitions()
-    fetch = Delayed(lambda: "late", ReadableBytes([partition], 10))
+    fetch = Delayed(lambda: "late", EnoughBytes([partition], 10))
     future = fetch.start(100)
     fetch.progressed(partition, 0)
     assert await future == "late"

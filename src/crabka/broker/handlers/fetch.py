@@ -26,7 +26,7 @@ from crabka.broker.fetch_reader import (
     with_cold_bytes,
 )
 from crabka.broker.fetch_sessions import remember_sent
-from crabka.broker.purgatory import Delayed, ReadableBytes, StableBytes
+from crabka.broker.purgatory import Delayed, EnoughBytes, StableBytes
 from crabka.broker.remote_rows import RemoteBudget, with_remote_records
 from crabka.errors import OperationError
 from crabka.protocol.apis import ms
@@ -81,7 +81,7 @@ class _Fetch:
             missing_bytes = body.min_bytes - found.planned_bytes
             if self._client.replica_id >= 0:
                 return self._wait_for_appends(found, partitions, missing_bytes, wait_ms)
-            condition = StableBytes if self._client.is_committed_only else ReadableBytes
+            condition = StableBytes if self._client.is_committed_only else EnoughBytes
             # A plain future, no task: a lost connection cancels it and so ends the wait.
             return Delayed(self._read_again, condition(partitions, missing_bytes)).start(wait_ms)
         return self._finish(found)
@@ -92,7 +92,7 @@ class _Fetch:
         wants_high_watermarks = selects_by_rack(self._context.config)
         if wants_high_watermarks and any(self._is_told_less(read) for read in found.reads):
             return self._finish(found)
-        condition = ReadableBytes(
+        condition = EnoughBytes(
             partitions, missing_bytes, by_follower=True, wants_high_watermarks=wants_high_watermarks
         )
         return Delayed(self._read_again, condition).start(wait_ms)
