@@ -6,7 +6,7 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients.errors import AbortableTransactionError, FatalTransactionError, ProducerFencedError
-from crabka.clients.transaction_fates import Fate, fate_of, passing_codes, transaction_error
+from crabka.clients.transaction_outcomes import Outcome, outcome_of, passing_codes, transaction_error
 from crabka.protocol.apis import ApiKey
 
 OF_COORDINATORS = (
@@ -39,30 +39,30 @@ def test_old_epochs_at_a_coordinator_mean_a_fenced_producer(api_key: ApiKey, cod
 
 
 @pytest.mark.parametrize(
-    ("api_key", "code", "fate"),
+    ("api_key", "code", "outcome"),
     [
-        (ApiKey.PRODUCE, ErrorCode.invalid_producer_epoch, Fate.ABORTABLE),
-        (ApiKey.PRODUCE, ErrorCode.invalid_txn_state, Fate.ABORTABLE),
-        (ApiKey.PRODUCE, ErrorCode.message_too_large, Fate.ABORTABLE),
-        (ApiKey.PRODUCE, ErrorCode.invalid_producer_id_mapping, Fate.FATAL),
-        (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.topic_authorization_failed, Fate.ABORTABLE),
-        (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.invalid_txn_state, Fate.FATAL),
-        (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.unknown_topic_or_partition, Fate.RETRY),
-        (ApiKey.ADD_OFFSETS_TO_TXN, ErrorCode.group_authorization_failed, Fate.ABORTABLE),
-        (ApiKey.ADD_OFFSETS_TO_TXN, ErrorCode.unknown_topic_or_partition, Fate.FATAL),
-        (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.illegal_generation, Fate.ABORTABLE),
-        (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.request_timed_out, Fate.RETRY),
-        (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.invalid_txn_state, Fate.FATAL),
-        (ApiKey.END_TXN, ErrorCode.transaction_abortable, Fate.ABORTABLE),
-        (ApiKey.END_TXN, ErrorCode.unknown_producer_id, Fate.ABORTABLE),
-        (ApiKey.INIT_PRODUCER_ID, ErrorCode.unknown_producer_id, Fate.FATAL),
-        (ApiKey.INIT_PRODUCER_ID, ErrorCode.invalid_transaction_timeout, Fate.FATAL),
+        (ApiKey.PRODUCE, ErrorCode.invalid_producer_epoch, Outcome.ABORTABLE),
+        (ApiKey.PRODUCE, ErrorCode.invalid_txn_state, Outcome.ABORTABLE),
+        (ApiKey.PRODUCE, ErrorCode.message_too_large, Outcome.ABORTABLE),
+        (ApiKey.PRODUCE, ErrorCode.invalid_producer_id_mapping, Outcome.FATAL),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.topic_authorization_failed, Outcome.ABORTABLE),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.invalid_txn_state, Outcome.FATAL),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.unknown_topic_or_partition, Outcome.RETRY),
+        (ApiKey.ADD_OFFSETS_TO_TXN, ErrorCode.group_authorization_failed, Outcome.ABORTABLE),
+        (ApiKey.ADD_OFFSETS_TO_TXN, ErrorCode.unknown_topic_or_partition, Outcome.FATAL),
+        (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.illegal_generation, Outcome.ABORTABLE),
+        (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.request_timed_out, Outcome.RETRY),
+        (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.invalid_txn_state, Outcome.FATAL),
+        (ApiKey.END_TXN, ErrorCode.transaction_abortable, Outcome.ABORTABLE),
+        (ApiKey.END_TXN, ErrorCode.unknown_producer_id, Outcome.ABORTABLE),
+        (ApiKey.INIT_PRODUCER_ID, ErrorCode.unknown_producer_id, Outcome.FATAL),
+        (ApiKey.INIT_PRODUCER_ID, ErrorCode.invalid_transaction_timeout, Outcome.FATAL),
     ],
 )
 def test_the_same_code_means_different_things_in_different_answers(
-    api_key: ApiKey, code: ErrorCode, fate: Fate
+    api_key: ApiKey, code: ErrorCode, outcome: Outcome
 ) -> None:
-    assert fate_of(api_key, code) is fate
+    assert outcome_of(api_key, code) is outcome
 
 
 def test_errors_keep_their_code() -> None:
