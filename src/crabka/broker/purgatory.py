@@ -24,7 +24,7 @@ Completion = Callable[[], "T | asyncio.Future[T]"]
 OutcomeOf = Callable[["Partition", "RequiredOffset"], "ErrorCode | None"]
 
 
-class Condition(Protocol):
+class WaitCondition(Protocol):
     """What a request waits for."""
 
     @property
@@ -53,7 +53,7 @@ class Delayed(Generic[T]):
 
     __slots__ = ("_complete", "_condition", "_done", "_partitions", "_timer", "future", "waits_for_appends")
 
-    def __init__(self, complete: Completion[T], condition: Condition) -> None:
+    def __init__(self, complete: Completion[T], condition: WaitCondition) -> None:
         self._complete = complete
         self._condition = condition
         self._partitions = tuple(condition.partitions)
@@ -74,7 +74,7 @@ class Delayed(Generic[T]):
         return self.future
 
     def progressed(self, partition: Partition, readable_bytes: int) -> None:
-        """Notify of newly readable bytes, as `Condition.progressed` has it."""
+        """Notify of newly readable bytes, as `WaitCondition.progressed` describes."""
         if self._condition.progressed(partition, readable_bytes):
             self.trigger()
 
@@ -118,7 +118,7 @@ class Delayed(Generic[T]):
                 self.future.set_exception(failure)
 
 
-class ReadableBytes:
+class EnoughBytes:
     """A fetch that found fewer than `min_bytes`: that many bytes must become readable.
 
     To a follower every appended byte is readable. If consumers may read from followers (KIP-392), its fetch also
