@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.broker.cluster_view import INTERNAL_TOPICS
-from crabka.broker.partition import RequiredOffset
-from crabka.broker.purgatory import Delayed, ReachedOffsets, deleted
+from crabka.broker.partition.partition import RequiredOffset
+from crabka.broker.partition.purgatory import Delayed, ReachedOffsets, deleted
 from crabka.errors import OperationError, StorageError
 from crabka.protocol.apis import ms, response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
-    from crabka.broker.partition import Partition
+    from crabka.broker.partition.partition import Partition
     from crabka.protocol.apis import MessageTypes
     from crabka.serving.request import Request
 

@@ -13,7 +13,7 @@ from crabka.broker.replication.throttle import LEADER_RATE, ReplicationThrottle,
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from crabka.broker.partition import Partition
+    from crabka.broker.partition.partition import Partition
     from crabka.broker.replication.isr_state import ProposedIsr
     from crabka.metadata.cluster import BrokerRegistration
     from crabka.metadata.configs import ConfigsImage

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.append_queue import AppendQueue
 from crabka.broker.handlers.produce import FIRST_VERSION_WITH_TOPIC_IDS
+from crabka.broker.partition.append_queue import AppendQueue
 from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from crabka.broker.partition_waiters import PartitionWaiters
-from crabka.log.dir_writer import MAX_HELD_BYTES
-from crabka.log.partition_log import PartitionLog
+from crabka.broker.partition.waiters import PartitionWaiters
+from crabka.log.dirs.dir_writer import MAX_HELD_BYTES
+from crabka.log.partition.partition_log import PartitionLog
 from crabka.records.header import parse_header
 from tests.support.async_tests import run_with
 from tests.support.following import FOLLOWER, FollowerWorld, follow
