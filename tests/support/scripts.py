@@ -44,9 +44,9 @@ class Command:
         return cls(name, words, dict(each.split("=", 1) for each in rest if "=" in each))
 
 
-def script_files(directory: Path) -> pytest.MarkDecorator:
+def script_files(directory: Path, pattern: str = "*.txt") -> pytest.MarkDecorator:
     """Return the decorator that runs a test with each script (`path`) of a directory."""
-    paths = sorted(directory.glob("*.txt"))
+    paths = sorted(directory.glob(pattern))
     assert paths, f"no scripts in {directory}"
     return pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in paths])
 
