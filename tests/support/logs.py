@@ -10,7 +10,7 @@ from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
 from crabka.log.partition_log import PartitionLog
 from crabka.log.recovery import OpenOptions, open_log
-from crabka.log.segment import SegmentContext
+from crabka.log.segment import Segment, SegmentContext
 from crabka.ports import FileSystem
 from crabka.records.builder import build_batch
 from crabka.records.header import BatchHeader, iter_headers
@@ -80,6 +80,12 @@ def append(log: PartitionLog, batch: bytes, *, leader_epoch: int = 0, now_ms: in
     result = log.append_as_leader(batch, leader_epoch=leader_epoch, now_ms=now_ms)
     log.set_high_watermark(log.log_end_offset)
     return result.first_offset
+
+
+def apply_retention(log: PartitionLog, now_ms: int) -> list[Segment]:
+    """Drop the segments that age, size and log start no longer keep, as the owner of a log does; return them."""
+    log.retention.expire(now_ms)
+    return log.retention.delete_below_log_start(now_ms)
 
 
 def read_headers(log: PartitionLog, start: int | None = None, *, max_bytes: int = 1 << 20) -> list[BatchHeader]:

@@ -46,7 +46,7 @@ def filled_log(
 def drop_tiered(log: PartitionLog, now_ms: int = NOW_MS) -> list[int]:
     """Let all segments go that may, as the owner of a log does; return their base offsets."""
     dropped = []
-    while (segment := log.drop_oldest_tiered(now_ms)) is not None:
-        log.sync_names()
+    while (segment := log.retention.drop_oldest_tiered(now_ms)) is not None:
+        log.retention.sync_names()
         dropped.append(segment.base_offset)
     return dropped

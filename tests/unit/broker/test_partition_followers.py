@@ -221,7 +221,7 @@ def test_the_low_watermark_is_the_lowest_of_the_living() -> None:
     led.append(3)
     led.fetch(2, 3)
     led.fetch(3, 3)
-    led.partition.log.delete_records_before(2)
+    led.partition.log.retention.delete_records_before(2)
     assert led.partition.low_watermark() == 0
     led.fetch(2, 3, log_start=2)
     assert led.partition.low_watermark() == 0

@@ -105,7 +105,7 @@ def test_older_metadata_of_the_same_epoch_changes_nothing() -> None:
 def test_a_new_leader_keeps_the_high_watermark_it_had_as_follower() -> None:
     led = LedPartition(replicated_image(leader=2, leader_epoch=4))
     log = led.partition.log
-    log.append_as_follower(make_batch(5, leader_epoch=4))
+    log.copying.append_as_follower(make_batch(5, leader_epoch=4))
     log.set_high_watermark(3)
     led.become(replicated_image())
     assert led.high_watermark == 3
@@ -180,7 +180,7 @@ def test_consumers_hear_of_bytes_when_they_are_readable_and_followers_when_they_
 
 def test_a_rise_that_is_told_is_never_told_as_nothing() -> None:
     led = LedPartition(replicated_image(leader=2, leader_epoch=4))
-    led.partition.log.append_as_follower(make_batch(5, leader_epoch=4))
+    led.partition.log.copying.append_as_follower(make_batch(5, leader_epoch=4))
     led.become(replicated_image())
     consumer, _ = waiting(led)
     led.fetch(2, 5)
@@ -195,7 +195,7 @@ def test_a_follower_tells_who_waits_of_its_progress() -> None:
     led = LedPartition(replicated_image(leader=2, leader_epoch=4))
     consumer, _ = waiting(led)
     batch = make_batch(4, leader_epoch=4)
-    led.partition.log.append_as_follower(batch)
+    led.partition.log.copying.append_as_follower(batch)
     led.partition.note_progress(len(batch))
     assert consumer.progress == []
     led.partition.log.set_high_watermark(4)
@@ -207,12 +207,12 @@ def test_a_truncation_begins_the_count_anew() -> None:
     led = LedPartition(replicated_image(leader=2, leader_epoch=4))
     consumer, _ = waiting(led)
     log = led.partition.log
-    log.append_as_follower(make_batch(4, leader_epoch=4))
+    log.copying.append_as_follower(make_batch(4, leader_epoch=4))
     log.set_high_watermark(4)
     led.partition.note_progress(100)
-    log.truncate_to(0)
+    log.truncation.truncate_to(0)
     led.partition.note_progress(0)
-    log.append_as_follower(make_batch(4, leader_epoch=4))
+    log.copying.append_as_follower(make_batch(4, leader_epoch=4))
     log.set_high_watermark(2)
     led.partition.note_progress(100)
     assert consumer.progress == [100, 50]

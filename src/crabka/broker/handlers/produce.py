@@ -119,7 +119,7 @@ class _Produce:
             validate = self._context.config.crabka_validate_records
             writer = partition.writer
             # The attributes tell the usual case without a call.
-            if (validate or partition.queued or writer.is_slow or partition.log.has_detours) and partition.must_queue(
+            if (validate or partition.queued or writer.is_slow or partition.log.has_slow_path) and partition.must_queue(
                 len(records), header, validate=validate
             ):
                 return self._queue(partition, records, header, ANY_TERMS)

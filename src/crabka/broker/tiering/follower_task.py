@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from crabka.broker.tiering.progress import note_copied_offset, require_ready
 
 if TYPE_CHECKING:
-    from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
+    from crabka.log.partition_log import PartitionLog
     from crabka.remote.segments import TopicIdPartition
 
 
 class FollowerTask:
     """The upkeep of one followed partition."""
 
-    def __init__(self, tools: TierTools, partition: TopicIdPartition, source: TieredLog) -> None:
+    def __init__(self, tools: TierTools, partition: TopicIdPartition, source: PartitionLog) -> None:
         self._tools = tools
         self._partition = partition
         self._log = source

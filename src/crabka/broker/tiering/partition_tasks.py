@@ -18,8 +18,8 @@ from crabka.remote.errors import NotReadyError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
+    from crabka.log.partition_log import PartitionLog
     from crabka.remote.segments import TopicIdPartition
 
     RunOnce = Callable[[], Awaitable[None]]
@@ -88,7 +88,7 @@ class PartitionTasks(RepeatedTask):
         self,
         tools: TierTools,
         partition: TopicIdPartition,
-        source: TieredLog,
+        source: PartitionLog,
         *,
         is_leader: bool,
         leader_epoch: int,

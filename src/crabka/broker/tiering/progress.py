@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from crabka.broker.tiering.metadata_port import TierMetadata
-    from crabka.broker.tiering.tiered_log import TieredLog
+    from crabka.log.partition_log import PartitionLog
     from crabka.remote.segments import RemoteLogSegmentId, TopicIdPartition
 
 
-def lineage_of(source: TieredLog) -> EpochLineage:
+def lineage_of(source: PartitionLog) -> EpochLineage:
     """Return the history of a log."""
     return EpochLineage(source.leader_epochs.entries, source.log_end_offset)
 
@@ -32,7 +32,7 @@ def require_ready(metadata: TierMetadata, partition: TopicIdPartition) -> None:
 def note_copied_offset(
     metadata: TierMetadata,
     partition: TopicIdPartition,
-    source: TieredLog,
+    source: PartitionLog,
     *,
     verified_offset: int = -1,
     without: Container[RemoteLogSegmentId] = (),
@@ -43,9 +43,9 @@ def note_copied_offset(
     While everything in the tier is going, nothing counts.
     """
     if active_notices(metadata, partition):
-        source.note_remote_offset(NOTHING_COPIED)
+        source.tiering.note_remote_offset(NOTHING_COPIED)
         return NOTHING_COPIED
     from_offset = max(source.local_log_start_offset, verified_offset + 1)
     copied = copied_offset(lineage_of(source), PartitionLookup(metadata, partition, without), from_offset)
-    source.note_remote_offset(copied)
+    source.tiering.note_remote_offset(copied)
     return copied

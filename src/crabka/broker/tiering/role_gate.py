@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from crabka.broker.tiering.copier import CopyTask
     from crabka.broker.tiering.purge import TierPurge
-    from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
+    from crabka.log.partition_log import PartitionLog
     from crabka.remote.segments import TopicIdPartition
 
     RunOnce = Callable[[], Awaitable[None]]
@@ -58,7 +58,7 @@ class LeaderGate(FollowerGate):
         copying: CopyTask,
         *,
         partition: TopicIdPartition,
-        source: TieredLog,
+        source: PartitionLog,
         removing: Container[TopicIdPartition],
     ) -> None:
         """`removing` are the partitions that this broker empties because they were not tiered when it began."""
@@ -78,7 +78,7 @@ class LeaderGate(FollowerGate):
         await self._get_current()
         self._require_alone()
         if active_notices(self._tools.metadata, self._partition):
-            self._log.note_remote_offset(-1)
+            self._log.tiering.note_remote_offset(-1)
             self._copying.start_over()
             await self._purge.settle(self._partition, self._log)
         await self._copying.run_once()
@@ -93,5 +93,5 @@ class LeaderGate(FollowerGate):
 
     def _require_alone(self) -> None:
         if self._partition in self._removing:
-            self._log.note_remote_offset(-1)
+            self._log.tiering.note_remote_offset(-1)
             raise NotReadyError(f"what the tier has of {self._partition} is being removed")

@@ -15,6 +15,7 @@ from crabka.broker.tiering.stats import (
     REMOTE_COPY_REQUESTS,
 )
 from crabka.log.checkpoints import decode_epochs
+from crabka.log.log_tiering import LogTiering
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import (
     CustomMetadata,
@@ -51,7 +52,7 @@ def test_sealed_segments_are_copied_and_the_log_is_told() -> None:
         broker.lead()
         await passes(2)
         assert scene.finished_ranges() == ranges(3)
-        assert broker.log.highest_remote_offset == 29
+        assert broker.log.tiering.highest_remote_offset == 29
         scene.check_tidy()
         broker.fill(2)
         await passes(2)
@@ -89,7 +90,7 @@ def test_nothing_above_the_high_watermark_is_copied() -> None:
     async def main() -> None:
         broker = scene.broker()
         broker.fill(3)
-        broker.log.high_watermark = 19
+        broker.log.state.high_watermark = 19
         broker.lead()
         await passes(2)
         assert scene.finished_ranges() == ranges(1)
@@ -209,7 +210,7 @@ def test_a_copy_that_fails_leaves_nothing_and_is_tried_again() -> None:
         await passes(2)
         assert fault.fired_count > 1
         assert (scene.listed(), scene.store.segment_ids()) == ([], [])
-        assert broker.log.highest_remote_offset == -1
+        assert broker.log.tiering.highest_remote_offset == -1
         assert broker.stats.counter(REMOTE_COPY_ERRORS, "orders") == fault.fired_count
         scene.storage.remove(fault)
         await passes(40)
@@ -448,9 +449,9 @@ def test_a_new_leader_begins_where_the_tier_begins() -> None:
         old.leave()
         new.fill(3)
         # Its own disk has lost the first two segments to local retention.
-        new.log.note_remote_offset(19)
+        new.log.tiering.note_remote_offset(19)
         for _ in range(2):
-            new.log._drop_first(1, 0)
+            new.log.retention._drop_first(1, 0)
         assert (new.log.log_start_offset, new.log.local_log_start_offset) == (0, 20)
         new.lead(1)
         await passes(2)
@@ -468,7 +469,7 @@ def test_a_leader_follows_when_its_predecessor_removes_what_its_log_starts_with(
         broker.fill(3)
         broker.lead()
         await passes(2)
-        broker.log._drop_first(2, 0)
+        broker.log.retention._drop_first(2, 0)
         assert (broker.log.log_start_offset, broker.log.local_log_start_offset) == (0, 20)
         # A leader that did not know of this one yet had a higher log start.
         await broker.manager._segments.remove(scene.listed()[0])
@@ -527,7 +528,7 @@ def test_partitions_are_copied_at_the_same_time() -> None:
         broker = scene.broker()
         broker.fill(1)
         copier = broker.manager._copier
-        (segment,) = broker.log.tierable_segments(0, 10)
+        (segment,) = broker.log.tiering.tierable_segments(0, 10)
         running: list[TopicIdPartition] = []
         most = 0
 
@@ -559,7 +560,7 @@ def test_a_segment_that_is_cut_while_it_is_copied_does_not_count(*, is_filled_ag
 
         def cut(_operation: str, _segment: RemoteLogSegmentMetadata) -> None:
             """Follow another leader, which has other records at the same offsets."""
-            broker.log.truncate_to(BATCH_RECORDS, now_ms=scene.clock.now_ms())
+            broker.log.truncation.truncate_to(BATCH_RECORDS, now_ms=scene.clock.now_ms())
             if is_filled_again:
                 broker.log.leader_epochs.assign(3, BATCH_RECORDS)
                 while broker.log.log_end_offset < end:
@@ -576,7 +577,7 @@ def test_a_segment_that_is_cut_while_it_is_copied_does_not_count(*, is_filled_ag
     scene.run(main())
 
 
-def test_a_copy_that_ends_when_the_topic_has_left_the_tier_is_not_relied_on() -> None:
+def test_a_copy_that_ends_when_the_topic_has_left_the_tier_is_not_relied_on(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = TierScene()
 
     async def main() -> None:
@@ -591,13 +592,13 @@ def test_a_copy_that_ends_when_the_topic_has_left_the_tier_is_not_relied_on() ->
             )
         )
         broker.lead()
-        note = broker.log.note_remote_offset
+        note = LogTiering.note_remote_offset
 
-        def watch(offset: int) -> None:
+        def watch(log: LogTiering, offset: int) -> None:
             noted.append(offset)
-            note(offset)
+            note(log, offset)
 
-        object.__setattr__(broker.log, "note_remote_offset", watch)
+        monkeypatch.setattr(LogTiering, "note_remote_offset", watch)
         await passes(0.5)
         assert scene.storage.calls
         assert max(noted, default=-1) == -1

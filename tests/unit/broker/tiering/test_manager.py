@@ -11,6 +11,7 @@ import pytest
 from crabka.broker.tiering.manager import CLOSING_MS
 from crabka.broker.tiering.stats import REMOTE_COPY_LAG_BYTES
 from crabka.errors import InvariantError, StorageError
+from crabka.log.log_tiering import LogTiering
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager, PartitionDump, RlmmCacheDump
 from crabka.remote.segments import RemoteLogSegmentMetadata
@@ -36,7 +37,7 @@ def test_leadership_that_moves_back_and_forth_copies_everything_once() -> None:
         scene.check_tidy()
         ends = [end for _, end in scene.finished_ranges()]
         assert ends == sorted(set(ends))
-        assert all(broker.log.highest_remote_offset >= ends[-2] for broker in brokers)
+        assert all(broker.log.tiering.highest_remote_offset >= ends[-2] for broker in brokers)
 
     scene.run(main())
 
@@ -154,7 +155,7 @@ def test_disabling_with_deletion_empties_the_tier_and_the_log_begins_locally() -
         broker.fill(3)
         broker.lead()
         await passes(3)
-        broker.log._drop_first(2, 0)
+        broker.log.retention._drop_first(2, 0)
         broker.set_topic(remote_storage_enable=False, remote_log_delete_on_disable=True)
         await passes(5)
         assert (scene.listed(), scene.store.segment_ids()) == ([], [])
@@ -163,7 +164,7 @@ def test_disabling_with_deletion_empties_the_tier_and_the_log_begins_locally() -
         broker.set_topic(remote_storage_enable=True, remote_log_delete_on_disable=False)
         await passes(5)
         assert scene.finished_ranges() == [(20, 29)]
-        assert broker.log.highest_remote_offset == 29
+        assert broker.log.tiering.highest_remote_offset == 29
 
     scene.run(main())
 
@@ -222,7 +223,7 @@ def test_enabling_again_waits_for_the_end_of_the_removal() -> None:
         broker.set_topic(remote_storage_enable=True, remote_log_delete_on_disable=False)
         await passes(5)
         # Nothing that is about to go counts as copied.
-        assert broker.log.highest_remote_offset == -1
+        assert broker.log.tiering.highest_remote_offset == -1
         scene.storage.remove(down)
         await passes(60)
         scene.check_tidy()
@@ -375,22 +376,22 @@ def test_nothing_goes_by_metadata_that_another_history_revoked() -> None:
         broker.lead()
         await passes(3)
         log, now_ms = broker.log, scene.clock.now_ms()
-        assert log.highest_remote_offset == 3 * SEGMENT_RECORDS - 1
-        assert log.may_drop_tiered(now_ms)
+        assert log.tiering.highest_remote_offset == 3 * SEGMENT_RECORDS - 1
+        assert log.retention.may_drop_tiered(now_ms)
         metadata = cast("SharedMetadata", broker.rlmm.inner)
         assert isinstance(metadata, SharedMetadata)
         metadata.swap(NotReadyRlmm())
         metadata.doubt()
-        assert not log.may_drop_tiered(now_ms)
+        assert not log.retention.may_drop_tiered(now_ms)
         await passes(3)
-        assert not log.may_drop_tiered(now_ms)
+        assert not log.retention.may_drop_tiered(now_ms)
         # The leader of the metadata topic never heard of the copies.
         scene.rlmm = InmemoryRemoteLogMetadataManager()
         metadata.swap(scene.rlmm)
         scene.storage.add(StorageFault(operation="copy_log_segment_data", error=RemoteBackendError("down")))
         await passes(30)
-        assert log.highest_remote_offset == -1
-        assert not log.may_drop_tiered(now_ms)
+        assert log.tiering.highest_remote_offset == -1
+        assert not log.retention.may_drop_tiered(now_ms)
 
     scene.run(main())
 
@@ -405,17 +406,17 @@ def test_a_doubt_during_a_copy_keeps_its_end_from_being_taken_for_all(monkeypatc
         broker.fill(3)
         broker.lead()
         await passes(3)
-        note = broker.log.note_remote_offset
+        note = LogTiering.note_remote_offset
 
-        def check(offset: int) -> None:
+        def check(log: LogTiering, offset: int) -> None:
             ends = dict(scene.finished_ranges())
             end = 0
             while end in ends:
                 end = ends[end] + 1
             noted.append((offset, end - 1))
-            note(offset)
+            note(log, offset)
 
-        monkeypatch.setattr(broker.log, "note_remote_offset", check)
+        monkeypatch.setattr(LogTiering, "note_remote_offset", check)
         metadata = cast("SharedMetadata", broker.rlmm.inner)
 
         def forget(_operation: str, _segment: RemoteLogSegmentMetadata) -> None:

@@ -24,7 +24,7 @@ def test_the_log_is_told_what_the_tier_holds_of_it() -> None:
         require_ready(second.tools.metadata, ORDERS)
         assert list(lineage_of(second.log).epochs) == [0]
         assert note_copied_offset(second.tools.metadata, ORDERS, second.log) == 24
-        assert second.log.highest_remote_offset == 24
+        assert second.log.tiering.highest_remote_offset == 24
 
     scene.run(main())
 

@@ -71,11 +71,11 @@ def test_a_follower_relies_on_nothing_while_a_notice_stands() -> None:
         leader.lead()
         follower.follow()
         await passes(3)
-        assert follower.log.highest_remote_offset == 29
+        assert follower.log.tiering.highest_remote_offset == 29
         leader.leave()
         scene.rlmm.add_remote_log_segment_metadata(NOTICE)
         await passes(2)
-        assert follower.log.highest_remote_offset == -1
+        assert follower.log.tiering.highest_remote_offset == -1
 
     scene.run(main())
 
@@ -93,7 +93,7 @@ def test_a_leader_withdraws_the_notice_of_a_broker_that_never_committed_it() -> 
         await passes(3)
         scene.check_tidy()
         assert scene.finished_ranges()[-1] == (30, 39)
-        assert leader.log.highest_remote_offset == 39
+        assert leader.log.tiering.highest_remote_offset == 39
 
     scene.run(main())
 
@@ -115,17 +115,17 @@ def test_followers_keep_their_disks_when_the_topic_is_tiered_again_before_the_ti
         for broker in (leader, follower):
             broker.set_topic(remote_storage_enable=True, remote_log_delete_on_disable=False)
         await passes(5)
-        assert (leader.log.highest_remote_offset, follower.log.highest_remote_offset) == (-1, -1)
+        assert (leader.log.tiering.highest_remote_offset, follower.log.tiering.highest_remote_offset) == (-1, -1)
         # The leader dies, and the follower has to end the removal.
         leader.crash()
         follower.lead(1)
         await passes(5)
-        assert (follower.log.highest_remote_offset, follower.log.log_start_offset) == (-1, 0)
+        assert (follower.log.tiering.highest_remote_offset, follower.log.log_start_offset) == (-1, 0)
         scene.storage.remove(down)
         await passes(60)
         scene.check_tidy()
         assert scene.finished_ranges() == [(0, 9), (10, 19), (20, 29)]
-        assert follower.log.highest_remote_offset == 29
+        assert follower.log.tiering.highest_remote_offset == 29
 
     scene.run(main())
 
