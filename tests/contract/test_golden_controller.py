@@ -16,6 +16,7 @@ import pytest
 from crabka.protocol.apis import ApiKey, read_request, read_response
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import parse_request_header, parse_response_header
+from tests.support.async_tests import run_with
 from tests.support.golden import GOLDEN
 from tests.support.sim_controller import CLUSTER_ID, SimController, SimControllers, WireBroker, run_controllers
 from tests.support.wire_shapes import shape_of, topic_ids
@@ -169,15 +170,15 @@ def _opened(envelope: Any, response: Any) -> Any:
 
 
 @pytest.mark.parametrize(("session", "listener"), [("cluster", "controller"), ("quorum", "controller1")])
-def test_a_recorded_session_is_answered_in_the_same_shape(session: str, listener: str) -> None:
+@run_with(run_controllers)
+async def test_a_recorded_session_is_answered_in_the_same_shape(
+    cluster: SimControllers, /, session: str, listener: str
+) -> None:
     exchanges = recorded(session, listener)
     assert len(exchanges) > 15
 
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.active()
-        await cluster.wait(lambda: bool(node.context.image.cluster.controllers))
-        player = SessionPlayer(cluster, node)
-        for exchange in exchanges:
-            await player.play(exchange)
-
-    run_controllers(main)
+    node = await cluster.active()
+    await cluster.wait(lambda: bool(node.context.image.cluster.controllers))
+    player = SessionPlayer(cluster, node)
+    for exchange in exchanges:
+        await player.play(exchange)

@@ -16,8 +16,7 @@ from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.broker.groups.membership import ClassicSettings
 from crabka.broker.groups.opaque import OpaqueGroup
 from crabka.broker.groups.replay import replay_batch
-from crabka.broker.groups.shard import GroupShard
-from crabka.broker.groups.shards import OFFSETS_TOPIC
+from crabka.broker.groups.shard import OFFSETS_TOPIC, GroupShard
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
 from crabka.log.recovery import OpenOptions, open_log
@@ -79,7 +78,7 @@ def test_state_and_type_are_kafkas(group_id: str) -> None:
     group, told = _shard_of(group_id).groups[group_id], expected()[group_id]
     if told["type"] == "Classic":
         assert isinstance(group, ClassicGroup)
-        assert (group.state.value, group.protocol_type or "") == (told["state"], told["protocol"])
+        assert (group.state.value, group.membership.protocol_type or "") == (told["state"], told["protocol"])
     elif told["type"] == "Consumer":
         assert isinstance(group, ConsumerGroup)
         assert (group.state.value, group.exists) == (told["state"], True)

@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 
 from crabka.config.topic import TopicConfig
-from crabka.ids import TopicPartition
-from crabka.log.checkpoints import read_offset_checkpoint
-from crabka.log.naming import (
+from crabka.formats.file_names import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_CHECKPOINT,
     DirectoryKind,
     parse_directory_name,
 )
+from crabka.formats.transaction_index import decode_aborted, encode_aborted
+from crabka.ids import TopicPartition
+from crabka.log.checkpoints import read_offset_checkpoint
 from crabka.log.partition_log import PartitionLog
 from crabka.log.producer_snapshots import decode_snapshot, encode_snapshot
 from crabka.log.recovery import DAY_MS, OpenOptions, open_log
 from crabka.log.segment import SegmentContext
-from crabka.log.txn_index import decode_aborted, encode_aborted
 from crabka.records.record import decode_records
 from crabka.vfs import OsFileSystem
 from tests.support.golden import GOLDEN

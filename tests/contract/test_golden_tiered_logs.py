@@ -11,13 +11,13 @@ import pytest
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import OffsetInRemoteTierError, OperationError
-from crabka.log.checkpoints import read_offset_checkpoint
-from crabka.log.naming import (
+from crabka.formats.file_names import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_CHECKPOINT,
     parse_directory_name,
 )
+from crabka.log.checkpoints import read_offset_checkpoint
 from crabka.log.partition_log import PartitionLog
 from crabka.log.recovery import OpenOptions, open_log
 from crabka.log.segment import SegmentContext

@@ -1,4 +1,4 @@
-"""What every manager of remote segment metadata promises, run on the one in memory, behind a swap, and over a topic."""
+"""What every manager of remote segment metadata promises, run on the one in memory and on the one over a topic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
 from crabka.remote.metadata_manager import RemoteLogMetadataManager
 from crabka.remote.segments import TopicIdPartition
-from crabka.remote.switching import NotReadyRlmm, SwappableRlmm
 from crabka.testing.remote_contracts import MetadataManagerContract
 from tests.support.remote_topic import manager_in_thread
 
@@ -19,14 +18,6 @@ class TestInmemoryRemoteLogMetadataManager(MetadataManagerContract):
     @pytest.fixture
     def rlmm(self) -> InmemoryRemoteLogMetadataManager:
         return InmemoryRemoteLogMetadataManager()
-
-
-class TestSwappableRlmm(MetadataManagerContract):
-    @pytest.fixture
-    def rlmm(self) -> SwappableRlmm:
-        rlmm = SwappableRlmm(NotReadyRlmm())
-        rlmm.swap(InmemoryRemoteLogMetadataManager())
-        return rlmm
 
 
 class TestTopicBasedRemoteLogMetadataManager(MetadataManagerContract):

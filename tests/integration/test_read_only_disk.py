@@ -139,6 +139,10 @@ def test_nothing_is_lost_when_the_source_turns_read_only(node: CrabkaProcess, di
     node.start()
     assert read_numbers(node.bootstrap_servers, TOPIC, 0) == expected | refused_or_moved
     assert len(fill(node, 2 * RECORDS)) == RECORDS
-    # What is marked for removal goes in its own time.
-    names = [path.name for root in (sound, failing) for path in root.glob(f"{TOPIC}-0*")]
-    assert [name for name in names if not name.endswith("-delete")] == [f"{TOPIC}-0"]
+
+    def names() -> list[str]:
+        # What is marked for removal goes in its own time.
+        found = [path.name for root in (sound, failing) for path in root.glob(f"{TOPIC}-0*")]
+        return [name for name in found if not name.endswith("-delete")]
+
+    wait_until(lambda: names() == [f"{TOPIC}-0"], "the move that went on after the start has ended")

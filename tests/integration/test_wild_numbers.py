@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 from crabka.broker.api_table import SERVED
+from crabka.formats.quorum_state import decode_quorum_state
 from crabka.kraft.epochs import MAX_EPOCH
 from crabka.protocol.apis import ApiKey
-from crabka.quorum.state_file import parse_quorum_state
 from tests.support.crabka_process import CrabkaProcess
 from tests.support.node_process import wait_until
 from tests.support.raw_request import ask
@@ -57,7 +57,7 @@ def test_wild_numbers_leave_a_node_that_serves_and_starts_again(tmp_path: Path, 
         assert node.is_alive(), node.last_output()
         _create_topic(node, "after")
         state_path = node.data_dir / "__cluster_metadata-0" / "quorum-state"
-        state = parse_quorum_state(state_path.read_text())
+        state = decode_quorum_state(state_path.read_bytes())
         assert state.leader_epoch < MAX_EPOCH // 2, json.loads(state_path.read_text())
         assert "Traceback" not in node.stderr_text(), node.stderr_text()[-4000:]
         node.kill()

@@ -33,6 +33,7 @@ from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.runtime import AsyncioNetwork, real_runtime
 from crabka.runtime import run as run_on_loop
+from tests.support.async_tests import run_with
 from tests.support.certificates import Authority, KeyPair
 from tests.support.jvm import require_jvm
 from tests.support.jvm_secured import MECHANISMS, PASSWORD, SESSION_MS, USER, SecuredKafka
@@ -274,33 +275,29 @@ def test_session_goes_on_by_authenticating_again(kafka: SecuredKafka, mechanism:
         on_a_brief_session(kafka, mechanism, use)
 
 
-def test_session_that_nobody_renews_is_ended_by_the_broker(kafka: SecuredKafka) -> None:
-    async def use(connection: Connection) -> None:
-        connection._renew_at = None
-        loop = asyncio.get_running_loop()
-        opened = loop.time()
-        with pytest.raises(ClientNetworkError, match="closed the connection"):
-            await ask_on_and_on(connection)
-        assert loop.time() - opened > SESSION_MS / 1000 / 2
-
-    on_a_brief_session(kafka, "PLAIN", use)
+@run_with(lambda test, kafka: on_a_brief_session(kafka, "PLAIN", test))
+async def test_session_that_nobody_renews_is_ended_by_the_broker(connection: Connection, /) -> None:
+    connection._renew_at = None
+    loop = asyncio.get_running_loop()
+    opened = loop.time()
+    with pytest.raises(ClientNetworkError, match="closed the connection"):
+        await ask_on_and_on(connection)
+    assert loop.time() - opened > SESSION_MS / 1000 / 2
 
 
-def test_cluster_outlives_its_sessions(kafka: SecuredKafka) -> None:
-    async def main() -> None:
-        runtime = real_runtime()
-        try:
-            async with Cluster(runtime, kafka.address("BRIEF"), settings_of(sasl("SCRAM-SHA-256"))) as cluster:
+@run_with(lambda test: run_on_loop(test()))
+async def test_cluster_outlives_its_sessions(kafka: SecuredKafka) -> None:
+    runtime = real_runtime()
+    try:
+        async with Cluster(runtime, kafka.address("BRIEF"), settings_of(sasl("SCRAM-SHA-256"))) as cluster:
+            due = (await cluster.any_connection())._renew_at
+            for _ in range(3):
+                # Renewed or, if this machine was late, followed by another session.
+                while (await cluster.any_connection())._renew_at == due:
+                    await cluster.refresh(None)
                 due = (await cluster.any_connection())._renew_at
-                for _ in range(3):
-                    # Renewed or, if this machine was late, followed by another session.
-                    while (await cluster.any_connection())._renew_at == due:
-                        await cluster.refresh(None)
-                    due = (await cluster.any_connection())._renew_at
-        finally:
-            runtime.threads.close()
-
-    run_on_loop(main())
+    finally:
+        runtime.threads.close()
 
 
 def test_commands_take_client_properties(

@@ -13,9 +13,9 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.membership import GroupState
 from crabka.broker.groups.messages import Action, AssignmentStored, JoinResult, MemberIdentity, SyncResult
+from crabka.broker.groups.rebalance import Rebalance
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.groups import CoreDriver
 
@@ -132,12 +132,13 @@ class GroupMachine(RuleBasedStateMachine):
         self.core.holds_stores = False
         self.core.finish_stores()
         for _ in range(3):
+            members = self.core.group.membership.members
             for name, client in self.clients.items():
-                if client.waits_for is None and (name in names or client.member_id in self.core.group.members):
+                if client.waits_for is None and (name in names or client.member_id in members):
                     self.join(name, known=True)
             self.pass_time(60)
         for name, client in self.clients.items():
-            if client.waits_for is None and client.generation == self.core.group.generation:
+            if client.waits_for is None and client.generation == self.core.group.membership.generation:
                 self.sync(name)
 
     @rule(holds=st.booleans())
@@ -154,12 +155,12 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def generations_rise(self) -> None:
-        assert self.core.group.generation >= self.highest_generation
-        self.highest_generation = self.core.group.generation
+        assert self.core.group.membership.generation >= self.highest_generation
+        self.highest_generation = self.core.group.membership.generation
 
     @invariant()
     def no_partition_has_two_owners(self) -> None:
-        group = self.core.group
+        group = self.core.group.membership
         if group.state is not GroupState.STABLE:
             return
         owned = [
@@ -174,19 +175,19 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_books_are_right(self) -> None:
-        group = self.core.group
+        group = self.core.group.membership
         assert group.leader_id is None if not group.members else group.leader_id in group.members
         assert set(group.static_members.values()) <= set(group.members)
         assert not set(group.pending_members) & set(group.members)
         assert group.pending_sync <= set(group.members)
         assert group.state is not GroupState.EMPTY or not group.members
-        assert group.deadline_ms <= group.earliest_deadline_ms()
+        assert group.deadline_ms <= self.core.group._rebalance.first_deadline_ms()
 
     @invariant()
     def everybody_is_answered_once(self) -> None:
         waiting = {
             reply
-            for member in self.core.group.members.values()
+            for member in self.core.group.membership.members.values()
             for reply in (member.awaiting_join, member.awaiting_sync)
             if reply is not None
         }
@@ -203,14 +204,14 @@ def test_a_group_keeps_its_promises() -> None:
 @pytest.fixture
 def assignments_stick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant a bug: a member that gets nothing keeps what it had in an earlier generation."""
-    honest = ClassicGroup.assignment_stored
+    honest = Rebalance.assignment_stored
 
-    def dishonest(self: ClassicGroup, event: AssignmentStored, now_ms: int, out: list[Action]) -> None:
-        kept = {member.member_id: member.assignment for member in self.members.values()}
+    def dishonest(self: Rebalance, event: AssignmentStored, now_ms: int, out: list[Action]) -> None:
+        kept = {member.member_id: member.assignment for member in self._group.members.values()}
         shares = {member_id: share or kept.get(member_id, b"") for member_id, share in event.assignments.items()}
         honest(self, replace(event, assignments=shares), now_ms, out)
 
-    monkeypatch.setattr(ClassicGroup, "assignment_stored", dishonest)
+    monkeypatch.setattr(Rebalance, "assignment_stored", dishonest)
 
 
 @pytest.mark.usefixtures("assignments_stick")

@@ -15,7 +15,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from crabka.broker.groups.consumer import assigning
+from crabka.broker.groups.consumer import assignment
 from crabka.broker.groups.consumer.assignors.spec import Partitions
 from crabka.broker.groups.consumer.member import CurrentAssignment, ReconciliationState
 from crabka.broker.groups.consumer.messages import ConsumerHeartbeatResult
@@ -184,7 +184,7 @@ def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(current: CurrentAssignment, goal: Goal, owned: Partitions | None) -> CurrentAssignment:
         return reconcile(current, goal._replace(is_free=lambda _topic, _partition: True), owned)
 
-    monkeypatch.setattr(assigning, "reconcile", careless)
+    monkeypatch.setattr(assignment, "reconcile", careless)
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def revocations_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
             owned = {}
         return reconcile(current, goal, owned)
 
-    monkeypatch.setattr(assigning, "reconcile", hasty)
+    monkeypatch.setattr(assignment, "reconcile", hasty)
 
 
 @pytest.mark.parametrize("planted", ["nobody_waits", "revocations_are_believed"])

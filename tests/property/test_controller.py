@@ -23,9 +23,10 @@ from crabka.controller.reassignments import Reassignment, alter_reassignments, l
 from crabka.controller.registration import BrokerApplication, RegistrationTerms, admit_broker
 from crabka.controller.replica_directories import ReplicaPlacement, assign_replicas
 from crabka.controller.sessions import BrokerIncarnation, BrokerSessions
-from crabka.controller.topics import WantedTopic, create_topics
+from crabka.controller.topics import create_topics
 from crabka.metadata.cluster import VersionRange
 from crabka.metadata.features import SUPPORTED_FEATURES
+from crabka.metadata.requests import WantedTopic
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.images import ELR_ON, applied, cluster, defaults
 from tests.support.replication import invariants

@@ -27,6 +27,7 @@ from crabka.remote_topic.serde import decode_event, encode_event
 from crabka.remote_topic.snapshot import load_snapshot
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop, simulated_runtime
 from crabka.testing.remote_samples import sample_partition_delete, sample_segment, sample_update
+from tests.support.async_tests import run_with, virtual_time
 from tests.support.remote_events import partition_named
 from tests.support.remote_topic import HASTY, SNAPSHOTS, TOPIC_ID, until
 
@@ -162,37 +163,33 @@ def sort(dump: RlmmCacheDump) -> list[PartitionDump]:
 
 
 @given(STEPS, st.integers(0, 2**32))
-def test_a_manager_knows_what_the_log_says_through_crashes_and_snapshots(
-    steps: list[tuple[object, ...]], seed: int
+@run_with(virtual_time)
+async def test_a_manager_knows_what_the_log_says_through_crashes_and_snapshots(
+    loop: VirtualTimeLoop, /, steps: list[tuple[object, ...]], seed: int
 ) -> None:
-    loop = VirtualTimeLoop()
     world = TopicWorld(loop, seed)
 
-    async def main() -> None:
-        await world.start()
-        for step in steps:
-            await world.step(step)
-        await world.finish()
-
-    loop.run(main())
+    await world.start()
+    for step in steps:
+        await world.step(step)
+    await world.finish()
 
 
 @given(STEPS)
-def test_reading_the_whole_log_twice_changes_nothing(steps: list[tuple[object, ...]]) -> None:
-    loop = VirtualTimeLoop()
+@run_with(virtual_time)
+async def test_reading_the_whole_log_twice_changes_nothing(
+    loop: VirtualTimeLoop, /, steps: list[tuple[object, ...]]
+) -> None:
     world = TopicWorld(loop, 1)
 
-    async def main() -> None:
-        await world.start()
-        for step in steps:
-            if step[0] in {"segment", "delete", "poison"}:
-                await world.step(step)
-        await asyncio.sleep(1)
-        before = [partition.capture() for partition in world.manager._assignment.partitions]
-        for number in range(COUNT):
-            world.log.consume(number, 0)
-        await asyncio.sleep(1)
-        assert [partition.capture() for partition in world.manager._assignment.partitions] == before
-        await world.finish()
-
-    loop.run(main())
+    await world.start()
+    for step in steps:
+        if step[0] in {"segment", "delete", "poison"}:
+            await world.step(step)
+    await asyncio.sleep(1)
+    before = [partition.capture() for partition in world.manager._assignment.partitions]
+    for number in range(COUNT):
+        world.log.consume(number, 0)
+    await asyncio.sleep(1)
+    assert [partition.capture() for partition in world.manager._assignment.partitions] == before
+    await world.finish()

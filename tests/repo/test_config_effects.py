@@ -11,7 +11,7 @@ from crabka.config.server_keys import SERVER_KEYS
 from crabka.config.topic import TOPIC_KEYS, field_name
 
 SOURCE = Path(__file__).parents[2] / "src" / "crabka"
-# Acted on by the settings package itself: they decide what another field of ServerConfig holds.
+# Acted on by the settings package itself: they decide what another field or property of ServerConfig holds.
 FOLDED = {
     "broker.id": "node.id",
     "listener.security.protocol.map": "listeners",
@@ -20,6 +20,8 @@ FOLDED = {
     "log.retention.minutes": "log.retention.ms",
     "log.roll.hours": "log.roll.ms",
     "log.roll.jitter.hours": "log.roll.jitter.ms",
+    "process.roles": "is.broker",
+    "security.inter.broker.protocol": "inter.broker.listener.name",
 }
 
 

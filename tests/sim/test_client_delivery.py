@@ -14,6 +14,7 @@ from crabka.clients.fetcher import Fetcher, FetcherSettings, OffsetReset
 from crabka.clients.producer import Producer, ProducerSettings
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import CLIENT_HOST, ClientSimulation, simulate
 from tests.support.scripted_broker import DisconnectError
 
@@ -82,16 +83,14 @@ async def consume(simulation: ClientSimulation) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_every_record_arrives_once_and_in_order(seed: int) -> None:
-    async def test(simulation: ClientSimulation) -> None:
-        rng = random.Random(seed)
-        simulation.brokers.create_topic("t", PARTITION_COUNT)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(produce(simulation, rng))
-            tasks.create_task(consume(simulation))
-            tasks.create_task(disturb(simulation, rng))
-        for index, partition in enumerate(simulation.brokers.topics["t"]):
-            expected = [b"%d" % number for number in range(index, RECORD_COUNT, PARTITION_COUNT)]
-            assert [record.value for record in partition.records()] == expected
-
-    simulate(test, node_ids=NODE_IDS, seed=seed)
+@run_with(lambda test, seed: simulate(test, node_ids=NODE_IDS, seed=seed))
+async def test_every_record_arrives_once_and_in_order(simulation: ClientSimulation, /, seed: int) -> None:
+    rng = random.Random(seed)
+    simulation.brokers.create_topic("t", PARTITION_COUNT)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(produce(simulation, rng))
+        tasks.create_task(consume(simulation))
+        tasks.create_task(disturb(simulation, rng))
+    for index, partition in enumerate(simulation.brokers.topics["t"]):
+        expected = [b"%d" % number for number in range(index, RECORD_COUNT, PARTITION_COUNT)]
+        assert [record.value for record in partition.records()] == expected

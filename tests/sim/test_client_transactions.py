@@ -24,6 +24,7 @@ from crabka.clients.producer import Producer
 from crabka.clients.producer_settings import ProducerSettings
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import CLIENT_HOST, ClientSimulation, simulate
 from tests.support.memory_transactions import MemoryTransactions
 from tests.support.scripted_broker import DisconnectError
@@ -137,16 +138,14 @@ async def copy_all(simulation: ClientSimulation, coordinator: MemoryTransactions
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("seed", range(20))
-def test_copies_are_exact_whatever_happens(seed: int, version: int) -> None:
-    async def test(simulation: ClientSimulation) -> None:
-        rng = random.Random(seed)
-        simulation.brokers.create_topic("t", PARTITION_COUNT)
-        coordinator = MemoryTransactions(simulation.brokers, version=version)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(copy_all(simulation, coordinator, rng))
-            tasks.create_task(disturb(simulation, coordinator, rng))
-        for index in range(PARTITION_COUNT):
-            expected = [b"%d" % number for number in range(index, RECORD_COUNT, PARTITION_COUNT)]
-            assert coordinator.committed_values[TopicPartition("t", index)] == expected
-
-    simulate(test, node_ids=NODE_IDS, seed=seed)
+@run_with(lambda test, seed: simulate(test, node_ids=NODE_IDS, seed=seed))
+async def test_copies_are_exact_whatever_happens(simulation: ClientSimulation, /, seed: int, version: int) -> None:
+    rng = random.Random(seed)
+    simulation.brokers.create_topic("t", PARTITION_COUNT)
+    coordinator = MemoryTransactions(simulation.brokers, version=version)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(copy_all(simulation, coordinator, rng))
+        tasks.create_task(disturb(simulation, coordinator, rng))
+    for index in range(PARTITION_COUNT):
+        expected = [b"%d" % number for number in range(index, RECORD_COUNT, PARTITION_COUNT)]
+        assert coordinator.committed_values[TopicPartition("t", index)] == expected

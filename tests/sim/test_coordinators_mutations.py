@@ -11,6 +11,7 @@ import pytest
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.state import ConsumerGroupData
 from crabka.broker.groups.coordinator import GroupCoordinator
+from crabka.broker.groups.membership import Membership
 from crabka.broker.leader_append import LeaderAppender
 from crabka.broker.transactions.messages import Resume
 from crabka.broker.transactions.transaction import Transaction
@@ -45,7 +46,7 @@ def acknowledge_commits_that_are_not_stored(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def end_sessions_in_spite_of_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ClassicGroup, "extend_session", lambda *_: None)
+    monkeypatch.setattr(Membership, "extend_session", lambda *_: None)
 
 
 def give_away_what_others_still_have(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from crabka.quorum import log_survey
 from crabka.quorum.log_survey import LogSurvey, survey_log
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.quorum.snapshots import list_snapshots, read_snapshot
+from tests.support.async_tests import run_with
 from tests.support.kraft_sim import planted
 from tests.support.quorum_node import LOG_DIRECTORY
 from tests.support.raft_cluster import SETTINGS, RaftCluster, RaftReplica, host_of, run_cluster
@@ -176,71 +177,69 @@ def test_an_image_across_the_gap_that_a_lost_snapshot_leaves_is_noticed(
     assert _is_noticed(rng)
 
 
-def test_a_leader_whose_log_is_damaged_brings_a_follower_up_to_date_all_the_same(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        await cluster.create_topics(5)
-        leader = await cluster.wait_active()
-        behind = next(each for each in cluster.running if each is not leader)
-        await behind.stop()
-        await cluster.create_topics(10)
-        await cluster.settle()
-        forget_recent(leader)
-        flip(leader.fs, files_of(leader, ".log")[-1], 70)
-        await behind.start()
-        # Long before the next check by time.
-        await cluster.create_topics(3)
-        await cluster.settle()
-        cluster.check()
-        await wait_whole(cluster)
-        assert leader.quorum is not None
-        assert leader.quorum.scrub_stats.repaired == 1
-        assert leader.quorum.leader.leader_id == leader.node_id
-
-    run_cluster(rng, main)
+@run_with(lambda test, rng: run_cluster(rng, test))
+async def test_a_leader_whose_log_is_damaged_brings_a_follower_up_to_date_all_the_same(cluster: RaftCluster, /) -> None:
+    await cluster.create_topics(5)
+    leader = await cluster.wait_active()
+    behind = next(each for each in cluster.running if each is not leader)
+    await behind.stop()
+    await cluster.create_topics(10)
+    await cluster.settle()
+    forget_recent(leader)
+    flip(leader.fs, files_of(leader, ".log")[-1], 70)
+    await behind.start()
+    # Long before the next check by time.
+    await cluster.create_topics(3)
+    await cluster.settle()
+    cluster.check()
+    await wait_whole(cluster)
+    assert leader.quorum is not None
+    assert leader.quorum.scrub_stats.repaired == 1
+    assert leader.quorum.leader.leader_id == leader.node_id
 
 
-def test_a_leader_whose_snapshot_is_damaged_writes_another_for_the_one_who_fetches_it(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        await cluster.create_topics(5)
-        leader = await cluster.wait_active()
-        behind = next(each for each in cluster.running if each is not leader)
-        await behind.stop()
-        await cluster.create_topics(10)
-        assert leader.quorum is not None
-        await leader.quorum.snapshot()
-        flip(leader.fs, files_of(leader, ".checkpoint")[-1], 80)
-        await behind.start()
-        await cluster.create_topics(3)
-        await cluster.settle()
-        cluster.check()
-        await wait_whole(cluster)
-        assert leader.requests[ApiKey.FETCH_SNAPSHOT] > 0
+@run_with(lambda test, rng: run_cluster(rng, test, settings=PRUNED))
+async def test_a_leader_whose_snapshot_is_damaged_writes_another_for_the_one_who_fetches_it(
+    cluster: RaftCluster, /
+) -> None:
+    await cluster.create_topics(5)
+    leader = await cluster.wait_active()
+    behind = next(each for each in cluster.running if each is not leader)
+    await behind.stop()
+    await cluster.create_topics(10)
+    assert leader.quorum is not None
+    await leader.quorum.snapshot()
+    flip(leader.fs, files_of(leader, ".checkpoint")[-1], 80)
+    await behind.start()
+    await cluster.create_topics(3)
+    await cluster.settle()
+    cluster.check()
+    await wait_whole(cluster)
+    assert leader.requests[ApiKey.FETCH_SNAPSHOT] > 0
 
-    run_cluster(rng, main, settings=PRUNED)
+
+@run_with(lambda test, rng: run_cluster(rng, test, kraft=KraftSettings(fetch_timeout_ms=60000), settings=SETTINGS))
+async def test_a_leader_with_damage_that_is_not_committed_hands_over(cluster: RaftCluster, /) -> None:
+    await cluster.create_topics(5)
+    leader = await cluster.wait_active()
+    assert leader.quorum is not None
+    epoch = leader.quorum.leader_epoch
+    cluster.network.isolate(host_of(leader.node_id))
+    waiting = leader.quorum.append([NoOpRecord()])
+    waiting.add_done_callback(lambda done: done.exception())
+    path = files_of(leader, ".log")[-1]
+    size = leader.fs.stat(path).size_bytes
+    await cluster.wait(lambda: leader.fs.stat(path).size_bytes > size)
+    forget_recent(leader)
+    flip(leader.fs, path, size + 70)
+    assert not await leader.quorum._driver.scrubber.check_now()
+    await cluster.wait(lambda: leader.quorum is not None and not leader.quorum.core.is_leader)
+    cluster.network.heal_all()
+    await cluster.create_topics(3)
+    await cluster.settle()
+    cluster.check()
+    assert leader.quorum.leader_epoch > epoch
+    await wait_whole(cluster)
 
 
-def test_a_leader_with_damage_that_is_not_committed_hands_over(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        await cluster.create_topics(5)
-        leader = await cluster.wait_active()
-        assert leader.quorum is not None
-        epoch = leader.quorum.leader_epoch
-        cluster.network.isolate(host_of(leader.node_id))
-        waiting = leader.quorum.append([NoOpRecord()])
-        waiting.add_done_callback(lambda done: done.exception())
-        path = files_of(leader, ".log")[-1]
-        size = leader.fs.stat(path).size_bytes
-        await cluster.wait(lambda: leader.fs.stat(path).size_bytes > size)
-        forget_recent(leader)
-        flip(leader.fs, path, size + 70)
-        assert not await leader.quorum._driver.scrubber.check_now()
-        await cluster.wait(lambda: leader.quorum is not None and not leader.quorum.core.is_leader)
-        cluster.network.heal_all()
-        await cluster.create_topics(3)
-        await cluster.settle()
-        cluster.check()
-        assert leader.quorum.leader_epoch > epoch
-        await wait_whole(cluster)
-
-    # A leader that is cut off would resign for that reason alone after three seconds.
-    run_cluster(rng, main, kraft=KraftSettings(fetch_timeout_ms=60_000), settings=SETTINGS)
+# A leader that is cut off would resign for that reason alone after three seconds.

@@ -13,8 +13,8 @@ from crabka.broker.logdirs.future_log import FutureLog
 from crabka.broker.logdirs.resume import Contents, MoveResolution
 from crabka.broker.partition import Partition
 from crabka.errors import OperationError
+from crabka.formats.file_names import DirectoryKind
 from crabka.ids import TopicPartition
-from crabka.log.naming import DirectoryKind
 from crabka.ports import FileSystem
 from tests.sim.test_move_histories import run
 from tests.support.move_world import Controller, directory_id

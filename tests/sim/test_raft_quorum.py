@@ -21,6 +21,7 @@ from crabka.quorum.metadata_log import LogFlush
 from crabka.quorum.raft_options import QuorumOptions
 from crabka.quorum.raft_sender import PlaintextDialer
 from crabka.testing import VirtualTimeLoop
+from tests.support.async_tests import run_with
 from tests.support.golden import GOLDEN
 from tests.support.golden_disk import copy_to_memory
 from tests.support.kraft_sim import planted
@@ -29,30 +30,26 @@ from tests.support.raft_cluster import PORT, SETTINGS, RaftCluster, RaftReplica,
 from tests.support.scale import scaled
 
 
-def test_a_quorum_elects_a_leader_and_all_replicas_get_the_same_image(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        assert await cluster.create_topics(100) == 100
-        await cluster.settle()
-        cluster.check()
-
-    run_cluster(rng, main, observers=1)
+@run_with(lambda test, rng: run_cluster(rng, test, observers=1))
+async def test_a_quorum_elects_a_leader_and_all_replicas_get_the_same_image(cluster: RaftCluster, /) -> None:
+    assert await cluster.create_topics(100) == 100
+    await cluster.settle()
+    cluster.check()
 
 
-def test_the_death_of_the_leader_costs_no_acknowledged_change(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        await cluster.create_topics(30)
-        leader = await cluster.wait_active()
-        died_at = cluster.loop.time()
-        await leader.crash()
-        await cluster.wait_active()
-        # The ports of a dead process refuse: nobody waits for the fetch time-out of two seconds.
-        assert cluster.loop.time() - died_at < 1.5
-        await cluster.create_topics(30)
-        await leader.start()
-        await cluster.settle()
-        cluster.check()
-
-    run_cluster(rng, main)
+@run_with(lambda test, rng: run_cluster(rng, test))
+async def test_the_death_of_the_leader_costs_no_acknowledged_change(cluster: RaftCluster, /) -> None:
+    await cluster.create_topics(30)
+    leader = await cluster.wait_active()
+    died_at = cluster.loop.time()
+    await leader.crash()
+    await cluster.wait_active()
+    # The ports of a dead process refuse: nobody waits for the fetch time-out of two seconds.
+    assert cluster.loop.time() - died_at < 1.5
+    await cluster.create_topics(30)
+    await leader.start()
+    await cluster.settle()
+    cluster.check()
 
 
 async def cut_all_power(cluster: RaftCluster) -> None:
@@ -76,195 +73,173 @@ def test_a_sync_that_is_left_out_is_noticed(rng: random.Random, monkeypatch: pyt
         run_cluster(rng, cut_all_power)
 
 
-def test_a_leader_that_stops_hands_over_at_once(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        await cluster.create_topics(5)
-        leader = await cluster.wait_active()
-        started_at = cluster.loop.time()
-        await leader.stop()
-        await cluster.wait_active()
-        assert cluster.loop.time() - started_at < 0.5
-        assert leader.active_epochs == [1]
-        await leader.start()
-        await cluster.create_topics(5)
-        await cluster.settle()
-        cluster.check()
-
-    run_cluster(rng, main)
+@run_with(lambda test, rng: run_cluster(rng, test))
+async def test_a_leader_that_stops_hands_over_at_once(cluster: RaftCluster, /) -> None:
+    await cluster.create_topics(5)
+    leader = await cluster.wait_active()
+    started_at = cluster.loop.time()
+    await leader.stop()
+    await cluster.wait_active()
+    assert cluster.loop.time() - started_at < 0.5
+    assert leader.active_epochs == [1]
+    await leader.start()
+    await cluster.create_topics(5)
+    await cluster.settle()
+    cluster.check()
 
 
-def test_a_deposed_leader_fails_those_who_wait(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        await cluster.create_topics(5)
-        leader = await cluster.wait_active()
-        assert leader.quorum is not None
-        cluster.network.isolate(host_of(leader.node_id))
-        waiting = leader.quorum.append(new_topic("lost", 5000))
-        with pytest.raises(OperationError) as caught:
-            await waiting
-        assert caught.value.error_code is ErrorCode.not_controller
-        await cluster.create_topics(5)
-        cluster.network.heal_all()
-        await cluster.settle()
-        cluster.check()
-        assert "lost" not in leader.quorum.image.topics.by_name
-
-    run_cluster(rng, main)
+@run_with(lambda test, rng: run_cluster(rng, test))
+async def test_a_deposed_leader_fails_those_who_wait(cluster: RaftCluster, /) -> None:
+    await cluster.create_topics(5)
+    leader = await cluster.wait_active()
+    assert leader.quorum is not None
+    cluster.network.isolate(host_of(leader.node_id))
+    waiting = leader.quorum.append(new_topic("lost", 5000))
+    with pytest.raises(OperationError) as caught:
+        await waiting
+    assert caught.value.error_code is ErrorCode.not_controller
+    await cluster.create_topics(5)
+    cluster.network.heal_all()
+    await cluster.settle()
+    cluster.check()
+    assert "lost" not in leader.quorum.image.topics.by_name
 
 
-def test_a_replica_that_is_far_behind_fetches_a_snapshot(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        await cluster.create_topics(10)
-        leader = await cluster.wait_active()
-        behind = next(replica for replica in cluster.running if replica is not leader)
-        await behind.stop()
-        await cluster.create_topics(60)
-        for replica in cluster.running:
-            assert replica.quorum is not None
-            await replica.quorum.snapshot()
-            await cluster.create_topics(20)
-            await replica.quorum.snapshot()
-        await behind.start()
-        await cluster.settle()
-        cluster.check()
-        assert leader.requests[ApiKey.FETCH_SNAPSHOT] > 0
-        await cluster.create_topics(5)
-        await cluster.settle()
-        cluster.check()
-
-    run_cluster(rng, main)
+@run_with(lambda test, rng: run_cluster(rng, test))
+async def test_a_replica_that_is_far_behind_fetches_a_snapshot(cluster: RaftCluster, /) -> None:
+    await cluster.create_topics(10)
+    leader = await cluster.wait_active()
+    behind = next(replica for replica in cluster.running if replica is not leader)
+    await behind.stop()
+    await cluster.create_topics(60)
+    for replica in cluster.running:
+        assert replica.quorum is not None
+        await replica.quorum.snapshot()
+        await cluster.create_topics(20)
+        await replica.quorum.snapshot()
+    await behind.start()
+    await cluster.settle()
+    cluster.check()
+    assert leader.requests[ApiKey.FETCH_SNAPSHOT] > 0
+    await cluster.create_topics(5)
+    await cluster.settle()
+    cluster.check()
 
 
-def test_an_idle_quorum_fetches_a_few_times_a_second(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        leader = await cluster.wait_active()
-        await cluster.settle()
-        before = leader.requests.copy()
-        await asyncio.sleep(10)
-        # A fetch waits half a second; followers fetch again at once.
-        assert 30 <= leader.requests[ApiKey.FETCH] - before[ApiKey.FETCH] <= 44
-        assert (leader.requests - before).total() - (leader.requests[ApiKey.FETCH] - before[ApiKey.FETCH]) <= 2
-
-    run_cluster(rng, main)
+@run_with(lambda test, rng: run_cluster(rng, test))
+async def test_an_idle_quorum_fetches_a_few_times_a_second(cluster: RaftCluster, /) -> None:
+    leader = await cluster.wait_active()
+    await cluster.settle()
+    before = leader.requests.copy()
+    await asyncio.sleep(10)
+    # A fetch waits half a second; followers fetch again at once.
+    assert 30 <= leader.requests[ApiKey.FETCH] - before[ApiKey.FETCH] <= 44
+    assert (leader.requests - before).total() - (leader.requests[ApiKey.FETCH] - before[ApiKey.FETCH]) <= 2
 
 
-def test_voters_are_added_and_removed(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        await cluster.create_topics(10)
-        await cluster.settle()
-        leader = await cluster.wait_active()
-        assert leader.quorum is not None
-        new = voter(4)
-        added = await leader.quorum.ask(
-            AddVoterRequest(cluster_id="cluster", voter=new.key, endpoints=new.endpoints, timeout_ms=5000)
-        )
-        assert added.error is ErrorCode.none, added
-        removed = await leader.quorum.ask(
-            RemoveVoterRequest(cluster_id="cluster", voter=voter(leader.node_id).key, timeout_ms=5000)
-        )
-        assert removed.error is ErrorCode.none, removed
-        expected = {1, 2, 3, 4} - {leader.node_id}
-        # A removed leader hands over; the next one leads without it.
-        await cluster.wait(lambda: not (leader.quorum and leader.quorum.is_active))
-        successor = await cluster.wait_active()
-        assert successor is not leader
-        await cluster.create_topics(10)
-        await cluster.settle()
-        assert all(
-            {node.voter_id for node in replica.quorum.voters} == expected
-            for replica in cluster.running
-            if replica.quorum
-        )
-        assert successor.quorum is not None
-        described = await successor.quorum.describe()
-        assert {voter.key.node_id for voter in described.voters} == expected
-        assert [observer.key.node_id for observer in described.observers] == [leader.node_id]
-        cluster.check()
-
-    run_cluster(rng, main, observers=1)
+@run_with(lambda test, rng: run_cluster(rng, test, observers=1))
+async def test_voters_are_added_and_removed(cluster: RaftCluster, /) -> None:
+    await cluster.create_topics(10)
+    await cluster.settle()
+    leader = await cluster.wait_active()
+    assert leader.quorum is not None
+    new = voter(4)
+    added = await leader.quorum.ask(
+        AddVoterRequest(cluster_id="cluster", voter=new.key, endpoints=new.endpoints, timeout_ms=5000)
+    )
+    assert added.error is ErrorCode.none, added
+    removed = await leader.quorum.ask(
+        RemoveVoterRequest(cluster_id="cluster", voter=voter(leader.node_id).key, timeout_ms=5000)
+    )
+    assert removed.error is ErrorCode.none, removed
+    expected = {1, 2, 3, 4} - {leader.node_id}
+    # A removed leader hands over; the next one leads without it.
+    await cluster.wait(lambda: not (leader.quorum and leader.quorum.is_active))
+    successor = await cluster.wait_active()
+    assert successor is not leader
+    await cluster.create_topics(10)
+    await cluster.settle()
+    assert all(
+        {node.voter_id for node in replica.quorum.voters} == expected for replica in cluster.running if replica.quorum
+    )
+    assert successor.quorum is not None
+    described = await successor.quorum.describe()
+    assert {voter.key.node_id for voter in described.voters} == expected
+    assert [observer.key.node_id for observer in described.observers] == [leader.node_id]
+    cluster.check()
 
 
-def test_controllers_join_by_themselves(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        await cluster.create_topics(5)
-        await cluster.wait(lambda: cluster.everybody_knows(voter(1), voter(2), voter(3)))
-        # Whoever joined counts: the quorum lives on without the first of them.
-        await cluster.replicas[1].crash()
-        await cluster.create_topics(5)
-        await cluster.replicas[1].start()
-        await cluster.settle()
-        cluster.check()
-
-    run_cluster(rng, main, voters=1, observers=2, auto_join=True)
+@run_with(lambda test, rng: run_cluster(rng, test, voters=1, observers=2, auto_join=True))
+async def test_controllers_join_by_themselves(cluster: RaftCluster, /) -> None:
+    await cluster.create_topics(5)
+    await cluster.wait(lambda: cluster.everybody_knows(voter(1), voter(2), voter(3)))
+    # Whoever joined counts: the quorum lives on without the first of them.
+    await cluster.replicas[1].crash()
+    await cluster.create_topics(5)
+    await cluster.replicas[1].start()
+    await cluster.settle()
+    cluster.check()
 
 
-def test_a_controller_with_a_new_disk_takes_its_old_place(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        await cluster.create_topics(5)
-        leader = await cluster.wait_active()
-        victim = next(replica for replica in cluster.running if replica is not leader)
-        await victim.crash()
-        victim.replace_disk(UUID(int=77))
-        await victim.start()
-        reborn = voter(victim.node_id, directory_id=UUID(int=77))
-        expected = [reborn if node_id == victim.node_id else voter(node_id) for node_id in (1, 2, 3)]
-        await cluster.wait(lambda: cluster.everybody_knows(*expected))
-        await leader.stop()
-        await cluster.create_topics(5)
-        await cluster.settle()
-        cluster.check()
-
-    run_cluster(rng, main, auto_join=True)
+@run_with(lambda test, rng: run_cluster(rng, test, auto_join=True))
+async def test_a_controller_with_a_new_disk_takes_its_old_place(cluster: RaftCluster, /) -> None:
+    await cluster.create_topics(5)
+    leader = await cluster.wait_active()
+    victim = next(replica for replica in cluster.running if replica is not leader)
+    await victim.crash()
+    victim.replace_disk(UUID(int=77))
+    await victim.start()
+    reborn = voter(victim.node_id, directory_id=UUID(int=77))
+    expected = [reborn if node_id == victim.node_id else voter(node_id) for node_id in (1, 2, 3)]
+    await cluster.wait(lambda: cluster.everybody_knows(*expected))
+    await leader.stop()
+    await cluster.create_topics(5)
+    await cluster.settle()
+    cluster.check()
 
 
-def test_voters_that_come_back_on_other_ports_tell_so(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        await cluster.create_topics(5)
-        moved = {node_id: voter(node_id) for node_id in cluster.replicas}
-        for node_id, replica in cluster.replicas.items():
-            await replica.stop()
-            await cluster.create_topics(3)
-            replica.move(PORT + node_id)
-            moved[node_id] = voter(node_id, port=PORT + node_id)
-            await replica.start()
-            await cluster.wait(lambda: cluster.everybody_knows(*moved.values()))
-        await cluster.stop()
-        for replica in cluster.replicas.values():
-            replica.options = replica.options._replace(bootstrap=())
-        await cluster.start()
-        await cluster.create_topics(5)
-        await cluster.settle()
-        cluster.check()
-
-    run_cluster(rng, main)
+@run_with(lambda test, rng: run_cluster(rng, test))
+async def test_voters_that_come_back_on_other_ports_tell_so(cluster: RaftCluster, /) -> None:
+    await cluster.create_topics(5)
+    moved = {node_id: voter(node_id) for node_id in cluster.replicas}
+    for node_id, replica in cluster.replicas.items():
+        await replica.stop()
+        await cluster.create_topics(3)
+        replica.move(PORT + node_id)
+        moved[node_id] = voter(node_id, port=PORT + node_id)
+        await replica.start()
+        await cluster.wait(lambda: cluster.everybody_knows(*moved.values()))
+    await cluster.stop()
+    for replica in cluster.replicas.values():
+        replica.options = replica.options._replace(bootstrap=())
+    await cluster.start()
+    await cluster.create_topics(5)
+    await cluster.settle()
+    cluster.check()
 
 
-def test_a_broker_has_caught_up_when_it_has_what_was_committed_before_it_came(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        broker = cluster.replicas[4]
-        await cluster.create_topics(5)
-        await broker.stop()
-        await cluster.create_topics(50)
-        quorum = await broker.start()
-        assert len(quorum.image.topics.by_name) < 55
-        await quorum.wait_caught_up()
-        assert len(quorum.image.topics.by_name) == 55
-        leader = await cluster.wait_active()
-        assert leader.quorum is not None
-        assert quorum.leader == leader.quorum.leader
-        assert quorum.leader.endpoints == voter(leader.node_id).endpoints
-
-    run_cluster(rng, main, observers=1)
+@run_with(lambda test, rng: run_cluster(rng, test, observers=1))
+async def test_a_broker_has_caught_up_when_it_has_what_was_committed_before_it_came(cluster: RaftCluster, /) -> None:
+    broker = cluster.replicas[4]
+    await cluster.create_topics(5)
+    await broker.stop()
+    await cluster.create_topics(50)
+    quorum = await broker.start()
+    assert len(quorum.image.topics.by_name) < 55
+    await quorum.wait_caught_up()
+    assert len(quorum.image.topics.by_name) == 55
+    leader = await cluster.wait_active()
+    assert leader.quorum is not None
+    assert quorum.leader == leader.quorum.leader
+    assert quorum.leader.endpoints == voter(leader.node_id).endpoints
 
 
-def test_a_cluster_that_stops_as_a_whole_takes_no_time(rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        await cluster.create_topics(5)
-        started_at = cluster.loop.time()
-        await asyncio.gather(*(replica.stop() for replica in cluster.replicas.values()))
-        assert cluster.loop.time() - started_at < 0.5
-
-    run_cluster(rng, main)
+@run_with(lambda test, rng: run_cluster(rng, test))
+async def test_a_cluster_that_stops_as_a_whole_takes_no_time(cluster: RaftCluster, /) -> None:
+    await cluster.create_topics(5)
+    started_at = cluster.loop.time()
+    await asyncio.gather(*(replica.stop() for replica in cluster.replicas.values()))
+    assert cluster.loop.time() - started_at < 0.5
 
 
 class PortDialer:
@@ -310,21 +285,19 @@ def test_two_of_kafkas_controllers_and_its_broker_go_on_where_they_stopped(rng: 
 
 
 @pytest.mark.parametrize("run", range(scaled(4, 200)))
-def test_changes_survive_kills_partitions_and_power_cuts(run: int, rng: random.Random) -> None:
-    async def main(cluster: RaftCluster) -> None:
-        work = asyncio.ensure_future(cluster.create_topics(100, pause_s=0.1))
-        while not work.done():
-            await asyncio.sleep(cluster.rng.uniform(0.02, 0.5))
-            await disturb(cluster)
-        await work
-        cluster.network.heal_all()
-        for replica in cluster.replicas.values():
-            if replica.quorum is None:
-                await replica.start()
-        await cluster.settle()
-        cluster.check()
-
-    run_cluster(rng, main, observers=run % 2)
+@run_with(lambda test, rng, run: run_cluster(rng, test, observers=run % 2))
+async def test_changes_survive_kills_partitions_and_power_cuts(cluster: RaftCluster, /) -> None:
+    work = asyncio.ensure_future(cluster.create_topics(100, pause_s=0.1))
+    while not work.done():
+        await asyncio.sleep(cluster.rng.uniform(0.02, 0.5))
+        await disturb(cluster)
+    await work
+    cluster.network.heal_all()
+    for replica in cluster.replicas.values():
+        if replica.quorum is None:
+            await replica.start()
+    await cluster.settle()
+    cluster.check()
 
 
 async def disturb(cluster: RaftCluster) -> None:

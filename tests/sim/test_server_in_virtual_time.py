@@ -11,6 +11,7 @@ import pytest
 from crabka.net import ConnectionInfo, ConnectionLimits, Server
 from crabka.protocol.frames import FrameBuffer
 from crabka.testing import SimulatedNetwork, VirtualTimeLoop
+from tests.support.async_tests import run_with, virtual_time
 from tests.support.net import framed
 
 PORT = 9092
@@ -63,60 +64,51 @@ def delayed_echo(rng: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_answers_keep_their_order_under_random_delays(seed: int) -> None:
-    loop = VirtualTimeLoop()
+@run_with(virtual_time)
+async def test_answers_keep_their_order_under_random_delays(loop: VirtualTimeLoop, /, seed: int) -> None:
     rng = random.Random(seed)
     network = SimulatedNetwork(loop, rng)
 
-    async def main() -> None:
-        server = Server(network.host("broker"), delayed_echo(rng), ConnectionLimits(max_in_flight_requests=8))
-        await server.listen("broker", PORT)
-        payloads = [b"%d" % number + bytes(rng.choice((0, 100, 9000))) for number in range(300)]
-        transport, peer = await network.host("client").connect(Peer, "broker", PORT)
-        assert isinstance(peer, Peer)
-        for payload in payloads:
-            transport.write(framed(payload))  # type: ignore[attr-defined]
-            if rng.random() < 0.2:
-                await asyncio.sleep(rng.random() * 0.1)
-        await peer.wait_frames(len(payloads))
-        assert peer.frames == payloads
-        await server.close()
-        await asyncio.sleep(1)
-        assert peer.lost_at is not None
-
-    loop.run(main())
+    server = Server(network.host("broker"), delayed_echo(rng), ConnectionLimits(max_in_flight_requests=8))
+    await server.listen("broker", PORT)
+    payloads = [b"%d" % number + bytes(rng.choice((0, 100, 9000))) for number in range(300)]
+    transport, peer = await network.host("client").connect(Peer, "broker", PORT)
+    assert isinstance(peer, Peer)
+    for payload in payloads:
+        transport.write(framed(payload))  # type: ignore[attr-defined]
+        if rng.random() < 0.2:
+            await asyncio.sleep(rng.random() * 0.1)
+    await peer.wait_frames(len(payloads))
+    assert peer.frames == payloads
+    await server.close()
+    await asyncio.sleep(1)
+    assert peer.lost_at is not None
 
 
-def test_an_idle_connection_is_cut_within_a_sixteenth_of_the_limit() -> None:
-    loop = VirtualTimeLoop()
+@run_with(virtual_time)
+async def test_an_idle_connection_is_cut_within_a_sixteenth_of_the_limit(loop: VirtualTimeLoop, /) -> None:
     network = SimulatedNetwork(loop, random.Random(1))
 
-    async def main() -> None:
-        server = Server(network.host("broker"), delayed_echo(random.Random(1)), ConnectionLimits(max_idle_ms=HOUR_MS))
-        await server.listen("broker", PORT)
-        _, peer = await network.host("client").connect(Peer, "broker", PORT)
-        assert isinstance(peer, Peer)
-        while peer.lost_at is None:
-            await asyncio.sleep(60)
-        assert 3600 <= peer.lost_at <= 3600 * (1 + 2 / 16)
-        await server.close()
-
-    loop.run(main())
+    server = Server(network.host("broker"), delayed_echo(random.Random(1)), ConnectionLimits(max_idle_ms=HOUR_MS))
+    await server.listen("broker", PORT)
+    _, peer = await network.host("client").connect(Peer, "broker", PORT)
+    assert isinstance(peer, Peer)
+    while peer.lost_at is None:
+        await asyncio.sleep(60)
+    assert 3600 <= peer.lost_at <= 3600 * (1 + 2 / 16)
+    await server.close()
 
 
-def test_a_half_open_connection_is_cut_though_the_peer_never_says_so() -> None:
-    loop = VirtualTimeLoop()
+@run_with(virtual_time)
+async def test_a_half_open_connection_is_cut_though_the_peer_never_says_so(loop: VirtualTimeLoop, /) -> None:
     network = SimulatedNetwork(loop, random.Random(1))
 
-    async def main() -> None:
-        server = Server(network.host("broker"), delayed_echo(random.Random(1)), ConnectionLimits(max_idle_ms=HOUR_MS))
-        await server.listen("broker", PORT)
-        await network.host("client").connect(Peer, "broker", PORT)
-        await asyncio.sleep(1)
-        network.partition("client", "broker")
-        assert len(server.connections) == 1
-        await asyncio.sleep(2 * 3600)
-        assert not server.connections
-        await server.close()
-
-    loop.run(main())
+    server = Server(network.host("broker"), delayed_echo(random.Random(1)), ConnectionLimits(max_idle_ms=HOUR_MS))
+    await server.listen("broker", PORT)
+    await network.host("client").connect(Peer, "broker", PORT)
+    await asyncio.sleep(1)
+    network.partition("client", "broker")
+    assert len(server.connections) == 1
+    await asyncio.sleep(2 * 3600)
+    assert not server.connections
+    await server.close()

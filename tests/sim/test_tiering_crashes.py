@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 
 from crabka.testing.faulty_storage import StorageFault
+from tests.support.async_tests import run_with
 from tests.support.remote_segments import ORDERS
-from tests.support.tier_scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, passes
+from tests.support.tier_scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, in_scene, passes
 
 COPY_STEPS = ("copy.before_started", "copy.after_started", "copy.after_upload", "copy.after_finished")
 UPLOAD_STEPS = ("upload begins", "upload ends")
@@ -70,125 +71,114 @@ def crash_at(crash: Crash, step: str) -> None:
 
 @pytest.mark.parametrize("heir", HEIRS)
 @pytest.mark.parametrize("step", [*COPY_STEPS, *UPLOAD_STEPS])
-def test_a_crash_during_a_copy_leaves_nothing_stuck_orphaned_or_lost(step: str, heir: str) -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_a_crash_during_a_copy_leaves_nothing_stuck_orphaned_or_lost(
+    scene: TierScene, /, step: str, heir: str
+) -> None:
 
-    async def main() -> None:
-        crash = Crash(scene)
-        crash.fill(3)
-        crash_at(crash, step)
-        crash.first.lead()
-        crash.second.follow()
-        await passes(3)
-        leader = crash.heir(heir)
-        leader.lead(1)
-        await passes(10)
-        # Leftovers block nothing: everything is copied long before they go.
-        assert leader.log.tiering.highest_remote_offset == 29
-        assert scene.records_in_tier(0, 30) == [4, 9, 14, 19, 24, 29]
-        await passes(LONG_S)
-        scene.check_tidy()
-        assert scene.records_in_tier(0, 30) == [4, 9, 14, 19, 24, 29]
-
-    scene.run(main())
+    crash = Crash(scene)
+    crash.fill(3)
+    crash_at(crash, step)
+    crash.first.lead()
+    crash.second.follow()
+    await passes(3)
+    leader = crash.heir(heir)
+    leader.lead(1)
+    await passes(10)
+    # Leftovers block nothing: everything is copied long before they go.
+    assert leader.log.tiering.highest_remote_offset == 29
+    assert scene.records_in_tier(0, 30) == [4, 9, 14, 19, 24, 29]
+    await passes(LONG_S)
+    scene.check_tidy()
+    assert scene.records_in_tier(0, 30) == [4, 9, 14, 19, 24, 29]
 
 
 @pytest.mark.parametrize("heir", HEIRS)
 @pytest.mark.parametrize("step", RETENTION_STEPS)
-def test_a_crash_during_retention_is_made_good(step: str, heir: str) -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_a_crash_during_retention_is_made_good(scene: TierScene, /, step: str, heir: str) -> None:
 
-    async def main() -> None:
-        crash = Crash(scene)
-        crash.fill(4)
-        crash.first.lead()
-        crash.second.follow()
-        await passes(3)
-        crash_at(crash, step)
-        crash.first.set_topic(retention_bytes=2 * SEGMENT_BYTES)
-        crash.second.set_topic()
-        await passes(3)
-        leader = crash.heir(heir)
-        leader.lead(1)
-        await passes(LONG_S)
-        scene.check_tidy()
-        assert scene.finished_ranges() == [(20, 29), (30, 39)]
-        assert leader.log.log_start_offset == 20
-        # What is not deleted is there, from the log start on and without a hole.
-        assert scene.records_in_tier(20, 40) == [24, 29, 34, 39]
-
-    scene.run(main())
+    crash = Crash(scene)
+    crash.fill(4)
+    crash.first.lead()
+    crash.second.follow()
+    await passes(3)
+    crash_at(crash, step)
+    crash.first.set_topic(retention_bytes=2 * SEGMENT_BYTES)
+    crash.second.set_topic()
+    await passes(3)
+    leader = crash.heir(heir)
+    leader.lead(1)
+    await passes(LONG_S)
+    scene.check_tidy()
+    assert scene.finished_ranges() == [(20, 29), (30, 39)]
+    assert leader.log.log_start_offset == 20
+    # What is not deleted is there, from the log start on and without a hole.
+    assert scene.records_in_tier(20, 40) == [24, 29, 34, 39]
 
 
 @pytest.mark.parametrize("owner", [1, 2])
 @pytest.mark.parametrize("step", PARTITION_STEPS)
-def test_a_crash_during_the_deletion_of_a_topic_is_made_good_by_the_owner(step: str, owner: int) -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_a_crash_during_the_deletion_of_a_topic_is_made_good_by_the_owner(
+    scene: TierScene, /, step: str, owner: int
+) -> None:
 
-    async def main() -> None:
-        crash = Crash(scene)
-        scene.cluster.owner = owner
-        crash.fill(3)
-        crash.first.lead()
-        crash.second.follow()
-        await passes(3)
-        crash_at(crash, step)
-        crash.second.leave(is_deleted=True)
-        crash.first.leave(is_deleted=True)
-        await passes(0.9)
-        assert crash.first.is_dead
-        assert scene.rlmm.partitions() == [ORDERS]
-        if owner == 1:
-            scene.broker(1)
-        await passes(10)
-        assert scene.rlmm.partitions() == []
-        assert scene.store.segment_ids() == []
-
-    scene.run(main())
+    crash = Crash(scene)
+    scene.cluster.owner = owner
+    crash.fill(3)
+    crash.first.lead()
+    crash.second.follow()
+    await passes(3)
+    crash_at(crash, step)
+    crash.second.leave(is_deleted=True)
+    crash.first.leave(is_deleted=True)
+    await passes(0.9)
+    assert crash.first.is_dead
+    assert scene.rlmm.partitions() == [ORDERS]
+    if owner == 1:
+        scene.broker(1)
+    await passes(10)
+    assert scene.rlmm.partitions() == []
+    assert scene.store.segment_ids() == []
 
 
 @pytest.mark.parametrize("heir", HEIRS)
 @pytest.mark.parametrize("step", ["delete.before_started", "delete.after_started", "delete.after_data"])
-def test_a_crash_while_a_leftover_is_removed_is_made_good(step: str, heir: str) -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_a_crash_while_a_leftover_is_removed_is_made_good(scene: TierScene, /, step: str, heir: str) -> None:
 
-    async def main() -> None:
-        crash = Crash(scene)
-        crash.fill(2)
-        scene.storage.add(StorageFault(operation="copy_log_segment_data", partial=True, times=1))
-        crash_at(crash, step)
-        crash.first.lead()
-        crash.second.follow()
-        await passes(3)
-        leader = crash.heir(heir)
-        leader.lead(1)
-        await passes(LONG_S)
-        scene.check_tidy()
-        assert scene.records_in_tier(0, 20) == [4, 9, 14, 19]
-
-    scene.run(main())
+    crash = Crash(scene)
+    crash.fill(2)
+    scene.storage.add(StorageFault(operation="copy_log_segment_data", partial=True, times=1))
+    crash_at(crash, step)
+    crash.first.lead()
+    crash.second.follow()
+    await passes(3)
+    leader = crash.heir(heir)
+    leader.lead(1)
+    await passes(LONG_S)
+    scene.check_tidy()
+    assert scene.records_in_tier(0, 20) == [4, 9, 14, 19]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_crash_after_crash_ends_well(count: int) -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_crash_after_crash_ends_well(scene: TierScene, /, count: int) -> None:
 
-    async def main() -> None:
-        broker = scene.broker(1)
-        broker.fill(3)
-        for number in range(count):
-            for step in COPY_STEPS:
-                broker.failpoints.place = step
-                broker.lead(number)
-                await passes(3)
-                if broker.is_dead:
-                    broker = scene.broker(1)
-        broker.lead(count)
-        await passes(LONG_S)
-        scene.check_tidy()
-        assert scene.records_in_tier(0, 30) == [4, 9, 14, 19, 24, 29]
-
-    scene.run(main())
+    broker = scene.broker(1)
+    broker.fill(3)
+    for number in range(count):
+        for step in COPY_STEPS:
+            broker.failpoints.place = step
+            broker.lead(number)
+            await passes(3)
+            if broker.is_dead:
+                broker = scene.broker(1)
+    broker.lead(count)
+    await passes(LONG_S)
+    scene.check_tidy()
+    assert scene.records_in_tier(0, 30) == [4, 9, 14, 19, 24, 29]
 
 
 def test_every_failpoint_is_crashed_at() -> None:

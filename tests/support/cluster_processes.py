@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from crabka.cli.cluster_layout import find_homes
 from crabka.cli.cluster_processes import running_pid, stop_processes
-from crabka.config.many_nodes import NodePorts
+from crabka.config.presets import NodePorts
 from crabka.config.properties import format_properties, parse_properties
 from tests.support.crabka_process import crabka_command
 from tests.support.jvm_cluster import JvmQuorumNode, jvm_cluster_nodes

@@ -114,7 +114,7 @@ class ConsumerCore:
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass; what is due happens."""
         self.now_ms += milliseconds
-        if self.group.deadline_ms <= self.now_ms:
+        if self.group.deadlines.first_ms <= self.now_ms:
             self.step(Tick())
 
     def restart(self) -> None:

@@ -22,7 +22,7 @@ from crabka.broker.replication.fetchers import ReplicaFetchers
 from crabka.broker.replication.truncation import diverging_epoch
 from crabka.broker.tiering.follower_tier import FollowerTier
 from crabka.broker.tiering.reader import RemoteReads
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.config.topic import TOPIC_KEYS, TopicConfig, parse_topic_overrides, topic_fields
 from crabka.errors import OperationError

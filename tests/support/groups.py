@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from crabka.broker.groups.classic_group import ClassicGroup
-from crabka.broker.groups.membership import ClassicSettings, GroupState
+from crabka.broker.groups.membership import ClassicSettings, GroupState, Membership
 from crabka.broker.groups.messages import (
     Answer,
     Event,
@@ -47,7 +47,7 @@ class CoreDriver:
     """A core with its answers, storing everything at once unless told otherwise."""
 
     def __init__(self, **settings: int) -> None:
-        self.group = ClassicGroup("g", ClassicSettings(**{"initial_rebalance_delay_ms": 0, **settings}), 0)
+        self.group = ClassicGroup(Membership("g", ClassicSettings(**{"initial_rebalance_delay_ms": 0, **settings}), 0))
         self.now_ms = 0
         self.answers: dict[Any, Any] = {}
         self.stored: list[Persist] = []
@@ -94,7 +94,7 @@ class CoreDriver:
 
     def sync(self, reply: Any, member_id: str, assignments: dict[str, bytes] | None = None, **fields: Any) -> Any:
         """Sync; return the answer if there is one yet."""
-        generation = fields.pop("generation", self.group.generation)
+        generation = fields.pop("generation", self.group.membership.generation)
         self.step(
             Sync(reply=reply, member_id=member_id, generation=generation, assignments=assignments or {}, **fields)
         )
@@ -102,7 +102,7 @@ class CoreDriver:
 
     def heartbeat(self, reply: Any, member_id: str, generation: int | None = None, **fields: Any) -> Any:
         """Send a heartbeat; return the answer."""
-        known = self.group.generation if generation is None else generation
+        known = self.group.membership.generation if generation is None else generation
         self.step(Heartbeat(reply=reply, member_id=member_id, generation=known, **fields))
         return self.answers[reply]
 
@@ -114,8 +114,8 @@ class CoreDriver:
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass, stopping at every deadline."""
         end = self.now_ms + milliseconds
-        while self.group.deadline_ms <= end:
-            self.now_ms = max(self.now_ms, self.group.deadline_ms)
+        while self.group.membership.deadline_ms <= end:
+            self.now_ms = max(self.now_ms, self.group.membership.deadline_ms)
             self.step(Tick())
         self.now_ms = end
 
@@ -125,12 +125,12 @@ class CoreDriver:
             self.join(name, **fields.get(name, {}))
         while any(name not in self.answers for name in names):
             # The first made a generation of its own: it has to join again, as a heartbeat would tell it.
-            leader = self.group.leader_id or ""
+            leader = self.group.membership.leader_id or ""
             self.join(("again", leader), leader)
         ids = [self.answers[name].member_id for name in names]
-        for member_id in sorted(ids, key=lambda each: each == self.group.leader_id):
+        for member_id in sorted(ids, key=lambda each: each == self.group.membership.leader_id):
             self.sync(("sync", member_id), member_id, {each: each.encode() for each in ids})
-        return sorted(ids, key=lambda each: each != self.group.leader_id)
+        return sorted(ids, key=lambda each: each != self.group.membership.leader_id)
 
 
 class NodeMember:

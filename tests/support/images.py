@@ -10,14 +10,14 @@ from typing import Any
 
 from crabka.controller.broker_changes import unfencing_records
 from crabka.controller.control_view import ControlView
-from crabka.controller.features import SUPPORTED_FEATURES
-from crabka.controller.outcome import Outcome
 from crabka.controller.registration import BrokerApplication, RegistrationTerms, admit_broker
-from crabka.controller.topics import TopicDefaults, WantedTopic, create_topics
-from crabka.metadata.cluster import Endpoint, VersionRange
+from crabka.controller.topics import TopicDefaults, create_topics
+from crabka.metadata.cluster import Endpoint
 from crabka.metadata.delta import MetadataDelta
+from crabka.metadata.features import SUPPORTED_FEATURES
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import ConfigRecord, FeatureLevelRecord, PartitionRecord, TopicRecord
+from crabka.metadata.requests import Outcome, WantedTopic
 from crabka.metadata.topics import PartitionImage, TopicsImage
 
 
@@ -38,7 +38,7 @@ def registration(node_id: int, log_dirs: Sequence[uuid.UUID] = (), rack: str | N
         cluster_id="cluster",
         incarnation_id=uuid.UUID(int=node_id),
         endpoints=[Endpoint("PLAINTEXT", f"host-{node_id}", 9092, 0)],
-        features={name: VersionRange(*levels) for name, levels in SUPPORTED_FEATURES.items()},
+        features=SUPPORTED_FEATURES,
         log_dirs=log_dirs or (uuid.UUID(int=1000 + node_id),),
         rack=rack,
     )

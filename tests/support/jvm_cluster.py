@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crabka.config.many_nodes import NodePorts, combined_node_properties
+from crabka.config.presets import NodePorts, combined_node_properties
 from crabka.config.properties import format_properties
 from crabka.ids import uuid_to_text
 from crabka.quorum.formatting import new_directory_id

@@ -24,12 +24,12 @@ from crabka.broker.partition import Partition
 from crabka.broker.partitions import PartitionRegistry
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError, StorageError
+from crabka.formats.meta_properties import MetaProperties
 from crabka.ids import TopicPartition
 from crabka.log.cleaner import CleanerSettings, LogCleaner
 from crabka.log.directories import write_meta_properties
 from crabka.log.log_manager import LogManager
 from crabka.metadata.image import MetadataImage
-from crabka.metadata.meta_properties import MetaProperties
 from crabka.ports import Runtime
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch

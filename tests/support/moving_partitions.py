@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from crabka.broker.partition import Partition
-from crabka.controller.outcome import Outcome
 from crabka.metadata.records import PartitionChangeRecord
+from crabka.metadata.requests import Outcome
 from crabka.protocol.apis import ApiKey
 from tests.support.sim_node import SimNode, build
 

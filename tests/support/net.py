@@ -33,6 +33,11 @@ def run_on(loop_name: str, main: Coroutine[Any, Any, None]) -> None:
         runner.run(asyncio.wait_for(main, PATIENCE_SECONDS))
 
 
+def on_loop(test: Callable[[], Coroutine[Any, Any, None]], loop_name: str) -> None:
+    """Run a test function on the loop that the parameter of the test names."""
+    run_on(loop_name, test())
+
+
 class ManualClock:
     """Time that the test moves."""
 

@@ -12,7 +12,6 @@ from crabka.broker.tiering.build_reads import build_remote_reads
 from crabka.broker.tiering.chunk_cache import ChunkCache
 from crabka.broker.tiering.index_cache import IndexCacheLimits, RemoteIndexCache
 from crabka.broker.tiering.index_files import DIRECTORY, IndexFiles
-from crabka.broker.tiering.metadata_port import PooledTierMetadata
 from crabka.broker.tiering.quota import ByteRateQuota
 from crabka.broker.tiering.read_tools import ReadTools
 from crabka.broker.tiering.reader import RemoteFetch, RemoteReads, RemoteRecords
@@ -40,6 +39,7 @@ from crabka.testing.faulty_storage import FaultyStorageManager
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from tests.support.logs import LOG_DIR, NOW_MS, TOPIC_PARTITION, make_context, open_test_log
 from tests.support.sim_node import SimNode, batch
+from tests.support.tier_metadata import tier_metadata
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -304,7 +304,7 @@ class NodeTier:
             runtime=node.runtime,
             config=lambda: context.config,
             storage=self.storage,
-            metadata=PooledTierMetadata(self.rlmm, node.runtime.threads),
+            metadata=tier_metadata(self.rlmm, node.runtime.threads),
             stats=self.stats,
             flush_logs=lambda: context.logs.flush_dirty(node.clock.now_ms()),
             save_log_starts=context.logs.save_log_starts,

@@ -11,10 +11,10 @@ from uuid import UUID
 from crabka.config.server import ServerConfig
 from crabka.control.context import ControlContext
 from crabka.control.service import ControllerService
-from crabka.controller.features import SUPPORTED_FEATURES
 from crabka.kraft.messages import Request as QuorumRequest
 from crabka.kraft.settings import KraftSettings
 from crabka.metadata.cluster import Endpoint
+from crabka.metadata.features import SUPPORTED_FEATURES
 from crabka.net import ConnectionLimits, Server
 from crabka.ports import Listener, Network
 from crabka.protocol.apis import ApiKey, request_types

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from crabka.broker.api_table import SERVED
 from crabka.broker.context import BrokerContext
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.control.metadata_writer import MetadataWriter
 from crabka.node.node import Node

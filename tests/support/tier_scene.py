@@ -16,10 +16,10 @@ from crabka.broker.partition import Partition
 from crabka.broker.tiering.follower_tier import FollowerTier
 from crabka.broker.tiering.leader_start import LeaderStart
 from crabka.broker.tiering.manager import TierHooks, TieringManager
-from crabka.broker.tiering.metadata_port import PooledTierMetadata
+from crabka.broker.tiering.metadata_port import TierMetadata, TierMetadataManager
 from crabka.broker.tiering.stats import TierStats
 from crabka.broker.tiering.tools import TierTools
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
@@ -29,14 +29,13 @@ from crabka.log.segment import SegmentContext
 from crabka.ports import Network, Runtime
 from crabka.records.header import iter_headers
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
-from crabka.remote.metadata_manager import RemoteLogMetadataManager
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
-from crabka.remote.switching import NotReadyRlmm, SwappableRlmm
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from crabka.testing.faulty_storage import FaultyStorageManager
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from tests.support.logs import make_batch
 from tests.support.remote_segments import ORDERS
+from tests.support.tier_metadata import SharedMetadata
 
 GRACE_MS = 20_000
 INTERVAL_MS = 1000
@@ -101,23 +100,6 @@ class ToyClusterFacts:
     async def catch_up(self) -> None:
         self.cluster.catch_ups += 1
         self.cluster.news()
-
-
-class SharedMetadata(SwappableRlmm):
-    """The one state of all metadata, as one broker sees it: only its owner looks after what nobody leads."""
-
-    def __init__(self, scene: TierScene, broker_id: int) -> None:
-        super().__init__(scene.rlmm)
-        self._scene = scene
-        self._broker_id = broker_id
-
-    def subscribe_doubts(self, listener: Callable[[], None]) -> None:
-        """Remember who is to be called when what this says was void; the test calls it."""
-        self.doubt = listener
-
-    def partitions_of_own(self) -> list[TopicIdPartition]:
-        """Return all partitions, or none."""
-        return self._scene.rlmm.partitions() if self._scene.cluster.owner == self._broker_id else []
 
 
 @dataclass(eq=False)
@@ -228,7 +210,7 @@ class TierBroker:
         self.log = self._open()
         self.partition = ToyPartition(self.log)
         self.stats = TierStats()
-        self.rlmm = SwappableRlmm(NotReadyRlmm())
+        self.shared_metadata = SharedMetadata(scene.rlmm, self.threads, self._own)
         self.metadata_is_up: asyncio.Future[None] = scene.loop.create_future()
         self.tools = self._tools()
         hooks = TierHooks(
@@ -239,7 +221,7 @@ class TierBroker:
             on_broken_invariant=self.failures.append,
             leader_start=LeaderStart(self.tools.metadata, cast("FollowerTier", None)),
         )
-        self.manager = TieringManager(self.tools, self.rlmm, hooks)
+        self.manager = TieringManager(self.tools, hooks)
 
     def _open(self) -> PartitionLog:
         scene = self.scene
@@ -268,15 +250,18 @@ class TierBroker:
             runtime=runtime,
             config=lambda: scene.config,
             storage=scene.storage,
-            metadata=PooledTierMetadata(self.rlmm, self.threads),
+            metadata=TierMetadata(),
             stats=self.stats,
             flush_logs=self._flush,
             save_log_starts=self._save_log_starts,
         )
 
-    async def _start_metadata(self) -> RemoteLogMetadataManager:
+    async def _start_metadata(self) -> TierMetadataManager:
         await self.metadata_is_up
-        return SharedMetadata(self.scene, self.broker_id)
+        return self.shared_metadata.as_manager
+
+    def _own(self) -> list[TopicIdPartition]:
+        return self.scene.rlmm.partitions() if self.scene.cluster.owner == self.broker_id else []
 
     async def _stop_metadata(self) -> None:
         return None
@@ -343,3 +328,14 @@ class TierBroker:
 async def passes(seconds: float) -> None:
     """Let virtual time pass."""
     await asyncio.sleep(seconds)
+
+
+def in_scene(
+    test: Callable[[TierScene], Awaitable[None]],
+    settings: dict[str, str] | None = None,
+    *,
+    wants_custom_metadata: bool = False,
+) -> None:
+    """Run a test with a fresh scene."""
+    scene = TierScene(settings, wants_custom_metadata=wants_custom_metadata)
+    scene.run(test(scene))

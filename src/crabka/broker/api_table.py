@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crabka.control.api_table import FORWARDABLE
 from crabka.protocol.apis import ApiKey
-from crabka.serving.api_table import ApiTable
+from crabka.serving import acls
+from crabka.serving.api_table import FORWARDABLE, ApiTable
 
 SERVED_KEYS = (
     ApiKey.PRODUCE,
@@ -69,6 +69,7 @@ FORWARDED_KEYS = FORWARDABLE - {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_C
 TABLE = ApiTable(
     SERVED_KEYS,
     "crabka.broker.handlers",
+    shared={ApiKey.DESCRIBE_ACLS: acls.refuse_describe},
     packed_by_hand=frozenset({ApiKey.PRODUCE, ApiKey.FETCH}),
     forwarded=FORWARDED_KEYS,
 )

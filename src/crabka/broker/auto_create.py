@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from crabka.controller.topic_names import is_legal_topic_name
-from crabka.controller.topics import WantedTopic
 from crabka.errors import CrabkaError
+from crabka.metadata.requests import WantedTopic
 from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from crabka.broker.broker_outboxes import BrokerOutboxes
 from crabka.broker.cluster_view import leader_of
 from crabka.broker.transactions.records import by_topic
-from crabka.controller.brokers import NO_LEADER
 from crabka.errors import CrabkaError, InvariantError
 from crabka.ids import TopicPartition
+from crabka.metadata.topics import NO_LEADER
 from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 

@@ -16,9 +16,9 @@ from crabka.broker.cluster_view import leader_of
 from crabka.broker.transactions.records import by_topic
 from crabka.broker.transactions.shard import TRANSACTIONS_TOPIC
 from crabka.clients.errors import VersionMismatchError
-from crabka.controller.brokers import NO_LEADER
 from crabka.errors import CrabkaError, InvariantError
 from crabka.ids import TopicPartition
+from crabka.metadata.topics import NO_LEADER
 from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 

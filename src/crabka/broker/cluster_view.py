@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from crabka.controller.brokers import NO_LEADER, has_online_replica
+from crabka.metadata.topics import NO_LEADER
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -58,5 +58,5 @@ def offline_replicas(image: MetadataImage, partition: PartitionImage) -> list[in
     return [
         node_id
         for node_id in partition.replicas
-        if (broker := brokers.get(node_id)) is None or broker.fenced or not has_online_replica(broker, partition)
+        if (broker := brokers.get(node_id)) is None or broker.fenced or not broker.has_online_replica(partition)
     ]

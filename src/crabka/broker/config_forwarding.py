@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.config.alter import AlterContext, AlterOp, ConfigOp, apply_ops
-from crabka.controller.outcome import ItemVerdict
 from crabka.errors import OperationError
 from crabka.metadata.configs import ConfigResource, ConfigResourceType
+from crabka.metadata.requests import ItemVerdict
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

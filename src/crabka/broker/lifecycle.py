@@ -21,8 +21,8 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from crabka.controller.features import SUPPORTED_FEATURES
 from crabka.errors import ConfigError, CrabkaError, InvariantError, OperationError
+from crabka.metadata.features import SUPPORTED_FEATURES
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 

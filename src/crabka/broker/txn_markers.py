@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from crabka.broker.coordinators.appender import is_stored
-from crabka.broker.groups.shards import OFFSETS_TOPIC
+from crabka.broker.groups.shard import OFFSETS_TOPIC
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.log.verification import AppendTerms

@@ -14,10 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crabka.config.many_nodes import HOST, NodePorts, combined_node_properties
+from crabka.config.presets import HOST, NodePorts, combined_node_properties, tiered_node_properties
 from crabka.config.properties import format_properties, parse_properties
 from crabka.config.server import ServerConfig
-from crabka.config.tiered_node import tiered_node_properties
 from crabka.errors import ConfigError
 from crabka.ports import Runtime
 from crabka.quorum.formatting import format_storage, is_formatted, new_cluster_id, new_directory_id

@@ -18,12 +18,12 @@ from crabka.cli.serve import read_properties
 from crabka.cli.session import with_admin
 from crabka.clients.admin import Admin
 from crabka.clients.cluster_types import DescribedQuorum, QuorumReplica
-from crabka.config.controller_endpoints import controller_endpoints
+from crabka.config.listeners import controller_endpoints
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
+from crabka.formats.meta_properties import MetaProperties
 from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
 from crabka.log.log_dir import LogDir
-from crabka.metadata.meta_properties import MetaProperties
 from crabka.quorum.formatting import is_formatted
 from crabka.quorum.repair import ACCEPT_CLUSTER_ID, ACCEPT_LOSS, plan_repair
 from crabka.quorum.storage import read_meta_properties

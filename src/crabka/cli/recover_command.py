@@ -18,7 +18,7 @@ from crabka.cli.node_process import load_config, parse_settings
 from crabka.cli.options import AsJson
 from crabka.cli.output import Row, print_json, print_rows
 from crabka.cli.serve import read_properties
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.errors import ConfigError
 from crabka.ids import uuid_from_text, uuid_to_text
 

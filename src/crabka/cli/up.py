@@ -7,8 +7,7 @@ from pathlib import Path
 
 from crabka.cli.node_process import load_config, node_parser, parse_arguments, parse_settings, run_node
 from crabka.config.listeners import parse_address
-from crabka.config.one_node import one_node_properties
-from crabka.config.tiered_node import tiered_node_properties
+from crabka.config.presets import one_node_properties, tiered_node_properties
 from crabka.errors import ConfigError
 
 DEFAULT_DATA_DIR = "./crabka-data"

@@ -1,17 +1,21 @@
-"""Listener lists: `NAME://host:port,...` and the security protocol of each name."""
+"""Listener lists: `NAME://host:port,...`, the security protocol of each name, and what other nodes dial."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from crabka.config.server import ServerConfig
+
 PLAINTEXT = "PLAINTEXT"
+# What Kafka puts where a listener is bound to all addresses and none is advertised.
+_ANY_ADDRESS_HOST = "localhost"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _ENDPOINT = re.compile(r"(?P<name>[^:/\s]+)://(?P<host>\[[0-9a-fA-F:.%\w]*\]|[^:/\s\[\]]*):(?P<port>-?[0-9]+)\Z")
 
@@ -82,3 +86,22 @@ def check_ports(endpoints: Sequence[ListenerAddress]) -> None:
         if endpoint.port != 0 and address in taken:
             raise ConfigError(f"listeners: {taken[address]} and {endpoint.name} have the same port {endpoint.port}")
         taken[address] = endpoint.name
+
+
+def controller_endpoints(config: ServerConfig) -> tuple[ListenerAddress, ...]:
+    """Return the controller listeners as peers dial them, in the order of `controller.listener.names`.
+
+    An entry of `advertised.listeners` wins over the one of `listeners`; empty for a node that is only a broker.
+    """
+    protocols = {listener.name: listener.security_protocol for listener in config.controller_listeners}
+    given = cast("tuple[str, ...]", config.value("advertised.listeners") or ())
+    ours = [text for text in given if text.strip().partition(":")[0].upper() in protocols]
+    known = {listener.name: listener for listener in config.controller_listeners}
+    known |= {listener.name: listener for listener in parse_endpoints("advertised.listeners", ours, protocols)}
+    return tuple(_reachable(known[name]) for name in config.controller_listener_names if name in known)
+
+
+def _reachable(listener: ListenerAddress) -> ListenerAddress:
+    if listener.host:
+        return listener
+    return ListenerAddress(listener.name, _ANY_ADDRESS_HOST, listener.port, listener.security_protocol)

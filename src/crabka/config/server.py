@@ -13,17 +13,9 @@ from crabka.config import server_checks
 from crabka.config.java_classes import assignor_name, check_java_class
 from crabka.config.keys import REQUIRED, Value
 from crabka.config.listeners import ListenerAddress
-from crabka.config.server_crabka import CrabkaSettings
 from crabka.config.server_derived import derived_fields
-from crabka.config.server_groups import GroupSettings
 from crabka.config.server_keys import SERVER_KEYS, unknown_key_warning
-from crabka.config.server_log import LogSettings
-from crabka.config.server_network import NetworkSettings
-from crabka.config.server_quorum import QuorumSettings
-from crabka.config.server_replication import ReplicationSettings
 from crabka.config.server_security import asks_for_security
-from crabka.config.server_tiering import TieringSettings
-from crabka.config.server_transactions import TransactionSettings
 from crabka.config.topic import TopicConfig, field_name, topic_fields
 from crabka.errors import ConfigError
 
@@ -32,18 +24,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ServerConfig(
-    QuorumSettings,
-    NetworkSettings,
-    LogSettings,
-    ReplicationSettings,
-    GroupSettings,
-    TransactionSettings,
-    TieringSettings,
-    CrabkaSettings,
-):
-    """Everything that a node is told at its start. A field is named as its key, with underscores for dots."""
+class ServerConfig:
+    """The settings of a node. A field is named as its key, with underscores for dots; unread keys have none."""
 
+    # Settings that follow from several keys, or that are parsed further.
     node_id: int
     process_roles: frozenset[str]
     listeners: tuple[ListenerAddress, ...]
@@ -65,6 +49,167 @@ class ServerConfig(
     static: Mapping[str, str]
     """The properties as they were given, unknown ones included."""
     insecure_ignore_security: bool = False
+
+    # Node and metadata quorum.
+    broker_rack: str | None
+    controller_listener_names: tuple[str, ...]
+    controller_quorum_voters: tuple[str, ...]
+    controller_quorum_bootstrap_servers: tuple[str, ...]
+    controller_quorum_auto_join_enable: bool
+    controller_quorum_election_timeout_ms: int
+    controller_quorum_election_backoff_max_ms: int
+    controller_quorum_fetch_timeout_ms: int
+    controller_quorum_request_timeout_ms: int
+    controller_quorum_retry_backoff_ms: int
+    controller_quorum_fetch_max_bytes: int
+    controller_quorum_fetch_snapshot_max_bytes: int
+    controller_socket_timeout_ms: int
+    metadata_log_segment_bytes: int
+    internal_metadata_log_segment_bytes: int | None
+    metadata_log_segment_ms: int
+    metadata_log_max_record_bytes_between_snapshots: int
+    metadata_log_max_snapshot_interval_ms: int
+    metadata_max_idle_interval_ms: int
+    metadata_max_retention_bytes: int
+    metadata_max_retention_ms: int
+    broker_heartbeat_interval_ms: int
+    broker_session_timeout_ms: int
+    initial_broker_registration_timeout_ms: int
+    controlled_shutdown_enable: bool
+
+    # Network.
+    socket_request_max_bytes: int
+    connections_max_idle_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    queued_max_request_bytes: int
+    request_timeout_ms: int
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
+
+    # Logs.
+    num_partitions: int
+    auto_create_topics_enable: bool
+    delete_topic_enable: bool
+    message_max_bytes: int
+    compression_type: str
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+    min_insync_replicas: int
+    unclean_leader_election_enable: bool
+    log_segment_bytes: int
+    log_retention_bytes: int
+    log_retention_check_interval_ms: int
+    log_local_retention_ms: int
+    log_local_retention_bytes: int
+    log_flush_scheduler_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_dir_failure_timeout_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_threads: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_backoff_ms: int
+    log_cleaner_min_compaction_lag_ms: int
+    log_cleaner_max_compaction_lag_ms: int
+    producer_id_expiration_ms: int
+
+    # Replication.
+    default_replication_factor: int
+    num_replica_fetchers: int
+    num_replica_alter_log_dirs_threads: int | None
+    replica_lag_time_max_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_backoff_ms: int
+    replica_socket_timeout_ms: int
+    replica_selector_class: str | None
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    unclean_leader_election_interval_ms: int
+    follower_fetch_last_tiered_offset_enable: bool
+
+    # Consumer groups.
+    group_coordinator_rebalance_protocols: tuple[str, ...]
+    group_initial_rebalance_delay_ms: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_assignment_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_migration_policy: str
+    group_consumer_regex_refresh_interval_ms: int
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
+    offsets_topic_compression_codec: int
+    offsets_load_buffer_size: int
+    offsets_commit_timeout_ms: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    offset_metadata_max_bytes: int
+
+    # Transactions.
+    transaction_max_timeout_ms: int
+    transactional_id_expiration_ms: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_segment_bytes: int
+    transaction_state_log_load_buffer_size: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_partition_verification_enable: bool
+    add_partitions_to_txn_retry_backoff_ms: int
+    add_partitions_to_txn_retry_backoff_max_ms: int
+
+    # Tiered storage.
+    remote_log_storage_system_enable: bool
+    remote_log_storage_manager_class_name: str | None
+    remote_log_storage_manager_impl_prefix: str
+    remote_log_metadata_manager_impl_prefix: str
+    remote_log_metadata_manager_listener_name: str | None
+    remote_log_metadata_custom_metadata_max_bytes: int
+    remote_log_manager_task_interval_ms: int
+    remote_log_manager_task_retry_backoff_ms: int
+    remote_log_manager_task_retry_backoff_max_ms: int
+    remote_log_manager_task_retry_jitter: float
+    remote_log_manager_copier_thread_pool_size: int
+    remote_log_manager_expiration_thread_pool_size: int
+    remote_log_manager_copy_max_bytes_per_second: int
+    remote_log_manager_copy_quota_window_num: int
+    remote_log_manager_copy_quota_window_size_seconds: int
+    remote_log_manager_fetch_max_bytes_per_second: int
+    remote_log_manager_fetch_quota_window_num: int
+    remote_log_manager_fetch_quota_window_size_seconds: int
+    remote_log_reader_threads: int
+    remote_log_reader_max_pending_tasks: int
+    remote_log_index_file_cache_total_size_bytes: int
+    remote_log_index_file_cache_ttl_ms: int
+    remote_fetch_max_wait_ms: int
+    remote_list_offsets_request_timeout_ms: int
+
+    # Only in Crabka.
+    crabka_validate_records: bool
+    crabka_slow_append_ms: int
+    crabka_fast_failure_detection_enable: bool
+    crabka_remote_leftover_grace_ms: int
+    crabka_remote_chunk_cache_bytes: int
+    crabka_remote_verified_ttl_ms: int
+    crabka_log_scrub_enable: bool
+    crabka_log_scrub_interval_ms: int
+    crabka_log_scrub_max_bytes_per_second: int
+    crabka_log_scrub_max_cpu_percent: int
+    crabka_log_scrub_now: str
+    crabka_http_listener: str | None
 
     @classmethod
     def from_properties(

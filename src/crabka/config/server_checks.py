@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from crabka.config.topic import check_local_retention
 from crabka.errors import ConfigError
@@ -26,6 +26,10 @@ def check_server(config: ServerConfig) -> None:
 def _need(condition: object, message: str) -> None:
     if not condition:
         raise ConfigError(message)
+
+
+def _number(config: ServerConfig, key: str) -> int:
+    return cast("int", config.values[key])
 
 
 def _check_roles(config: ServerConfig) -> None:
@@ -71,10 +75,11 @@ def _check_replication(config: ServerConfig) -> None:
 
 
 def _check_groups(config: ServerConfig) -> None:
-    for unit in ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms"):
-        value = getattr(config, f"group_consumer_{unit}")
-        low, high = (getattr(config, f"group_consumer_{bound}_{unit}") for bound in ("min", "max"))
-        key = f"group.consumer.{unit.replace('_', '.')}"
+    for unit in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
+        key = f"group.consumer.{unit}"
+        low, value, high = (
+            _number(config, name) for name in (f"group.consumer.min.{unit}", key, f"group.consumer.max.{unit}")
+        )
         _need(low <= value <= high, f"{key} is {value}, its own limits allow {low} to {high}")
     _need(
         config.group_consumer_heartbeat_interval_ms < config.group_consumer_session_timeout_ms,

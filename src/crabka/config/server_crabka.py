@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from crabka.config.keys import CLUSTER_WIDE, INT, LONG, PER_BROKER, STRING, ConfigKey, Value, boolean
 from crabka.config.listeners import parse_address
 from crabka.config.validators import Between, Matches, at_least
@@ -112,21 +110,3 @@ CRABKA_KEYS = (
         HTTP_ADDRESS,
     ),
 )
-
-
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class CrabkaSettings:
-    """Fields of ServerConfig, which alone is built: values of the keys above."""
-
-    crabka_validate_records: bool
-    crabka_slow_append_ms: int
-    crabka_fast_failure_detection_enable: bool
-    crabka_remote_leftover_grace_ms: int
-    crabka_remote_chunk_cache_bytes: int
-    crabka_remote_verified_ttl_ms: int
-    crabka_log_scrub_enable: bool
-    crabka_log_scrub_interval_ms: int
-    crabka_log_scrub_max_bytes_per_second: int
-    crabka_log_scrub_max_cpu_percent: int
-    crabka_log_scrub_now: str
-    crabka_http_listener: str | None

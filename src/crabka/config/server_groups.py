@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from crabka.config.keys import CLUSTER_WIDE, INT, INT_MAX, LIST, LONG, SHORT, STRING, ConfigKey
 from crabka.config.validators import ListOf, OneOf, at_least
 
@@ -14,32 +12,6 @@ GROUPS_KEYS = (
         ("classic", "consumer", "streams"),
         "The kinds of groups that are served.",
         ListOf(("consumer", "classic", "share", "streams"), may_be_empty=False),
-    ),
-    ConfigKey("group.coordinator.threads", INT, 4, "Threads of Kafka's group coordinator.", at_least(1), effect="none"),
-    ConfigKey(
-        "group.coordinator.background.threads",
-        INT,
-        2,
-        "Threads of Kafka's group coordinator for regular expressions and assignments.",
-        at_least(1),
-        effect="none",
-    ),
-    ConfigKey(
-        "group.coordinator.append.linger.ms",
-        INT,
-        -1,
-        "How long group records wait to be written together; -1 adapts to the load.",
-        at_least(-1),
-        effect="none",
-    ),
-    ConfigKey(
-        "group.coordinator.cached.buffer.max.bytes",
-        INT,
-        1_048_588,
-        "The largest buffer that Kafka's group coordinator keeps for reuse.",
-        at_least(524_288),
-        scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "group.initial.rebalance.delay.ms",
@@ -75,43 +47,11 @@ GROUPS_KEYS = (
         at_least(1),
     ),
     ConfigKey(
-        "group.consumer.min.heartbeat.interval.ms",
-        INT,
-        5_000,
-        "The smallest heartbeat interval that a group may be given.",
-        at_least(1),
-        effect="none",
-    ),
-    ConfigKey(
-        "group.consumer.max.heartbeat.interval.ms",
-        INT,
-        15_000,
-        "The largest heartbeat interval that a group may be given.",
-        at_least(1),
-        effect="none",
-    ),
-    ConfigKey(
         "group.consumer.session.timeout.ms",
         INT,
         45_000,
         "How long a silent member stays in its group (KIP-848).",
         at_least(1),
-    ),
-    ConfigKey(
-        "group.consumer.min.session.timeout.ms",
-        INT,
-        45_000,
-        "The smallest session timeout that a group may be given.",
-        at_least(1),
-        effect="none",
-    ),
-    ConfigKey(
-        "group.consumer.max.session.timeout.ms",
-        INT,
-        60_000,
-        "The largest session timeout that a group may be given.",
-        at_least(1),
-        effect="none",
     ),
     ConfigKey(
         "group.consumer.assignment.interval.ms",
@@ -120,22 +60,6 @@ GROUPS_KEYS = (
         "The least time between two assignments of a group (KIP-848).",
         at_least(0),
         scope=CLUSTER_WIDE,
-    ),
-    ConfigKey(
-        "group.consumer.min.assignment.interval.ms",
-        INT,
-        0,
-        "The smallest assignment interval that a group may be given.",
-        at_least(0),
-        effect="none",
-    ),
-    ConfigKey(
-        "group.consumer.max.assignment.interval.ms",
-        INT,
-        15_000,
-        "The largest assignment interval that a group may be given.",
-        at_least(0),
-        effect="none",
     ),
     ConfigKey(
         "group.consumer.max.size",
@@ -193,36 +117,3 @@ GROUPS_KEYS = (
     ),
     ConfigKey("offset.metadata.max.bytes", INT, 4_096, "The longest text that a commit may carry."),
 )
-
-
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class GroupSettings:
-    """Fields of ServerConfig, which alone is built: values of the keys above that Crabka acts on."""
-
-    group_coordinator_rebalance_protocols: tuple[str, ...]
-    group_initial_rebalance_delay_ms: int
-    group_min_session_timeout_ms: int
-    group_max_session_timeout_ms: int
-    group_max_size: int
-    group_consumer_assignors: tuple[str, ...]
-    group_consumer_heartbeat_interval_ms: int
-    group_consumer_min_heartbeat_interval_ms: int
-    group_consumer_max_heartbeat_interval_ms: int
-    group_consumer_session_timeout_ms: int
-    group_consumer_min_session_timeout_ms: int
-    group_consumer_max_session_timeout_ms: int
-    group_consumer_assignment_interval_ms: int
-    group_consumer_min_assignment_interval_ms: int
-    group_consumer_max_assignment_interval_ms: int
-    group_consumer_max_size: int
-    group_consumer_migration_policy: str
-    group_consumer_regex_refresh_interval_ms: int
-    offsets_topic_num_partitions: int
-    offsets_topic_replication_factor: int
-    offsets_topic_segment_bytes: int
-    offsets_topic_compression_codec: int
-    offsets_load_buffer_size: int
-    offsets_commit_timeout_ms: int
-    offsets_retention_minutes: int
-    offsets_retention_check_interval_ms: int
-    offset_metadata_max_bytes: int

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from crabka.config.keys import CLUSTER_WIDE, LONG, LONG_MAX, ConfigKey, index_keys
 from crabka.config.server_crabka import CRABKA_KEYS
 from crabka.config.server_groups import GROUPS_KEYS
+from crabka.config.server_inert import INERT_KEYS
 from crabka.config.server_log import LOG_KEYS
 from crabka.config.server_network import NETWORK_KEYS
-from crabka.config.server_observability import OBSERVABILITY_KEYS
 from crabka.config.server_quorum import QUORUM_KEYS
 from crabka.config.server_replication import REPLICATION_KEYS
 from crabka.config.server_security import SECURITY_KEYS
-from crabka.config.server_sharing import SHARING_KEYS
 from crabka.config.server_tiering import TIERING_KEYS
 from crabka.config.server_transactions import TRANSACTIONS_KEYS
 from crabka.config.validators import at_least
@@ -30,10 +29,9 @@ SERVER_KEY_GROUPS: Mapping[str, tuple[ConfigKey, ...]] = {
     "Consumer groups": GROUPS_KEYS,
     "Transactions": TRANSACTIONS_KEYS,
     "Tiered storage": TIERING_KEYS,
-    "Metrics and quotas": OBSERVABILITY_KEYS,
     "Only in Crabka": CRABKA_KEYS,
     "Security": SECURITY_KEYS,
-    "Share and streams groups": SHARING_KEYS,
+    "Known, without effect": INERT_KEYS,
 }
 """All settings of a properties file by area, in reading order."""
 

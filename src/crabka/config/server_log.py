@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 from crabka.config.keys import (
-    CLASS,
     CLUSTER_WIDE,
     DOUBLE,
     INT,
@@ -49,20 +47,6 @@ LOG_KEYS = (
         "auto.create.topics.enable", "Whether a topic comes into being when a client first asks for it.", default=True
     ),
     boolean("delete.topic.enable", "Whether topics can be deleted.", default=True),
-    ConfigKey(
-        "create.topic.policy.class.name",
-        CLASS,
-        None,
-        "A Java class that judges new topics; Crabka cannot run one.",
-        effect="none",
-    ),
-    ConfigKey(
-        "alter.config.policy.class.name",
-        CLASS,
-        None,
-        "A Java class that judges changed settings; Crabka cannot run one.",
-        effect="none",
-    ),
     ConfigKey(
         "message.max.bytes",
         INT,
@@ -185,9 +169,6 @@ LOG_KEYS = (
         at_least(0),
         scope=CLUSTER_WIDE,
     ),
-    boolean(
-        "log.preallocate", "The default of a topic's `preallocate`.", default=False, scope=CLUSTER_WIDE, effect="none"
-    ),
     ConfigKey(
         "log.message.timestamp.type",
         STRING,
@@ -232,63 +213,19 @@ LOG_KEYS = (
         "log.flush.offset.checkpoint.interval.ms", INT, 60_000, "How often recovery points are written.", at_least(0)
     ),
     ConfigKey(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        INT,
-        60_000,
-        "How often log start offsets are written.",
-        at_least(0),
-        effect="none",
-    ),
-    ConfigKey(
-        "log.initial.task.delay.ms",
-        LONG,
-        30_000,
-        "How long the first round of log upkeep waits after the start.",
-        at_least(0),
-        internal=True,
-        effect="none",
-    ),
-    ConfigKey(
         "log.dir.failure.timeout.ms",
         LONG,
         30_000,
         "How long a broker waits to tell the controller of a failed directory before it stops.",
         at_least(1),
     ),
-    ConfigKey(
-        "num.recovery.threads.per.data.dir",
-        INT,
-        2,
-        "How many logs of a directory are opened at once.",
-        at_least(1),
-        scope=CLUSTER_WIDE,
-        effect="none",
-    ),
     boolean("log.cleaner.enable", "Whether compacted topics are cleaned.", default=True),
-    ConfigKey(
-        "log.cleaner.threads",
-        INT,
-        1,
-        "How many logs are cleaned at once.",
-        at_least(0),
-        scope=CLUSTER_WIDE,
-        effect="none",
-    ),
     ConfigKey(
         "log.cleaner.dedupe.buffer.size",
         LONG,
         134_217_728,
         "Memory for the table of keys while cleaning.",
         scope=CLUSTER_WIDE,
-    ),
-    ConfigKey(
-        "log.cleaner.io.buffer.size",
-        INT,
-        524_288,
-        "Kafka's buffer for reading and writing while cleaning.",
-        at_least(0),
-        scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "log.cleaner.io.buffer.load.factor",
@@ -352,60 +289,4 @@ LOG_KEYS = (
         at_least(1),
         scope=CLUSTER_WIDE,
     ),
-    ConfigKey(
-        "producer.id.expiration.check.interval.ms",
-        INT,
-        600_000,
-        "How often silent producers are looked for.",
-        at_least(1),
-        internal=True,
-        effect="none",
-    ),
 )
-
-
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class LogSettings:
-    """Fields of ServerConfig, which alone is built: values of the keys above that Crabka acts on."""
-
-    num_partitions: int
-    auto_create_topics_enable: bool
-    delete_topic_enable: bool
-    message_max_bytes: int
-    compression_type: str
-    compression_gzip_level: int
-    compression_lz4_level: int
-    compression_zstd_level: int
-    min_insync_replicas: int
-    unclean_leader_election_enable: bool
-    log_cleanup_policy: tuple[str, ...]
-    log_segment_bytes: int
-    log_retention_bytes: int
-    log_retention_check_interval_ms: int
-    log_local_retention_ms: int
-    log_local_retention_bytes: int
-    log_index_size_max_bytes: int
-    log_index_interval_bytes: int
-    log_segment_delete_delay_ms: int
-    log_message_timestamp_type: str
-    log_message_timestamp_before_max_ms: int
-    log_message_timestamp_after_max_ms: int
-    log_flush_interval_messages: int
-    log_flush_scheduler_interval_ms: int
-    log_flush_offset_checkpoint_interval_ms: int
-    log_flush_start_offset_checkpoint_interval_ms: int
-    log_initial_task_delay_ms: int
-    log_dir_failure_timeout_ms: int
-    num_recovery_threads_per_data_dir: int
-    log_cleaner_enable: bool
-    log_cleaner_threads: int
-    log_cleaner_dedupe_buffer_size: int
-    log_cleaner_io_buffer_load_factor: float
-    log_cleaner_io_max_bytes_per_second: float
-    log_cleaner_backoff_ms: int
-    log_cleaner_min_cleanable_ratio: float
-    log_cleaner_delete_retention_ms: int
-    log_cleaner_min_compaction_lag_ms: int
-    log_cleaner_max_compaction_lag_ms: int
-    producer_id_expiration_ms: int
-    producer_id_expiration_check_interval_ms: int

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from crabka.config.keys import CLUSTER_WIDE, INT, LIST, LONG, REQUIRED, STRING, ConfigKey, boolean
+from crabka.config.keys import INT, LIST, LONG, REQUIRED, STRING, ConfigKey, boolean
 from crabka.config.validators import ADDRESSES, VOTERS, ListOf, at_least
 
 QUORUM_KEYS = (
@@ -14,7 +12,6 @@ QUORUM_KEYS = (
         REQUIRED,
         "What the node does: `broker`, `controller` or both.",
         ListOf(("broker", "controller"), may_be_empty=False),
-        effect="none",
     ),
     ConfigKey("node.id", INT, REQUIRED, "The number of the node, unique in the cluster.", at_least(0)),
     ConfigKey("broker.id", INT, -1, "The older name of `node.id`."),
@@ -86,14 +83,6 @@ QUORUM_KEYS = (
         at_least(0),
     ),
     ConfigKey(
-        "controller.quorum.append.linger.ms",
-        INT,
-        25,
-        "How long Kafka lets records wait to be written together; Crabka writes together what waits for the disk.",
-        at_least(0),
-        effect="none",
-    ),
-    ConfigKey(
         "controller.quorum.fetch.max.bytes",
         INT,
         1_048_576,
@@ -108,24 +97,6 @@ QUORUM_KEYS = (
         at_least(1),
     ),
     ConfigKey("controller.socket.timeout.ms", INT, 30_000, "How long a request to a controller may take."),
-    ConfigKey(
-        "controller.performance.sample.period.ms",
-        LONG,
-        60_000,
-        "How often Kafka sums up the speed of its controller.",
-        at_least(100),
-        effect="none",
-        internal=True,
-    ),
-    ConfigKey(
-        "controller.performance.always.log.threshold.ms",
-        LONG,
-        2_000,
-        "The length from which Kafka logs each slow controller event.",
-        at_least(0),
-        effect="none",
-        internal=True,
-    ),
     ConfigKey(
         "metadata.log.dir",
         STRING,
@@ -182,29 +153,6 @@ QUORUM_KEYS = (
         604_800_000,
         "The age at which old metadata segments and snapshots are removed.",
     ),
-    ConfigKey(
-        "internal.metadata.max.batch.size.in.bytes",
-        INT,
-        8_388_608,
-        "For tests: the largest batch of the metadata log.",
-        effect="none",
-        internal=True,
-    ),
-    ConfigKey(
-        "internal.metadata.delete.delay.millis",
-        LONG,
-        60_000,
-        "For tests: how long removed metadata files wait.",
-        effect="none",
-        internal=True,
-    ),
-    boolean(
-        "unstable.feature.versions.enable",
-        "Whether Kafka offers feature versions that are still in development.",
-        default=False,
-        effect="none",
-        internal=True,
-    ),
     ConfigKey("broker.heartbeat.interval.ms", INT, 2_000, "How often a broker reports to the controller."),
     ConfigKey("broker.session.timeout.ms", INT, 9_000, "How long a silent broker counts as alive."),
     ConfigKey(
@@ -218,45 +166,4 @@ QUORUM_KEYS = (
         "Whether a stopping broker first hands over what it leads.",
         default=True,
     ),
-    ConfigKey(
-        "config.providers",
-        LIST,
-        (),
-        "Java classes that look up values; Crabka cannot run one.",
-        ListOf(),
-        scope=CLUSTER_WIDE,
-        effect="none",
-    ),
 )
-
-
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class QuorumSettings:
-    """Fields of ServerConfig, which alone is built: values of the keys above that Crabka acts on."""
-
-    broker_rack: str | None
-    controller_listener_names: tuple[str, ...]
-    controller_quorum_voters: tuple[str, ...]
-    controller_quorum_bootstrap_servers: tuple[str, ...]
-    controller_quorum_auto_join_enable: bool
-    controller_quorum_election_timeout_ms: int
-    controller_quorum_election_backoff_max_ms: int
-    controller_quorum_fetch_timeout_ms: int
-    controller_quorum_request_timeout_ms: int
-    controller_quorum_retry_backoff_ms: int
-    controller_quorum_append_linger_ms: int
-    controller_quorum_fetch_max_bytes: int
-    controller_quorum_fetch_snapshot_max_bytes: int
-    controller_socket_timeout_ms: int
-    metadata_log_segment_bytes: int
-    internal_metadata_log_segment_bytes: int | None
-    metadata_log_segment_ms: int
-    metadata_log_max_record_bytes_between_snapshots: int
-    metadata_log_max_snapshot_interval_ms: int
-    metadata_max_idle_interval_ms: int
-    metadata_max_retention_bytes: int
-    metadata_max_retention_ms: int
-    broker_heartbeat_interval_ms: int
-    broker_session_timeout_ms: int
-    initial_broker_registration_timeout_ms: int
-    controlled_shutdown_enable: bool

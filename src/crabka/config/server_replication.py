@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from crabka.config.keys import CLUSTER_WIDE, INT, LONG, STRING, ConfigKey, boolean
 from crabka.config.validators import at_least
 
@@ -47,16 +45,6 @@ REPLICATION_KEYS = (
     ConfigKey("replica.fetch.wait.max.ms", INT, 500, "How long a follower's fetch waits for data."),
     ConfigKey("replica.fetch.backoff.ms", INT, 1_000, "The pause of a follower after an error.", at_least(0)),
     ConfigKey("replica.socket.timeout.ms", INT, 30_000, "How long a follower's request may take."),
-    ConfigKey(
-        "replica.socket.receive.buffer.bytes", INT, 65_536, "SO_RCVBUF of a follower's connections.", effect="none"
-    ),
-    ConfigKey(
-        "replica.high.watermark.checkpoint.interval.ms",
-        LONG,
-        5_000,
-        "How often high watermarks are written to disk.",
-        effect="none",
-    ),
     ConfigKey("replica.selector.class", STRING, None, "How a consumer's nearest replica is chosen."),
     boolean(
         "auto.leader.rebalance.enable",
@@ -85,26 +73,3 @@ REPLICATION_KEYS = (
         scope=CLUSTER_WIDE,
     ),
 )
-
-
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class ReplicationSettings:
-    """Fields of ServerConfig, which alone is built: values of the keys above that Crabka acts on."""
-
-    default_replication_factor: int
-    num_replica_fetchers: int
-    num_replica_alter_log_dirs_threads: int | None
-    replica_lag_time_max_ms: int
-    replica_fetch_max_bytes: int
-    replica_fetch_min_bytes: int
-    replica_fetch_response_max_bytes: int
-    replica_fetch_wait_max_ms: int
-    replica_fetch_backoff_ms: int
-    replica_socket_timeout_ms: int
-    replica_socket_receive_buffer_bytes: int
-    replica_high_watermark_checkpoint_interval_ms: int
-    replica_selector_class: str | None
-    auto_leader_rebalance_enable: bool
-    leader_imbalance_check_interval_seconds: int
-    unclean_leader_election_interval_ms: int
-    follower_fetch_last_tiered_offset_enable: bool

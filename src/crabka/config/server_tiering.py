@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from crabka.config.keys import CLUSTER_WIDE, DOUBLE, INT, LONG, LONG_MAX, STRING, ConfigKey, boolean
 from crabka.config.validators import Between, NotEmpty, at_least
 
@@ -26,33 +24,11 @@ TIERING_KEYS = (
         NotEmpty(),
     ),
     ConfigKey(
-        "remote.log.storage.manager.class.path",
-        STRING,
-        None,
-        "Where Kafka finds that class; Crabka loads no Java.",
-        effect="none",
-    ),
-    ConfigKey(
         "remote.log.storage.manager.impl.prefix",
         STRING,
         "rsm.config.",
         "The prefix of keys that are handed to the storage.",
         NotEmpty(),
-    ),
-    ConfigKey(
-        "remote.log.metadata.manager.class.name",
-        STRING,
-        "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager",
-        "The keeper of remote segment metadata; only the topic-based one exists.",
-        NotEmpty(),
-        effect="none",
-    ),
-    ConfigKey(
-        "remote.log.metadata.manager.class.path",
-        STRING,
-        None,
-        "Where Kafka finds that class; Crabka loads no Java.",
-        effect="none",
     ),
     ConfigKey(
         "remote.log.metadata.manager.impl.prefix",
@@ -107,14 +83,6 @@ TIERING_KEYS = (
         internal=True,
     ),
     ConfigKey(
-        "remote.log.manager.thread.pool.size",
-        INT,
-        2,
-        "The older name of the follower pool's size.",
-        at_least(1),
-        effect="none",
-    ),
-    ConfigKey(
         "remote.log.manager.copier.thread.pool.size",
         INT,
         10,
@@ -129,15 +97,6 @@ TIERING_KEYS = (
         "How many partitions expire remote segments at once.",
         at_least(1),
         scope=CLUSTER_WIDE,
-    ),
-    ConfigKey(
-        "remote.log.manager.follower.thread.pool.size",
-        INT,
-        2,
-        "Threads for the upkeep of follower partitions in Kafka.",
-        at_least(1),
-        scope=CLUSTER_WIDE,
-        effect="none",
     ),
     ConfigKey(
         "remote.log.manager.copy.max.bytes.per.second",
@@ -231,34 +190,3 @@ TIERING_KEYS = (
         scope=CLUSTER_WIDE,
     ),
 )
-
-
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class TieringSettings:
-    """Fields of ServerConfig, which alone is built: values of the keys above that Crabka acts on."""
-
-    remote_log_storage_system_enable: bool
-    remote_log_storage_manager_class_name: str | None
-    remote_log_storage_manager_impl_prefix: str
-    remote_log_metadata_manager_class_name: str
-    remote_log_metadata_manager_impl_prefix: str
-    remote_log_metadata_manager_listener_name: str | None
-    remote_log_metadata_custom_metadata_max_bytes: int
-    remote_log_manager_task_interval_ms: int
-    remote_log_manager_task_retry_backoff_ms: int
-    remote_log_manager_task_retry_backoff_max_ms: int
-    remote_log_manager_task_retry_jitter: float
-    remote_log_manager_copier_thread_pool_size: int
-    remote_log_manager_expiration_thread_pool_size: int
-    remote_log_manager_copy_max_bytes_per_second: int
-    remote_log_manager_copy_quota_window_num: int
-    remote_log_manager_copy_quota_window_size_seconds: int
-    remote_log_manager_fetch_max_bytes_per_second: int
-    remote_log_manager_fetch_quota_window_num: int
-    remote_log_manager_fetch_quota_window_size_seconds: int
-    remote_log_reader_threads: int
-    remote_log_reader_max_pending_tasks: int
-    remote_log_index_file_cache_total_size_bytes: int
-    remote_log_index_file_cache_ttl_ms: int
-    remote_fetch_max_wait_ms: int
-    remote_list_offsets_request_timeout_ms: int

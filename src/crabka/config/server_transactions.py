@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from crabka.config.keys import CLUSTER_WIDE, INT, SHORT, ConfigKey, boolean
 from crabka.config.validators import at_least
 
@@ -78,12 +76,6 @@ TRANSACTIONS_KEYS = (
         default=True,
         scope=CLUSTER_WIDE,
     ),
-    boolean(
-        "transaction.two.phase.commit.enable",
-        "Whether producers may take part in a two-phase commit of their own.",
-        default=False,
-        effect="none",
-    ),
     ConfigKey(
         "add.partitions.to.txn.retry.backoff.ms",
         INT,
@@ -99,21 +91,3 @@ TRANSACTIONS_KEYS = (
         at_least(0),
     ),
 )
-
-
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class TransactionSettings:
-    """Fields of ServerConfig, which alone is built: values of the keys above that Crabka acts on."""
-
-    transaction_max_timeout_ms: int
-    transactional_id_expiration_ms: int
-    transaction_state_log_num_partitions: int
-    transaction_state_log_replication_factor: int
-    transaction_state_log_min_isr: int
-    transaction_state_log_segment_bytes: int
-    transaction_state_log_load_buffer_size: int
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
-    transaction_remove_expired_transaction_cleanup_interval_ms: int
-    transaction_partition_verification_enable: bool
-    add_partitions_to_txn_retry_backoff_ms: int
-    add_partitions_to_txn_retry_backoff_max_ms: int

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from crabka.controller.features import SUPPORTED_FEATURES
-from crabka.metadata.features import KRAFT_VERSION
+from crabka.metadata.features import KRAFT_VERSION, SUPPORTED_FEATURES
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 

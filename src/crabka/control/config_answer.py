@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.control.config_view import describe_resource
-from crabka.controller.outcome import ItemVerdict
 from crabka.errors import OperationError
+from crabka.metadata.requests import ItemVerdict
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 

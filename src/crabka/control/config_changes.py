@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka.config.alter import AlterContext, apply_ops
-from crabka.control.log_levels import logger_names, set_logger_level
-from crabka.controller.configs import ResourceChange, alter_configs
-from crabka.controller.outcome import ACCEPTED, ItemVerdict
-from crabka.errors import OperationError
+from crabka.control.log_levels import change_loggers
+from crabka.controller.configs import alter_configs
 from crabka.metadata.configs import ConfigResourceType
+from crabka.metadata.requests import ItemVerdict, ResourceChange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crabka.config.server import ServerConfig
     from crabka.control.context import ControlContext
 
 
@@ -35,16 +32,3 @@ async def change_configs(
         else next(verdicts)
         for change in changes
     ]
-
-
-def change_loggers(server: ServerConfig, change: ResourceChange, *, validate_only: bool) -> ItemVerdict:
-    """Set levels of loggers of this process."""
-    alter_context = AlterContext(resource_name=change.resource.name, server=server, loggers=logger_names())
-    try:
-        altered = apply_ops(change.resource.resource_type, {}, change.ops, alter_context)
-    except OperationError as error:
-        return ItemVerdict.of(error)
-    if not validate_only:
-        for name, level in altered.items():
-            set_logger_level(name, level)
-    return ACCEPTED

@@ -7,11 +7,9 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from crabka.clients.connection import Connection, ConnectionSettings
-from crabka.controller.features import SUPPORTED_FEATURES
 from crabka.controller.registration import ControllerApplication, admit_controller
 from crabka.errors import CrabkaError, InvariantError, OperationError
-from crabka.metadata.cluster import VersionRange
-from crabka.metadata.features import CONTROLLER_REGISTRATION_LEVEL
+from crabka.metadata.features import CONTROLLER_REGISTRATION_LEVEL, SUPPORTED_FEATURES
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 
@@ -39,7 +37,7 @@ class ControllerRegistrar:
             controller_id=context.node_id,
             incarnation_id=context.runtime.new_uuid(),
             endpoints=list(endpoints),
-            features={name: VersionRange(low, high) for name, (low, high) in SUPPORTED_FEATURES.items()},
+            features=SUPPORTED_FEATURES,
         )
         self._news = asyncio.Event()
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from crabka.control.context import ControlContext
     from crabka.controller.control_view import ControllerRules
-    from crabka.controller.outcome import Outcome
     from crabka.controller.sessions import BrokerIncarnation
     from crabka.metadata.image import MetadataImage
+    from crabka.metadata.requests import Outcome
 
     Duty = Callable[[ControlContext], Coroutine[Any, Any, None]]
 

@@ -6,6 +6,15 @@ They are not stored: a restart brings back the levels of the command line, as in
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
+
+from crabka.config.alter import AlterContext, apply_ops
+from crabka.errors import OperationError
+from crabka.metadata.requests import ACCEPTED, ItemVerdict
+
+if TYPE_CHECKING:
+    from crabka.config.server import ServerConfig
+    from crabka.metadata.requests import ResourceChange
 
 ROOT = "root"
 _PACKAGE = "crabka"
@@ -35,6 +44,19 @@ def logger_levels() -> dict[str, str]:
 def set_logger_level(name: str, level: str | None) -> None:
     """Set a level that was checked before; None gives the logger back to its parent."""
     _logger(name).setLevel(logging.NOTSET if level is None else _LEVELS[level])
+
+
+def change_loggers(server: ServerConfig, change: ResourceChange, *, validate_only: bool) -> ItemVerdict:
+    """Set levels of loggers of this process."""
+    context = AlterContext(resource_name=change.resource.name, server=server, loggers=logger_names())
+    try:
+        altered = apply_ops(change.resource.resource_type, {}, change.ops, context)
+    except OperationError as error:
+        return ItemVerdict.of(error)
+    if not validate_only:
+        for name, level in altered.items():
+            set_logger_level(name, level)
+    return ACCEPTED
 
 
 def _logger(name: str) -> logging.Logger:

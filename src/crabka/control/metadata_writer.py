@@ -17,8 +17,8 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from crabka.controller.outcome import Outcome
     from crabka.metadata.image import MetadataImage
+    from crabka.metadata.requests import Outcome
     from crabka.quorum.raft_quorum import RaftQuorum
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from crabka.control.broker_watch import BrokerWatch
 from crabka.control.config_view import EffectiveConfigs
 from crabka.control.context import ControlContext
 from crabka.control.controller_registrar import ControllerRegistrar
-from crabka.control.controller_rules import controller_rules
 from crabka.control.duties import duties_of_term, fence_incarnation, keep_up
 from crabka.control.metadata_writer import MetadataWriter
 from crabka.control.refusals import refuse
+from crabka.controller.control_view import ControllerRules
 from crabka.controller.sessions import BrokerIncarnation, BrokerSessions
 from crabka.errors import OperationError
 from crabka.metadata.configs import ConfigResourceType
@@ -66,7 +66,7 @@ class ControllerService:
         self.context = ControlContext(
             static_config=config,
             config=self._configs.server(quorum.image),
-            rules=controller_rules(config),
+            rules=ControllerRules.of(config),
             runtime=runtime,
             cluster_id=cluster_id,
             quorum=quorum,

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.controller.control_view import ControlView
-from crabka.controller.leadership import configured_election
-from crabka.controller.outcome import Outcome
+from crabka.controller.leadership import PartitionEdits, configured_election
 from crabka.controller.partition_change import RECOVERED, RECOVERING, PartitionWish
-from crabka.controller.partition_edits import PartitionEdits
 from crabka.ids import DIRECTORY_LOST
+from crabka.metadata.requests import Outcome
 from crabka.metadata.topics import NO_LEADER_CHANGE
 from crabka.protocol.error_codes import ErrorCode
 

@@ -16,9 +16,9 @@ from crabka.controller.leadership import (
     with_broker,
     without_broker,
 )
-from crabka.controller.outcome import Outcome
 from crabka.errors import OperationError
 from crabka.metadata.records import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
+from crabka.metadata.requests import Outcome
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crabka.config.alter import AlterContext, ConfigOp, apply_ops, replacement_ops
-from crabka.controller.outcome import ACCEPTED, ItemVerdict, Outcome
+from crabka.config.alter import AlterContext, apply_ops, replacement_ops
 from crabka.errors import OperationError
 from crabka.metadata.configs import ConfigResource, ConfigResourceType
 from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL, ELR_VERSION, METADATA_VERSION_NAMES
 from crabka.metadata.records import ClearElrRecord, ConfigRecord
+from crabka.metadata.requests import ACCEPTED, ItemVerdict, Outcome, ResourceChange
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from crabka.config.server import ServerConfig
     from crabka.metadata.image import MetadataImage
 
 MIN_ISR = "min.insync.replicas"
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceChange:
-    """What shall happen to one resource: operations, or (legacy) the full set of values that it shall have."""
-
-    resource: ConfigResource
-    ops: Sequence[ConfigOp] = ()
-    replacement: Mapping[str, str | None] | None = None
 
 
 def alter_configs(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crabka.controller.brokers import is_online_directory
 from crabka.errors import OperationError
 from crabka.ids import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from crabka.metadata.configs import ConfigResourceType
@@ -19,6 +18,7 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from crabka.config.server import ServerConfig
     from crabka.ids import DirectoryId, TopicId
     from crabka.metadata.cluster import BrokerRegistration
     from crabka.metadata.image import MetadataImage
@@ -35,6 +35,15 @@ class ControllerRules:
     node_id: int = -1
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
+
+    @classmethod
+    def of(cls, static_config: ServerConfig) -> ControllerRules:
+        """Return the rules in a node's file; dynamic settings come from the metadata."""
+        return cls(
+            node_id=static_config.node_id,
+            min_insync_replicas=static_config.min_insync_replicas,
+            unclean_leader_election=static_config.unclean_leader_election_enable,
+        )
 
 
 DEFAULT_RULES = ControllerRules()
@@ -63,7 +72,7 @@ class ControlView:
     def has_online_directory(self, broker_id: int, directory: DirectoryId) -> bool:
         """Return whether a replica in this log dir of a broker can be reached, as far as the metadata knows."""
         broker = self.image.cluster.brokers.get(broker_id)
-        return broker is not None and is_online_directory(broker, directory)
+        return broker is not None and broker.has_online_directory(directory)
 
     def default_directory(self, broker_id: int) -> DirectoryId:
         """Return the log dir of a new replica: known at once for a broker with one dir, else told by it later."""

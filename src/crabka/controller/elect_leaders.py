@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from crabka.controller.brokers import NO_LEADER
 from crabka.controller.control_view import ControlView
-from crabka.controller.outcome import ItemVerdict, Outcome
+from crabka.controller.leadership import PartitionEdits
 from crabka.controller.partition_change import Election, PartitionWish
-from crabka.controller.partition_edits import PartitionEdits
 from crabka.errors import OperationError
+from crabka.metadata.requests import ItemVerdict, Outcome
+from crabka.metadata.topics import NO_LEADER
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

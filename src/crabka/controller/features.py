@@ -1,33 +1,28 @@
-"""Feature levels of the cluster and what this software supports (KIP-584, KIP-1022)."""
+"""Feature levels of the cluster and which of them may be changed (KIP-584, KIP-1022)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crabka.controller.outcome import ACCEPTED, ItemVerdict, Outcome
 from crabka.errors import OperationError
 from crabka.metadata.cluster import VersionRange
 from crabka.metadata.configs import ConfigResourceType
-from crabka.metadata.features import CONTROLLER_REGISTRATION_LEVEL, ELR_VERSION, KRAFT_VERSION, METADATA_VERSION
+from crabka.metadata.features import (
+    CONTROLLER_REGISTRATION_LEVEL,
+    ELR_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SUPPORTED_FEATURES,
+)
 from crabka.metadata.records import ConfigRecord, FeatureLevelRecord
+from crabka.metadata.requests import ACCEPTED, ItemVerdict, Outcome
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from crabka.metadata.image import MetadataImage
-
-# What a node of this release understands: name to lowest and highest level, as Kafka 4.3 states them.
-SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
-    "eligible.leader.replicas.version": (0, 1),
-    "group.version": (0, 1),
-    KRAFT_VERSION: (0, 1),
-    METADATA_VERSION: (7, 30),
-    "share.version": (0, 1),
-    "streams.version": (0, 1),
-    "transaction.version": (0, 2),
-}
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
@@ -117,7 +112,7 @@ def _check_support(image: MetadataImage, update: FeatureUpdate, scope: FeatureSc
     own = SUPPORTED_FEATURES.get(update.name)
     if own is None:
         raise _invalid(update, "This controller does not support this feature.")
-    _check_range(update, "This controller", VersionRange(*own))
+    _check_range(update, "This controller", own)
     for broker in image.cluster.brokers.values():
         _check_range(update, f"Broker {broker.broker_id}", broker.features.get(update.name, _DISABLED))
     if image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:

@@ -19,9 +19,9 @@ from crabka.controller.broker_changes import (
 )
 from crabka.controller.control_view import ControlView
 from crabka.controller.leadership import led_partition_count
-from crabka.controller.outcome import Outcome
 from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL
+from crabka.metadata.requests import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

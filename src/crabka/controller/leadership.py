@@ -1,14 +1,13 @@
 """Changes of partitions that follow from what happens to a broker or a log dir (ReplicationControlManager).
 
 Each function returns PartitionChangeRecords. What becomes of the broker's own registration is decided in
-`broker_changes`; who asked for it is of no interest here.
+`broker_changes`; the request that led to it does not matter here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka.controller.brokers import NO_LEADER
 from crabka.controller.partition_change import (
     ChangeRules,
     Election,
@@ -16,11 +15,13 @@ from crabka.controller.partition_change import (
     PartitionWish,
     build_partition_change,
 )
+from crabka.metadata.topics import NO_LEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from crabka.controller.control_view import ControlView
+    from crabka.ids import TopicId
     from crabka.metadata.records import PartitionChangeRecord
     from crabka.metadata.topics import PartitionImage, TopicImage
 
@@ -48,6 +49,32 @@ def change_partition(
         elr_enabled=view.elr_enabled,
     )
     return build_partition_change(PartitionPlace(topic.topic_id, index), partition, wish, rules)
+
+
+class PartitionEdits:
+    """Partitions of an image with the changes that one request has made to them so far.
+
+    A request may name a partition twice, and one decision may follow from another: each must see the changes before
+    it, or the records of a batch would contradict each other.
+    """
+
+    def __init__(self, view: ControlView) -> None:
+        self.view = view
+        self.records: list[PartitionChangeRecord] = []
+        self._edited: dict[tuple[TopicId, int], PartitionImage] = {}
+
+    def partition(self, topic: TopicImage, index: int) -> PartitionImage | None:
+        """Return a partition with all changes so far; None if there is none of this index."""
+        return self._edited.get((topic.topic_id, index)) or topic.partitions.get(index)
+
+    def change(self, topic: TopicImage, index: int, wish: PartitionWish) -> PartitionChangeRecord | None:
+        """Fulfil a wish for a partition that exists; return its record, or None if nothing changes."""
+        partition = self._edited.get((topic.topic_id, index)) or topic.partitions[index]
+        record = change_partition(self.view, (topic, index, partition), wish)
+        if record is not None:
+            self.records.append(record)
+            self._edited[topic.topic_id, index] = partition.merge(record)
+        return record
 
 
 def has_reachable_replica(view: ControlView, partition: PartitionImage, broker_id: int) -> bool:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crabka.controller.brokers import NO_LEADER
 from crabka.metadata.features import DIRECTORIES_LEVEL, NO_EPOCH_ON_SHRINK_LEVEL
 from crabka.metadata.records import PartitionChangeRecord
+from crabka.metadata.topics import NO_LEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

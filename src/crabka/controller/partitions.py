@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crabka.controller.outcome import ACCEPTED, ItemVerdict, Outcome
 from crabka.controller.placement import place_partitions
 from crabka.controller.topics import (
     MAX_PARTITIONS_PER_REQUEST,
@@ -14,6 +13,7 @@ from crabka.controller.topics import (
     new_partition_record,
 )
 from crabka.errors import OperationError
+from crabka.metadata.requests import ACCEPTED, ItemVerdict, Outcome
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

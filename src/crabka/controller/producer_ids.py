@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.controller.control_view import ControlView
-from crabka.controller.outcome import Outcome
 from crabka.errors import OperationError
 from crabka.metadata.records import ProducerIdsRecord
+from crabka.metadata.requests import Outcome
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

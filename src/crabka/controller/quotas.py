@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crabka.controller.outcome import ACCEPTED, ItemVerdict, Outcome
 from crabka.errors import OperationError
 from crabka.metadata.records import ClientQuotaRecord, EntityData
+from crabka.metadata.requests import ACCEPTED, ItemVerdict, Outcome
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crabka.controller.control_view import ControlView
-from crabka.controller.leadership import configured_election, has_reachable_replica
-from crabka.controller.outcome import ItemVerdict, Outcome
+from crabka.controller.leadership import PartitionEdits, configured_election, has_reachable_replica
 from crabka.controller.partition_change import PartitionWish
-from crabka.controller.partition_edits import PartitionEdits
 from crabka.controller.topics import check_manual_assignment
 from crabka.errors import OperationError
+from crabka.metadata.requests import ItemVerdict, Outcome
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from crabka.controller.broker_changes import cleanup_records
 from crabka.controller.control_view import DEFAULT_RULES, ControllerRules, ControlView
-from crabka.controller.outcome import Outcome
 from crabka.errors import OperationError
 from crabka.metadata.features import CONTROLLER_REGISTRATION_LEVEL, KRAFT_VERSION, METADATA_VERSION
 from crabka.metadata.records import (
@@ -22,6 +21,7 @@ from crabka.metadata.records import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
+from crabka.metadata.requests import Outcome
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

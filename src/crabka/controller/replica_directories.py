@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crabka.controller.brokers import NO_LEADER, is_online_directory
 from crabka.controller.control_view import ControlView
-from crabka.controller.leadership import configured_election, without_broker
-from crabka.controller.outcome import Outcome
+from crabka.controller.leadership import PartitionEdits, configured_election, without_broker
 from crabka.controller.partition_change import PartitionWish
-from crabka.controller.partition_edits import PartitionEdits
 from crabka.errors import OperationError
+from crabka.metadata.requests import Outcome
+from crabka.metadata.topics import NO_LEADER
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def assign_replicas(
     codes = {key: _assign(edits, each, broker_id) for key, each in latest.items()}
     rows = []
     for (topic_id, index), each in latest.items():
-        if codes[topic_id, index] is ErrorCode.none and not is_online_directory(broker, each.directory):
+        if codes[topic_id, index] is ErrorCode.none and not broker.has_online_directory(each.directory):
             topic = image.topics.by_id[topic_id]
             rows.append((topic, index, edits.partition(topic, index) or topic.partitions[index]))
     results = [codes[each.topic_id, each.partition_id] for each in placements]

@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crabka.config.alter import check_topic
 from crabka.controller.control_view import ControlView
-from crabka.controller.outcome import ItemVerdict, Outcome
 from crabka.controller.placement import initial_directories, place_partitions
 from crabka.controller.topic_names import find_collision, require_legal_topic_name
 from crabka.errors import ConfigError, OperationError, require
 from crabka.ids import ZERO_UUID
 from crabka.metadata.records import ClearElrRecord, ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from crabka.metadata.requests import USE_DEFAULT, ItemVerdict, Outcome, WantedTopic
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from crabka.config.server import ServerConfig
     from crabka.ids import TopicId
     from crabka.metadata.image import MetadataImage
 
-USE_DEFAULT = -1
 TOPIC_RESOURCE = 2
 MAX_PARTITIONS_PER_REQUEST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTopic:
-    """A topic that somebody wants."""
-
-    name: str
-    partition_count: int = USE_DEFAULT
-    replication_factor: int = USE_DEFAULT
-    # Partition index to replicas; not empty only if the client chose them itself.
-    assignments: Sequence[tuple[int, Sequence[int]]] = ()
-    configs: Mapping[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """What the node does where a request leaves it open."""
+    """What a topic gets where its request leaves it open."""
 
     partition_count: int
     replication_factor: int

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from crabka.config.listeners import parse_address
-from crabka.config.tiered_node import tiered_node_properties
+from crabka.config.presets import tiered_node_properties
 from crabka.embedded.in_process import ProcessNode
 from crabka.embedded.in_thread import ThreadNode
 

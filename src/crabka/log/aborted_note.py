@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from crabka.errors import CorruptDataError
-from crabka.log.checkpoints import decode_checkpoint, encode_checkpoint
-from crabka.log.naming import ABORTED_CHECKPOINT
+from crabka.formats.checkpoints import decode_checkpoint, encode_checkpoint
+from crabka.formats.file_names import ABORTED_CHECKPOINT
+from crabka.formats.transaction_index import IndexNote
 from crabka.log.segment_indexes import write_end
-from crabka.log.txn_index import IndexNote
 from crabka.vfs import read_file
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def read_aborted_note(fs: FileSystem, directory: str) -> dict[int, IndexNote]:
     """Return the noted segments by base offset; none if there is no note or it cannot be read."""
     path = f"{directory}/{ABORTED_CHECKPOINT}"
     try:
-        entries = decode_checkpoint(path, read_file(fs, path), 3)
+        entries = decode_checkpoint(read_file(fs, path), 3, path)
         return {int(base): IndexNote(int(size_bytes), int(crc)) for base, size_bytes, crc in entries}
     except (FileNotFoundError, CorruptDataError, ValueError):
         return {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from crabka.log.txn_index import AbortedTransaction
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import BatchHeader
 

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crabka.errors import CorruptDataError
+from crabka.formats.file_names import offset_name
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.cleaned_transactions import CleanedTransactions
-from crabka.log.naming import offset_name
 from crabka.log.replay import end_marker
 from crabka.log.segment import Segment, SegmentContext
 from crabka.log.segment_indexes import IndexBuilder
 from crabka.log.segment_recovery import checked_batches_in
 from crabka.log.swap import CleanedFiles
-from crabka.log.txn_index import AbortedTransaction
 from crabka.records.filtering import RawRecord, emptied_batch, filtered_batch
 from crabka.records.header import BatchHeader, parse_header
 

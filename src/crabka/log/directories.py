@@ -1,13 +1,13 @@
 """The file `meta.properties` of a log dir, read and written durably, guarded by a copy (`vfs.guarded_file`).
 
-Its form is the metadata layer's.
+Its form is in `formats.meta_properties`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka.metadata.meta_properties import FILE_NAME, MetaProperties, parse_meta_properties, render_meta_properties
+from crabka.formats.meta_properties import FILE_NAME, MetaProperties, decode_meta_properties, encode_meta_properties
 from crabka.vfs import read_guarded, settle_guarded, write_guarded
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def read_meta_properties(fs: FileSystem, log_dir: str) -> MetaProperties | None:
     """Return the identity of a log dir, None if it was never formatted. Raises the errors of the parser."""
     path = f"{log_dir}/{FILE_NAME}"
     try:
-        return _parse(path, read_guarded(fs, path).data)
+        return decode_meta_properties(read_guarded(fs, path).data, path)
     except FileNotFoundError:
         return None
 
@@ -33,14 +33,10 @@ def heal_meta_properties(fs: FileSystem, log_dir: str) -> tuple[MetaProperties |
         content = read_guarded(fs, path)
     except FileNotFoundError:
         return None, ""
-    properties = _parse(path, content.data)
+    properties = decode_meta_properties(content.data, path)
     return properties, settle_guarded(fs, path, content)
 
 
 def write_meta_properties(fs: FileSystem, log_dir: str, properties: MetaProperties) -> None:
     """Write the identity of a log dir durably."""
-    write_guarded(fs, f"{log_dir}/{FILE_NAME}", render_meta_properties(properties).encode())
-
-
-def _parse(path: str, data: bytes) -> MetaProperties:
-    return parse_meta_properties(data.decode("utf-8", "replace"), path)
+    write_guarded(fs, f"{log_dir}/{FILE_NAME}", encode_meta_properties(properties))

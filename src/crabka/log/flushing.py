@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from crabka.log.naming import LEADER_EPOCH_CHECKPOINT
+from crabka.formats.file_names import LEADER_EPOCH_CHECKPOINT
 from crabka.vfs import write_atomic
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from crabka.log.checkpoints import encode_epochs
+from crabka.formats.checkpoints import encode_epochs
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1

@@ -8,14 +8,14 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from crabka.config.keys import LONG_MAX
+from crabka.formats.file_names import DELETED_SUFFIX
+from crabka.formats.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from crabka.formats.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from crabka.log.cleaning_memory import BatchMemory
 from crabka.log.cleaning_pass import CleaningView, LastRecord
 from crabka.log.cleaning_plan import CleaningRange, SegmentFacts, first_uncleanable_offset, group_segments
 from crabka.log.decompression import decompressed_limit, search_limit
-from crabka.log.naming import DELETED_SUFFIX
-from crabka.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from crabka.log.segment import Segment
-from crabka.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 
 if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig

@@ -12,7 +12,7 @@ from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError, require
-from crabka.log.offset_index import MAX_RELATIVE_OFFSET
+from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.replay import end_marker
 from crabka.records.header import (
     ATTRIBUTES_POSITION,

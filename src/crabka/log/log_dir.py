@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import ConfigError, CorruptDataError
+from crabka.formats import file_names as naming
+from crabka.formats.file_names import DirectoryKind, LogDirectoryName, parse_directory_name
 from crabka.ids import TopicPartition
-from crabka.log import naming
 from crabka.log.checkpoints import (
     heal_offset_checkpoint,
     read_clean_shutdown,
@@ -23,10 +24,9 @@ from crabka.log.checkpoints import (
 )
 from crabka.log.cuts import CutStats
 from crabka.log.directories import heal_meta_properties
-from crabka.log.naming import DirectoryKind, LogDirectoryName, parse_directory_name
 
 if TYPE_CHECKING:
-    from crabka.metadata.meta_properties import MetaProperties
+    from crabka.formats.meta_properties import MetaProperties
     from crabka.ports import File, FileSystem
 
 METADATA_TOPIC = "__cluster_metadata"

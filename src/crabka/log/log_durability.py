@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crabka.errors import require
+from crabka.formats.file_names import ABORTED_CHECKPOINT, PARTITION_METADATA
 from crabka.log.flushing import FlushPlan
-from crabka.log.naming import ABORTED_CHECKPOINT, PARTITION_METADATA
 
 if TYPE_CHECKING:
     from crabka.log.log_state import LogState

@@ -12,15 +12,15 @@ from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from crabka.formats.file_names import INDEX_SUFFIX, PARTITION_METADATA, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from crabka.formats.partition_metadata import encode_partition_metadata, is_damaged_metadata
+from crabka.formats.transaction_index import WRONG_INDEX
 from crabka.log.batch_walk import OffsetRules
-from crabka.log.naming import INDEX_SUFFIX, PARTITION_METADATA, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
-from crabka.log.partition_metadata import encode_partition_metadata, is_damaged_metadata
 from crabka.log.producer_snapshots import encode_snapshot
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import replay_segment
 from crabka.log.segment_check import CheckTarget, LogCheckFindings
 from crabka.log.small_files_check import SmallFilesFindings, SmallFilesTarget
-from crabka.log.txn_index import WRONG_INDEX
 from crabka.vfs import read_file, write_atomic, write_synced
 
 if TYPE_CHECKING:

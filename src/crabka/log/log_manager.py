@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import ConfigError, CorruptDataError, CrabkaError, OperationError, StorageError
+from crabka.formats.file_names import DirectoryKind, marked_name
 from crabka.ids import TopicPartition
 from crabka.log.checkpointing import LOGS_PER_TURN, Checkpointing, all_offsets
 from crabka.log.deletions import Deletions, is_disk_failure
@@ -27,7 +28,6 @@ from crabka.log.dir_writer import DEFAULT_SLOW_APPEND_MS, DirWriter
 from crabka.log.log_dir import LogDir, LogDirContent
 from crabka.log.log_dirs import LogDirs
 from crabka.log.log_flusher import LogFlusher
-from crabka.log.naming import DirectoryKind, marked_name
 from crabka.log.recovery import DAY_MS, OpenOptions, open_log
 from crabka.log.segment import SegmentContext
 from crabka.log.tierable import is_tierable

@@ -10,17 +10,17 @@ import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CorruptDataError, require
+from crabka.formats.file_names import LOG_SUFFIX, DirectoryKind, marked_name, offset_name
 from crabka.log.caches import Handle
-from crabka.log.naming import LOG_SUFFIX, DirectoryKind, marked_name, offset_name
 
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Sequence
 
+    from crabka.formats.transaction_index import AbortedTransaction
     from crabka.log.log_durability import LogDurability
     from crabka.log.log_state import LogState, MirrorListener
     from crabka.log.segment import Segment
-    from crabka.log.txn_index import AbortedTransaction
 
 
 class CopyableSegment(NamedTuple):

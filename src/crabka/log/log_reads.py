@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import CorruptDataError, OffsetInRemoteTierError, OperationError
+from crabka.formats.transaction_index import AbortedTransaction, overlapping
 from crabka.log.decompression import search_limit
 from crabka.log.reader import ReadSlice, empty_slice, plan_in_segment
 from crabka.log.timestamps import TimestampOffset, find_by_timestamp, find_max_timestamp
-from crabka.log.txn_index import AbortedTransaction, overlapping
 
 if TYPE_CHECKING:
     from crabka.log.log_state import LogState

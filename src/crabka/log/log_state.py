@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from crabka.config.keys import LONG_MAX
 from crabka.errors import StorageError, require
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
 from crabka.log.aborted_note import write_aborted_note
 from crabka.log.append import needs_preparation
 from crabka.log.damage import LogDamage
 from crabka.log.segment import Segment
 from crabka.log.tierable import is_tierable
-from crabka.log.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import CorruptDataError, OperationError, require
-from crabka.log.naming import INDEX_SUFFIX, LEADER_EPOCH_CHECKPOINT, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from crabka.formats.file_names import INDEX_SUFFIX, LEADER_EPOCH_CHECKPOINT, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from crabka.log.producer_snapshots import decode_snapshot
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import replay_segment

@@ -12,10 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crabka.errors import CorruptDataError
-from crabka.log.aborted_note import read_aborted_note
-from crabka.log.batch_walk import OffsetRules
-from crabka.log.checkpoints import decode_epochs
-from crabka.log.naming import (
+from crabka.formats.checkpoints import decode_epochs
+from crabka.formats.file_names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     PARTITION_METADATA,
@@ -23,6 +21,8 @@ from crabka.log.naming import (
     file_offset,
     parse_directory_name,
 )
+from crabka.log.aborted_note import read_aborted_note
+from crabka.log.batch_walk import OffsetRules
 from crabka.log.partition_metadata import read_partition_metadata
 from crabka.log.producer_snapshots import ProducerSnapshots
 from crabka.log.segment import Segment, SegmentContext
@@ -117,7 +117,7 @@ def _problems(
 def _epochs(fs: FileSystem, name: str, directory: str) -> tuple[list[tuple[int, int]], list[Problem]]:
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     try:
-        return decode_epochs(path, read_file(fs, path)), []
+        return decode_epochs(read_file(fs, path), path), []
     except FileNotFoundError:
         return [], []
     except CorruptDataError as error:

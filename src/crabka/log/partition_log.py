@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, overload
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError, require
+from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.append import NO_APPEND_TIME, AppendResult, PendingAppend, PreparedBatch, prepare_batch
 from crabka.log.leader_epochs import EpochEnd, LeaderEpochCache
 from crabka.log.log_cleaning import LogCleaning
@@ -26,7 +27,6 @@ from crabka.log.log_shrinking import LogRetention
 from crabka.log.log_state import LogState
 from crabka.log.log_tiering import LogTiering
 from crabka.log.log_truncation import LogTruncation
-from crabka.log.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.producer_state import AppendOrigin, ProducerStateManager
 from crabka.log.reader import EXACT, ReadSlice, empty_slice
 from crabka.log.replay import end_marker

@@ -1,77 +1,54 @@
-"""Snapshot files of producer state: `<offset>.snapshot`, version 1 of Kafka's ProducerSnapshot message.
-
-    version int16 | crc uint32 (CRC-32C of what follows) | count int32 | entries:
-    producerId int64 | epoch int16 | lastSequence int32 | lastOffset int64 | offsetDelta int32 | timestamp int64
-    | coordinatorEpoch int32 | currentTxnFirstOffset int64
-
-Only the last batch of a producer is stored. A torn file fails its checksum and is passed over.
-"""
+"""The snapshot files of a log, and producer state to and from them. The format is in `formats.producer_snapshot`."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Final
-
-from crc32c import crc32c
+from typing import TYPE_CHECKING
 
 from crabka.errors import CorruptDataError
+from crabka.formats.file_names import SNAPSHOT_SUFFIX, file_offset, offset_name
+from crabka.formats.producer_snapshot import ProducerRow, decode_producers, encode_producers
 from crabka.log.cuts import CutStats
-from crabka.log.naming import SNAPSHOT_SUFFIX, file_offset, offset_name
 from crabka.log.producer_state import BatchMark, ProducerEntry
 from crabka.vfs import read_file, write_atomic
 
 if TYPE_CHECKING:
-    from crabka.ports import FileSystem
+    from crabka.ports import Buffer, FileSystem
 
-VERSION: Final = 1
-_PREFIX: Final = struct.Struct(">hI")
-_COUNT: Final = struct.Struct(">i")
-_ENTRY: Final = struct.Struct(">qhiqiqiq")
+_NO_BATCH = BatchMark(-1, -1, 0, -1)
 
 
 def encode_snapshot(entries: Collection[ProducerEntry]) -> bytes:
     """Return the file bytes of these producers, in their order."""
-    body = bytearray(_COUNT.pack(len(entries)))
-    for entry in entries:
-        last = entry.batches[-1] if entry.batches else BatchMark(-1, -1, 0, -1)
-        body += _ENTRY.pack(
-            entry.producer_id,
-            entry.producer_epoch,
-            last.last_sequence,
-            last.last_offset,
-            last.offset_delta,
-            entry.last_timestamp,
-            entry.coordinator_epoch,
-            entry.txn_first_offset,
-        )
-    return _PREFIX.pack(VERSION, crc32c(body)) + body
+    return encode_producers([_row(entry) for entry in entries])
 
 
-def decode_snapshot(data: bytes, path: str = "") -> list[ProducerEntry]:
+def decode_snapshot(data: Buffer, path: str = "") -> list[ProducerEntry]:
     """Read a snapshot file. Raises CorruptDataError when version, size or checksum is wrong."""
-    if len(data) < _PREFIX.size + _COUNT.size:
-        raise CorruptDataError(path, f"producer snapshot of {len(data)} bytes")
-    version, crc = _PREFIX.unpack_from(data)
-    body = memoryview(data)[_PREFIX.size :]
-    if version != VERSION:
-        raise CorruptDataError(path, f"unknown producer snapshot version {version}")
-    if crc != crc32c(body):
-        raise CorruptDataError(path, "producer snapshot does not match its checksum")
-    (count,) = _COUNT.unpack_from(body)
-    if len(body) != _COUNT.size + count * _ENTRY.size:
-        raise CorruptDataError(path, f"producer snapshot of {count} entries has {len(data)} bytes")
-    return [_entry(fields) for fields in _ENTRY.iter_unpack(body[_COUNT.size :])]
+    return [_entry(row) for row in decode_producers(data, path)]
 
 
-def _entry(fields: tuple[int, ...]) -> ProducerEntry:
-    producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, txn_first = fields
-    entry = ProducerEntry(producer_id, epoch)
-    entry.last_timestamp = timestamp
-    entry.coordinator_epoch = coordinator_epoch
-    entry.txn_first_offset = txn_first
-    if last_offset >= 0:
-        mark = BatchMark(last_sequence, last_offset, offset_delta, timestamp)
+def _row(entry: ProducerEntry) -> ProducerRow:
+    last = entry.batches[-1] if entry.batches else _NO_BATCH
+    return ProducerRow(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=last.last_sequence,
+        last_offset=last.last_offset,
+        offset_delta=last.offset_delta,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        txn_first_offset=entry.txn_first_offset,
+    )
+
+
+def _entry(row: ProducerRow) -> ProducerEntry:
+    entry = ProducerEntry(row.producer_id, row.producer_epoch)
+    entry.last_timestamp = row.last_timestamp
+    entry.coordinator_epoch = row.coordinator_epoch
+    entry.txn_first_offset = row.txn_first_offset
+    if row.last_offset >= 0:
+        mark = BatchMark(row.last_sequence, row.last_offset, row.offset_delta, row.last_timestamp)
         entry.batches.append(mark)
         entry.chain_first_sequence = mark.first_sequence
     return entry
@@ -167,7 +144,7 @@ class ProducerSnapshots:
             self.remove(offset)
 
     def remove_strays(self, segment_bases: Collection[int]) -> None:
-        """Delete snapshots without a segment, except the newest behind all segments, left by a clean stop."""
+        """Delete snapshots without a segment, except the newest after all segments, left by a clean stop."""
         newest_base = max(segment_bases)
         for offset in [o for o in self._offsets if o not in segment_bases and o != self._offsets[-1]]:
             self.remove(offset)

@@ -17,7 +17,7 @@ from crabka.ports import FileRange
 from crabka.records.header import LOG_OVERHEAD
 
 if TYPE_CHECKING:
-    from crabka.log.offset_index import OffsetIndex
+    from crabka.formats.offset_index import OffsetIndex
     from crabka.log.segment import Segment
     from crabka.ports import Buffer, File, Payload
 

@@ -14,12 +14,8 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CorruptDataError, StorageError
-from crabka.log.aborted_note import read_aborted_note
-from crabka.log.checkpoints import decode_epochs
-from crabka.log.cuts import LogCut
-from crabka.log.leader_epochs import LeaderEpochCache
-from crabka.log.loss import LogLoss, find_loss
-from crabka.log.naming import (
+from crabka.formats.checkpoints import decode_epochs
+from crabka.formats.file_names import (
     ABORTED_CHECKPOINT,
     DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
@@ -29,8 +25,14 @@ from crabka.log.naming import (
     TXN_INDEX_SUFFIX,
     file_offset,
 )
+from crabka.formats.partition_metadata import encode_partition_metadata
+from crabka.formats.transaction_index import IndexNote, encode_aborted, note_of
+from crabka.log.aborted_note import read_aborted_note
+from crabka.log.cuts import LogCut
+from crabka.log.leader_epochs import LeaderEpochCache
+from crabka.log.loss import LogLoss, find_loss
 from crabka.log.partition_log import PartitionLog
-from crabka.log.partition_metadata import encode_partition_metadata, read_partition_metadata
+from crabka.log.partition_metadata import read_partition_metadata
 from crabka.log.producer_snapshots import ProducerSnapshots
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import rebuild_producer_state
@@ -39,7 +41,6 @@ from crabka.log.segment_recovery import SegmentRecovery
 from crabka.log.segments import Segments
 from crabka.log.swap import complete_swaps
 from crabka.log.tierable import is_tierable
-from crabka.log.txn_index import IndexNote, encode_aborted, note_of
 from crabka.log.txn_rebuild import rebuild_aborted
 from crabka.vfs import read_file
 
@@ -234,7 +235,7 @@ def _read_epochs(context: SegmentContext, path: str) -> LeaderEpochCache | None:
     """Return the known leader epochs, None if their checkpoint is missing or damaged."""
     checkpoint = f"{path}/{LEADER_EPOCH_CHECKPOINT}"
     try:
-        entries = decode_epochs(checkpoint, read_file(context.fs, checkpoint))
+        entries = decode_epochs(read_file(context.fs, checkpoint), checkpoint)
         if any(one[0] >= other[0] or one[1] >= other[1] for one, other in pairwise([(-1, -1), *entries])):
             raise CorruptDataError(checkpoint, "epochs or offsets do not rise")
         return LeaderEpochCache(entries)

@@ -13,11 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from crabka.errors import CorruptDataError
-from crabka.log.caches import Handle, LruCache
-from crabka.log.cuts import CutStats
-from crabka.log.decompression import DecompressionBudget
-from crabka.log.descriptors import MAX_SEALED
-from crabka.log.naming import (
+from crabka.formats.file_names import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -25,6 +21,19 @@ from crabka.log.naming import (
     TXN_INDEX_SUFFIX,
     offset_name,
 )
+from crabka.formats.time_index import TimeIndexEntry
+from crabka.formats.transaction_index import (
+    WRONG_INDEX,
+    AbortedTransaction,
+    IndexNote,
+    decode_aborted,
+    encode_aborted,
+    note_of,
+)
+from crabka.log.caches import Handle, LruCache
+from crabka.log.cuts import CutStats
+from crabka.log.decompression import DecompressionBudget
+from crabka.log.descriptors import MAX_SEALED
 from crabka.log.open_segments import OpenSegments
 from crabka.log.scan import scan_headers
 from crabka.log.segment_indexes import (
@@ -35,8 +44,6 @@ from crabka.log.segment_indexes import (
     write_end,
     write_index_files,
 )
-from crabka.log.time_index import TimeIndexEntry
-from crabka.log.txn_index import WRONG_INDEX, AbortedTransaction, IndexNote, decode_aborted, encode_aborted, note_of
 from crabka.records.header import NO_TIMESTAMP, BatchHeader
 from crabka.vfs import read_file
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crabka.errors import CorruptDataError
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.batch_walk import BatchWalk, Gap, OffsetRules
 from crabka.log.damage import DamagedRange
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import replay_batch
 from crabka.log.segment_indexes import IndexBuilder, SegmentIndexes, read_index_files
-from crabka.log.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from crabka.log.batch_walk import WholeBatch

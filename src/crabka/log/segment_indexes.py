@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CorruptDataError
-from crabka.log.naming import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from crabka.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
-from crabka.log.offset_index import OffsetIndex
-from crabka.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
-from crabka.log.time_index import TimeIndex, TimeIndexEntry
+from crabka.formats.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from crabka.formats.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from crabka.formats.offset_index import OffsetIndex
+from crabka.formats.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
+from crabka.formats.time_index import TimeIndex, TimeIndexEntry
 from crabka.records.header import NO_TIMESTAMP, BatchHeader
 from crabka.vfs import read_file
 

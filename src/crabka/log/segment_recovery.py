@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from crabka.errors import OperationError
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.cuts import LogCut
 from crabka.log.replay import rebuild_producer_state, replay_batch
 from crabka.log.segment import Segment, SegmentContext
 from crabka.log.segment_indexes import IndexBuilder
-from crabka.log.txn_index import AbortedTransaction
 from crabka.records.header import (
     HEADER_SIZE,
     LOG_OVERHEAD,

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CorruptDataError
+from crabka.formats.checkpoints import decode_epochs
+from crabka.formats.file_names import ABORTED_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from crabka.log.aborted_note import read_aborted_note
-from crabka.log.checkpoints import decode_epochs
-from crabka.log.naming import ABORTED_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from crabka.log.partition_metadata import read_partition_metadata
 from crabka.log.producer_snapshots import decode_snapshot
 from crabka.vfs import read_file
@@ -19,7 +19,7 @@ from crabka.vfs import read_file
 if TYPE_CHECKING:
     import uuid
 
-    from crabka.log.txn_index import IndexNote
+    from crabka.formats.transaction_index import IndexNote
     from crabka.ports import FileSystem
 
 
@@ -74,7 +74,7 @@ def _wrong_epochs(target: SmallFilesTarget) -> str:
     if target.epochs is None or (data is None and not target.epochs):
         return ""
     try:
-        found = [] if data is None else decode_epochs(path, data)
+        found = [] if data is None else decode_epochs(data, path)
     except CorruptDataError as error:
         return str(error)
     return "" if found == list(target.epochs) else f"{path}: it does not hold the {len(target.epochs)} known epochs"

@@ -16,7 +16,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from crabka.log.naming import (
+from crabka.formats.file_names import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -25,8 +25,8 @@ from crabka.log.naming import (
     TXN_INDEX_SUFFIX,
     offset_name,
 )
+from crabka.formats.transaction_index import AbortedTransaction, encode_aborted
 from crabka.log.scan import scan_headers
-from crabka.log.txn_index import AbortedTransaction, encode_aborted
 from crabka.vfs import write_synced
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import bisect
 from typing import TYPE_CHECKING, NamedTuple
 
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import replay_batch
 from crabka.log.segment_recovery import checked_batches_in
-from crabka.log.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

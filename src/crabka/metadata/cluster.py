@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from crabka.errors import CorruptDataError
+from crabka.ids import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from crabka.metadata.draft import MappingDraft
 from crabka.metadata.records import (
     BrokerEndpoint,
@@ -17,6 +18,10 @@ from crabka.metadata.records import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
+
+if TYPE_CHECKING:
+    from crabka.ids import DirectoryId
+    from crabka.metadata.topics import PartitionImage
 
 
 class Endpoint(NamedTuple):
@@ -54,6 +59,17 @@ class BrokerRegistration:
     def endpoint(self, listener_name: str) -> Endpoint | None:
         """Return the endpoint of a listener."""
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
+
+    def has_online_directory(self, directory: DirectoryId) -> bool:
+        """Return whether the broker can reach this log dir, as far as the metadata knows."""
+        if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING):
+            return True
+        # A broker that registered no directories at all is older than JBOD (KIP-858).
+        return directory != DIRECTORY_LOST and (not self.directories or directory in self.directories)
+
+    def has_online_replica(self, partition: PartitionImage) -> bool:
+        """Return whether the broker's replica lies in a log dir that works, as far as the metadata knows."""
+        return self.has_online_directory(partition.directory_of(self.broker_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +113,8 @@ class ClusterDelta:
             broker_id=record.broker_id,
             epoch=record.broker_epoch,
             incarnation_id=record.incarnation_id,
-            endpoints=_endpoints(record.end_points),
-            features=_features(record.features),
+            endpoints=endpoints_of(record.end_points),
+            features=features_of(record.features),
             rack=record.rack,
             fenced=record.fenced,
             in_controlled_shutdown=record.in_controlled_shutdown,
@@ -144,8 +160,8 @@ class ClusterDelta:
             controller_id=record.controller_id,
             incarnation_id=record.incarnation_id,
             zk_migration_ready=record.zk_migration_ready,
-            endpoints=_endpoints(record.end_points),
-            features=_features(record.features),
+            endpoints=endpoints_of(record.end_points),
+            features=features_of(record.features),
         )
         self._controllers.set(record.controller_id, registration)
 
@@ -169,12 +185,14 @@ class ClusterDelta:
         return broker
 
 
-def _endpoints(end_points: Any) -> tuple[Endpoint, ...]:
-    return tuple(Endpoint(item.name, item.host, item.port, item.security_protocol) for item in end_points)
+def endpoints_of(rows: Iterable[Any]) -> tuple[Endpoint, ...]:
+    """Return the endpoints in rows of a record or of a registration request."""
+    return tuple(Endpoint(item.name, item.host, item.port, item.security_protocol) for item in rows)
 
 
-def _features(features: Any) -> dict[str, VersionRange]:
-    return {item.name: VersionRange(item.min_supported_version, item.max_supported_version) for item in features}
+def features_of(rows: Iterable[Any]) -> dict[str, VersionRange]:
+    """Return the supported levels in rows of a record or of a registration request, by feature."""
+    return {item.name: VersionRange(item.min_supported_version, item.max_supported_version) for item in rows}
 
 
 def _broker_record(broker: BrokerRegistration) -> RegisterBrokerRecord:

@@ -32,10 +32,10 @@ CORDONED_DIRECTORIES_LEVEL = 30
 
 # What this release can read. Records of share and streams groups are kept as they are, their APIs are not served.
 SUPPORTED_FEATURES: Mapping[str, VersionRange] = {
-    METADATA_VERSION: VersionRange(MIN_METADATA_VERSION, LATEST_METADATA_VERSION),
     ELR_VERSION: VersionRange(0, 1),
     GROUP_VERSION: VersionRange(0, 1),
     KRAFT_VERSION: VersionRange(0, LATEST_KRAFT_VERSION),
+    METADATA_VERSION: VersionRange(MIN_METADATA_VERSION, LATEST_METADATA_VERSION),
     SHARE_VERSION: VersionRange(0, 1),
     STREAMS_VERSION: VersionRange(0, 1),
     TRANSACTION_VERSION: VersionRange(0, 2),

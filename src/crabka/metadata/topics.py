@@ -13,6 +13,7 @@ from crabka.metadata.draft import MappingDraft
 from crabka.metadata.records import PartitionRecord, TopicRecord
 
 # PartitionChangeRecord.leader: the leader stays.
+NO_LEADER = -1
 NO_LEADER_CHANGE = -2
 NO_RECOVERY_STATE_CHANGE = -1
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from crabka.errors import ConfigError
+from crabka.formats import file_names as naming
+from crabka.formats.checkpoints import encode_epochs
+from crabka.formats.partition_metadata import encode_partition_metadata
 from crabka.ids import TopicPartition
-from crabka.log import naming
-from crabka.log.checkpoints import encode_epochs
 from crabka.log.log_dir import CheckpointOffsets, LogDir
-from crabka.log.partition_metadata import encode_partition_metadata
 from crabka.log.producer_snapshots import decode_snapshot
 from crabka.metadata.configs import ConfigResourceType
 from crabka.metadata.records import ConfigRecord, PartitionRecord, ProducerIdsRecord, TopicRecord

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from crabka.config.controller_endpoints import controller_endpoints
+from crabka.config.listeners import controller_endpoints
 from crabka.errors import ConfigError
+from crabka.formats.meta_properties import FILE_NAME as META_PROPERTIES
+from crabka.formats.meta_properties import MetaProperties
 from crabka.ids import uuid_to_text
 from crabka.log.directories import write_meta_properties
 from crabka.metadata.bootstrap import feature_records
@@ -27,8 +29,6 @@ from crabka.metadata.features import (
     SUPPORTED_FEATURES,
     TRANSACTION_VERSION,
 )
-from crabka.metadata.meta_properties import FILE_NAME as META_PROPERTIES
-from crabka.metadata.meta_properties import MetaProperties
 from crabka.quorum.metadata_log import DIRECTORY_NAME
 from crabka.quorum.snapshots import BOOTSTRAP_FILE, SnapshotContent, SnapshotId, write_snapshot
 from crabka.quorum.storage import read_meta_properties

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from crabka.errors import CorruptDataError
-from crabka.log.naming import LOG_SUFFIX, offset_name
+from crabka.formats.file_names import LOG_SUFFIX, offset_name
 from crabka.metadata.records import decode_record
 from crabka.metadata.replay import MetadataReplay
 from crabka.quorum.log_survey import StoredBatch, read_segment, segment_bases

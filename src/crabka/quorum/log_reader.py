@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from crabka.errors import CorruptDataError
+from crabka.formats.file_names import INDEX_SUFFIX
 from crabka.log.leader_epochs import LeaderEpochCache
-from crabka.log.naming import INDEX_SUFFIX
 from crabka.quorum.log_survey import StoredBatch, read_segment
 from crabka.quorum.recent_batches import RecentBatch, RecentBatches
 from crabka.records.header import HEADER_SIZE, MAGIC_V2, BatchHeader, crc_valid, iter_headers, parse_header

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from crabka.formats.file_names import LOG_SUFFIX, file_offset, offset_name
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.log.leader_epochs import LeaderEpochCache
-from crabka.log.naming import LOG_SUFFIX, file_offset, offset_name
 from crabka.log.scan import scan_headers
 from crabka.quorum.epoch_runs import EpochRun, WrongRun, resolve_epochs
 from crabka.records.header import BatchHeader, crc_valid

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError, require
-from crabka.kraft.log_view import OffsetAndEpoch
-from crabka.log.caches import Handle
-from crabka.log.leader_epochs import LeaderEpochCache
-from crabka.log.naming import (
+from crabka.formats.file_names import (
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     offset_name,
 )
+from crabka.kraft.log_view import OffsetAndEpoch
+from crabka.log.caches import Handle
+from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.scan import scan_headers
 from crabka.log.segment import Segment, SegmentContext
 from crabka.log.segment_indexes import IndexBuilder, SegmentIndexes

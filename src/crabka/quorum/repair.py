@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crabka.errors import ConfigError, CorruptDataError
+from crabka.formats.quorum_state import FILE_NAME as QUORUM_STATE
+from crabka.formats.quorum_state import QuorumStateFile
 from crabka.kraft.epochs import MAX_EPOCH
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.settings import KraftSettings
@@ -23,8 +25,7 @@ from crabka.quorum.metadata_log import DIRECTORY_NAME
 from crabka.quorum.raft_log import voter_history
 from crabka.quorum.set_aside import DAMAGED_SUFFIX, set_aside
 from crabka.quorum.snapshots import SnapshotContent, SnapshotId, write_snapshot
-from crabka.quorum.state_file import FILE_NAME as QUORUM_STATE
-from crabka.quorum.state_file import QuorumStateFile, read_quorum_state, write_quorum_state
+from crabka.quorum.state_file import read_quorum_state, write_quorum_state
 from crabka.quorum.storage import read_meta_properties
 from crabka.vfs import read_file, write_atomic
 

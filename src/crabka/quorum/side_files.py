@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from crabka.errors import CorruptDataError
-from crabka.log.checkpoints import decode_epochs
+from crabka.formats.checkpoints import decode_epochs
+from crabka.formats.file_names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, SNAPSHOT_SUFFIX, offset_name
+from crabka.formats.partition_metadata import encode_partition_metadata
 from crabka.log.leader_epochs import LeaderEpochCache
-from crabka.log.naming import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, SNAPSHOT_SUFFIX, offset_name
-from crabka.log.partition_metadata import encode_partition_metadata
 from crabka.log.producer_snapshots import encode_snapshot
 from crabka.vfs import read_file, write_atomic
 
@@ -37,7 +37,7 @@ class SideFiles:
         """Return what the checkpoint says; None if it is missing or damaged, since the batches say it again."""
         data = self._content(self._epochs_path)
         try:
-            return None if data is None else LeaderEpochCache(decode_epochs(self._epochs_path, data)).entries
+            return None if data is None else LeaderEpochCache(decode_epochs(data, self._epochs_path)).entries
         except CorruptDataError:
             return None
 

@@ -1,6 +1,4 @@
-"""`quorum-state`: the leader and the vote that a node must not forget (KIP-595, KIP-853).
-
-Version 1 belongs to dynamic quorums and has no voters; version 0 has them and the cluster id, and is only read.
+"""The file `quorum-state` of a replica, read and written durably. Its form is in `formats.quorum_state`.
 
 The format has no checksum, and another vote is a valid file: a copy guards it (`vfs.guarded_file`). The copy counts
 only for the file that it was made for. If another program wrote the file since, its vote may be of a later epoch than
@@ -9,17 +7,13 @@ that in the copy; so a file that cannot be read is refused, although there is a 
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 from crabka.errors import CorruptDataError
-from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
+from crabka.formats.quorum_state import FILE_NAME, NO_NODE, QuorumStateFile, decode_quorum_state, encode_quorum_state
 from crabka.kraft.actions import ElectionState
-from crabka.kraft.epochs import MAX_EPOCH
 from crabka.kraft.voters import ReplicaKey
 from crabka.vfs import read_guarded, settle_guarded, write_guarded
 from crabka.vfs.guarded_file import Finding
@@ -27,61 +21,8 @@ from crabka.vfs.guarded_file import Finding
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
 
-LOGGER = logging.getLogger(__name__)
-FILE_NAME = "quorum-state"
-VERSION = 1
-NOBODY = -1
+logger = logging.getLogger(__name__)
 WAY_OUT = "The node cannot start with it; `crabka quorum repair` shows how to mend it and does so with --execute"
-
-
-@dataclass(frozen=True, slots=True)
-class QuorumStateFile:
-    """The newest known epoch, its leader if known, and whom this node voted for in it."""
-
-    leader_id: int = NOBODY
-    leader_epoch: int = 0
-    voted_id: int = NOBODY
-    voted_directory_id: UUID = ZERO_UUID
-
-
-def parse_quorum_state(text: str, where: str = FILE_NAME) -> QuorumStateFile:
-    """Read version 0 or 1. Raises CorruptDataError for anything else, and for numbers that no node writes."""
-    try:
-        data = json.loads(text)
-        version = data["data_version"]
-        if version not in (0, VERSION):
-            raise CorruptDataError(where, f"data_version {version}: known are 0 and {VERSION}")
-        voted_directory = data.get("votedDirectoryId")
-        return QuorumStateFile(
-            leader_id=_ranged(data, "leaderId", NOBODY, where),
-            leader_epoch=_ranged(data, "leaderEpoch", 0, where),
-            voted_id=_ranged(data, "votedId", NOBODY, where),
-            voted_directory_id=ZERO_UUID if voted_directory is None else uuid_from_text(voted_directory),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptDataError(where, f"malformed: {error!r}. {WAY_OUT}") from error
-
-
-def _ranged(data: dict[str, Any], name: str, lowest: int, where: str) -> int:
-    """Return an int32 of the file. Raises CorruptDataError, TypeError."""
-    value = data[name]
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}")
-    if not lowest <= value <= MAX_EPOCH:
-        raise CorruptDataError(where, f"{name} {value} is not within {lowest} to {MAX_EPOCH}. {WAY_OUT}")
-    return value
-
-
-def render_quorum_state(state: QuorumStateFile) -> str:
-    """Return the text of version 1, as Kafka writes it."""
-    data = {
-        "leaderId": state.leader_id,
-        "leaderEpoch": state.leader_epoch,
-        "votedId": state.voted_id,
-        "votedDirectoryId": uuid_to_text(state.voted_directory_id),
-        "data_version": VERSION,
-    }
-    return json.dumps(data, separators=(",", ":"))
 
 
 def read_quorum_state(fs: FileSystem, directory: str) -> QuorumStateFile | None:
@@ -94,7 +35,7 @@ def read_quorum_state(fs: FileSystem, directory: str) -> QuorumStateFile | None:
 
 def write_quorum_state(fs: FileSystem, directory: str, state: QuorumStateFile) -> None:
     """Replace the state durably."""
-    write_guarded(fs, f"{directory}/{FILE_NAME}", render_quorum_state(state).encode("utf-8"))
+    write_guarded(fs, f"{directory}/{FILE_NAME}", encode_quorum_state(state))
 
 
 class ElectionFile:
@@ -123,15 +64,15 @@ class ElectionFile:
             reason = settle_guarded(self._fs, path, content)
         if reason:
             self.repairs += 1
-            LOGGER.warning("%s", reason)
-        voted = None if state.voted_id == NOBODY else ReplicaKey(state.voted_id, state.voted_directory_id)
-        return ElectionState(state.leader_epoch, None if state.leader_id == NOBODY else state.leader_id, voted)
+            logger.warning("%s", reason)
+        voted = None if state.voted_id == NO_NODE else ReplicaKey(state.voted_id, state.voted_directory_id)
+        return ElectionState(state.leader_epoch, None if state.leader_id == NO_NODE else state.leader_id, voted)
 
     def write(self, election: ElectionState) -> None:
         """Replace the state durably."""
-        voted = election.voted or ReplicaKey(NOBODY)
+        voted = election.voted or ReplicaKey(NO_NODE)
         state = QuorumStateFile(
-            leader_id=NOBODY if election.leader_id is None else election.leader_id,
+            leader_id=NO_NODE if election.leader_id is None else election.leader_id,
             leader_epoch=election.epoch,
             voted_id=voted.node_id,
             voted_directory_id=voted.directory_id,
@@ -160,7 +101,6 @@ class ElectionFile:
 
 def _decode(data: bytes, path: str) -> QuorumStateFile:
     try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise CorruptDataError(path, f"malformed: {error!r}. {WAY_OUT}") from error
-    return parse_quorum_state(text, path)
+        return decode_quorum_state(data, path)
+    except CorruptDataError as error:
+        raise CorruptDataError(path, f"{error.message}. {WAY_OUT}") from error

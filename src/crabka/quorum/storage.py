@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crabka.errors import ConfigError, CorruptDataError
+from crabka.formats.meta_properties import FILE_NAME as META_PROPERTIES
+from crabka.formats.meta_properties import MetaProperties
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.log.directories import read_meta_properties as maybe_read_meta_properties
-from crabka.metadata.meta_properties import FILE_NAME as META_PROPERTIES
-from crabka.metadata.meta_properties import MetaProperties
 from crabka.quorum.durable_end import read_durable_end
 from crabka.quorum.loading import LoadedMetadata, load_snapshot
 from crabka.quorum.log_survey import LogSurvey

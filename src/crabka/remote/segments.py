@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final
 
+from crabka.formats.file_names import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from crabka.formats.object_names import LEADER_EPOCH_SUFFIX
 from crabka.ids import TopicPartition, uuid_to_text
 
 # A log can go on after it: the next offset still has eight bytes.
@@ -195,11 +197,11 @@ class RemotePartitionDeleteMetadata:
 class IndexType(Enum):
     """What is stored beside the batches of a segment; the values are the suffixes of Kafka's file names."""
 
-    OFFSET = ".index"
-    TIMESTAMP = ".timeindex"
-    PRODUCER_SNAPSHOT = ".snapshot"
-    TRANSACTION = ".txnindex"
-    LEADER_EPOCH = ".leader_epoch_checkpoint"
+    OFFSET = INDEX_SUFFIX
+    TIMESTAMP = TIME_INDEX_SUFFIX
+    PRODUCER_SNAPSHOT = SNAPSHOT_SUFFIX
+    TRANSACTION = TXN_INDEX_SUFFIX
+    LEADER_EPOCH = LEADER_EPOCH_SUFFIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

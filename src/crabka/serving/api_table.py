@@ -1,7 +1,7 @@
 """Which APIs a listener serves, in which versions, and where their handlers are.
 
-Such a table is the single source: dispatch, ApiVersions and docs/COMPATIBILITY.md are made from it. Handler modules
-are imported on first use, which keeps start-up short.
+Such a table is the single source: dispatch, ApiVersions and docs/COMPATIBILITY.md are made from it. A handler is a
+module named as the API, imported on first use, which keeps start-up short, or a function that several APIs share.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from crabka.protocol.apis import SPECS, ApiKey, ApiSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from crabka.serving.request import Request
 
@@ -26,6 +26,28 @@ ADVERTISED_PRODUCE_MIN_VERSION = 0
 
 # InitProducerId v6 (KIP-939) is unstable in Kafka 4.3 and not advertised there.
 STABLE_MAX_VERSIONS = {ApiKey.INIT_PRODUCER_ID: 5}
+
+# What a broker may send on to the active controller in the name of a client.
+FORWARDABLE = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +75,14 @@ class Handler:
 
 
 class ApiTable:
-    """The APIs of one role; their handlers are modules of `package`, named as the API."""
+    """The APIs of one role; their handlers are in `shared` or modules of `package`, named as the API."""
 
     def __init__(
         self,
         keys: Iterable[ApiKey],
         package: str,
         *,
+        shared: Mapping[ApiKey, Handle] | None = None,
         packed_by_hand: frozenset[ApiKey] = frozenset(),
         forwarded: frozenset[ApiKey] = frozenset(),
     ) -> None:
@@ -69,14 +92,17 @@ class ApiTable:
             key: SPECS[key]._replace(min_version=api.min_version, max_version=api.max_version)
             for key, api in self.served.items()
         }
-        # Served, but answered by somebody else: they have no module here.
+        # Served, but answered by another node: they have no handler here.
         self.forwarded: frozenset[int] = frozenset(int(key) for key in forwarded)
         self._package = package
         self._packed_by_hand = packed_by_hand
+        self.shared = shared or {}
 
     def load(self, api_key: int) -> Handler:
-        """Import the module of an API and return its handler."""
+        """Return the handler of an API; imports its module."""
         key = self.served[api_key].key
+        if key in self.shared:
+            return Handler(self.shared[key], None, packs_frames=False)
         module = importlib.import_module(f"{self._package}.{key.name.lower()}")
         return Handler(module.handle, getattr(module, "read", None), packs_frames=key in self._packed_by_hand)
 

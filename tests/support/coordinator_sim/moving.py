@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.partition import Partition
-from crabka.controller.outcome import Outcome
 from crabka.metadata.records import PartitionChangeRecord
+from crabka.metadata.requests import Outcome
 from crabka.testing import VirtualTimeLoop
 from tests.support.coordinator_sim.copy_world import GROUP_ID, CopyWorld
 from tests.support.coordinator_sim.world import GroupWorld

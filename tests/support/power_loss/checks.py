@@ -9,9 +9,9 @@ import uuid
 
 from crabka.broker.partition import Partition
 from crabka.errors import CorruptDataError
+from crabka.formats.file_names import RECOVERY_POINT_CHECKPOINT
 from crabka.ids import TopicPartition
 from crabka.log.checkpoints import read_offset_checkpoint
-from crabka.log.naming import RECOVERY_POINT_CHECKPOINT
 from crabka.metadata.configs import ConfigResourceType
 from crabka.node.node import Node
 from crabka.ports import FileSystem

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.ids import TopicPartition
 from crabka.node.node import Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from crabka.log.offset_index import OffsetIndex
+from crabka.formats.offset_index import OffsetIndex
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import replay_batch
 from crabka.ports import FileSystem

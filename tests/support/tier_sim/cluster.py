@@ -12,10 +12,10 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.config.topic import TopicConfig
-from crabka.log.checkpoints import decode_epochs
+from crabka.formats.checkpoints import decode_epochs
 from crabka.ports import FileSystem
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
 from crabka.remote.removal_notice import is_active_notice, is_removal_notice
@@ -227,7 +227,7 @@ class TierCluster:
         """Return whether a log ends with a record that is not in the history of a segment: it is led as it is."""
         own = self.model.lineage(node.log)
         text = self.store.fetch_index(segment, IndexType.LEADER_EPOCH)
-        epochs = [entry for entry in decode_epochs("the tier", text) if own and entry[1] <= own[-1].base_offset]
+        epochs = [entry for entry in decode_epochs(text) if own and entry[1] <= own[-1].base_offset]
         return bool(epochs) and epochs[-1][0] != own[-1].epoch
 
     def _newest_segment(self) -> RemoteLogSegmentMetadata | None:

@@ -34,7 +34,7 @@ from crabka.broker.tiering.build_reads import build_remote_reads
 from crabka.broker.tiering.follower_tier import FollowerTier
 from crabka.broker.tiering.leader_start import LeaderStart
 from crabka.broker.tiering.manager import TierHooks, TieringManager
-from crabka.broker.tiering.metadata_port import PooledTierMetadata
+from crabka.broker.tiering.metadata_port import TierMetadata, TierMetadataManager
 from crabka.broker.tiering.stats import TierStats
 from crabka.broker.tiering.tools import TierTools
 from crabka.errors import OffsetInRemoteTierError, OperationError
@@ -42,10 +42,9 @@ from crabka.ids import TopicPartition
 from crabka.log.log_manager import LogManager
 from crabka.ports import Network, Runtime
 from crabka.protocol.error_codes import ErrorCode
-from crabka.remote.metadata_manager import RemoteLogMetadataManager
 from crabka.remote.segments import TopicIdPartition
-from crabka.remote.switching import NotReadyRlmm, SwappableRlmm
 from crabka.testing import InlineThreads, MemoryFileSystem
+from tests.support.tier_metadata import SharedMetadata
 from tests.support.tier_scene import CrashingFailpoints
 
 if TYPE_CHECKING:
@@ -57,19 +56,6 @@ if TYPE_CHECKING:
 
 NAME = TopicPartition("orders", 0)
 BACKOFF_MS = 50
-
-
-class SharedRlmm(SwappableRlmm):
-    """The one state of all metadata as one node sees it: only its owner looks after what nobody leads."""
-
-    def __init__(self, cluster: TierCluster, node_id: int) -> None:
-        super().__init__(cluster.rlmm)
-        self._cluster = cluster
-        self._node_id = node_id
-
-    def partitions_of_own(self) -> list[TopicIdPartition]:
-        """Return all partitions, or none."""
-        return self._cluster.rlmm.partitions() if self._cluster.owner == self._node_id else []
 
 
 class TierNode:
@@ -141,13 +127,12 @@ class TierNode:
 
     def _tiering(self, runtime: Runtime) -> TieringManager:
         cluster = self.cluster
-        rlmm = SwappableRlmm(NotReadyRlmm())
         tools = TierTools(
             broker_id=self.node_id,
             runtime=runtime,
             config=lambda: cluster.config_of(self.log_dir),
             storage=cluster.storage,
-            metadata=PooledTierMetadata(rlmm, self.threads),
+            metadata=TierMetadata(),
             stats=TierStats(),
             flush_logs=lambda: self.logs.flush_dirty(cluster.clock.now_ms()),
             save_log_starts=self.logs.save_log_starts,
@@ -160,10 +145,13 @@ class TierNode:
             on_broken_invariant=self.failures.append,
             leader_start=LeaderStart(tools.metadata, FollowerTier(lambda: self.reads, self.logs)),
         )
-        return TieringManager(tools, rlmm, hooks)
+        return TieringManager(tools, hooks)
 
-    async def _start_metadata(self) -> RemoteLogMetadataManager:
-        return SharedRlmm(self.cluster, self.node_id)
+    async def _start_metadata(self) -> TierMetadataManager:
+        return SharedMetadata(self.cluster.rlmm, self.threads, self._own).as_manager
+
+    def _own(self) -> list[TopicIdPartition]:
+        return self.cluster.rlmm.partitions() if self.cluster.owner == self.node_id else []
 
     async def _stop_metadata(self) -> None:
         return None

@@ -17,6 +17,7 @@ from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime.task_scope import TaskScope
 from crabka.testing import VirtualTimeLoop
+from tests.support.async_tests import run_with
 from tests.support.images import cluster, topic_id_of
 from tests.support.metadata_logs import SINGLE, segments, stored_records
 from tests.support.peer_brokers import FakeController
@@ -125,72 +126,62 @@ def with_creation(test: Callable[[Creation], Awaitable[None]]) -> None:
     VirtualTimeLoop().run(main())
 
 
-def test_a_topic_can_be_used_when_this_broker_knows_it() -> None:
-    async def test(world: Creation) -> None:
-        asking = world.ask("a", "b")
-        await asyncio.sleep(0.5)
-        world.appear("a")
-        await asyncio.sleep(0.1)
-        assert not asking.done()
-        world.appear("b")
-        assert await asking == {}
-        ((_, body),) = world.controller.asked
-        wanted = [(topic.name, topic.num_partitions, topic.replication_factor) for topic in body.topics]
-        assert wanted == [("a", 3, 2), ("b", 3, 2)]
-
-    with_creation(test)
+@run_with(with_creation)
+async def test_a_topic_can_be_used_when_this_broker_knows_it(world: Creation, /) -> None:
+    asking = world.ask("a", "b")
+    await asyncio.sleep(0.5)
+    world.appear("a")
+    await asyncio.sleep(0.1)
+    assert not asking.done()
+    world.appear("b")
+    assert await asking == {}
+    ((_, body),) = world.controller.asked
+    wanted = [(topic.name, topic.num_partitions, topic.replication_factor) for topic in body.topics]
+    assert wanted == [("a", 3, 2), ("b", 3, 2)]
 
 
-def test_a_client_asks_again_for_a_topic_that_does_not_come() -> None:
-    async def test(world: Creation) -> None:
-        began = asyncio.get_running_loop().time()
-        assert await world.ask("a") == {"a": ErrorCode.unknown_topic_or_partition}
-        assert asyncio.get_running_loop().time() - began == pytest.approx(MAX_WAIT_MS / 1000)
-        # Nothing is kept for one who gave up, though no topic ever comes.
-        assert not world.creation._waiting
-
-    with_creation(test)
+@run_with(with_creation)
+async def test_a_client_asks_again_for_a_topic_that_does_not_come(world: Creation, /) -> None:
+    began = asyncio.get_running_loop().time()
+    assert await world.ask("a") == {"a": ErrorCode.unknown_topic_or_partition}
+    assert asyncio.get_running_loop().time() - began == pytest.approx(MAX_WAIT_MS / 1000)
+    # Nothing is kept for one who gave up, though no topic ever comes.
+    assert not world.creation._waiting
 
 
-def test_there_is_one_request_for_a_topic_at_a_time() -> None:
-    async def test(world: Creation) -> None:
-        world.controller.open.clear()
-        asking = [world.ask("a"), world.ask("a", "b"), world.ask("b", "a")]
-        unknown = ErrorCode.unknown_topic_or_partition
-        assert [await each for each in asking] == [
-            {"a": unknown},
-            {"a": unknown, "b": unknown},
-            {"b": unknown, "a": unknown},
-        ]
-        assert world.controller.names() == [["a"], ["b"]]
-        world.controller.open.set()
-        await asyncio.sleep(0.1)
-        again = world.ask("a")
-        await asyncio.sleep(0)
-        world.appear("a")
-        assert await again == {}
-        assert world.controller.names() == [["a"], ["b"], ["a"]]
-
-    with_creation(test)
+@run_with(with_creation)
+async def test_there_is_one_request_for_a_topic_at_a_time(world: Creation, /) -> None:
+    world.controller.open.clear()
+    asking = [world.ask("a"), world.ask("a", "b"), world.ask("b", "a")]
+    unknown = ErrorCode.unknown_topic_or_partition
+    assert [await each for each in asking] == [
+        {"a": unknown},
+        {"a": unknown, "b": unknown},
+        {"b": unknown, "a": unknown},
+    ]
+    assert world.controller.names() == [["a"], ["b"]]
+    world.controller.open.set()
+    await asyncio.sleep(0.1)
+    again = world.ask("a")
+    await asyncio.sleep(0)
+    world.appear("a")
+    assert await again == {}
+    assert world.controller.names() == [["a"], ["b"], ["a"]]
 
 
-def test_errors_of_the_controller_are_told() -> None:
-    async def test(world: Creation) -> None:
-        world.errors = {"a": ErrorCode.invalid_replication_factor, "b": ErrorCode.topic_already_exists}
-        asking = world.ask("a", "b")
-        await asyncio.sleep(0)
-        world.appear("b")
-        assert await asking == {"a": ErrorCode.invalid_replication_factor}
-        world.failure = OperationError(ErrorCode.request_timed_out)
-        assert await world.ask("c") == {"c": ErrorCode.unknown_topic_or_partition}
-
-    with_creation(test)
+@run_with(with_creation)
+async def test_errors_of_the_controller_are_told(world: Creation, /) -> None:
+    world.errors = {"a": ErrorCode.invalid_replication_factor, "b": ErrorCode.topic_already_exists}
+    asking = world.ask("a", "b")
+    await asyncio.sleep(0)
+    world.appear("b")
+    assert await asking == {"a": ErrorCode.invalid_replication_factor}
+    world.failure = OperationError(ErrorCode.request_timed_out)
+    assert await world.ask("c") == {"c": ErrorCode.unknown_topic_or_partition}
 
 
-def test_known_topics_are_not_asked_for() -> None:
-    async def test(world: Creation) -> None:
-        world.appear("a")
-        assert await world.ask("a") == {}
-        assert world.controller.asked == []
-
-    with_creation(test)
+@run_with(with_creation)
+async def test_known_topics_are_not_asked_for(world: Creation, /) -> None:
+    world.appear("a")
+    assert await world.ask("a") == {}
+    assert world.controller.asked == []

@@ -15,6 +15,7 @@ from crabka.broker.transactions.coordinator import TransactionCoordinator
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.async_tests import run_with
 from tests.support.images import with_partitions
 from tests.support.peer_brokers import PeerWorld, among_peers, peer_of
 from tests.support.scripted_broker import NO_ANSWER, DisconnectError, Later, ReceivedRequest
@@ -112,116 +113,100 @@ def with_adder(test: Callable[[AdderWorld], Any]) -> None:
 
 
 @pytest.mark.parametrize("verify_only", [True, False])
-def test_the_coordinator_of_another_broker_is_asked(*, verify_only: bool) -> None:
-    async def test(world: AdderWorld) -> None:
-        world.answers[T1] = ErrorCode.transaction_abortable
-        verdicts = await world.ask(ON_2, T0, T1, verify_only=verify_only)
-        assert verdicts == {T0: ErrorCode.none, T1: ErrorCode.transaction_abortable}
-        ((asked,),) = world.asked()
-        assert (asked.transactional_id, asked.producer_id, asked.producer_epoch) == (ON_2, 7, 3)
-        assert asked.verify_only is verify_only
-        assert [(topic.name, topic.partitions) for topic in asked.topics] == [("t", (0, 1))]
-        assert world.world.peers[2].requests[-1].version == 5
-
-    with_adder(test)
+@run_with(with_adder)
+async def test_the_coordinator_of_another_broker_is_asked(world: AdderWorld, /, *, verify_only: bool) -> None:
+    world.answers[T1] = ErrorCode.transaction_abortable
+    verdicts = await world.ask(ON_2, T0, T1, verify_only=verify_only)
+    assert verdicts == {T0: ErrorCode.none, T1: ErrorCode.transaction_abortable}
+    ((asked,),) = world.asked()
+    assert (asked.transactional_id, asked.producer_id, asked.producer_epoch) == (ON_2, 7, 3)
+    assert asked.verify_only is verify_only
+    assert [(topic.name, topic.partitions) for topic in asked.topics] == [("t", (0, 1))]
+    assert world.world.peers[2].requests[-1].version == 5
 
 
-def test_the_own_coordinator_is_asked_without_a_socket() -> None:
-    async def test(world: AdderWorld) -> None:
-        world.local.answers = [ErrorCode.producer_fenced]
-        assert await world.ask(HERE, T0) == {T0: ErrorCode.producer_fenced}
-        assert world.local.asked[0].transactional_id == HERE
-        assert world.asked() == []
-
-    with_adder(test)
+@run_with(with_adder)
+async def test_the_own_coordinator_is_asked_without_a_socket(world: AdderWorld, /) -> None:
+    world.local.answers = [ErrorCode.producer_fenced]
+    assert await world.ask(HERE, T0) == {T0: ErrorCode.producer_fenced}
+    assert world.local.asked[0].transactional_id == HERE
+    assert world.asked() == []
 
 
-def test_a_transaction_without_a_coordinator() -> None:
-    async def test(world: AdderWorld) -> None:
-        assert await world.ask(NOWHERE, T0) == {T0: ErrorCode.coordinator_not_available}
-
-    with_adder(test)
+@run_with(with_adder)
+async def test_a_transaction_without_a_coordinator(world: AdderWorld, /) -> None:
+    assert await world.ask(NOWHERE, T0) == {T0: ErrorCode.coordinator_not_available}
 
 
-def test_questions_that_come_meanwhile_share_a_request() -> None:
-    async def test(world: AdderWorld) -> None:
-        first = await world.occupy()
-        others = [name for name in map(str, range(100)) if partition_for(name, 4) == 1 and name != ON_2][:3]
-        asking = [world.ask(name, T0) for name in others]
-        for each in (first, *asking):
-            assert await each == {T0: ErrorCode.none}
-        assert [[each.transactional_id for each in request] for request in world.asked()] == [[ON_2], others]
-
-    with_adder(test)
+@run_with(with_adder)
+async def test_questions_that_come_meanwhile_share_a_request(world: AdderWorld, /) -> None:
+    first = await world.occupy()
+    others = [name for name in map(str, range(100)) if partition_for(name, 4) == 1 and name != ON_2][:3]
+    asking = [world.ask(name, T0) for name in others]
+    for each in (first, *asking):
+        assert await each == {T0: ErrorCode.none}
+    assert [[each.transactional_id for each in request] for request in world.asked()] == [[ON_2], others]
 
 
-def test_questions_of_one_producer_become_one() -> None:
-    async def test(world: AdderWorld) -> None:
-        world.answers[T1] = ErrorCode.transaction_abortable
-        await world.occupy()
-        a, b = world.ask(ON_2, T0), world.ask(ON_2, T1)
-        assert await a == {T0: ErrorCode.none}
-        assert await b == {T1: ErrorCode.transaction_abortable}
-        assert [len(request) for request in world.asked()] == [1, 1]
-
-    with_adder(test)
+@run_with(with_adder)
+async def test_questions_of_one_producer_become_one(world: AdderWorld, /) -> None:
+    world.answers[T1] = ErrorCode.transaction_abortable
+    await world.occupy()
+    a, b = world.ask(ON_2, T0), world.ask(ON_2, T1)
+    assert await a == {T0: ErrorCode.none}
+    assert await b == {T1: ErrorCode.transaction_abortable}
+    assert [len(request) for request in world.asked()] == [1, 1]
 
 
-def test_of_two_producers_the_older_is_fenced() -> None:
-    async def test(world: AdderWorld) -> None:
-        await world.occupy()
-        waiting = world.ask(ON_2, T0, epoch=4)
-        await asyncio.sleep(0)
-        assert await world.ask(ON_2, T0, epoch=3) == {T0: ErrorCode.invalid_producer_epoch}
-        newer = world.ask(ON_2, T0, epoch=5)
-        assert await waiting == {T0: ErrorCode.invalid_producer_epoch}
-        assert await newer == {T0: ErrorCode.none}
-        assert [request[0].producer_epoch for request in world.asked()] == [3, 5]
-
-    with_adder(test)
+@run_with(with_adder)
+async def test_of_two_producers_the_older_is_fenced(world: AdderWorld, /) -> None:
+    await world.occupy()
+    waiting = world.ask(ON_2, T0, epoch=4)
+    await asyncio.sleep(0)
+    assert await world.ask(ON_2, T0, epoch=3) == {T0: ErrorCode.invalid_producer_epoch}
+    newer = world.ask(ON_2, T0, epoch=5)
+    assert await waiting == {T0: ErrorCode.invalid_producer_epoch}
+    assert await newer == {T0: ErrorCode.none}
+    assert [request[0].producer_epoch for request in world.asked()] == [3, 5]
 
 
-def test_an_earlier_question_of_another_kind_is_asked_again_by_its_client() -> None:
-    async def test(world: AdderWorld) -> None:
-        await world.occupy()
-        waiting = world.ask(ON_2, T0, verify_only=True)
-        await asyncio.sleep(0)
-        adding = world.ask(ON_2, T0, verify_only=False)
-        assert await waiting == {T0: ErrorCode.network_exception}
-        assert await adding == {T0: ErrorCode.none}
-
-    with_adder(test)
+@run_with(with_adder)
+async def test_an_earlier_question_of_another_kind_is_asked_again_by_its_client(world: AdderWorld, /) -> None:
+    await world.occupy()
+    waiting = world.ask(ON_2, T0, verify_only=True)
+    await asyncio.sleep(0)
+    adding = world.ask(ON_2, T0, verify_only=False)
+    assert await waiting == {T0: ErrorCode.network_exception}
+    assert await adding == {T0: ErrorCode.none}
 
 
-def test_a_coordinator_that_is_not_reached() -> None:
-    async def test(world: AdderWorld) -> None:
-        def disconnect(_request: ReceivedRequest) -> Any:
-            raise DisconnectError
+@run_with(with_adder)
+async def test_a_coordinator_that_is_not_reached(world: AdderWorld, /) -> None:
+    def disconnect(_request: ReceivedRequest) -> Any:
+        raise DisconnectError
 
-        world.world.peers[2].answers[ApiKey.ADD_PARTITIONS_TO_TXN] = disconnect
-        assert await world.ask(ON_2, T0) == {T0: ErrorCode.network_exception}
-        world.world.peers[2].answers[ApiKey.ADD_PARTITIONS_TO_TXN] = lambda _request: NO_ANSWER
-        assert await world.ask(ON_2, T0) == {T0: ErrorCode.network_exception}
-        world.world.peers[2].answers[ApiKey.ADD_PARTITIONS_TO_TXN] = world.answer
-        assert await world.ask(ON_2, T0) == {T0: ErrorCode.none}
-
-    with_adder(test)
+    world.world.peers[2].answers[ApiKey.ADD_PARTITIONS_TO_TXN] = disconnect
+    assert await world.ask(ON_2, T0) == {T0: ErrorCode.network_exception}
+    world.world.peers[2].answers[ApiKey.ADD_PARTITIONS_TO_TXN] = lambda _request: NO_ANSWER
+    assert await world.ask(ON_2, T0) == {T0: ErrorCode.network_exception}
+    world.world.peers[2].answers[ApiKey.ADD_PARTITIONS_TO_TXN] = world.answer
+    assert await world.ask(ON_2, T0) == {T0: ErrorCode.none}
 
 
-def test_a_question_is_answered_though_the_sending_fails_unexpectedly(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(world: AdderWorld) -> None:
-        failed: list[asyncio.Future[Any]] = []
+@run_with(with_adder)
+async def test_a_question_is_answered_though_the_sending_fails_unexpectedly(
+    world: AdderWorld, /, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[asyncio.Future[Any]] = []
 
-        def spawn(sending: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
-            failed.append(asyncio.ensure_future(sending))
-            return failed[-1]
+    def spawn(sending: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        failed.append(asyncio.ensure_future(sending))
+        return failed[-1]
 
-        monkeypatch.setattr(world.adder._outboxes, "_spawn", spawn)
-        monkeypatch.setattr(world.adder, "_timeout_ms", lambda: 1 // 0)
-        assert await asyncio.wait_for(world.ask(ON_2, T0), 10) == {T0: ErrorCode.network_exception}
-        assert [type(each.exception()) for each in failed] == [ZeroDivisionError]
-
-    with_adder(test)
+    monkeypatch.setattr(world.adder._outboxes, "_spawn", spawn)
+    monkeypatch.setattr(world.adder, "_timeout_ms", lambda: 1 // 0)
+    assert await asyncio.wait_for(world.ask(ON_2, T0), 10) == {T0: ErrorCode.network_exception}
+    assert [type(each.exception()) for each in failed] == [ZeroDivisionError]
 
 
 @pytest.mark.parametrize(
@@ -231,33 +216,29 @@ def test_a_question_is_answered_though_the_sending_fails_unexpectedly(monkeypatc
         (ErrorCode.unknown_server_error, ErrorCode.unknown_server_error),
     ],
 )
-def test_a_request_that_is_refused_as_a_whole(error_code: ErrorCode, told: ErrorCode) -> None:
-    async def test(world: AdderWorld) -> None:
-        world.world.peers[2].answers[ApiKey.ADD_PARTITIONS_TO_TXN] = lambda request: request.types.message(
-            throttle_time=0, error_code=error_code, results_by_transaction=()
-        )
-        assert await world.ask(ON_2, T0) == {T0: told}
-
-    with_adder(test)
-
-
-def test_a_coordinator_that_does_not_know_the_question_refuses_nothing() -> None:
-    async def test(world: AdderWorld) -> None:
-        world.world.peers[2].versions[ApiKey.ADD_PARTITIONS_TO_TXN] = (0, 3)
-        assert await world.ask(ON_2, T0) == {T0: ErrorCode.none}
-        assert world.asked() == []
-
-    with_adder(test)
+@run_with(with_adder)
+async def test_a_request_that_is_refused_as_a_whole(
+    world: AdderWorld, /, error_code: ErrorCode, told: ErrorCode
+) -> None:
+    world.world.peers[2].answers[ApiKey.ADD_PARTITIONS_TO_TXN] = lambda request: request.types.message(
+        throttle_time=0, error_code=error_code, results_by_transaction=()
+    )
+    assert await world.ask(ON_2, T0) == {T0: told}
 
 
-def test_an_answer_without_the_transaction_is_none() -> None:
-    async def test(world: AdderWorld) -> None:
-        world.world.peers[2].answers[ApiKey.ADD_PARTITIONS_TO_TXN] = lambda request: request.types.message(
-            throttle_time=0, error_code=ErrorCode.none, results_by_transaction=()
-        )
-        assert await world.ask(ON_2, T0) == {T0: ErrorCode.network_exception}
+@run_with(with_adder)
+async def test_a_coordinator_that_does_not_know_the_question_refuses_nothing(world: AdderWorld, /) -> None:
+    world.world.peers[2].versions[ApiKey.ADD_PARTITIONS_TO_TXN] = (0, 3)
+    assert await world.ask(ON_2, T0) == {T0: ErrorCode.none}
+    assert world.asked() == []
 
-    with_adder(test)
+
+@run_with(with_adder)
+async def test_an_answer_without_the_transaction_is_none(world: AdderWorld, /) -> None:
+    world.world.peers[2].answers[ApiKey.ADD_PARTITIONS_TO_TXN] = lambda request: request.types.message(
+        throttle_time=0, error_code=ErrorCode.none, results_by_transaction=()
+    )
+    assert await world.ask(ON_2, T0) == {T0: ErrorCode.network_exception}
 
 
 def test_a_node_answers_for_its_transactions(node: SimNode) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from crabka.broker.config_forwarding import forward_changes, verdict_rows
-from crabka.controller.outcome import ItemVerdict
 from crabka.errors import OperationError
+from crabka.metadata.requests import ItemVerdict
 from crabka.protocol.apis import ApiKey, MessageTypes, response_types
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.sim_node import Row, SimNode, build, row

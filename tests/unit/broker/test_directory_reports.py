@@ -14,6 +14,7 @@ from crabka.metadata.image import MetadataImage
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
+from tests.support.async_tests import real_time, run_with
 from tests.support.controllers import ControllerInProcess
 from tests.support.images import cluster, with_topic
 
@@ -147,7 +148,8 @@ def test_a_controller_that_does_not_know_the_registration_yet_is_told_again() ->
     assert not codes
 
 
-def test_a_replica_that_is_held_is_not_told_of_before_it_is_released() -> None:
+@run_with(real_time)
+async def test_a_replica_that_is_held_is_not_told_of_before_it_is_released() -> None:
     metadata = image()
     controller = ControllerInProcess()
     controller.answers[ApiKey.ASSIGN_REPLICAS_TO_DIRS] = lambda types, _: types.message(
@@ -156,13 +158,10 @@ def test_a_replica_that_is_held_is_not_told_of_before_it_is_released() -> None:
     logs: Any = SimpleNamespace(directory_id=DIRECTORIES.get)
     partition = hosted(metadata, 0, "/other")
 
-    async def scenario() -> None:
-        reports = DirectoryReports(controller, BrokerIdentity(1, 7), logs)
-        reports.hold((partition.topic_id, 0))
-        await reports.report(metadata, [partition])
-        assert controller.asked == []
-        reports.release((partition.topic_id, 0))
-        await reports.report(metadata, [partition])
-        assert len(controller.asked) == 1
-
-    asyncio.run(scenario())
+    reports = DirectoryReports(controller, BrokerIdentity(1, 7), logs)
+    reports.hold((partition.topic_id, 0))
+    await reports.report(metadata, [partition])
+    assert controller.asked == []
+    reports.release((partition.topic_id, 0))
+    await reports.report(metadata, [partition])
+    assert len(controller.asked) == 1

@@ -8,7 +8,7 @@ import pytest
 
 from crabka.broker.fetch_client import FetchClient, fetch_client, replica_of, selects_by_rack
 from crabka.config.java_classes import RACK_AWARE_SELECTOR
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.protocol.apis import ApiKey, request_types
 from tests.support.sim_node import fetch_body, versions_of

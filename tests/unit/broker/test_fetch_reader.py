@@ -10,8 +10,8 @@ from crabka.broker.fetch_client import FetchClient
 from crabka.broker.fetch_reader import read_slices, read_targets, with_cold_bytes
 from crabka.broker.fetch_sessions import SessionTarget
 from crabka.errors import CorruptDataError
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import ZERO_UUID
-from crabka.log.txn_index import AbortedTransaction
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.rotting import flip
 from tests.support.sim_node import SimNode, batch, cold_node
@@ -97,8 +97,10 @@ def test_a_replica_that_is_alone_serves_all_but_what_is_damaged(
         node.produce("t", batch(bytes(100)))
     log = node.context.partitions.by_name("t", 0).log
     size = len(batch(bytes(100)))
-    # The length of the second batch: nothing behind it is found without a check.
-    flip(node.memory, log.healing.segment_of(0).log_path, size + 10)
+    # The length of the second batch, so that nothing after it is found without a check, and two bytes of its content,
+    # which no checksum corrects.
+    for position in (10, 80, 90):
+        flip(node.memory, log.healing.segment_of(0).log_path, size + position)
     assert codes(node, 0, 2) == [ErrorCode.none, ErrorCode.kafka_storage_error]
     node.advance(5000)
     assert codes(node, 0, 1, 2) == [ErrorCode.none, ErrorCode.corrupt_message, ErrorCode.none]

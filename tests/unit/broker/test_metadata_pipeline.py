@@ -8,6 +8,7 @@ import pytest
 
 from crabka.broker.metadata_pipeline import MetadataPipeline
 from crabka.errors import InvariantError
+from tests.support.async_tests import real_time, run_with
 
 
 class World:
@@ -51,137 +52,121 @@ class World:
         return [self.pipeline.on_metadata(cast("Any", number), cast("Any", None)) for number in numbers]
 
 
-def test_a_change_that_needs_no_work_is_delivered_at_once() -> None:
-    async def main() -> None:
-        world = World()
-        world.pipeline.start()
-        assert world.put(1, 2) == [None, None]
-        assert world.events == ["delivered 1", "delivered 2"]
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_a_change_that_needs_no_work_is_delivered_at_once() -> None:
+    world = World()
+    world.pipeline.start()
+    assert world.put(1, 2) == [None, None]
+    assert world.events == ["delivered 1", "delivered 2"]
 
 
-def test_changes_wait_for_one_whose_logs_are_being_created() -> None:
-    async def main() -> None:
-        world = World()
-        world.slow_before = {2}
-        world.pipeline.start()
-        _, second, third = world.put(1, 2, 3)
-        assert second is not None
-        assert third is not None
-        await asyncio.sleep(0)
-        assert world.events == ["delivered 1"]
-        assert not second.done()
-        world.release.set()
-        await asyncio.gather(second, third)
-        assert world.events == ["delivered 1", "prepared 2", "delivered 2", "delivered 3"]
-        assert world.put(4) == [None]
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_changes_wait_for_one_whose_logs_are_being_created() -> None:
+    world = World()
+    world.slow_before = {2}
+    world.pipeline.start()
+    _, second, third = world.put(1, 2, 3)
+    assert second is not None
+    assert third is not None
+    await asyncio.sleep(0)
+    assert world.events == ["delivered 1"]
+    assert not second.done()
+    world.release.set()
+    await asyncio.gather(second, third)
+    assert world.events == ["delivered 1", "prepared 2", "delivered 2", "delivered 3"]
+    assert world.put(4) == [None]
 
 
-def test_changes_wait_for_directories_of_an_earlier_one_to_be_renamed() -> None:
-    async def main() -> None:
-        world = World()
-        world.slow_after = {1}
-        world.pipeline.start()
-        first, second = world.put(1, 2)
-        assert first is not None
-        assert second is not None
-        await asyncio.sleep(0)
-        assert world.events == ["delivered 1"]
-        world.release.set()
-        await asyncio.gather(first, second)
-        assert world.events == ["delivered 1", "finished 1", "delivered 2"]
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_changes_wait_for_directories_of_an_earlier_one_to_be_renamed() -> None:
+    world = World()
+    world.slow_after = {1}
+    world.pipeline.start()
+    first, second = world.put(1, 2)
+    assert first is not None
+    assert second is not None
+    await asyncio.sleep(0)
+    assert world.events == ["delivered 1"]
+    world.release.set()
+    await asyncio.gather(first, second)
+    assert world.events == ["delivered 1", "finished 1", "delivered 2"]
 
 
-def test_changes_before_the_start_are_kept_and_nobody_waits_for_them() -> None:
+@run_with(real_time)
+async def test_changes_before_the_start_are_kept_and_nobody_waits_for_them() -> None:
     """The controller of a node answers others while the broker beside it opens its partitions."""
 
-    async def main() -> None:
-        world = World()
-        world.slow_before = {1}
-        assert world.put(1, 2) == [None, None]
-        assert world.events == []
-        world.pipeline.start()
-        (third,) = world.put(3)
-        assert third is not None
-        world.release.set()
-        await third
-        assert world.events == ["prepared 1", "delivered 1", "delivered 2", "delivered 3"]
-
-    asyncio.run(main())
+    world = World()
+    world.slow_before = {1}
+    assert world.put(1, 2) == [None, None]
+    assert world.events == []
+    world.pipeline.start()
+    (third,) = world.put(3)
+    assert third is not None
+    world.release.set()
+    await third
+    assert world.events == ["prepared 1", "delivered 1", "delivered 2", "delivered 3"]
 
 
-def test_a_change_of_before_the_start_that_fails_ends_the_node() -> None:
-    async def main() -> None:
-        world = World()
-        world.broken = {1}
-        assert world.put(1, 2) == [None, None]
-        world.pipeline.start()
-        with pytest.raises(InvariantError, match="1 is broken"):
-            await world.tasks[0]
-        await asyncio.sleep(0)
-        assert world.put(3) == [None]
-        assert world.events == []
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_a_change_of_before_the_start_that_fails_ends_the_node() -> None:
+    world = World()
+    world.broken = {1}
+    assert world.put(1, 2) == [None, None]
+    world.pipeline.start()
+    with pytest.raises(InvariantError, match="1 is broken"):
+        await world.tasks[0]
+    await asyncio.sleep(0)
+    assert world.put(3) == [None]
+    assert world.events == []
 
 
-def test_nobody_waits_for_a_broker_that_has_stopped() -> None:
-    async def main() -> None:
-        world = World()
-        world.slow_before = {1, 3}
-        world.pipeline.start()
-        first, second = world.put(1, 2)
-        assert first is not None
-        assert second is not None
-        await asyncio.sleep(0)
-        world.pipeline.close()
-        assert world.put(3) == [None]
-        await asyncio.wait([first, second])
-        assert first.cancelled()
-        assert second.cancelled()
-        world.release.set()
-        await asyncio.gather(*world.tasks)
-        assert world.events == ["prepared 1"]
-        assert world.put(4) == [None]
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_nobody_waits_for_a_broker_that_has_stopped() -> None:
+    world = World()
+    world.slow_before = {1, 3}
+    world.pipeline.start()
+    first, second = world.put(1, 2)
+    assert first is not None
+    assert second is not None
+    await asyncio.sleep(0)
+    world.pipeline.close()
+    assert world.put(3) == [None]
+    await asyncio.wait([first, second])
+    assert first.cancelled()
+    assert second.cancelled()
+    world.release.set()
+    await asyncio.gather(*world.tasks)
+    assert world.events == ["prepared 1"]
+    assert world.put(4) == [None]
 
 
-def test_a_change_that_fails_is_the_last() -> None:
-    async def main() -> None:
-        world = World()
-        world.slow_before, world.broken = {1}, {1}
-        world.release.set()
-        world.pipeline.start()
-        first, second = world.put(1, 2)
-        assert first is not None
-        assert second is not None
-        with pytest.raises(ValueError, match="1 is broken"):
-            await first
-        await asyncio.wait([second])
-        assert second.cancelled()
-        assert world.events == ["prepared 1"]
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_a_change_that_fails_is_the_last() -> None:
+    world = World()
+    world.slow_before, world.broken = {1}, {1}
+    world.release.set()
+    world.pipeline.start()
+    first, second = world.put(1, 2)
+    assert first is not None
+    assert second is not None
+    with pytest.raises(ValueError, match="1 is broken"):
+        await first
+    await asyncio.wait([second])
+    assert second.cancelled()
+    assert world.events == ["prepared 1"]
 
 
-def test_a_stop_answers_those_who_wait() -> None:
-    async def main() -> None:
-        world = World()
-        world.slow_before = {1}
-        world.pipeline.start()
-        first, second = world.put(1, 2)
-        assert first is not None
-        assert second is not None
-        await asyncio.sleep(0)
-        world.tasks[0].cancel()
-        await asyncio.wait([first, second])
-        assert first.cancelled()
-        assert second.cancelled()
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_a_stop_answers_those_who_wait() -> None:
+    world = World()
+    world.slow_before = {1}
+    world.pipeline.start()
+    first, second = world.put(1, 2)
+    assert first is not None
+    assert second is not None
+    await asyncio.sleep(0)
+    world.tasks[0].cancel()
+    await asyncio.wait([first, second])
+    assert first.cancelled()
+    assert second.cancelled()

@@ -23,6 +23,7 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.formatting import format_storage
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
+from tests.support.async_tests import run_with
 from tests.support.following import TOPIC, FollowerWorld, follow
 from tests.support.images import partition_of, topic_id_of, with_partition, with_partitions
 from tests.support.logs import append, make_batch
@@ -314,129 +315,115 @@ def names(world: FollowerWorld) -> list[str]:
     return [name for name in world.fs.listdir("/d1") if name.startswith(f"{TOPIC}-")]
 
 
-def test_a_replica_that_moved_away_is_deleted_here() -> None:
-    async def test(world: FollowerWorld) -> None:
-        leader = await world.add_leader()
-        append(leader.lead(), make_batch(2), leader_epoch=5)
-        leader.lead(1)
-        world.place({}, {})
-        await world.settle()
-        partition = world.partition()
-        moved(world, (1, 3))
-        assert world.partitions.get(TOPIC, 0) is None
-        assert world.logs.get(TopicPartition(TOPIC, 0)) is None
-        assert world.fetchers.followed_count == 1
-        await world.settle()
-        assert sorted(name.endswith("-delete") for name in names(world)) == [False, True]
-        assert not partition.is_leader
-        # It may come back, and then it begins with nothing.
-        moved(world, (1, 3, 2))
-        assert world.partition().log.log_end_offset == 0
-        leader.leader_epoch = 7
-        await world.settle()
-        assert world.partition().log.log_end_offset == 2
-
-    follow(test)
+@run_with(follow)
+async def test_a_replica_that_moved_away_is_deleted_here(world: FollowerWorld, /) -> None:
+    leader = await world.add_leader()
+    append(leader.lead(), make_batch(2), leader_epoch=5)
+    leader.lead(1)
+    world.place({}, {})
+    await world.settle()
+    partition = world.partition()
+    moved(world, (1, 3))
+    assert world.partitions.get(TOPIC, 0) is None
+    assert world.logs.get(TopicPartition(TOPIC, 0)) is None
+    assert world.fetchers.followed_count == 1
+    await world.settle()
+    assert sorted(name.endswith("-delete") for name in names(world)) == [False, True]
+    assert not partition.is_leader
+    # It may come back, and then it begins with nothing.
+    moved(world, (1, 3, 2))
+    assert world.partition().log.log_end_offset == 0
+    leader.leader_epoch = 7
+    await world.settle()
+    assert world.partition().log.log_end_offset == 2
 
 
-def test_a_replica_on_a_failed_disk_that_moved_away_is_forgotten() -> None:
-    async def test(world: FollowerWorld) -> None:
-        world.place({"leader": -1}, {"leader": -1})
-        world.logs.on_dir_failure("/d1", OSError("gone"))
-        moved(world, (1, 3))
-        assert not world.partitions.is_offline(topic_id_of(TOPIC), 0)
-        assert world.partitions.is_offline(topic_id_of(TOPIC), 1)
-
-    follow(test)
+@run_with(follow)
+async def test_a_replica_on_a_failed_disk_that_moved_away_is_forgotten(world: FollowerWorld, /) -> None:
+    world.place({"leader": -1}, {"leader": -1})
+    world.logs.on_dir_failure("/d1", OSError("gone"))
+    moved(world, (1, 3))
+    assert not world.partitions.is_offline(topic_id_of(TOPIC), 0)
+    assert world.partitions.is_offline(topic_id_of(TOPIC), 1)
 
 
-def test_only_partitions_that_changed_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(world: FollowerWorld) -> None:
-        world.place(*[{"leader": -1}] * 20)
-        world.place(*[{"leader": -1}] * 20, topic="u")
-        told: list[tuple[str, int]] = []
-        become = Partition.become
+@run_with(follow)
+async def test_only_partitions_that_changed_are_looked_at(
+    world: FollowerWorld, /, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.place(*[{"leader": -1}] * 20)
+    world.place(*[{"leader": -1}] * 20, topic="u")
+    told: list[tuple[str, int]] = []
+    become = Partition.become
 
-        def counted(self: Partition, *args: Any, **options: Any) -> None:
-            told.append((self.topic, self.index))
-            become(self, *args, **options)
+    def counted(self: Partition, *args: Any, **options: Any) -> None:
+        told.append((self.topic, self.index))
+        become(self, *args, **options)
 
-        monkeypatch.setattr(Partition, "become", counted)
-        world.learn_leader(2, 6, 7)
-        assert told == [(TOPIC, 7)]
-        assert world.partition(7).is_leader
-
-    follow(test)
-
-
-def test_a_partition_is_led_or_followed_or_neither() -> None:
-    async def test(world: FollowerWorld) -> None:
-        world.place({})
-        assert (world.partition().is_leader, world.fetchers.followed_count) == (False, 1)
-        world.learn_leader(2, 6)
-        assert (world.partition().is_leader, world.fetchers.followed_count) == (True, 0)
-        world.learn_leader(-1, 7)
-        assert (world.partition().is_leader, world.fetchers.followed_count) == (False, 0)
-        world.learn_leader(3, 8)
-        assert (world.partition().leader_id, world.fetchers.followed_count) == (3, 1)
-
-    follow(test)
+    monkeypatch.setattr(Partition, "become", counted)
+    world.learn_leader(2, 6, 7)
+    assert told == [(TOPIC, 7)]
+    assert world.partition(7).is_leader
 
 
-def test_a_deleted_topic_is_followed_no_longer() -> None:
-    async def test(world: FollowerWorld) -> None:
-        before = world.image
-        world.place({}, {})
-        world.learn(before)
-        assert (world.fetchers.followed_count, len(world.partitions), len(world.logs)) == (0, 0, 0)
-
-    follow(test)
-
-
-def test_new_partitions_of_a_topic_are_hosted_where_they_are_placed() -> None:
-    async def test(world: FollowerWorld) -> None:
-        world.place({})
-        known = partition_of(world.image, TOPIC)
-        elsewhere = replace(known, replicas=(1, 3), isr=(1, 3))
-        world.learn(with_partition(world.image, TOPIC, 1, elsewhere))
-        world.learn(with_partition(world.image, TOPIC, 2, replace(known)))
-        assert sorted(partition.index for partition in world.partitions) == [0, 2]
-
-    follow(test)
+@run_with(follow)
+async def test_a_partition_is_led_or_followed_or_neither(world: FollowerWorld, /) -> None:
+    world.place({})
+    assert (world.partition().is_leader, world.fetchers.followed_count) == (False, 1)
+    world.learn_leader(2, 6)
+    assert (world.partition().is_leader, world.fetchers.followed_count) == (True, 0)
+    world.learn_leader(-1, 7)
+    assert (world.partition().is_leader, world.fetchers.followed_count) == (False, 0)
+    world.learn_leader(3, 8)
+    assert (world.partition().leader_id, world.fetchers.followed_count) == (3, 1)
 
 
-def test_at_start_logs_of_other_nodes_and_older_topics_are_set_aside() -> None:
-    async def test(world: FollowerWorld) -> None:
-        config = TopicConfig()
-        world.logs.create(TopicPartition("stranger", 0), uuid.UUID(int=5), config)
-        world.logs.create(TopicPartition(TOPIC, 0), uuid.UUID(int=6), config)
-        await world.stop()
-        world.image = with_partitions(world.image, TOPIC, {"replicas": (2,), "directories": (DIRECTORY_UNASSIGNED,)})
-        await world.start()
-        assert [log.topic_id for log in world.logs] == [topic_id_of(TOPIC)]
-        assert sum(name.endswith("-stray") for name in world.fs.listdir("/d1")) == 2
-        assert world.partition().is_leader
-
-    follow(test)
+@run_with(follow)
+async def test_a_deleted_topic_is_followed_no_longer(world: FollowerWorld, /) -> None:
+    before = world.image
+    world.place({}, {})
+    world.learn(before)
+    assert (world.fetchers.followed_count, len(world.partitions), len(world.logs)) == (0, 0, 0)
 
 
-def test_after_a_restart_a_follower_goes_on_with_the_high_watermark_that_it_knew() -> None:
-    async def test(world: FollowerWorld) -> None:
-        leader = await world.add_leader()
-        log = leader.lead()
-        for _ in range(3):
-            append(log, make_batch(2), leader_epoch=5)
-        leader.high_watermark = 4
-        world.place({})
-        await world.settle()
-        await world.stop()
-        leader.broker.cut_connections()
-        leader.broker.close()
-        await world.start()
-        own = world.partition().log
-        assert (own.log_end_offset, own.high_watermark) == (6, 4)
+@run_with(follow)
+async def test_new_partitions_of_a_topic_are_hosted_where_they_are_placed(world: FollowerWorld, /) -> None:
+    world.place({})
+    known = partition_of(world.image, TOPIC)
+    elsewhere = replace(known, replicas=(1, 3), isr=(1, 3))
+    world.learn(with_partition(world.image, TOPIC, 1, elsewhere))
+    world.learn(with_partition(world.image, TOPIC, 2, replace(known)))
+    assert sorted(partition.index for partition in world.partitions) == [0, 2]
 
-    follow(test)
+
+@run_with(follow)
+async def test_at_start_logs_of_other_nodes_and_older_topics_are_set_aside(world: FollowerWorld, /) -> None:
+    config = TopicConfig()
+    world.logs.create(TopicPartition("stranger", 0), uuid.UUID(int=5), config)
+    world.logs.create(TopicPartition(TOPIC, 0), uuid.UUID(int=6), config)
+    await world.stop()
+    world.image = with_partitions(world.image, TOPIC, {"replicas": (2,), "directories": (DIRECTORY_UNASSIGNED,)})
+    await world.start()
+    assert [log.topic_id for log in world.logs] == [topic_id_of(TOPIC)]
+    assert sum(name.endswith("-stray") for name in world.fs.listdir("/d1")) == 2
+    assert world.partition().is_leader
+
+
+@run_with(follow)
+async def test_after_a_restart_a_follower_goes_on_with_the_high_watermark_that_it_knew(world: FollowerWorld, /) -> None:
+    leader = await world.add_leader()
+    log = leader.lead()
+    for _ in range(3):
+        append(log, make_batch(2), leader_epoch=5)
+    leader.high_watermark = 4
+    world.place({})
+    await world.settle()
+    await world.stop()
+    leader.broker.cut_connections()
+    leader.broker.close()
+    await world.start()
+    own = world.partition().log
+    assert (own.log_end_offset, own.high_watermark) == (6, 4)
 
 
 def test_tiering_hears_of_every_hosted_partition() -> None:

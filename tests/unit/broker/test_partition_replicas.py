@@ -13,6 +13,7 @@ from crabka.broker.purgatory import DelayedFetch, DelayedProduce, DelayedReplica
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
+from tests.support.async_tests import run_with
 from tests.support.logs import make_batch
 from tests.support.replicas import EPOCH, LedPartition, replicated_image
 
@@ -265,26 +266,24 @@ def test_the_end_of_an_epoch_pokes_waiters_though_this_node_leads_on() -> None:
     assert follower.triggers == 1
 
 
-def test_real_waiters_wait_for_the_right_thing() -> None:
-    async def main() -> None:
-        led = LedPartition()
-        loop = asyncio.get_running_loop()
-        consumer: DelayedFetch[float] = DelayedFetch(loop.time, [led.partition], 1)
-        follower: DelayedReplicaFetch[float] = DelayedReplicaFetch(loop.time, [led.partition], 1)
-        produce: DelayedProduce[float] = DelayedProduce(loop.time, {led.partition: RequiredOffset(1, EPOCH)})
-        futures = [waiter.start(60_000) for waiter in (consumer, follower, produce)]
-        await asyncio.sleep(1)
-        led.append()
-        assert await futures[1] == 1
-        await asyncio.sleep(1)
-        assert not futures[0].done()
-        led.fetch(2, 1)
-        led.fetch(3, 1)
-        assert (await futures[0], await futures[2]) == (2, 2)
-        assert produce.failures == {}
-        assert led.partition.waiter_count == 0
-
-    in_loop(main)
+@run_with(in_loop)
+async def test_real_waiters_wait_for_the_right_thing() -> None:
+    led = LedPartition()
+    loop = asyncio.get_running_loop()
+    consumer: DelayedFetch[float] = DelayedFetch(loop.time, [led.partition], 1)
+    follower: DelayedReplicaFetch[float] = DelayedReplicaFetch(loop.time, [led.partition], 1)
+    produce: DelayedProduce[float] = DelayedProduce(loop.time, {led.partition: RequiredOffset(1, EPOCH)})
+    futures = [waiter.start(60_000) for waiter in (consumer, follower, produce)]
+    await asyncio.sleep(1)
+    led.append()
+    assert await futures[1] == 1
+    await asyncio.sleep(1)
+    assert not futures[0].done()
+    led.fetch(2, 1)
+    led.fetch(3, 1)
+    assert (await futures[0], await futures[2]) == (2, 2)
+    assert produce.failures == {}
+    assert led.partition.waiter_count == 0
 
 
 @pytest.mark.parametrize(("asked", "code"), [(4, "fenced_leader_epoch"), (6, "unknown_leader_epoch")])

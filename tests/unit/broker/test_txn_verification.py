@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from crabka.broker.txn_verification import (
@@ -16,6 +14,7 @@ from crabka.broker.txn_verification import (
 )
 from crabka.ids import TopicPartition
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.async_tests import real_time, run_with
 from tests.support.txn_partitions import FakeCoordinator
 
 PRODUCER = TransactionalProducer("tx", 7, 3)
@@ -50,15 +49,13 @@ def test_the_version_of_a_request_tells_what_its_client_expects(
         (VerificationMode.VERIFY, ErrorCode.concurrent_transactions, ErrorCode.concurrent_transactions),
     ],
 )
-def test_writers_hear_errors_that_they_know(mode: VerificationMode, answer: ErrorCode, told: ErrorCode) -> None:
-    async def ask() -> None:
-        coordinator = FakeCoordinator()
-        coordinator.answers = [answer, ErrorCode.none]
-        assert await ask_coordinator(coordinator, PRODUCER, [PLACE], mode) == {PLACE: told}
-        assert await ask_coordinator(coordinator, PRODUCER, [PLACE], mode) == {}
-        assert [each.verify_only for each in coordinator.asked] == [mode is not VerificationMode.ADD] * 2
-
-    asyncio.run(ask())
+@run_with(real_time)
+async def test_writers_hear_errors_that_they_know(mode: VerificationMode, answer: ErrorCode, told: ErrorCode) -> None:
+    coordinator = FakeCoordinator()
+    coordinator.answers = [answer, ErrorCode.none]
+    assert await ask_coordinator(coordinator, PRODUCER, [PLACE], mode) == {PLACE: told}
+    assert await ask_coordinator(coordinator, PRODUCER, [PLACE], mode) == {}
+    assert [each.verify_only for each in coordinator.asked] == [mode is not VerificationMode.ADD] * 2
 
 
 @pytest.mark.parametrize(

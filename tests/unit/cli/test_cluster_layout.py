@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crabka.cli.cluster_layout import NodeHome, choose_ports, create_homes, find_homes, open_homes
-from crabka.config.many_nodes import NodePorts
+from crabka.config.presets import NodePorts
 from crabka.config.properties import parse_properties
 from crabka.errors import ConfigError
 

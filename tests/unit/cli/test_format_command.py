@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.properties import format_properties, parse_properties
 from crabka.ids import uuid_from_text
 from tests.unit.cli.conftest import RunCommand

@@ -12,7 +12,7 @@ import pytest
 
 from crabka.cli import node_process
 from crabka.cli.node_process import load_config, node_parser, parse_arguments, parse_settings, warn_of_file_limit
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.properties import parse_properties
 from crabka.errors import ConfigError, StorageError
 from crabka.runtime import real_runtime

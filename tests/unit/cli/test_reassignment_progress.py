@@ -15,6 +15,7 @@ from crabka.clients.admin import Admin
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from tests.support.admin_simulation import with_admin
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation
 from tests.support.scripted_broker import DisconnectError, ReceivedRequest
 
@@ -64,14 +65,14 @@ def test_every_change_is_a_line_and_broken_connections_are_tried_again(capsys: p
     ]
 
 
-def test_patience_ends() -> None:
-    async def test(admin: Admin, _: ClientSimulation) -> None:
-        with pytest.raises(OperationError):
-            await wait_until_moved(admin, PARTITIONS)
-
-    with_admin(
+@run_with(
+    lambda test: with_admin(
         test, LIST_PARTITION_REASSIGNMENTS=lambda request: _listing(request, code=ErrorCode.unknown_server_error)
     )
+)
+async def test_patience_ends(admin: Admin, /) -> None:
+    with pytest.raises(OperationError):
+        await wait_until_moved(admin, PARTITIONS)
 
 
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.admin_simulation import with_admin
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation
 from tests.support.scripted_broker import ReceivedRequest
 
@@ -45,28 +46,30 @@ def created(request: ReceivedRequest, *codes: ErrorCode) -> Any:
     return request.types.message(throttle_time=0, topics=results)
 
 
-def test_create_topics_sends_counts_configs_and_assignments() -> None:
-    async def test(admin: Admin, simulation: ClientSimulation) -> None:
-        topics = [NewTopic("a", 3, 1, {"retention.ms": "5"}), NewTopic("b", assignments={0: [1]})]
-        results = await admin.create_topics(topics, validate_only=True)
-        assert [result.name for result in results] == ["a", "b"]
-        assert results[0].topic_id == uuid.UUID(int=9)
-        (request,) = simulation.brokers.asked(ApiKey.CREATE_TOPICS)
-        first, second = request.body.topics
-        assert (first.num_partitions, first.configs[0].name, first.configs[0].value) == (3, "retention.ms", "5")
-        assert (second.num_partitions, second.assignments[0].broker_ids) == (-1, (1,))
-        assert request.body.validate_only
+@run_with(lambda test: with_admin(test, CREATE_TOPICS=lambda request: created(request, ErrorCode.none, ErrorCode.none)))
+async def test_create_topics_sends_counts_configs_and_assignments(
+    admin: Admin, simulation: ClientSimulation, /
+) -> None:
+    topics = [NewTopic("a", 3, 1, {"retention.ms": "5"}), NewTopic("b", assignments={0: [1]})]
+    results = await admin.create_topics(topics, validate_only=True)
+    assert [result.name for result in results] == ["a", "b"]
+    assert results[0].topic_id == uuid.UUID(int=9)
+    (request,) = simulation.brokers.asked(ApiKey.CREATE_TOPICS)
+    first, second = request.body.topics
+    assert (first.num_partitions, first.configs[0].name, first.configs[0].value) == (3, "retention.ms", "5")
+    assert (second.num_partitions, second.assignments[0].broker_ids) == (-1, (1,))
+    assert request.body.validate_only
 
-    with_admin(test, CREATE_TOPICS=lambda request: created(request, ErrorCode.none, ErrorCode.none))
 
-
-def test_first_error_is_raised_with_the_brokers_message() -> None:
-    async def test(admin: Admin, _: ClientSimulation) -> None:
-        with pytest.raises(OperationError, match="topic b: because") as caught:
-            await admin.create_topics([NewTopic("a"), NewTopic("b")])
-        assert caught.value.error_code is ErrorCode.topic_already_exists
-
-    with_admin(test, CREATE_TOPICS=lambda request: created(request, ErrorCode.none, ErrorCode.topic_already_exists))
+@run_with(
+    lambda test: with_admin(
+        test, CREATE_TOPICS=lambda request: created(request, ErrorCode.none, ErrorCode.topic_already_exists)
+    )
+)
+async def test_first_error_is_raised_with_the_brokers_message(admin: Admin, /) -> None:
+    with pytest.raises(OperationError, match="topic b: because") as caught:
+        await admin.create_topics([NewTopic("a"), NewTopic("b")])
+    assert caught.value.error_code is ErrorCode.topic_already_exists
 
 
 def test_missing_controller_is_waited_for() -> None:
@@ -114,16 +117,14 @@ def test_create_partitions_sends_totals() -> None:
     with_admin(test, CREATE_PARTITIONS=answer)
 
 
-def test_topics_are_listed_and_described() -> None:
-    async def test(admin: Admin, simulation: ClientSimulation) -> None:
-        simulation.brokers.create_topic("a", 2)
-        simulation.brokers.create_topic("b")
-        assert set(await admin.list_topics()) == {"a", "b"}
-        assert len((await admin.describe_topics(["a"]))["a"].partitions) == 2
-        with pytest.raises(OperationError, match="nope"):
-            await admin.describe_topics(["a", "nope"])
-
-    with_admin(test)
+@run_with(with_admin)
+async def test_topics_are_listed_and_described(admin: Admin, simulation: ClientSimulation, /) -> None:
+    simulation.brokers.create_topic("a", 2)
+    simulation.brokers.create_topic("b")
+    assert set(await admin.list_topics()) == {"a", "b"}
+    assert len((await admin.describe_topics(["a"]))["a"].partitions) == 2
+    with pytest.raises(OperationError, match="nope"):
+        await admin.describe_topics(["a", "nope"])
 
 
 def test_delete_records_and_offsets_ask_the_leaders() -> None:
@@ -182,21 +183,17 @@ def described(request: ReceivedRequest) -> Any:
     return request.types.message(throttle_time=0, results=[result])
 
 
-def test_configs_come_with_source_and_synonyms() -> None:
-    async def test(admin: Admin, _: ClientSimulation) -> None:
-        config = (await admin.describe_configs(TOPIC, ["retention.ms"]))["retention.ms"]
-        assert (config.value, config.source, config.synonyms) == ("7", 1, (("log.retention.ms", "8", 5),))
-
-    with_admin(test, DESCRIBE_CONFIGS=described)
+@run_with(with_admin, DESCRIBE_CONFIGS=described)
+async def test_configs_come_with_source_and_synonyms(admin: Admin, /) -> None:
+    config = (await admin.describe_configs(TOPIC, ["retention.ms"]))["retention.ms"]
+    assert (config.value, config.source, config.synonyms) == ("7", 1, (("log.retention.ms", "8", 5),))
 
 
-def test_configs_of_a_broker_are_asked_from_that_broker() -> None:
-    async def test(admin: Admin, simulation: ClientSimulation) -> None:
-        for node_id in (2, 1):
-            await admin.describe_configs(ConfigOwner(ResourceType.BROKER, str(node_id)))
-            assert len(simulation.brokers.brokers[node_id].asked(ApiKey.DESCRIBE_CONFIGS)) == 1
-
-    with_admin(test, node_ids=(1, 2), DESCRIBE_CONFIGS=described)
+@run_with(with_admin, node_ids=(1, 2), DESCRIBE_CONFIGS=described)
+async def test_configs_of_a_broker_are_asked_from_that_broker(admin: Admin, simulation: ClientSimulation, /) -> None:
+    for node_id in (2, 1):
+        await admin.describe_configs(ConfigOwner(ResourceType.BROKER, str(node_id)))
+        assert len(simulation.brokers.brokers[node_id].asked(ApiKey.DESCRIBE_CONFIGS)) == 1
 
 
 def test_alter_configs_sends_operations() -> None:

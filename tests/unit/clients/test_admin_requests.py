@@ -13,6 +13,7 @@ from crabka.clients.errors import ClientNetworkError, RequestTimeoutError
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey, response_types
 from tests.support.admin_simulation import with_admin
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation
 from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
 
@@ -58,13 +59,11 @@ def test_brokers_that_all_go_away_are_given_up() -> None:
     with_admin(test, UNREGISTER_BROKER=answer)
 
 
-def test_a_broker_that_does_not_answer_is_not_asked_again() -> None:
-    async def test(admin: Admin, simulation: ClientSimulation) -> None:
-        with pytest.raises(RequestTimeoutError):
-            await admin.unregister_broker(1)
-        assert len(simulation.brokers.asked(ApiKey.UNREGISTER_BROKER)) == 1
-
-    with_admin(test, UNREGISTER_BROKER=lambda _: NO_ANSWER)
+@run_with(with_admin, UNREGISTER_BROKER=lambda _: NO_ANSWER)
+async def test_a_broker_that_does_not_answer_is_not_asked_again(admin: Admin, simulation: ClientSimulation, /) -> None:
+    with pytest.raises(RequestTimeoutError):
+        await admin.unregister_broker(1)
+    assert len(simulation.brokers.asked(ApiKey.UNREGISTER_BROKER)) == 1
 
 
 def test_check_raises_what_an_answer_says() -> None:

@@ -16,6 +16,7 @@ from crabka.ids import ZERO_UUID
 from crabka.kraft.voters import VoterEndpoint
 from crabka.protocol.apis import ApiKey, ms
 from tests.support.admin_simulation import with_admin
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation
 from tests.support.scripted_broker import Answer, ReceivedRequest
 
@@ -45,21 +46,17 @@ def test_brokers_are_described_and_fenced_ones_on_demand() -> None:
     with_admin(test, DESCRIBE_CLUSTER=answer)
 
 
-def test_a_broker_is_forgotten() -> None:
-    async def test(admin: Admin, simulation: ClientSimulation) -> None:
+@run_with(lambda test: with_admin(test, UNREGISTER_BROKER=_plain(ErrorCode.none)))
+async def test_a_broker_is_forgotten(admin: Admin, simulation: ClientSimulation, /) -> None:
+    await admin.unregister_broker(5)
+    assert simulation.brokers.asked(ApiKey.UNREGISTER_BROKER)[0].body.broker_id == 5
+
+
+@run_with(lambda test: with_admin(test, UNREGISTER_BROKER=_plain(ErrorCode.broker_id_not_registered)))
+async def test_a_broker_that_nobody_knows_cannot_be_forgotten(admin: Admin, /) -> None:
+    with pytest.raises(OperationError, match="broker 5: because") as caught:
         await admin.unregister_broker(5)
-        assert simulation.brokers.asked(ApiKey.UNREGISTER_BROKER)[0].body.broker_id == 5
-
-    with_admin(test, UNREGISTER_BROKER=_plain(ErrorCode.none))
-
-
-def test_a_broker_that_nobody_knows_cannot_be_forgotten() -> None:
-    async def test(admin: Admin, _: ClientSimulation) -> None:
-        with pytest.raises(OperationError, match="broker 5: because") as caught:
-            await admin.unregister_broker(5)
-        assert caught.value.error_code is ErrorCode.broker_id_not_registered
-
-    with_admin(test, UNREGISTER_BROKER=_plain(ErrorCode.broker_id_not_registered))
+    assert caught.value.error_code is ErrorCode.broker_id_not_registered
 
 
 def _quorum(request: ReceivedRequest, code: ErrorCode = ErrorCode.none) -> Any:
@@ -92,25 +89,21 @@ def _quorum(request: ReceivedRequest, code: ErrorCode = ErrorCode.none) -> Any:
     return request.types.message(error_code=ErrorCode.none, error_message=None, topics=[topic], nodes=[node])
 
 
-def test_the_quorum_is_described() -> None:
-    async def test(admin: Admin, _: ClientSimulation) -> None:
-        quorum = await admin.describe_quorum()
-        assert (quorum.leader_id, quorum.leader_epoch, quorum.high_watermark) == (1, 4, 91)
-        assert quorum.voters == (QuorumReplica(1, DIRECTORY, 91, 7, 6),)
-        assert [observer.node_id for observer in quorum.observers] == [2]
-        assert quorum.nodes == {1: (VoterEndpoint("CONTROLLER", "c1", 9093),)}
-
-    with_admin(test, DESCRIBE_QUORUM=_quorum)
+@run_with(with_admin, DESCRIBE_QUORUM=_quorum)
+async def test_the_quorum_is_described(admin: Admin, /) -> None:
+    quorum = await admin.describe_quorum()
+    assert (quorum.leader_id, quorum.leader_epoch, quorum.high_watermark) == (1, 4, 91)
+    assert quorum.voters == (QuorumReplica(1, DIRECTORY, 91, 7, 6),)
+    assert [observer.node_id for observer in quorum.observers] == [2]
+    assert quorum.nodes == {1: (VoterEndpoint("CONTROLLER", "c1", 9093),)}
 
 
-def test_old_brokers_tell_less_of_the_quorum() -> None:
-    async def test(admin: Admin, simulation: ClientSimulation) -> None:
-        simulation.brokers.brokers[1].versions[ApiKey.DESCRIBE_QUORUM] = (0, 0)
-        quorum = await admin.describe_quorum()
-        assert quorum.voters == (QuorumReplica(1, ZERO_UUID, 91, -1, -1),)
-        assert quorum.nodes == {}
-
-    with_admin(test, DESCRIBE_QUORUM=_quorum)
+@run_with(with_admin, DESCRIBE_QUORUM=_quorum)
+async def test_old_brokers_tell_less_of_the_quorum(admin: Admin, simulation: ClientSimulation, /) -> None:
+    simulation.brokers.brokers[1].versions[ApiKey.DESCRIBE_QUORUM] = (0, 0)
+    quorum = await admin.describe_quorum()
+    assert quorum.voters == (QuorumReplica(1, ZERO_UUID, 91, -1, -1),)
+    assert quorum.nodes == {}
 
 
 def test_a_leader_of_the_quorum_is_waited_for() -> None:
@@ -123,25 +116,21 @@ def test_a_leader_of_the_quorum_is_waited_for() -> None:
     with_admin(test, DESCRIBE_QUORUM=lambda request: _quorum(request, next(codes)))
 
 
-def test_a_voter_is_added_with_its_endpoints() -> None:
-    async def test(admin: Admin, simulation: ClientSimulation) -> None:
-        await admin.add_raft_voter(3, DIRECTORY, [VoterEndpoint("CONTROLLER", "c3", 9093)], cluster_id="c")
-        body = simulation.brokers.asked(ApiKey.ADD_RAFT_VOTER)[0].body
-        assert (body.cluster_id, body.voter_id, body.voter_directory_id) == ("c", 3, DIRECTORY)
-        assert [(each.name, each.host, each.port) for each in body.listeners] == [("CONTROLLER", "c3", 9093)]
-        assert (ms(body.timeout), body.ack_when_committed) == (2_000, True)
-
-    with_admin(test, ADD_RAFT_VOTER=_plain(ErrorCode.none))
+@run_with(lambda test: with_admin(test, ADD_RAFT_VOTER=_plain(ErrorCode.none)))
+async def test_a_voter_is_added_with_its_endpoints(admin: Admin, simulation: ClientSimulation, /) -> None:
+    await admin.add_raft_voter(3, DIRECTORY, [VoterEndpoint("CONTROLLER", "c3", 9093)], cluster_id="c")
+    body = simulation.brokers.asked(ApiKey.ADD_RAFT_VOTER)[0].body
+    assert (body.cluster_id, body.voter_id, body.voter_directory_id) == ("c", 3, DIRECTORY)
+    assert [(each.name, each.host, each.port) for each in body.listeners] == [("CONTROLLER", "c3", 9093)]
+    assert (ms(body.timeout), body.ack_when_committed) == (2_000, True)
 
 
-def test_a_voter_is_removed_by_both_its_ids() -> None:
-    async def test(admin: Admin, simulation: ClientSimulation) -> None:
-        with pytest.raises(OperationError, match="voter 3: because"):
-            await admin.remove_raft_voter(3, DIRECTORY)
-        body = simulation.brokers.asked(ApiKey.REMOVE_RAFT_VOTER)[0].body
-        assert (body.cluster_id, body.voter_id, body.voter_directory_id) == (None, 3, DIRECTORY)
-
-    with_admin(test, REMOVE_RAFT_VOTER=_plain(ErrorCode.voter_not_found))
+@run_with(lambda test: with_admin(test, REMOVE_RAFT_VOTER=_plain(ErrorCode.voter_not_found)))
+async def test_a_voter_is_removed_by_both_its_ids(admin: Admin, simulation: ClientSimulation, /) -> None:
+    with pytest.raises(OperationError, match="voter 3: because"):
+        await admin.remove_raft_voter(3, DIRECTORY)
+    body = simulation.brokers.asked(ApiKey.REMOVE_RAFT_VOTER)[0].body
+    assert (body.cluster_id, body.voter_id, body.voter_directory_id) == (None, 3, DIRECTORY)
 
 
 def test_features_are_described_as_they_are_now_and_updated() -> None:

@@ -12,6 +12,7 @@ from crabka.clients.cluster_types import EndpointType
 from crabka.errors import ConfigError, OperationError
 from crabka.protocol.apis import ApiKey
 from tests.support.admin_simulation import with_controller_admin
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation
 from tests.support.scripted_broker import ReceivedRequest
 
@@ -110,9 +111,7 @@ def test_a_broker_is_not_taken_for_a_controller() -> None:
     with_controller_admin(test, DESCRIBE_CLUSTER=answer)
 
 
-def test_controllers_do_not_tell_of_topics() -> None:
-    async def test(admin: Admin, _: ClientSimulation) -> None:
-        with pytest.raises(ConfigError, match="controllers do not tell of topics"):
-            await admin.list_topics()
-
-    with_controller_admin(test)
+@run_with(with_controller_admin)
+async def test_controllers_do_not_tell_of_topics(admin: Admin, /) -> None:
+    with pytest.raises(ConfigError, match="controllers do not tell of topics"):
+        await admin.list_topics()

@@ -13,6 +13,7 @@ from crabka.clients.coordinator_requests import ask_coordinator, find_coordinato
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.group_answers import coordinator
 from tests.support.scripted_broker import DisconnectError, ReceivedRequest
@@ -27,98 +28,89 @@ def serve(simulation: ClientSimulation, answer: Any, *, max_version: int = 6) ->
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
-def test_coordinator_is_found_in_every_version(version: int) -> None:
-    async def test(simulation: ClientSimulation) -> None:
-        serve(simulation, lambda request: coordinator(request, 2), max_version=version)
-        async with simulation.connect() as cluster:
-            assert await find_coordinator(cluster, "g") == 2
-        (request,) = simulation.brokers.asked(ApiKey.FIND_COORDINATOR)
-        assert request.version == version
-        assert (getattr(request.body, "key", None) or request.body.coordinator_keys[0]) == "g"
-
-    simulate(test, node_ids=(1, 2))
+@run_with(simulate, node_ids=(1, 2))
+async def test_coordinator_is_found_in_every_version(simulation: ClientSimulation, /, version: int) -> None:
+    serve(simulation, lambda request: coordinator(request, 2), max_version=version)
+    async with simulation.connect() as cluster:
+        assert await find_coordinator(cluster, "g") == 2
+    (request,) = simulation.brokers.asked(ApiKey.FIND_COORDINATOR)
+    assert request.version == version
+    assert (getattr(request.body, "key", None) or request.body.coordinator_keys[0]) == "g"
 
 
-def test_the_coordinator_itself_is_asked() -> None:
-    async def test(simulation: ClientSimulation) -> None:
-        serve(simulation, lambda request: coordinator(request, 2))
-        addresses: list[str] = []
+@run_with(simulate, node_ids=(1, 2))
+async def test_the_coordinator_itself_is_asked(simulation: ClientSimulation, /) -> None:
+    serve(simulation, lambda request: coordinator(request, 2))
+    addresses: list[str] = []
 
-        async def ask(connection: Connection) -> str:
-            addresses.append(connection.address)
-            return "answer"
+    async def ask(connection: Connection) -> str:
+        addresses.append(connection.address)
+        return "answer"
 
-        async with simulation.connect() as cluster:
-            assert await ask_coordinator(cluster, "g", ask) == "answer"
-        assert addresses == ["{}:{}".format(*simulation.brokers.addresses[2])]
-
-    simulate(test, node_ids=(1, 2))
+    async with simulation.connect() as cluster:
+        assert await ask_coordinator(cluster, "g", ask) == "answer"
+    assert addresses == ["{}:{}".format(*simulation.brokers.addresses[2])]
 
 
 @pytest.mark.parametrize("code", PASSING)
-def test_missing_coordinator_is_looked_up_again(code: ErrorCode) -> None:
+@run_with(simulate)
+async def test_missing_coordinator_is_looked_up_again(simulation: ClientSimulation, /, code: ErrorCode) -> None:
     answers: Iterator[ErrorCode] = iter([code, code, ErrorCode.none])
 
-    async def test(simulation: ClientSimulation) -> None:
-        serve(simulation, lambda request: coordinator(request, 1, next(answers)))
+    serve(simulation, lambda request: coordinator(request, 1, next(answers)))
 
-        async def ask(connection: Connection) -> int:
-            return connection.in_flight_count
+    async def ask(connection: Connection) -> int:
+        return connection.in_flight_count
 
-        async with simulation.connect() as cluster:
-            assert await ask_coordinator(cluster, "g", ask) == 0
-        assert len(simulation.brokers.asked(ApiKey.FIND_COORDINATOR)) == 3
-
-    simulate(test)
+    async with simulation.connect() as cluster:
+        assert await ask_coordinator(cluster, "g", ask) == 0
+    assert len(simulation.brokers.asked(ApiKey.FIND_COORDINATOR)) == 3
 
 
 @pytest.mark.parametrize("failure", [*(OperationError(code) for code in PASSING), ClientNetworkError("lost")])
-def test_coordinator_that_moves_while_asked_is_looked_up_again(failure: Exception) -> None:
+@run_with(simulate)
+async def test_coordinator_that_moves_while_asked_is_looked_up_again(
+    simulation: ClientSimulation, /, failure: Exception
+) -> None:
     failures = [failure]
 
-    async def test(simulation: ClientSimulation) -> None:
-        serve(simulation, lambda request: coordinator(request, 1))
+    serve(simulation, lambda request: coordinator(request, 1))
 
-        async def ask(_: Connection) -> str:
-            if failures:
-                raise failures.pop()
-            return "answer"
+    async def ask(_: Connection) -> str:
+        if failures:
+            raise failures.pop()
+        return "answer"
 
-        async with simulation.connect() as cluster:
-            assert await ask_coordinator(cluster, "g", ask) == "answer"
-        assert len(simulation.brokers.asked(ApiKey.FIND_COORDINATOR)) == 2
-
-    simulate(test)
+    async with simulation.connect() as cluster:
+        assert await ask_coordinator(cluster, "g", ask) == "answer"
+    assert len(simulation.brokers.asked(ApiKey.FIND_COORDINATOR)) == 2
 
 
-def test_time_is_up_at_last() -> None:
-    async def test(simulation: ClientSimulation) -> None:
-        serve(simulation, lambda request: coordinator(request, -1, ErrorCode.coordinator_not_available))
+@run_with(simulate)
+async def test_time_is_up_at_last(simulation: ClientSimulation, /) -> None:
+    serve(simulation, lambda request: coordinator(request, -1, ErrorCode.coordinator_not_available))
 
-        async def ask(_: Connection) -> None:
-            raise AssertionError("there is nobody to ask")
+    async def ask(_: Connection) -> None:
+        raise AssertionError("there is nobody to ask")
 
-        async with simulation.connect() as cluster:
-            with pytest.raises(OperationError, match="no coordinator of group g: because") as caught:
-                await ask_coordinator(cluster, "g", ask, timeout_ms=2_000)
-        assert caught.value.error_code is ErrorCode.coordinator_not_available
-        assert len(simulation.brokers.asked(ApiKey.FIND_COORDINATOR)) > 3
-
-    simulate(test)
+    async with simulation.connect() as cluster:
+        with pytest.raises(OperationError, match="no coordinator of group g: because") as caught:
+            await ask_coordinator(cluster, "g", ask, timeout_ms=2_000)
+    assert caught.value.error_code is ErrorCode.coordinator_not_available
+    assert len(simulation.brokers.asked(ApiKey.FIND_COORDINATOR)) > 3
 
 
-def test_other_refusals_are_final() -> None:
-    async def test(simulation: ClientSimulation) -> None:
-        serve(simulation, lambda request: coordinator(request, 1, ErrorCode.group_authorization_failed))
-        async with simulation.connect() as cluster:
-            with pytest.raises(OperationError):
-                await ask_coordinator(cluster, "g", lambda connection: connection.wait_closed())
-        assert len(simulation.brokers.asked(ApiKey.FIND_COORDINATOR)) == 1
-
-    simulate(test)
+@run_with(simulate)
+async def test_other_refusals_are_final(simulation: ClientSimulation, /) -> None:
+    serve(simulation, lambda request: coordinator(request, 1, ErrorCode.group_authorization_failed))
+    async with simulation.connect() as cluster:
+        with pytest.raises(OperationError):
+            await ask_coordinator(cluster, "g", lambda connection: connection.wait_closed())
+    assert len(simulation.brokers.asked(ApiKey.FIND_COORDINATOR)) == 1
 
 
-def test_lost_connection_is_tried_again() -> None:
+@run_with(simulate)
+async def test_lost_connection_is_tried_again(simulation: ClientSimulation, /) -> None:
     cuts = [True]
 
     def answer(request: ReceivedRequest) -> Any:
@@ -127,13 +119,10 @@ def test_lost_connection_is_tried_again() -> None:
             raise DisconnectError
         return coordinator(request, 1)
 
-    async def test(simulation: ClientSimulation) -> None:
-        serve(simulation, answer)
+    serve(simulation, answer)
 
-        async def ask(connection: Connection) -> bool:
-            return connection.is_open
+    async def ask(connection: Connection) -> bool:
+        return connection.is_open
 
-        async with simulation.connect() as cluster:
-            assert await ask_coordinator(cluster, "g", ask)
-
-    simulate(test)
+    async with simulation.connect() as cluster:
+        assert await ask_coordinator(cluster, "g", ask)

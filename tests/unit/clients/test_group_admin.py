@@ -14,6 +14,7 @@ from crabka.clients.group_types import GroupListing, GroupMember, GroupOffset
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, ms
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.group_answers import coordinator
 from tests.support.scripted_broker import Answer, ReceivedRequest
@@ -62,12 +63,10 @@ def test_groups_of_all_brokers_are_listed() -> None:
     with_groups(test, node_ids=(1, 2), LIST_GROUPS=lambda request: listed(request, next(names)))
 
 
-def test_old_broker_tells_neither_state_nor_type() -> None:
-    async def test(admin: GroupAdmin, simulation: ClientSimulation) -> None:
-        limit(simulation, ApiKey.LIST_GROUPS, 2)
-        assert await admin.list_groups() == [GroupListing("g", "consumer", "", "")]
-
-    with_groups(test, LIST_GROUPS=lambda request: listed(request, "g"))
+@run_with(lambda test: with_groups(test, LIST_GROUPS=lambda request: listed(request, "g")))
+async def test_old_broker_tells_neither_state_nor_type(admin: GroupAdmin, simulation: ClientSimulation, /) -> None:
+    limit(simulation, ApiKey.LIST_GROUPS, 2)
+    assert await admin.list_groups() == [GroupListing("g", "consumer", "", "")]
 
 
 def test_groups_that_load_are_waited_for() -> None:
@@ -142,34 +141,32 @@ def consumer(request: ReceivedRequest, **fields: Any) -> Any:
     return types.message(throttle_time=0, groups=[group])
 
 
-def test_consumer_group_is_described_with_epochs_and_targets() -> None:
-    async def test(admin: GroupAdmin, simulation: ClientSimulation) -> None:
-        found = await admin.describe_group("g")
-        assert (found.type, found.state, found.assignor) == ("consumer", "Reconciling", "uniform")
-        assert (found.epoch, found.assignment_epoch, found.coordinator_id) == (8, 7, 1)
-        assert found.members == (GroupMember("m", None, "c", "/h", (A1,), (A0, A1), 7),)
-        assert simulation.brokers.asked(ApiKey.DESCRIBE_GROUPS) == []
+@run_with(with_groups, CONSUMER_GROUP_DESCRIBE=consumer)
+async def test_consumer_group_is_described_with_epochs_and_targets(
+    admin: GroupAdmin, simulation: ClientSimulation, /
+) -> None:
+    found = await admin.describe_group("g")
+    assert (found.type, found.state, found.assignor) == ("consumer", "Reconciling", "uniform")
+    assert (found.epoch, found.assignment_epoch, found.coordinator_id) == (8, 7, 1)
+    assert found.members == (GroupMember("m", None, "c", "/h", (A1,), (A0, A1), 7),)
+    assert simulation.brokers.asked(ApiKey.DESCRIBE_GROUPS) == []
 
-    with_groups(test, CONSUMER_GROUP_DESCRIBE=consumer)
 
-
-def test_classic_group_is_described_where_the_other_kind_is_known() -> None:
-    async def test(admin: GroupAdmin, _: ClientSimulation) -> None:
-        found = await admin.describe_group("g")
-        assert (found.type, found.state, found.assignor, found.epoch) == ("classic", "Stable", "range", None)
-        assert found.members == (GroupMember("m", "i", "c", "/h", (A0, A1)),)
-
-    with_groups(test, CONSUMER_GROUP_DESCRIBE=not_found, DESCRIBE_GROUPS=classic)
+@run_with(with_groups, CONSUMER_GROUP_DESCRIBE=not_found, DESCRIBE_GROUPS=classic)
+async def test_classic_group_is_described_where_the_other_kind_is_known(admin: GroupAdmin, /) -> None:
+    found = await admin.describe_group("g")
+    assert (found.type, found.state, found.assignor, found.epoch) == ("classic", "Stable", "range", None)
+    assert found.members == (GroupMember("m", "i", "c", "/h", (A0, A1)),)
 
 
 @pytest.mark.parametrize("version", [0, 4, 6])
-def test_classic_group_is_described_where_there_is_no_other_kind(version: int) -> None:
-    async def test(admin: GroupAdmin, simulation: ClientSimulation) -> None:
-        limit(simulation, ApiKey.DESCRIBE_GROUPS, version)
-        (member,) = (await admin.describe_group("g")).members
-        assert (member.client_id, member.assignment) == ("c", (A0, A1))
-
-    with_groups(test, without=(ApiKey.CONSUMER_GROUP_DESCRIBE,), DESCRIBE_GROUPS=classic)
+@run_with(with_groups, without=(ApiKey.CONSUMER_GROUP_DESCRIBE,), DESCRIBE_GROUPS=classic)
+async def test_classic_group_is_described_where_there_is_no_other_kind(
+    admin: GroupAdmin, simulation: ClientSimulation, /, version: int
+) -> None:
+    limit(simulation, ApiKey.DESCRIBE_GROUPS, version)
+    (member,) = (await admin.describe_group("g")).members
+    assert (member.client_id, member.assignment) == ("c", (A0, A1))
 
 
 def test_members_of_other_protocols_have_no_readable_assignment() -> None:
@@ -226,18 +223,18 @@ def fetched(request: ReceivedRequest, code: ErrorCode = ErrorCode.none, entry: E
 
 
 @pytest.mark.parametrize("version", [2, 7, 8, 10])
-def test_offsets_of_a_group_are_asked_by_name(version: int) -> None:
-    async def test(admin: GroupAdmin, simulation: ClientSimulation) -> None:
-        limit(simulation, ApiKey.OFFSET_FETCH, version)
-        epoch = -1 if version < 5 else 3
-        expected = {A0: GroupOffset(0, epoch, "note"), B0: GroupOffset(9, epoch, "note")}
-        assert await admin.list_group_offsets("g") == expected
-        (request,) = simulation.brokers.asked(ApiKey.OFFSET_FETCH)
-        assert request.version == min(version, 9)
-        asked = request.body.groups[0] if version >= 8 else request.body
-        assert (asked.group_id, asked.topics) == ("g", None)
-
-    with_groups(test, OFFSET_FETCH=fetched)
+@run_with(with_groups, OFFSET_FETCH=fetched)
+async def test_offsets_of_a_group_are_asked_by_name(
+    admin: GroupAdmin, simulation: ClientSimulation, /, version: int
+) -> None:
+    limit(simulation, ApiKey.OFFSET_FETCH, version)
+    epoch = -1 if version < 5 else 3
+    expected = {A0: GroupOffset(0, epoch, "note"), B0: GroupOffset(9, epoch, "note")}
+    assert await admin.list_group_offsets("g") == expected
+    (request,) = simulation.brokers.asked(ApiKey.OFFSET_FETCH)
+    assert request.version == min(version, 9)
+    asked = request.body.groups[0] if version >= 8 else request.body
+    assert (asked.group_id, asked.topics) == ("g", None)
 
 
 @pytest.mark.parametrize("version", [7, 9])
@@ -261,13 +258,11 @@ def test_unstable_offsets_of_partitions_are_asked_for_again(version: int) -> Non
 @pytest.mark.parametrize(
     "codes", [(ErrorCode.group_id_not_found, ErrorCode.none), (ErrorCode.none, ErrorCode.unstable_offset_commit)]
 )
-def test_errors_of_offset_fetch_are_raised(codes: tuple[ErrorCode, ErrorCode]) -> None:
-    async def test(admin: GroupAdmin, _: ClientSimulation) -> None:
-        with pytest.raises(OperationError, match="of group g") as caught:
-            await admin.list_group_offsets("g")
-        assert caught.value.error_code in codes
-
-    with_groups(test, OFFSET_FETCH=lambda request: fetched(request, *codes))
+@run_with(lambda test, codes: with_groups(test, OFFSET_FETCH=lambda request: fetched(request, *codes)))
+async def test_errors_of_offset_fetch_are_raised(admin: GroupAdmin, /, codes: tuple[ErrorCode, ErrorCode]) -> None:
+    with pytest.raises(OperationError, match="of group g") as caught:
+        await admin.list_group_offsets("g")
+    assert caught.value.error_code in codes
 
 
 def committed(request: ReceivedRequest, code: ErrorCode = ErrorCode.none) -> Any:
@@ -288,29 +283,27 @@ def committed(request: ReceivedRequest, code: ErrorCode = ErrorCode.none) -> Any
 
 
 @pytest.mark.parametrize("version", [2, 5, 10])
-def test_offsets_are_committed_without_a_member(version: int) -> None:
-    async def test(admin: GroupAdmin, simulation: ClientSimulation) -> None:
-        limit(simulation, ApiKey.OFFSET_COMMIT, version)
-        await admin.alter_group_offsets("g", {A0: 5, B0: 6, A1: 7})
-        (request,) = simulation.brokers.asked(ApiKey.OFFSET_COMMIT)
-        assert (request.body.generation_id_or_member_epoch, request.body.member_id) == (-1, "")
-        assert ms(getattr(request.body, "retention_time", None)) == -1
-        sent = {
-            (topic.name, each.partition_index): each.committed_offset
-            for topic in request.body.topics
-            for each in topic.partitions
-        }
-        assert sent == {A0: 5, A1: 7, B0: 6}
+@run_with(with_groups, OFFSET_COMMIT=committed)
+async def test_offsets_are_committed_without_a_member(
+    admin: GroupAdmin, simulation: ClientSimulation, /, version: int
+) -> None:
+    limit(simulation, ApiKey.OFFSET_COMMIT, version)
+    await admin.alter_group_offsets("g", {A0: 5, B0: 6, A1: 7})
+    (request,) = simulation.brokers.asked(ApiKey.OFFSET_COMMIT)
+    assert (request.body.generation_id_or_member_epoch, request.body.member_id) == (-1, "")
+    assert ms(getattr(request.body, "retention_time", None)) == -1
+    sent = {
+        (topic.name, each.partition_index): each.committed_offset
+        for topic in request.body.topics
+        for each in topic.partitions
+    }
+    assert sent == {A0: 5, A1: 7, B0: 6}
 
-    with_groups(test, OFFSET_COMMIT=committed)
 
-
-def test_commit_for_a_group_with_members_names_the_partition() -> None:
-    async def test(admin: GroupAdmin, _: ClientSimulation) -> None:
-        with pytest.raises(OperationError, match="committing for group g: a-0: unknown_member_id"):
-            await admin.alter_group_offsets("g", {A0: 5})
-
-    with_groups(test, OFFSET_COMMIT=lambda request: committed(request, ErrorCode.unknown_member_id))
+@run_with(lambda test: with_groups(test, OFFSET_COMMIT=lambda request: committed(request, ErrorCode.unknown_member_id)))
+async def test_commit_for_a_group_with_members_names_the_partition(admin: GroupAdmin, /) -> None:
+    with pytest.raises(OperationError, match="committing for group g: a-0: unknown_member_id"):
+        await admin.alter_group_offsets("g", {A0: 5})
 
 
 def deleted_offsets(request: ReceivedRequest, top: ErrorCode, code: ErrorCode = ErrorCode.none) -> Any:
@@ -337,22 +330,18 @@ def deleted_offsets(request: ReceivedRequest, top: ErrorCode, code: ErrorCode = 
         (ErrorCode.none, ErrorCode.group_subscribed_to_topic, "offsets of group g: a-0: group_subscribed_to_topic"),
     ],
 )
-def test_offsets_that_cannot_be_deleted(top: ErrorCode, code: ErrorCode, text: str) -> None:
-    async def test(admin: GroupAdmin, _: ClientSimulation) -> None:
-        with pytest.raises(OperationError, match=text):
-            await admin.delete_group_offsets("g", [A0])
-
-    with_groups(test, OFFSET_DELETE=lambda request: deleted_offsets(request, top, code))
+@run_with(lambda test, code, top: with_groups(test, OFFSET_DELETE=lambda request: deleted_offsets(request, top, code)))
+async def test_offsets_that_cannot_be_deleted(admin: GroupAdmin, /, text: str) -> None:
+    with pytest.raises(OperationError, match=text):
+        await admin.delete_group_offsets("g", [A0])
 
 
-def test_offsets_are_deleted() -> None:
-    async def test(admin: GroupAdmin, simulation: ClientSimulation) -> None:
-        await admin.delete_group_offsets("g", iter([A0, B0, A1]))
-        (request,) = simulation.brokers.asked(ApiKey.OFFSET_DELETE)
-        sent = [(topic.name, [each.partition_index for each in topic.partitions]) for topic in request.body.topics]
-        assert sent == [("a", [0, 1]), ("b", [0])]
-
-    with_groups(test, OFFSET_DELETE=lambda request: deleted_offsets(request, ErrorCode.none))
+@run_with(lambda test: with_groups(test, OFFSET_DELETE=lambda request: deleted_offsets(request, ErrorCode.none)))
+async def test_offsets_are_deleted(admin: GroupAdmin, simulation: ClientSimulation, /) -> None:
+    await admin.delete_group_offsets("g", iter([A0, B0, A1]))
+    (request,) = simulation.brokers.asked(ApiKey.OFFSET_DELETE)
+    sent = [(topic.name, [each.partition_index for each in topic.partitions]) for topic in request.body.topics]
+    assert sent == [("a", [0, 1]), ("b", [0])]
 
 
 def deleted(request: ReceivedRequest, code: ErrorCode) -> Any:
@@ -372,9 +361,7 @@ def test_group_is_deleted_by_a_coordinator_that_has_loaded() -> None:
     with_groups(test, DELETE_GROUPS=lambda request: deleted(request, next(codes)))
 
 
-def test_group_with_members_is_not_deleted() -> None:
-    async def test(admin: GroupAdmin, _: ClientSimulation) -> None:
-        with pytest.raises(OperationError, match="group g: non_empty_group"):
-            await admin.delete_group("g")
-
-    with_groups(test, DELETE_GROUPS=lambda request: deleted(request, ErrorCode.non_empty_group))
+@run_with(lambda test: with_groups(test, DELETE_GROUPS=lambda request: deleted(request, ErrorCode.non_empty_group)))
+async def test_group_with_members_is_not_deleted(admin: GroupAdmin, /) -> None:
+    with pytest.raises(OperationError, match="group g: non_empty_group"):
+        await admin.delete_group("g")

@@ -12,6 +12,7 @@ from crabka.clients.admin_types import ReplicaInfo
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from tests.support.admin_simulation import with_admin
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation
 from tests.support.scripted_broker import ReceivedRequest
 
@@ -33,22 +34,18 @@ def dirs(request: ReceivedRequest) -> Any:
     return request.types.message(throttle_time=0, error_code=ErrorCode.none, results=[ok, gone])
 
 
-def test_log_dirs_that_work_are_described() -> None:
-    async def test(admin: Admin, _: ClientSimulation) -> None:
-        (found,) = await admin.describe_log_dirs(1)
-        assert (found.path, found.total_bytes, found.usable_bytes) == ("/d1", 99, 9)
-        assert (found.is_cordoned, found.is_online) == (True, True)
-        assert found.replicas == {("t", 1): ReplicaInfo(10, 3, is_future=True)}
-
-    with_admin(test, DESCRIBE_LOG_DIRS=dirs)
+@run_with(with_admin, DESCRIBE_LOG_DIRS=dirs)
+async def test_log_dirs_that_work_are_described(admin: Admin, /) -> None:
+    (found,) = await admin.describe_log_dirs(1)
+    assert (found.path, found.total_bytes, found.usable_bytes) == ("/d1", 99, 9)
+    assert (found.is_cordoned, found.is_online) == (True, True)
+    assert found.replicas == {("t", 1): ReplicaInfo(10, 3, is_future=True)}
 
 
-def test_log_dirs_that_failed_are_described_on_demand() -> None:
-    async def test(admin: Admin, _: ClientSimulation) -> None:
-        found = await admin.describe_log_dirs(1, include_failed=True)
-        assert [(each.path, each.is_online) for each in found] == [("/d1", True), ("/d2", False)]
-
-    with_admin(test, DESCRIBE_LOG_DIRS=dirs)
+@run_with(with_admin, DESCRIBE_LOG_DIRS=dirs)
+async def test_log_dirs_that_failed_are_described_on_demand(admin: Admin, /) -> None:
+    found = await admin.describe_log_dirs(1, include_failed=True)
+    assert [(each.path, each.is_online) for each in found] == [("/d1", True), ("/d2", False)]
 
 
 def test_a_refusal_to_describe_is_raised() -> None:

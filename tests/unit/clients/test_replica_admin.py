@@ -13,6 +13,7 @@ from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.admin_simulation import with_admin
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation
 from tests.support.scripted_broker import ReceivedRequest
 
@@ -40,18 +41,16 @@ def _altered(request: ReceivedRequest) -> Any:
     return request.types.message(throttle_time=0, error_code=ErrorCode.none, error_message=None, responses=topics)
 
 
-def test_partitions_are_moved_and_the_first_error_is_raised() -> None:
-    async def test(admin: Admin, simulation: ClientSimulation) -> None:
-        await admin.alter_partition_reassignments({T0: [1, 2], U0: [3], T1: [2]})
-        body = simulation.brokers.asked(ApiKey.ALTER_PARTITION_REASSIGNMENTS)[0].body
-        asked = {
-            topic.name: [(each.partition_index, each.replicas) for each in topic.partitions] for topic in body.topics
-        }
-        assert asked == {"t": [(0, (1, 2)), (1, (2,))], "u": [(0, (3,))]}
-        with pytest.raises(OperationError, match="t-1: no_reassignment_in_progress"):
-            await admin.alter_partition_reassignments({T0: [1], T1: None})
-
-    with_admin(test, ALTER_PARTITION_REASSIGNMENTS=_altered)
+@run_with(with_admin, ALTER_PARTITION_REASSIGNMENTS=_altered)
+async def test_partitions_are_moved_and_the_first_error_is_raised(
+    admin: Admin, simulation: ClientSimulation, /
+) -> None:
+    await admin.alter_partition_reassignments({T0: [1, 2], U0: [3], T1: [2]})
+    body = simulation.brokers.asked(ApiKey.ALTER_PARTITION_REASSIGNMENTS)[0].body
+    asked = {topic.name: [(each.partition_index, each.replicas) for each in topic.partitions] for topic in body.topics}
+    assert asked == {"t": [(0, (1, 2)), (1, (2,))], "u": [(0, (3,))]}
+    with pytest.raises(OperationError, match="t-1: no_reassignment_in_progress"):
+        await admin.alter_partition_reassignments({T0: [1], T1: None})
 
 
 def test_what_moves_is_listed() -> None:
@@ -97,14 +96,12 @@ def _elected(request: ReceivedRequest) -> Any:
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_elections_report_each_partition(version: int) -> None:
-    async def test(admin: Admin, simulation: ClientSimulation) -> None:
-        simulation.brokers.brokers[1].versions[ApiKey.ELECT_LEADERS] = (0, version)
-        results = await admin.elect_leaders(ElectionKind.PREFERRED, [T0, T1])
-        assert results[T0] is None
-        error = results[T1]
-        assert error is not None
-        assert error.error_code is ErrorCode.election_not_needed
-        assert await admin.elect_leaders(ElectionKind.PREFERRED) == {}
-
-    with_admin(test, ELECT_LEADERS=_elected)
+@run_with(with_admin, ELECT_LEADERS=_elected)
+async def test_elections_report_each_partition(admin: Admin, simulation: ClientSimulation, /, version: int) -> None:
+    simulation.brokers.brokers[1].versions[ApiKey.ELECT_LEADERS] = (0, version)
+    results = await admin.elect_leaders(ElectionKind.PREFERRED, [T0, T1])
+    assert results[T0] is None
+    error = results[T1]
+    assert error is not None
+    assert error.error_code is ErrorCode.election_not_needed
+    assert await admin.elect_leaders(ElectionKind.PREFERRED) == {}

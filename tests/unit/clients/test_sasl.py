@@ -15,6 +15,7 @@ from crabka.clients.sasl import PlainExchange, SaslClient, SaslCredentials
 from crabka.clients.secret import Secret
 from crabka.clients.security import ClientSecurity
 from crabka.protocol.apis import ApiKey
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.scram_server import REFUSED, SaslScript
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
@@ -65,36 +66,34 @@ def test_user_is_accepted(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_older_brokers_carry_tokens_in_older_requests(version: int) -> None:
-    async def test(broker: ScriptedBroker, connect: Connect) -> None:
-        broker.versions[ApiKey.SASL_AUTHENTICATE] = (0, version)
-        connection = await connect("SCRAM-SHA-256")
-        assert broker.asked(ApiKey.SASL_AUTHENTICATE)[0].version == version
-        connection.close()
-
-    with_broker(test, SaslScript("pencil"))
+@run_with(lambda test: with_broker(test, SaslScript("pencil")))
+async def test_older_brokers_carry_tokens_in_older_requests(
+    broker: ScriptedBroker, connect: Connect, /, version: int
+) -> None:
+    broker.versions[ApiKey.SASL_AUTHENTICATE] = (0, version)
+    connection = await connect("SCRAM-SHA-256")
+    assert broker.asked(ApiKey.SASL_AUTHENTICATE)[0].version == version
+    connection.close()
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_wrong_password_is_told_in_the_words_of_the_broker_and_without_the_password(mechanism: str) -> None:
-    async def test(broker: ScriptedBroker, connect: Connect) -> None:
-        with pytest.raises(SaslAuthenticationError) as caught:
-            await connect(mechanism, "crayon")
-        told = f"SASL authentication of 'alice' by {mechanism} failed at server:9: {REFUSED}"
-        assert str(caught.value) == told
-        assert "crayon" not in repr(caught.value)
+@run_with(lambda test: with_broker(test, SaslScript("pencil")))
+async def test_wrong_password_is_told_in_the_words_of_the_broker_and_without_the_password(
+    broker: ScriptedBroker, connect: Connect, /, mechanism: str
+) -> None:
+    with pytest.raises(SaslAuthenticationError) as caught:
+        await connect(mechanism, "crayon")
+    told = f"SASL authentication of 'alice' by {mechanism} failed at server:9: {REFUSED}"
+    assert str(caught.value) == told
+    assert "crayon" not in repr(caught.value)
 
-    with_broker(test, SaslScript("pencil"))
 
-
-def test_broker_without_the_mechanism_tells_which_it_has() -> None:
-    async def test(broker: ScriptedBroker, connect: Connect) -> None:
-        told = "server:9 does not offer the SASL mechanism SCRAM-SHA-512, it offers GSSAPI, PLAIN"
-        with pytest.raises(SaslAuthenticationError, match=told):
-            await connect("SCRAM-SHA-512")
-        assert not broker.asked(ApiKey.SASL_AUTHENTICATE)
-
-    with_broker(test, SaslScript("pencil", ("GSSAPI", "PLAIN")))
+@run_with(lambda test: with_broker(test, SaslScript("pencil", ("GSSAPI", "PLAIN"))))
+async def test_broker_without_the_mechanism_tells_which_it_has(broker: ScriptedBroker, connect: Connect, /) -> None:
+    told = "server:9 does not offer the SASL mechanism SCRAM-SHA-512, it offers GSSAPI, PLAIN"
+    with pytest.raises(SaslAuthenticationError, match=told):
+        await connect("SCRAM-SHA-512")
+    assert not broker.asked(ApiKey.SASL_AUTHENTICATE)
 
 
 @pytest.mark.parametrize(
@@ -104,74 +103,66 @@ def test_broker_without_the_mechanism_tells_which_it_has() -> None:
         (ErrorCode.unknown_server_error, "server:9 refused the SASL mechanism PLAIN: unknown_server_error"),
     ],
 )
-def test_refused_handshake_is_told(code: ErrorCode, complaint: str) -> None:
-    async def test(broker: ScriptedBroker, connect: Connect) -> None:
-        def refuse(request: ReceivedRequest) -> Any:
-            return request.types.message(error_code=code, mechanisms=[])
+@run_with(with_broker, None)
+async def test_refused_handshake_is_told(
+    broker: ScriptedBroker, connect: Connect, /, code: ErrorCode, complaint: str
+) -> None:
+    def refuse(request: ReceivedRequest) -> Any:
+        return request.types.message(error_code=code, mechanisms=[])
 
-        broker.answers[ApiKey.SASL_HANDSHAKE] = refuse
-        with pytest.raises(SaslAuthenticationError, match=complaint):
-            await connect()
-
-    with_broker(test, None)
+    broker.answers[ApiKey.SASL_HANDSHAKE] = refuse
+    with pytest.raises(SaslAuthenticationError, match=complaint):
+        await connect()
 
 
 @pytest.mark.parametrize("missing", [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE])
-def test_broker_without_sasl_is_told(missing: ApiKey) -> None:
-    async def test(broker: ScriptedBroker, connect: Connect) -> None:
-        del broker.versions[missing]
-        with pytest.raises(SaslAuthenticationError, match=r"server:9 speaks no SASL: set security.protocol"):
-            await connect()
-
-    with_broker(test, None)
+@run_with(with_broker, None)
+async def test_broker_without_sasl_is_told(broker: ScriptedBroker, connect: Connect, /, missing: ApiKey) -> None:
+    del broker.versions[missing]
+    with pytest.raises(SaslAuthenticationError, match=r"server:9 speaks no SASL: set security.protocol"):
+        await connect()
 
 
-def test_broker_that_wants_bare_tokens_is_told_to_be_old() -> None:
-    async def test(broker: ScriptedBroker, connect: Connect) -> None:
-        broker.versions[ApiKey.SASL_HANDSHAKE] = (0, 0)
-        with pytest.raises(SaslAuthenticationError, match=r"older than Kafka 1.0"):
-            await connect()
-
-    with_broker(test, None)
+@run_with(with_broker, None)
+async def test_broker_that_wants_bare_tokens_is_told_to_be_old(broker: ScriptedBroker, connect: Connect, /) -> None:
+    broker.versions[ApiKey.SASL_HANDSHAKE] = (0, 0)
+    with pytest.raises(SaslAuthenticationError, match=r"older than Kafka 1.0"):
+        await connect()
 
 
-def test_broker_that_does_not_know_the_password_is_not_trusted() -> None:
-    async def test(broker: ScriptedBroker, connect: Connect) -> None:
-        with pytest.raises(SaslAuthenticationError, match="signature of the server is wrong"):
-            await connect("SCRAM-SHA-256")
-        assert all(request.api_key is not ApiKey.METADATA for request in broker.requests)
-
-    with_broker(test, SaslScript("pencil", signature=b"v=AAAA"))
-
-
-def test_error_without_words_is_told_by_its_code() -> None:
-    async def test(broker: ScriptedBroker, connect: Connect) -> None:
-        def refuse(request: ReceivedRequest) -> Any:
-            code = ErrorCode.illegal_sasl_state
-            return request.types.message(error_code=code, error_message=None, auth_bytes=b"", session_lifetime=0)
-
-        broker.answers[ApiKey.SASL_AUTHENTICATE] = refuse
-        with pytest.raises(SaslAuthenticationError, match="illegal_sasl_state"):
-            await connect()
-
-    with_broker(test, SaslScript("pencil"))
+@run_with(lambda test: with_broker(test, SaslScript("pencil", signature=b"v=AAAA")))
+async def test_broker_that_does_not_know_the_password_is_not_trusted(
+    broker: ScriptedBroker, connect: Connect, /
+) -> None:
+    with pytest.raises(SaslAuthenticationError, match="signature of the server is wrong"):
+        await connect("SCRAM-SHA-256")
+    assert all(request.api_key is not ApiKey.METADATA for request in broker.requests)
 
 
-def test_every_exchange_has_a_nonce_of_its_own() -> None:
-    async def test(broker: ScriptedBroker, connect: Connect) -> None:
-        sasl = SaslClient(SaslCredentials("SCRAM-SHA-256", "alice", Secret("pencil")), random.Random(1))
-        connection = await connect()
-        del broker.requests[:]
-        assert await sasl.authenticate(connection) is None
-        assert await sasl.authenticate(connection) is None
-        firsts = [request.body.auth_bytes for request in broker.asked(ApiKey.SASL_AUTHENTICATE)][::2]
-        assert len(firsts) == 2
-        nonces = {first.partition(b",r=")[2] for first in firsts}
-        assert len(nonces) == 2
-        assert all(len(nonce) == 48 for nonce in nonces)
-        connection.close()
+@run_with(lambda test: with_broker(test, SaslScript("pencil")))
+async def test_error_without_words_is_told_by_its_code(broker: ScriptedBroker, connect: Connect, /) -> None:
+    def refuse(request: ReceivedRequest) -> Any:
+        code = ErrorCode.illegal_sasl_state
+        return request.types.message(error_code=code, error_message=None, auth_bytes=b"", session_lifetime=0)
 
-    with_broker(test, SaslScript("pencil"))
+    broker.answers[ApiKey.SASL_AUTHENTICATE] = refuse
+    with pytest.raises(SaslAuthenticationError, match="illegal_sasl_state"):
+        await connect()
+
+
+@run_with(lambda test: with_broker(test, SaslScript("pencil")))
+async def test_every_exchange_has_a_nonce_of_its_own(broker: ScriptedBroker, connect: Connect, /) -> None:
+    sasl = SaslClient(SaslCredentials("SCRAM-SHA-256", "alice", Secret("pencil")), random.Random(1))
+    connection = await connect()
+    del broker.requests[:]
+    assert await sasl.authenticate(connection) is None
+    assert await sasl.authenticate(connection) is None
+    firsts = [request.body.auth_bytes for request in broker.asked(ApiKey.SASL_AUTHENTICATE)][::2]
+    assert len(firsts) == 2
+    nonces = {first.partition(b",r=")[2] for first in firsts}
+    assert len(nonces) == 2
+    assert all(len(nonce) == 48 for nonce in nonces)
+    connection.close()
 
 
 def test_renewal_is_due_within_kafkas_window_before_the_session_ends() -> None:

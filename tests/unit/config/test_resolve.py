@@ -81,6 +81,7 @@ def test_broker_is_described_as_kafka_does() -> None:
         "crabka.log.scrub.now",
         "crabka.remote.chunk.cache.bytes",
         "crabka.remote.leftover.grace.ms",
+        "crabka.remote.verified.ttl.ms",
         "crabka.slow.append.ms",
         "crabka.validate.records",
     }

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from crabka.config.keys import index_keys
-from crabka.config.server_transactions import TRANSACTIONS_KEYS, TransactionSettings
-from crabka.config.topic import field_name
+from crabka.config.server_transactions import TRANSACTIONS_KEYS
 from crabka.errors import ConfigError
 from tests.unit.config.nodes import server
-
-
-def test_every_field_is_a_key() -> None:
-    fields = {field.name for field in dataclasses.fields(TransactionSettings)}
-    assert fields <= {field_name(key.name) for key in TRANSACTIONS_KEYS}
 
 
 def test_value_is_checked_and_becomes_a_field() -> None:

@@ -11,6 +11,7 @@ import pytest
 from crabka.control.broker_watch import BrokerWatch
 from crabka.controller.sessions import BrokerIncarnation
 from crabka.metadata.cluster import Endpoint
+from tests.support.async_tests import run_with
 from tests.support.sim_controller import BROKER_HOST, SimController, SimControllers, WireBroker, run_controllers
 
 BROKER = BrokerIncarnation(11, 5)
@@ -29,71 +30,61 @@ async def served(cluster: SimControllers) -> tuple[SimController, WireBroker]:
     return node, broker
 
 
-def test_a_killed_process_is_fenced_at_once() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node, broker = await served(cluster)
-        broker.die()
-        await cluster.wait(lambda: is_fenced(node), timeout_s=1)
-        # Its next run need not wait for the session.
-        broker.incarnation_id = broker.directory
-        assert (await broker.register(node)).error_code == 0
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_a_killed_process_is_fenced_at_once(cluster: SimControllers, /) -> None:
+    node, broker = await served(cluster)
+    broker.die()
+    await cluster.wait(lambda: is_fenced(node), timeout_s=1)
+    # Its next run need not wait for the session.
+    broker.incarnation_id = broker.directory
+    assert (await broker.register(node)).error_code == 0
 
 
-def test_a_broker_that_only_lost_its_connection_is_left_alone() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node, broker = await served(cluster)
-        broker.hang_up()
-        await cluster.pause(5)
-        assert not is_fenced(node)
-        await broker.heartbeat(node)
-        broker.die()
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_a_broker_that_only_lost_its_connection_is_left_alone(cluster: SimControllers, /) -> None:
+    node, broker = await served(cluster)
+    broker.hang_up()
+    await cluster.pause(5)
+    assert not is_fenced(node)
+    await broker.heartbeat(node)
+    broker.die()
 
 
-def test_the_key_turns_it_off() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node, broker = await served(cluster)
-        broker.die()
-        await cluster.pause(5)
-        assert not is_fenced(node)
-        await cluster.wait(lambda: is_fenced(node), timeout_s=5)
-
-    run_controllers(main, crabka_fast_failure_detection_enable="false")
+@run_with(run_controllers, crabka_fast_failure_detection_enable="false")
+async def test_the_key_turns_it_off(cluster: SimControllers, /) -> None:
+    node, broker = await served(cluster)
+    broker.die()
+    await cluster.pause(5)
+    assert not is_fenced(node)
+    await cluster.wait(lambda: is_fenced(node), timeout_s=5)
 
 
-def test_a_new_controller_dials_brokers_that_do_not_report() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node, broker = await served(cluster)
-        assert broker.listener is not None
-        broker.listener.close()
-        await node.stop()
-        broker.hang_up()
-        others = [each for each in cluster.nodes if each is not node]
-        await cluster.wait(lambda: any(each.service.is_active for each in others))
-        await cluster.wait(lambda: any(is_fenced(each) for each in others), timeout_s=3)
-        await node.start()
-
-    run_controllers(main, 3)
+@run_with(run_controllers, 3)
+async def test_a_new_controller_dials_brokers_that_do_not_report(cluster: SimControllers, /) -> None:
+    node, broker = await served(cluster)
+    assert broker.listener is not None
+    broker.listener.close()
+    await node.stop()
+    broker.hang_up()
+    others = [each for each in cluster.nodes if each is not node]
+    await cluster.wait(lambda: any(each.service.is_active for each in others))
+    await cluster.wait(lambda: any(is_fenced(each) for each in others), timeout_s=3)
+    await node.start()
 
 
-def test_a_new_controller_gives_brokers_that_run_a_whole_session() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node, broker = await served(cluster)
-        await node.stop()
-        broker.hang_up()
-        others = [each for each in cluster.nodes if each is not node]
-        await cluster.wait(lambda: any(each.service.is_active for each in others))
-        active = next(each for each in others if each.service.is_active)
-        await cluster.pause(8)
-        assert not is_fenced(active)
-        assert not (await broker.heartbeat(active)).is_fenced
-        broker.die()
-        await node.start()
-
-    run_controllers(main, 3)
+@run_with(run_controllers, 3)
+async def test_a_new_controller_gives_brokers_that_run_a_whole_session(cluster: SimControllers, /) -> None:
+    node, broker = await served(cluster)
+    await node.stop()
+    broker.hang_up()
+    others = [each for each in cluster.nodes if each is not node]
+    await cluster.wait(lambda: any(each.service.is_active for each in others))
+    active = next(each for each in others if each.service.is_active)
+    await cluster.pause(8)
+    assert not is_fenced(active)
+    assert not (await broker.heartbeat(active)).is_fenced
+    broker.die()
+    await node.start()
 
 
 class Watched:
@@ -138,37 +129,33 @@ def refuse() -> None:
     [(ConnectionRefusedError, [BROKER]), (TimeoutError, []), (OSError, [])],
     ids=["refused", "timed out", "unreachable"],
 )
-def test_only_refusals_tell_of_a_dead_process(failure: type[Exception], fenced: list[BrokerIncarnation]) -> None:
+@run_with(run_controllers)
+async def test_only_refusals_tell_of_a_dead_process(
+    cluster: SimControllers, /, failure: type[Exception], fenced: list[BrokerIncarnation]
+) -> None:
     def connect() -> None:
         raise failure
 
-    async def main(cluster: SimControllers) -> None:
-        watched = Watched(await cluster.active(), connect)
-        watched.watch.connection_closed(CONNECTION)
-        await cluster.pause(5)
-        assert watched.fenced == fenced
-        await asyncio.gather(*watched.tasks)
-
-    run_controllers(main)
+    watched = Watched(await cluster.active(), connect)
+    watched.watch.connection_closed(CONNECTION)
+    await cluster.pause(5)
+    assert watched.fenced == fenced
+    await asyncio.gather(*watched.tasks)
 
 
-def test_nothing_happens_after_the_term() -> None:
-    async def main(cluster: SimControllers) -> None:
-        watched = Watched(await cluster.active(), refuse)
-        watched.watch.connection_closed(CONNECTION)
-        watched.watch.deactivate()
-        await cluster.pause(5)
-        assert watched.fenced == []
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_nothing_happens_after_the_term(cluster: SimControllers, /) -> None:
+    watched = Watched(await cluster.active(), refuse)
+    watched.watch.connection_closed(CONNECTION)
+    watched.watch.deactivate()
+    await cluster.pause(5)
+    assert watched.fenced == []
 
 
-def test_a_broker_that_is_gone_is_not_dialled() -> None:
-    async def main(cluster: SimControllers) -> None:
-        watched = Watched(await cluster.active(), refuse)
-        watched.watch.gone(BROKER)
-        watched.watch.connection_closed(CONNECTION)
-        await cluster.pause(5)
-        assert (watched.fenced, watched.tasks) == ([], [])
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_a_broker_that_is_gone_is_not_dialled(cluster: SimControllers, /) -> None:
+    watched = Watched(await cluster.active(), refuse)
+    watched.watch.gone(BROKER)
+    watched.watch.connection_closed(CONNECTION)
+    await cluster.pause(5)
+    assert (watched.fenced, watched.tasks) == ([], [])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 
 from crabka.config.alter import ConfigOp
-from crabka.control.config_changes import change_configs, change_loggers
-from crabka.controller.configs import ResourceChange
+from crabka.control.config_changes import change_configs
 from crabka.metadata.configs import ConfigResource
+from crabka.metadata.requests import ResourceChange
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_controller import SimControllers, controller_config, run_controllers
+from tests.support.sim_controller import SimControllers, run_controllers
 
 LOGGER = "crabka.broker.node"
 
@@ -40,11 +40,3 @@ def test_verdicts_come_in_the_order_of_the_changes() -> None:
         run_controllers(main)
     finally:
         logging.getLogger(LOGGER).setLevel(before)
-
-
-def test_validation_alone_leaves_loggers_alone() -> None:
-    before = logging.getLogger(LOGGER).level
-    change = ResourceChange(ConfigResource(8, "1"), [ConfigOp(LOGGER, 0, "ERROR")])
-    config = controller_config(1, 1, {})
-    assert change_loggers(config, change, validate_only=True).error_code is ErrorCode.none
-    assert logging.getLogger(LOGGER).level == before

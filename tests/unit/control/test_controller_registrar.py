@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from crabka.controller.registration import admit_controller
+from tests.support.async_tests import run_with
 from tests.support.sim_controller import SimController, SimControllers, run_controllers
 
 
@@ -14,33 +15,29 @@ def registered(node: SimController) -> set[int]:
     return set(node.context.image.cluster.controllers)
 
 
-def test_every_controller_is_registered_with_its_endpoints() -> None:
-    async def main(cluster: SimControllers) -> None:
-        await cluster.wait(lambda: all(registered(node) == {1, 2, 3} for node in cluster.nodes))
-        for node_id, controller in cluster.nodes[0].context.image.cluster.controllers.items():
-            assert [(each.name, each.host, each.port) for each in controller.endpoints] == [
-                ("CONTROLLER", f"c{node_id}", 9093)
-            ]
-            assert controller.features["kraft.version"] == (0, 1)
-
-    run_controllers(main, 3)
+@run_with(run_controllers, 3)
+async def test_every_controller_is_registered_with_its_endpoints(cluster: SimControllers, /) -> None:
+    await cluster.wait(lambda: all(registered(node) == {1, 2, 3} for node in cluster.nodes))
+    for node_id, controller in cluster.nodes[0].context.image.cluster.controllers.items():
+        assert [(each.name, each.host, each.port) for each in controller.endpoints] == [
+            ("CONTROLLER", f"c{node_id}", 9093)
+        ]
+        assert controller.features["kraft.version"] == (0, 1)
 
 
-def test_a_new_run_takes_the_place_of_the_last_one() -> None:
-    async def main(cluster: SimControllers) -> None:
-        await cluster.wait(lambda: all(registered(node) == {1, 2, 3} for node in cluster.nodes))
-        node = await cluster.passive()
-        before = node.context.image.cluster.controllers[node.node_id].incarnation_id
-        await node.stop()
-        await node.start()
+@run_with(run_controllers, 3)
+async def test_a_new_run_takes_the_place_of_the_last_one(cluster: SimControllers, /) -> None:
+    await cluster.wait(lambda: all(registered(node) == {1, 2, 3} for node in cluster.nodes))
+    node = await cluster.passive()
+    before = node.context.image.cluster.controllers[node.node_id].incarnation_id
+    await node.stop()
+    await node.start()
 
-        def is_replaced() -> bool:
-            controller = node.context.image.cluster.controllers.get(node.node_id)
-            return controller is not None and controller.incarnation_id != before
+    def is_replaced() -> bool:
+        controller = node.context.image.cluster.controllers.get(node.node_id)
+        return controller is not None and controller.incarnation_id != before
 
-        await cluster.wait(is_replaced)
-
-    run_controllers(main, 3)
+    await cluster.wait(is_replaced)
 
 
 def test_a_registration_that_fails_unexpectedly_is_tried_again(
@@ -63,12 +60,10 @@ def test_a_registration_that_fails_unexpectedly_is_tried_again(
     assert "Controller 1 cannot be registered" in caplog.text
 
 
-def test_nothing_is_sent_again_once_it_is_registered() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.active()
-        await cluster.wait(lambda: registered(node) == {1})
-        end = node.quorum.next_offset
-        await cluster.pause(30)
-        assert node.quorum.next_offset == end
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_nothing_is_sent_again_once_it_is_registered(cluster: SimControllers, /) -> None:
+    node = await cluster.active()
+    await cluster.wait(lambda: registered(node) == {1})
+    end = node.quorum.next_offset
+    await cluster.pause(30)
+    assert node.quorum.next_offset == end

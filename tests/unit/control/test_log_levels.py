@@ -7,7 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from crabka.control.log_levels import logger_levels, logger_names, set_logger_level
+from crabka.config.alter import ConfigOp
+from crabka.control.log_levels import change_loggers, logger_levels, logger_names, set_logger_level
+from crabka.metadata.configs import ConfigResource
+from crabka.metadata.requests import ResourceChange
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.sim_controller import controller_config
 
 NAME = "crabka.test_log_levels"
 
@@ -46,3 +51,11 @@ def test_none_gives_a_logger_back_to_its_parent() -> None:
     set_logger_level(NAME, "FATAL")
     set_logger_level(NAME, None)
     assert logging.getLogger(NAME).level == logging.NOTSET
+
+
+def test_validation_alone_leaves_loggers_alone() -> None:
+    before = logging.getLogger(NAME).level
+    change = ResourceChange(ConfigResource(8, "1"), [ConfigOp(NAME, 0, "ERROR")])
+    config = controller_config(1, 1, {})
+    assert change_loggers(config, change, validate_only=True).error_code is ErrorCode.none
+    assert logging.getLogger(NAME).level == before

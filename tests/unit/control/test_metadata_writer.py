@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
-from crabka.controller.outcome import Outcome
 from crabka.errors import OperationError
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import ProducerIdsRecord
+from crabka.metadata.requests import Outcome
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.async_tests import run_with
 from tests.support.raft_cluster import host_of
 from tests.support.sim_controller import SimControllers, run_controllers
 from tests.support.sim_node import SimNode
@@ -51,71 +52,61 @@ def test_a_refusal_leaves_the_writer_usable(node: SimNode) -> None:
     assert node.run(node.metadata_writer.submit(next_block)) == 0
 
 
-def test_decisions_do_not_wait_for_each_others_commit() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.active()
-        writer, offset = node.context.metadata_writer, node.quorum.next_offset
-        tasks = [asyncio.ensure_future(writer.submit(next_block)) for _ in range(5)]
-        await asyncio.sleep(0)
-        assert node.quorum.next_offset == offset + 5
-        assert writer.image.producer_ids.next_producer_id == 50
-        assert node.quorum.image.producer_ids.next_producer_id == -1
-        assert await asyncio.gather(*tasks) == [0, 10, 20, 30, 40]
-        assert writer.image is node.quorum.image
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_decisions_do_not_wait_for_each_others_commit(cluster: SimControllers, /) -> None:
+    node = await cluster.active()
+    writer, offset = node.context.metadata_writer, node.quorum.next_offset
+    tasks = [asyncio.ensure_future(writer.submit(next_block)) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert node.quorum.next_offset == offset + 5
+    assert writer.image.producer_ids.next_producer_id == 50
+    assert node.quorum.image.producer_ids.next_producer_id == -1
+    assert await asyncio.gather(*tasks) == [0, 10, 20, 30, 40]
+    assert writer.image is node.quorum.image
 
 
-def test_an_answer_waits_for_the_commit_of_what_it_was_based_on() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.active()
-        writer = node.context.metadata_writer
+@run_with(run_controllers)
+async def test_an_answer_waits_for_the_commit_of_what_it_was_based_on(cluster: SimControllers, /) -> None:
+    node = await cluster.active()
+    writer = node.context.metadata_writer
 
-        def look(image: MetadataImage) -> Outcome[int]:
-            return Outcome(image.producer_ids.next_producer_id)
+    def look(image: MetadataImage) -> Outcome[int]:
+        return Outcome(image.producer_ids.next_producer_id)
 
-        write = asyncio.ensure_future(writer.submit(next_block))
-        await asyncio.sleep(0)
-        assert await writer.submit(look) == 10
-        assert node.quorum.image.producer_ids.next_producer_id == 10
-        await write
-
-    run_controllers(main)
+    write = asyncio.ensure_future(writer.submit(next_block))
+    await asyncio.sleep(0)
+    assert await writer.submit(look) == 10
+    assert node.quorum.image.producer_ids.next_producer_id == 10
+    await write
 
 
-def test_one_who_gives_up_does_not_take_the_others_with_him() -> None:
-    async def main(cluster: SimControllers) -> None:
-        writer = (await cluster.active()).context.metadata_writer
-        impatient, patient = (asyncio.ensure_future(writer.submit(next_block)) for _ in range(2))
-        await asyncio.sleep(0)
-        impatient.cancel()
-        assert await patient == 10
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_one_who_gives_up_does_not_take_the_others_with_him(cluster: SimControllers, /) -> None:
+    writer = (await cluster.active()).context.metadata_writer
+    impatient, patient = (asyncio.ensure_future(writer.submit(next_block)) for _ in range(2))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    assert await patient == 10
 
 
-def test_nothing_is_decided_where_this_node_is_not_active() -> None:
-    async def main(cluster: SimControllers) -> None:
-        writer = (await cluster.passive()).context.metadata_writer
-        with pytest.raises(OperationError) as refused:
-            await writer.submit(next_block)
-        assert refused.value.error_code is ErrorCode.not_controller
-
-    run_controllers(main, 3)
+@run_with(run_controllers, 3)
+async def test_nothing_is_decided_where_this_node_is_not_active(cluster: SimControllers, /) -> None:
+    writer = (await cluster.passive()).context.metadata_writer
+    with pytest.raises(OperationError) as refused:
+        await writer.submit(next_block)
+    assert refused.value.error_code is ErrorCode.not_controller
 
 
-def test_what_was_not_committed_is_forgotten_with_the_leadership() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.active()
-        writer = node.context.metadata_writer
-        cluster.network.isolate(host_of(node.node_id))
-        with pytest.raises(OperationError) as lost:
-            await writer.submit(next_block)
-        assert lost.value.error_code is ErrorCode.not_controller
-        assert writer.image is node.quorum.image
-        cluster.network.heal_all()
-        await cluster.wait(lambda: any(each.service.is_active for each in cluster.nodes))
-        active = await cluster.active()
-        assert await active.context.metadata_writer.submit(next_block) in (0, 10)
-
-    run_controllers(main, 3)
+@run_with(run_controllers, 3)
+async def test_what_was_not_committed_is_forgotten_with_the_leadership(cluster: SimControllers, /) -> None:
+    node = await cluster.active()
+    writer = node.context.metadata_writer
+    cluster.network.isolate(host_of(node.node_id))
+    with pytest.raises(OperationError) as lost:
+        await writer.submit(next_block)
+    assert lost.value.error_code is ErrorCode.not_controller
+    assert writer.image is node.quorum.image
+    cluster.network.heal_all()
+    await cluster.wait(lambda: any(each.service.is_active for each in cluster.nodes))
+    active = await cluster.active()
+    assert await active.context.metadata_writer.submit(next_block) in (0, 10)

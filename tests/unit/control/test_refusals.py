@@ -7,13 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from crabka.control.api_table import FORWARDABLE
 from crabka.control.refusals import refuse, refuse_frame
 from crabka.errors import OperationError, WireError
 from crabka.net.connection import ConnectionInfo
 from crabka.protocol.apis import SPECS, ApiKey, encode_request, encode_response, read_response
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header
+from crabka.serving.api_table import FORWARDABLE
 from crabka.serving.request import Request
 from tests.support.sim_node import build, row
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.async_tests import run_with
 from tests.support.sim_controller import SimControllers, run_controllers
 from tests.support.sim_node import build, row
 
@@ -16,34 +17,28 @@ def alter_cluster_default(key: str, value: str) -> Any:
     return build(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
 
 
-def test_the_nodes_own_broker_asks_without_a_socket() -> None:
-    async def main(cluster: SimControllers) -> None:
-        service = (await cluster.active()).service
-        body = alter_cluster_default("message.max.bytes", "300")
-        (answer,) = (await service.answer(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, body)).responses
-        assert answer.error_code is ErrorCode.none
-        reassignments = build(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None, timeout=1000)
-        listed = await service.answer(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, reassignments)
-        assert (listed.error_code, listed.topics) == (ErrorCode.none, ())
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_the_nodes_own_broker_asks_without_a_socket(cluster: SimControllers, /) -> None:
+    service = (await cluster.active()).service
+    body = alter_cluster_default("message.max.bytes", "300")
+    (answer,) = (await service.answer(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, body)).responses
+    assert answer.error_code is ErrorCode.none
+    reassignments = build(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None, timeout=1000)
+    listed = await service.answer(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, reassignments)
+    assert (listed.error_code, listed.topics) == (ErrorCode.none, ())
 
 
-def test_a_controller_that_is_not_active_says_so() -> None:
-    async def main(cluster: SimControllers) -> None:
-        service = (await cluster.passive()).service
-        assert not service.is_active
-        body = alter_cluster_default("message.max.bytes", "300")
-        (answer,) = (await service.answer(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, body)).responses
-        assert answer.error_code is ErrorCode.not_controller
-
-    run_controllers(main, 3)
+@run_with(run_controllers, 3)
+async def test_a_controller_that_is_not_active_says_so(cluster: SimControllers, /) -> None:
+    service = (await cluster.passive()).service
+    assert not service.is_active
+    body = alter_cluster_default("message.max.bytes", "300")
+    (answer,) = (await service.answer(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, body)).responses
+    assert answer.error_code is ErrorCode.not_controller
 
 
-def test_dynamic_settings_reach_every_controller() -> None:
-    async def main(cluster: SimControllers) -> None:
-        service = (await cluster.active()).service
-        await service.answer(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, alter_cluster_default("message.max.bytes", "300"))
-        await cluster.wait(lambda: all(node.context.config.message_max_bytes == 300 for node in cluster.nodes))
-
-    run_controllers(main, 3)
+@run_with(run_controllers, 3)
+async def test_dynamic_settings_reach_every_controller(cluster: SimControllers, /) -> None:
+    service = (await cluster.active()).service
+    await service.answer(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, alter_cluster_default("message.max.bytes", "300"))
+    await cluster.wait(lambda: all(node.context.config.message_max_bytes == 300 for node in cluster.nodes))

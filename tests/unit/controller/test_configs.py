@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from crabka.config.alter import ConfigOp
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
-from crabka.controller.configs import ResourceChange, alter_configs
+from crabka.controller.configs import alter_configs
 from crabka.metadata.configs import ConfigResource
 from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL
 from crabka.metadata.records import ClearElrRecord, ConfigRecord
+from crabka.metadata.requests import ResourceChange
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.images import applied, cluster, with_topic
 

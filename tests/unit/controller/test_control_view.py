@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from crabka.metadata.records import BrokerRegistrationChangeRecord, ConfigRecord
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.images import ELR_ON, applied, cluster, registration, with_partitions
 from tests.support.images import registration as said
+from tests.support.sim_node import SimNode
 
 BROKER, TOPIC = 4, 2
 
@@ -97,3 +99,8 @@ def test_a_broker_that_is_not_the_registered_one(broker_id: int, epoch: int, mes
         ControlView(cluster(1)).require_broker_epoch(broker_id, epoch)
     assert (caught.value.error_code, caught.value.message) == (ErrorCode.stale_broker_epoch, message)
     assert ControlView(cluster(1)).require_broker_epoch(1, 1).broker_id == 1
+
+
+def test_the_rules_are_those_of_the_file(node: SimNode) -> None:
+    config = replace(node.context.static_config, node_id=7, min_insync_replicas=2, unclean_leader_election_enable=True)
+    assert ControllerRules.of(config) == ControllerRules(7, 2, unclean_leader_election=True)

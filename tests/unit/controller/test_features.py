@@ -10,7 +10,6 @@ import pytest
 
 from crabka.controller.features import (
     SAFE_DOWNGRADE,
-    SUPPORTED_FEATURES,
     UNSAFE_DOWNGRADE,
     UPGRADE,
     FeatureScope,
@@ -18,6 +17,7 @@ from crabka.controller.features import (
     update_features,
 )
 from crabka.controller.registration import ControllerApplication, admit_controller
+from crabka.metadata.features import SUPPORTED_FEATURES
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import BrokerFeature, ConfigRecord, FeatureLevelRecord
 from crabka.protocol.error_codes import ErrorCode

@@ -8,6 +8,7 @@ import pytest
 
 from crabka.controller.control_view import ControlView
 from crabka.controller.leadership import (
+    PartitionEdits,
     after_unclean_shutdown,
     change_partition,
     configured_election,
@@ -94,3 +95,24 @@ def test_a_topic_says_how_far_an_election_may_go(value: str, election: Election)
     configs: dict[str, Any] = {"unclean_leader_election_enable": value}
     image: MetadataImage = with_partitions(cluster(1), "t", {"replicas": (1,)}, **configs)
     assert configured_election(ControlView(image), image.topics.by_name["t"]) is election
+
+
+def test_a_second_change_builds_on_the_first() -> None:
+    image = with_partitions(cluster(1, 2, 3), "t", {"replicas": (1, 2, 3)})
+    topic = image.topics.by_name["t"]
+    edits = PartitionEdits(ControlView(image))
+    assert edits.change(topic, 0, PartitionWish(isr=(1, 2))) is not None
+    assert edits.change(topic, 0, PartitionWish(isr=(1, 2))) is None
+    assert edits.change(topic, 0, PartitionWish(isr=(1,))) is not None
+    edited = edits.partition(topic, 0)
+    assert edited == partition_of(applied(image, edits.records))
+    assert edited is not None
+    assert (edited.isr, edited.partition_epoch) == ((1,), 12)
+
+
+def test_what_was_not_changed_is_that_of_the_image() -> None:
+    image = with_partitions(cluster(1), "t", {"replicas": (1,)})
+    topic = image.topics.by_name["t"]
+    edits = PartitionEdits(ControlView(image))
+    assert edits.partition(topic, 0) is topic.partitions[0]
+    assert edits.partition(topic, 1) is None

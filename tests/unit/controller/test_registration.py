@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from crabka.controller.features import SUPPORTED_FEATURES
 from crabka.controller.registration import (
     BrokerApplication,
     ControllerApplication,
@@ -18,6 +17,7 @@ from crabka.controller.registration import (
 )
 from crabka.errors import OperationError
 from crabka.metadata.cluster import Endpoint, VersionRange
+from crabka.metadata.features import SUPPORTED_FEATURES
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import RegisterBrokerRecord, RegisterControllerRecord
 from crabka.protocol.error_codes import ErrorCode
@@ -232,7 +232,7 @@ def test_a_broker_registers_as_kafkas_does() -> None:
         cluster_id="cluster",
         incarnation_id=recorded.incarnation_id,
         endpoints=[Endpoint(each.name, each.host, each.port, each.security_protocol) for each in recorded.end_points],
-        features={name: VersionRange(*levels) for name, levels in SUPPORTED_FEATURES.items()},
+        features=SUPPORTED_FEATURES,
         log_dirs=recorded.log_dirs,
     )
     at_start = RegistrationTerms(cluster_id="cluster", next_offset=recorded.broker_epoch, has_live_session=False)
@@ -248,7 +248,7 @@ def test_a_controller_registers_as_kafkas_does() -> None:
         controller_id=recorded.controller_id,
         incarnation_id=recorded.incarnation_id,
         endpoints=[Endpoint(each.name, each.host, each.port, each.security_protocol) for each in recorded.end_points],
-        features={name: VersionRange(*levels) for name, levels in SUPPORTED_FEATURES.items()},
+        features=SUPPORTED_FEATURES,
     )
     (record,) = admit_controller(cluster(), said).records
     assert with_sorted_features(record) == with_sorted_features(recorded)

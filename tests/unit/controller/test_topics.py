@@ -10,18 +10,13 @@ from typing import Any
 import pytest
 
 from crabka.config.java_classes import LOCAL_TIERED_STORAGE
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
-from crabka.controller.topics import (
-    MAX_PARTITIONS_PER_REQUEST,
-    TopicDefaults,
-    WantedTopic,
-    create_topics,
-    delete_topics,
-)
+from crabka.controller.topics import MAX_PARTITIONS_PER_REQUEST, TopicDefaults, create_topics, delete_topics
 from crabka.ids import ZERO_UUID
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import ClearElrRecord, ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from crabka.metadata.requests import WantedTopic
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.images import applied, cluster, defaults, with_topic
 from tests.support.metadata_logs import SINGLE, segments, stored_records

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from crabka.formats.file_names import ABORTED_CHECKPOINT
+from crabka.formats.transaction_index import IndexNote
 from crabka.log.aborted_note import read_aborted_note, write_aborted_note
-from crabka.log.naming import ABORTED_CHECKPOINT
-from crabka.log.txn_index import IndexNote
 from crabka.testing import MemoryFileSystem
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.cleaned_transactions import CleanedTransactions
-from crabka.log.txn_index import AbortedTransaction
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import BatchHeader, parse_header
 from tests.support.logs import ProducerFields, make_batch

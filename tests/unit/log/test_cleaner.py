@@ -24,6 +24,7 @@ from crabka.records.builder import build_batch
 from crabka.records.compression import ZSTD
 from crabka.records.record import Record
 from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
+from tests.support.async_tests import run_with
 from tests.support.logs import NOW_MS, append, make_batch, read_headers
 from tests.support.pending_threads import PendingThreads
 
@@ -75,44 +76,38 @@ def simulate(scenario: Scenario, fs: FileSystem | None = None) -> None:
         loop.close()
 
 
-def test_compacted_logs_are_cleaned_and_others_are_not() -> None:
-    async def scenario(bench: Bench) -> None:
-        compacted, plain = bench.fill("c"), bench.fill("d", TopicConfig(internal_segment_bytes=300))
-        await bench.cleaner.run()
-        assert bench.offsets(compacted) == [9, 10, 11]
-        assert bench.offsets(plain) == list(range(12))
-        stats = bench.cleaner.stats
-        assert stats.cleanings == 1
-        assert stats.bytes_read > stats.bytes_written > 0
-        assert stats.last_cleaning_ms > 0
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_compacted_logs_are_cleaned_and_others_are_not(bench: Bench, /) -> None:
+    compacted, plain = bench.fill("c"), bench.fill("d", TopicConfig(internal_segment_bytes=300))
+    await bench.cleaner.run()
+    assert bench.offsets(compacted) == [9, 10, 11]
+    assert bench.offsets(plain) == list(range(12))
+    stats = bench.cleaner.stats
+    assert stats.cleanings == 1
+    assert stats.bytes_read > stats.bytes_written > 0
+    assert stats.last_cleaning_ms > 0
 
 
-def test_a_log_below_its_dirty_ratio_waits() -> None:
-    async def scenario(bench: Bench) -> None:
-        lazy = bench.fill("lazy", replace(COMPACT, min_cleanable_dirty_ratio=1.0))
-        await bench.cleaner.run()
-        assert bench.offsets(lazy) == list(range(12))
-        assert bench.cleaner.stats.max_dirty_ratio == 1.0
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_a_log_below_its_dirty_ratio_waits(bench: Bench, /) -> None:
+    lazy = bench.fill("lazy", replace(COMPACT, min_cleanable_dirty_ratio=1.0))
+    await bench.cleaner.run()
+    assert bench.offsets(lazy) == list(range(12))
+    assert bench.cleaner.stats.max_dirty_ratio == 1.0
 
 
-def test_a_log_is_cleaned_again_when_enough_was_added() -> None:
-    async def scenario(bench: Bench) -> None:
-        name = bench.fill("c")
-        await bench.cleaner.run()
-        bench.fill("c", batches=2)
-        await bench.cleaner.run()
-        bench.fill("c", batches=6)
-        await bench.cleaner.run()
-        assert bench.cleaner.stats.cleanings == 3
-        assert len(bench.offsets(name)) < 5
-        await bench.cleaner.run()
-        assert bench.cleaner.stats.cleanings == 3
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_a_log_is_cleaned_again_when_enough_was_added(bench: Bench, /) -> None:
+    name = bench.fill("c")
+    await bench.cleaner.run()
+    bench.fill("c", batches=2)
+    await bench.cleaner.run()
+    bench.fill("c", batches=6)
+    await bench.cleaner.run()
+    assert bench.cleaner.stats.cleanings == 3
+    assert len(bench.offsets(name)) < 5
+    await bench.cleaner.run()
+    assert bench.cleaner.stats.cleanings == 3
 
 
 def test_the_clean_part_is_known_after_a_restart() -> None:
@@ -145,48 +140,42 @@ def test_a_damaged_checkpoint_makes_everything_dirty() -> None:
     simulate(scenario, fs)
 
 
-def test_a_topic_of_the_same_name_begins_dirty() -> None:
-    async def scenario(bench: Bench) -> None:
-        name = bench.fill("c")
-        await bench.cleaner.run()
-        bench.logs.delete(name)
-        bench.fill("c", topic_id=2)
-        await bench.cleaner.run()
-        assert bench.offsets(name) == [9, 10, 11]
-        assert bench.cleaner.stats.cleanings == 2
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_a_topic_of_the_same_name_begins_dirty(bench: Bench, /) -> None:
+    name = bench.fill("c")
+    await bench.cleaner.run()
+    bench.logs.delete(name)
+    bench.fill("c", topic_id=2)
+    await bench.cleaner.run()
+    assert bench.offsets(name) == [9, 10, 11]
+    assert bench.cleaner.stats.cleanings == 2
 
 
-def test_little_memory_means_several_rounds() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.settings = UNLIMITED._replace(dedupe_buffer_bytes=24 * 4)
-        log = bench.logs.create(TopicPartition("c", 0), uuid.UUID(int=1), COMPACT)
-        for _ in range(6):
-            append(log, make_batch(3))
-            append(log, make_batch(2))
-        await bench.cleaner.run()
-        assert bench.cleaner.stats.cleanings >= 1
-        assert not bench.cleaner.is_uncleanable(log.topic_partition)
-        wide = bench.logs.create(TopicPartition("wide", 0), uuid.UUID(int=2), COMPACT)
-        for _ in range(6):
-            append(wide, make_batch(9))
-        await bench.cleaner.run()
-        assert bench.cleaner.is_uncleanable(wide.topic_partition)
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_little_memory_means_several_rounds(bench: Bench, /) -> None:
+    bench.settings = UNLIMITED._replace(dedupe_buffer_bytes=24 * 4)
+    log = bench.logs.create(TopicPartition("c", 0), uuid.UUID(int=1), COMPACT)
+    for _ in range(6):
+        append(log, make_batch(3))
+        append(log, make_batch(2))
+    await bench.cleaner.run()
+    assert bench.cleaner.stats.cleanings >= 1
+    assert not bench.cleaner.is_uncleanable(log.topic_partition)
+    wide = bench.logs.create(TopicPartition("wide", 0), uuid.UUID(int=2), COMPACT)
+    for _ in range(6):
+        append(wide, make_batch(9))
+    await bench.cleaner.run()
+    assert bench.cleaner.is_uncleanable(wide.topic_partition)
 
 
-def test_the_throttle_bounds_bytes_per_second() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.settings = UNLIMITED._replace(max_bytes_per_second=1000)
-        bench.fill("c")
-        started = bench.loop.time()
-        await bench.cleaner.run()
-        stats = bench.cleaner.stats
-        assert bench.loop.time() - started >= (stats.bytes_read + stats.bytes_written) / 1000 - 1
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_the_throttle_bounds_bytes_per_second(bench: Bench, /) -> None:
+    bench.settings = UNLIMITED._replace(max_bytes_per_second=1000)
+    bench.fill("c")
+    started = bench.loop.time()
+    await bench.cleaner.run()
+    stats = bench.cleaner.stats
+    assert bench.loop.time() - started >= (stats.bytes_read + stats.bytes_written) / 1000 - 1
 
 
 def test_a_log_that_cannot_be_cleaned_is_set_aside_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -220,87 +209,75 @@ def test_a_disk_that_fails_takes_its_dir_offline() -> None:
     simulate(scenario, faulty)
 
 
-def test_a_topic_deleted_while_it_is_cleaned_disturbs_nobody() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.settings = UNLIMITED._replace(max_bytes_per_second=100)
-        name = bench.fill("c")
-        run = asyncio.ensure_future(bench.cleaner.run())
-        await asyncio.sleep(1)
-        bench.logs.delete(name)
+@run_with(simulate)
+async def test_a_topic_deleted_while_it_is_cleaned_disturbs_nobody(bench: Bench, /) -> None:
+    bench.settings = UNLIMITED._replace(max_bytes_per_second=100)
+    name = bench.fill("c")
+    run = asyncio.ensure_future(bench.cleaner.run())
+    await asyncio.sleep(1)
+    bench.logs.delete(name)
+    await run
+    assert bench.logs.offline_dirs == []
+    assert bench.cleaner.stats.cleanings == 0
+
+
+@run_with(simulate)
+async def test_segments_that_retention_takes_meanwhile_stay_gone(bench: Bench, /) -> None:
+    bench.settings = UNLIMITED._replace(max_bytes_per_second=100)
+    name = bench.fill("c")
+    log = bench.logs.get(name)
+    assert log is not None
+    run = asyncio.ensure_future(bench.cleaner.run())
+    await asyncio.sleep(1)
+    log.retention.delete_records_before(8)
+    log.retention.delete_below_log_start(0)
+    await run
+    assert bench.logs.offline_dirs == []
+    assert min(bench.offsets(name)) >= 8
+
+
+@run_with(simulate)
+async def test_a_cleaner_that_is_off_does_nothing(bench: Bench, /) -> None:
+    bench.settings = UNLIMITED._replace(enabled=False)
+    name = bench.fill("c")
+    await bench.cleaner.run()
+    assert bench.offsets(name) == list(range(12))
+
+
+@run_with(simulate)
+async def test_a_cancelled_cleaning_leaves_the_log_whole(bench: Bench, /) -> None:
+    bench.settings = UNLIMITED._replace(max_bytes_per_second=100)
+    name = bench.fill("c")
+    run = asyncio.ensure_future(bench.cleaner.run())
+    await asyncio.sleep(1)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
         await run
-        assert bench.logs.offline_dirs == []
-        assert bench.cleaner.stats.cleanings == 0
-
-    simulate(scenario)
+    assert bench.offsets(name) == list(range(12))
 
 
-def test_segments_that_retention_takes_meanwhile_stay_gone() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.settings = UNLIMITED._replace(max_bytes_per_second=100)
-        name = bench.fill("c")
-        log = bench.logs.get(name)
-        assert log is not None
-        run = asyncio.ensure_future(bench.cleaner.run())
-        await asyncio.sleep(1)
-        log.retention.delete_records_before(8)
-        log.retention.delete_below_log_start(0)
-        await run
-        assert bench.logs.offline_dirs == []
-        assert min(bench.offsets(name)) >= 8
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_a_paused_log_is_left_alone_until_it_is_resumed(bench: Bench, /) -> None:
+    paused, other = bench.fill("c"), bench.fill("d")
+    await bench.cleaner.pause(paused)
+    await bench.cleaner.run()
+    assert bench.offsets(paused) == list(range(12))
+    assert bench.offsets(other) == [9, 10, 11]
+    bench.cleaner.resume(paused)
+    await bench.cleaner.run()
+    assert bench.offsets(paused) == [9, 10, 11]
 
 
-def test_a_cleaner_that_is_off_does_nothing() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.settings = UNLIMITED._replace(enabled=False)
-        name = bench.fill("c")
-        await bench.cleaner.run()
-        assert bench.offsets(name) == list(range(12))
-
-    simulate(scenario)
-
-
-def test_a_cancelled_cleaning_leaves_the_log_whole() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.settings = UNLIMITED._replace(max_bytes_per_second=100)
-        name = bench.fill("c")
-        run = asyncio.ensure_future(bench.cleaner.run())
-        await asyncio.sleep(1)
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
-        assert bench.offsets(name) == list(range(12))
-
-    simulate(scenario)
-
-
-def test_a_paused_log_is_left_alone_until_it_is_resumed() -> None:
-    async def scenario(bench: Bench) -> None:
-        paused, other = bench.fill("c"), bench.fill("d")
-        await bench.cleaner.pause(paused)
-        await bench.cleaner.run()
-        assert bench.offsets(paused) == list(range(12))
-        assert bench.offsets(other) == [9, 10, 11]
-        bench.cleaner.resume(paused)
-        await bench.cleaner.run()
-        assert bench.offsets(paused) == [9, 10, 11]
-
-    simulate(scenario)
-
-
-def test_a_pause_waits_for_a_cleaning_and_keeps_its_result_away() -> None:
-    async def scenario(bench: Bench) -> None:
-        name = bench.fill("c")
-        running = asyncio.ensure_future(bench.cleaner.run())
-        for _ in range(4):
-            await asyncio.sleep(0)
-        await bench.cleaner.pause(name)
-        offsets = bench.offsets(name)
-        await running
-        assert bench.offsets(name) == offsets
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_a_pause_waits_for_a_cleaning_and_keeps_its_result_away(bench: Bench, /) -> None:
+    name = bench.fill("c")
+    running = asyncio.ensure_future(bench.cleaner.run())
+    for _ in range(4):
+        await asyncio.sleep(0)
+    await bench.cleaner.pause(name)
+    offsets = bench.offsets(name)
+    await running
+    assert bench.offsets(name) == offsets
 
 
 def test_a_checkpoint_that_cannot_be_read_takes_its_dir_offline() -> None:
@@ -316,43 +293,39 @@ def test_a_checkpoint_that_cannot_be_read_takes_its_dir_offline() -> None:
     simulate(scenario, fs)
 
 
-def test_what_the_cleaner_decompresses_counts_as_what_requests_do() -> None:
-    async def scenario(bench: Bench) -> None:
-        compacted = bench.fill("c")
-        log = bench.logs.get(compacted)
-        assert log is not None
-        held = PendingThreads()
-        log.decompression.submit(held, MAX_DECOMPRESSED_BYTES, int)
-        run = asyncio.ensure_future(bench.cleaner.run())
-        await asyncio.sleep(10)
-        assert bench.offsets(compacted) == list(range(12)), "there is no memory for it"
-        held.running[0].set_result(None)
-        await run
-        assert bench.offsets(compacted) == [9, 10, 11]
-        assert log.decompression.used_bytes == 0
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_what_the_cleaner_decompresses_counts_as_what_requests_do(bench: Bench, /) -> None:
+    compacted = bench.fill("c")
+    log = bench.logs.get(compacted)
+    assert log is not None
+    held = PendingThreads()
+    log.decompression.submit(held, MAX_DECOMPRESSED_BYTES, int)
+    run = asyncio.ensure_future(bench.cleaner.run())
+    await asyncio.sleep(10)
+    assert bench.offsets(compacted) == list(range(12)), "there is no memory for it"
+    held.running[0].set_result(None)
+    await run
+    assert bench.offsets(compacted) == [9, 10, 11]
+    assert log.decompression.used_bytes == 0
 
 
-def test_a_batch_that_holds_more_than_usual_is_cleaned_by_itself() -> None:
-    async def scenario(bench: Bench) -> None:
-        small = replace(COMPACT, max_message_bytes=1)
-        compacted = bench.fill("c")
-        log = bench.logs.get(compacted)
-        assert log is not None
-        append(log, build_batch([Record(0, NOW_MS, b"big", bytes(2 * decompressed_limit(small)))], codec=ZSTD))
-        append(log, make_batch(1, value_bytes=100))
-        log.state.config = small  # the limit was larger when it was written
-        sizes: list[int] = []
-        submit = log.decompression.submit
+@run_with(simulate)
+async def test_a_batch_that_holds_more_than_usual_is_cleaned_by_itself(bench: Bench, /) -> None:
+    small = replace(COMPACT, max_message_bytes=1)
+    compacted = bench.fill("c")
+    log = bench.logs.get(compacted)
+    assert log is not None
+    append(log, build_batch([Record(0, NOW_MS, b"big", bytes(2 * decompressed_limit(small)))], codec=ZSTD))
+    append(log, make_batch(1, value_bytes=100))
+    log.state.config = small  # the limit was larger when it was written
+    sizes: list[int] = []
+    submit = log.decompression.submit
 
-        def note(threads: Any, size: int, *args: Any) -> Any:
-            sizes.append(size)
-            return submit(threads, size, *args)
+    def note(threads: Any, size: int, *args: Any) -> Any:
+        sizes.append(size)
+        return submit(threads, size, *args)
 
-        log.decompression.submit = note  # type: ignore[method-assign,assignment]
-        await bench.cleaner.run()
-        assert not bench.cleaner.is_uncleanable(compacted)
-        assert set(sizes) == {decompressed_limit(small), search_limit(small)}
-
-    simulate(scenario)
+    log.decompression.submit = note  # type: ignore[method-assign,assignment]
+    await bench.cleaner.run()
+    assert not bench.cleaner.is_uncleanable(compacted)
+    assert set(sizes) == {decompressed_limit(small), search_limit(small)}

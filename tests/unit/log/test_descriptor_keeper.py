@@ -5,6 +5,7 @@ import errno
 
 from crabka.log.log_manager import LogManager
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
+from tests.support.async_tests import run_with
 from tests.support.log_managers import CONFIG, TOPIC_ID, partition, simulate
 from tests.support.logs import append, make_batch, read_headers
 
@@ -25,19 +26,17 @@ async def written(manager: LogManager) -> None:
     manager.unlock()
 
 
-def test_unsynced_segments_are_synced_and_closed_in_threads() -> None:
-    async def scenario(manager: LogManager) -> None:
-        await written(manager)
-        segments = manager.descriptors.active
-        assert segments.capacity == LIMIT // 4
-        assert len(segments) <= segments.capacity
-        for log in manager:
-            append(log, make_batch(1))
-            assert len(segments) <= segments.ceiling
-            assert len(read_headers(log)) == 2
-        await manager.shutdown()
-
-    simulate(MemoryFileSystem(), scenario, open_file_limit=LIMIT)
+@run_with(lambda test: simulate(MemoryFileSystem(), test, open_file_limit=LIMIT))
+async def test_unsynced_segments_are_synced_and_closed_in_threads(manager: LogManager, /) -> None:
+    await written(manager)
+    segments = manager.descriptors.active
+    assert segments.capacity == LIMIT // 4
+    assert len(segments) <= segments.capacity
+    for log in manager:
+        append(log, make_batch(1))
+        assert len(segments) <= segments.ceiling
+        assert len(read_headers(log)) == 2
+    await manager.shutdown()
 
 
 def test_what_a_segment_held_when_it_gave_up_its_descriptor_survives_a_power_cut() -> None:

@@ -5,8 +5,8 @@ import uuid
 import pytest
 
 from crabka.errors import CorruptDataError
+from crabka.formats.meta_properties import MetaProperties
 from crabka.log.directories import heal_meta_properties, read_meta_properties, write_meta_properties
-from crabka.metadata.meta_properties import MetaProperties
 from crabka.testing import MemoryFileSystem
 from crabka.vfs import OsFileSystem, read_file, write_atomic
 from tests.support.golden import GOLDEN

@@ -8,8 +8,8 @@ from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import InvariantError, OperationError, StorageError
+from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.log_copying import PendingCopy
-from crabka.log.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.partition_log import PartitionLog
 from crabka.log.producer_state import AppendOrigin
 from crabka.log.recovery import OpenOptions

@@ -5,12 +5,12 @@ import uuid
 import pytest
 
 from crabka.errors import ConfigError
+from crabka.formats.file_names import CLEANER_CHECKPOINT
+from crabka.formats.meta_properties import MetaProperties
 from crabka.ids import TopicPartition
 from crabka.log.cuts import CutStats
 from crabka.log.directories import write_meta_properties
 from crabka.log.log_dir import CHECKPOINT_NAMES, CheckpointOffsets, LogDir
-from crabka.log.naming import CLEANER_CHECKPOINT
-from crabka.metadata.meta_properties import MetaProperties
 from crabka.testing import MemoryFileSystem
 from crabka.vfs import read_file, write_atomic
 

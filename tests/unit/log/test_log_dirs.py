@@ -7,9 +7,9 @@ import uuid
 import pytest
 
 from crabka.errors import StorageError
+from crabka.formats.meta_properties import MetaProperties
 from crabka.log.directories import write_meta_properties
 from crabka.log.log_dirs import LogDirs
-from crabka.metadata.meta_properties import MetaProperties
 from crabka.ports import DiskUsage
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 

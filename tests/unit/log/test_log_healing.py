@@ -7,10 +7,10 @@ import uuid
 import pytest
 
 from crabka.errors import OperationError
+from crabka.formats.partition_metadata import encode_partition_metadata
 from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.log_healing import sync_files
 from crabka.log.partition_log import PartitionLog
-from crabka.log.partition_metadata import encode_partition_metadata
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.testing import MemoryFileSystem

@@ -17,6 +17,7 @@ from crabka.log.partition_log import PartitionLog
 from crabka.runtime import ThreadPool, real_runtime
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
+from tests.support.async_tests import run_with
 from tests.support.log_managers import CONFIG, DIRS, TOPIC_ID, filled, partition, simulate
 from tests.support.logs import NOW_MS, append, make_batch, read_headers
 from tests.support.tiered_logs import EMPTY_SNAPSHOT
@@ -24,16 +25,14 @@ from tests.support.tiered_logs import EMPTY_SNAPSHOT
 TIERED = replace(CONFIG, remote_storage_enable=True, local_retention_bytes=0, retention_ms=-1)
 
 
-def test_logs_are_spread_over_the_dirs() -> None:
-    async def scenario(manager: LogManager) -> None:
-        await filled(manager)
-        assert sorted(log.log_dir for log in manager) == ["/d1", "/d1", "/d2", "/d2"]
-        assert manager.create(partition(0), TOPIC_ID, CONFIG) is manager.get(partition(0))
-        assert manager.create(partition(9), TOPIC_ID, CONFIG, log_dir="/d2").log_dir == "/d2"
-        assert len(manager) == 5
-        await manager.shutdown()
-
-    simulate(MemoryFileSystem(), scenario)
+@run_with(lambda test: simulate(MemoryFileSystem(), test))
+async def test_logs_are_spread_over_the_dirs(manager: LogManager, /) -> None:
+    await filled(manager)
+    assert sorted(log.log_dir for log in manager) == ["/d1", "/d1", "/d2", "/d2"]
+    assert manager.create(partition(0), TOPIC_ID, CONFIG) is manager.get(partition(0))
+    assert manager.create(partition(9), TOPIC_ID, CONFIG, log_dir="/d2").log_dir == "/d2"
+    assert len(manager) == 5
+    await manager.shutdown()
 
 
 def test_logs_of_a_start_that_failed_are_closed_without_a_mark() -> None:
@@ -135,15 +134,13 @@ def test_a_disk_that_cannot_remove_files_goes_offline(error: int, offline: list[
     simulate(fs, scenario)
 
 
-def test_a_dir_that_failed_is_not_tidied_up() -> None:
-    async def scenario(manager: LogManager) -> None:
-        await filled(manager)
-        manager.delete(partition(0))
-        for path in DIRS:
-            manager.on_dir_failure(path, OSError("gone"))
-        assert manager.run_deletions(1 << 60) is None
-
-    simulate(MemoryFileSystem(), scenario)
+@run_with(lambda test: simulate(MemoryFileSystem(), test))
+async def test_a_dir_that_failed_is_not_tidied_up(manager: LogManager, /) -> None:
+    await filled(manager)
+    manager.delete(partition(0))
+    for path in DIRS:
+        manager.on_dir_failure(path, OSError("gone"))
+    assert manager.run_deletions(1 << 60) is None
 
 
 def test_a_deletion_that_was_interrupted_goes_on_at_the_next_start() -> None:
@@ -239,15 +236,13 @@ def test_a_failed_dir_takes_only_its_own_logs() -> None:
     assert not inner.exists("/d1/.kafka_cleanshutdown")
 
 
-def test_without_any_dir_nothing_can_be_created() -> None:
-    async def scenario(manager: LogManager) -> None:
-        await manager.load()
-        for path in DIRS:
-            manager.on_dir_failure(path)
-        with pytest.raises(StorageError, match="no log dir is online"):
-            manager.create(partition(0), TOPIC_ID, CONFIG)
-
-    simulate(MemoryFileSystem(), scenario)
+@run_with(lambda test: simulate(MemoryFileSystem(), test))
+async def test_without_any_dir_nothing_can_be_created(manager: LogManager, /) -> None:
+    await manager.load()
+    for path in DIRS:
+        manager.on_dir_failure(path)
+    with pytest.raises(StorageError, match="no log dir is online"):
+        manager.create(partition(0), TOPIC_ID, CONFIG)
 
 
 def test_two_nodes_cannot_share_a_dir() -> None:
@@ -310,17 +305,15 @@ def test_tiered_segments_go_one_by_one_once_the_log_start_is_written() -> None:
     simulate(fs, reopened)
 
 
-def test_retention_seals_an_active_segment_that_the_tier_shall_take() -> None:
-    async def scenario(manager: LogManager) -> None:
-        await manager.load()
-        log = manager.create(partition(0), TOPIC_ID, replace(TIERED, local_retention_bytes=-2, local_retention_ms=1000))
-        append(log, make_batch())
-        await manager.run_retention(NOW_MS + 1000)
-        assert log.segment_base_offsets == [0]
-        await manager.run_retention(NOW_MS + 1001)
-        assert log.segment_base_offsets == [0, 1]
-
-    simulate(MemoryFileSystem(), scenario)
+@run_with(lambda test: simulate(MemoryFileSystem(), test))
+async def test_retention_seals_an_active_segment_that_the_tier_shall_take(manager: LogManager, /) -> None:
+    await manager.load()
+    log = manager.create(partition(0), TOPIC_ID, replace(TIERED, local_retention_bytes=-2, local_retention_ms=1000))
+    append(log, make_batch())
+    await manager.run_retention(NOW_MS + 1000)
+    assert log.segment_base_offsets == [0]
+    await manager.run_retention(NOW_MS + 1001)
+    assert log.segment_base_offsets == [0, 1]
 
 
 def test_a_dir_that_fails_while_tiered_segments_go_is_offline() -> None:

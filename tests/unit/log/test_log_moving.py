@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from crabka.errors import CorruptDataError, InvariantError
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.recovery import OpenOptions, open_log
-from crabka.log.txn_index import AbortedTransaction
 from tests.support.logs import NOW_MS, TOPIC_PARTITION, ProducerFields, append, make_batch, make_context, read_headers
 from tests.support.mirrors import COPY_PATH, SMALL_SEGMENTS, TARGET_DIR, Mirror
 

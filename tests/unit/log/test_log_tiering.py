@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError, InvariantError, OffsetInRemoteTierError, OperationError, StorageError
-from crabka.log.checkpoints import decode_epochs
+from crabka.formats.checkpoints import decode_epochs
 from crabka.log.producer_snapshots import decode_snapshot, encode_snapshot
 from crabka.log.producer_state import AppendOrigin, ProducerEntry
 from crabka.log.recovery import OpenOptions
@@ -427,7 +427,7 @@ def test_what_a_rebuild_wrote_survives_a_power_cut() -> None:
     assert opened.leader_epochs.entries == [(0, 20), (4, 60)]
     assert list(opened.producer_state.entries) == [5]
     text = read_file(fs, f"{LOG_PATH}/leader-epoch-checkpoint")
-    assert decode_epochs("", text) == [(0, 20), (4, 60)]
+    assert decode_epochs(text) == [(0, 20), (4, 60)]
 
 
 def test_a_damaged_snapshot_changes_nothing() -> None:

@@ -9,8 +9,8 @@ from kio.static.primitive import i16
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import InvariantError, OperationError
+from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.append import PendingAppend, prepare_batch
-from crabka.log.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from crabka.records.builder import build_batch
 from crabka.records.control import (

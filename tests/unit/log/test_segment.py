@@ -4,9 +4,9 @@ import pytest
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError
+from crabka.formats.time_index import TimeIndexEntry
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.segment import NEVER, Segment, SegmentContext
-from crabka.log.time_index import TimeIndexEntry
-from crabka.log.txn_index import AbortedTransaction
 from crabka.records.header import parse_header
 from crabka.vfs import read_file
 from tests.support.logs import LOG_PATH, NOW_MS, make_batch, make_context

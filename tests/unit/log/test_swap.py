@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.segment_indexes import SegmentIndexes
 from crabka.log.swap import SEGMENT_SUFFIXES, CleanedFiles, complete_swaps
-from crabka.log.txn_index import AbortedTransaction
 from crabka.testing import MemoryFileSystem
 from crabka.vfs import read_file
 from tests.support.logs import make_batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.errors import OperationError
-from crabka.log.naming import ABORTED_CHECKPOINT
+from crabka.formats.file_names import ABORTED_CHECKPOINT
 from crabka.log.partition_log import PartitionLog
 from crabka.log.recovery import OpenOptions
 from crabka.log.txn_rebuild import rebuild_aborted

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import uuid
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from crabka.errors import CorruptDataError
-from crabka.metadata.cluster import ClusterDelta, ClusterImage
+from crabka.ids import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, DirectoryId
+from crabka.metadata.cluster import ClusterDelta, ClusterImage, Endpoint, VersionRange, endpoints_of, features_of
+from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -18,6 +22,8 @@ from crabka.metadata.records import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
+from crabka.protocol.apis import ApiKey, request_types
+from tests.support.images import applied, cluster, register_broker, registration, unfence_broker, with_topic
 
 DIRECTORIES = (UUID(int=200), UUID(int=201))
 
@@ -118,3 +124,42 @@ def test_controllers_are_kept_beside_brokers() -> None:
     image = delta.apply()
     assert image.controllers[3].endpoints[0].host == "h"
     assert list(image.to_records())[-1] == record
+
+
+TYPES = request_types(ApiKey.BROKER_REGISTRATION, 4)
+
+
+def test_endpoints_keep_their_order() -> None:
+    rows = [TYPES.new("Listener", name=name, host="h", port=9092, security_protocol=0) for name in ("B", "A")]
+    assert endpoints_of(rows) == (Endpoint("B", "h", 9092, 0), Endpoint("A", "h", 9092, 0))
+
+
+def test_features_are_found_by_name() -> None:
+    rows = [TYPES.new("Feature", name="kraft.version", min_supported_version=0, max_supported_version=1)]
+    assert features_of(rows) == {"kraft.version": VersionRange(0, 1)}
+
+
+D1, D2 = uuid.UUID(int=101), uuid.UUID(int=105)
+
+
+def two_dirs() -> MetadataImage:
+    image = cluster()
+    image = applied(image, register_broker(image, registration(1, (D1, D2)), broker_epoch=3).records)
+    return with_topic(applied(image, unfence_broker(image, 1).records), "t", 3)
+
+
+@pytest.mark.parametrize(
+    ("directory", "online"),
+    [(D1, True), (D2, False), (DIRECTORY_UNASSIGNED, True), (DIRECTORY_MIGRATING, True), (DIRECTORY_LOST, False)],
+)
+def test_which_replicas_are_online(directory: DirectoryId, *, online: bool) -> None:
+    image = two_dirs()
+    partition = replace(image.topics.by_name["t"].partitions[0], directories=(directory,))
+    broker = replace(image.cluster.brokers[1], directories=(D1,))
+    assert broker.has_online_replica(partition) is online
+
+
+def test_a_broker_without_known_dirs_has_all_of_them() -> None:
+    image = two_dirs()
+    broker = replace(image.cluster.brokers[1], directories=())
+    assert broker.has_online_replica(image.topics.by_name["t"].partitions[0])

@@ -18,7 +18,8 @@ from crabka.ports import FileRange
 from crabka.protocol.frames import CHUNK_BYTES, READ_BYTES
 from crabka.runtime import AsyncioNetwork
 from crabka.vfs import OsFileSystem
-from tests.support.net import LOOPS, Client, ManualClock, Script, framed, run_on, staged
+from tests.support.async_tests import real_time, run_with
+from tests.support.net import LOOPS, Client, ManualClock, Script, framed, on_loop, run_on, staged
 
 on_each_loop = pytest.mark.parametrize("loop_name", list(LOOPS))
 
@@ -28,73 +29,63 @@ async def receive_all(client: Client, count: int) -> list[bytes]:
 
 
 @on_each_loop
-def test_pipelined_requests_are_answered_in_order(loop_name: str) -> None:
-    async def main() -> None:
-        payloads = [b"request %d" % number for number in range(500)]
-        async with staged(Script()) as stage:
-            client = await stage.connect()
-            client.send(*payloads)
-            assert await receive_all(client, len(payloads)) == payloads
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_pipelined_requests_are_answered_in_order() -> None:
+    payloads = [b"request %d" % number for number in range(500)]
+    async with staged(Script()) as stage:
+        client = await stage.connect()
+        client.send(*payloads)
+        assert await receive_all(client, len(payloads)) == payloads
 
 
 @on_each_loop
-def test_a_request_may_arrive_byte_by_byte(loop_name: str) -> None:
-    async def main() -> None:
-        async with staged(Script()) as stage:
-            client = await stage.connect()
-            for byte in framed(b"slow"):
-                client.writer.write(bytes((byte,)))
-                await client.writer.drain()
-                await asyncio.sleep(0)
-            assert await client.receive() == b"slow"
-
-    run_on(loop_name, main())
-
-
-@on_each_loop
-def test_a_large_request_and_response_go_through(loop_name: str) -> None:
-    async def main() -> None:
-        payload = bytes(range(256)) * 16_000
-        async with staged(Script()) as stage:
-            client = await stage.connect(limit=2**24)
-            client.send(payload, b"next")
-            assert await receive_all(client, 2) == [payload, b"next"]
-
-    run_on(loop_name, main())
-
-
-@on_each_loop
-def test_responses_wait_for_earlier_ones(loop_name: str) -> None:
-    async def main() -> None:
-        script = Script()
-        async with staged(script) as stage:
-            client = await stage.connect()
-            client.send(b"one", b"wait 1", b"two", b"wait 2", b"three")
-            assert await client.receive() == b"one"
-            await stage.until(lambda: len(script.seen) == 5)
-            script.answer(b"wait 2")
+@run_with(on_loop)
+async def test_a_request_may_arrive_byte_by_byte() -> None:
+    async with staged(Script()) as stage:
+        client = await stage.connect()
+        for byte in framed(b"slow"):
+            client.writer.write(bytes((byte,)))
+            await client.writer.drain()
             await asyncio.sleep(0)
-            script.answer(b"wait 1")
-            assert await receive_all(client, 4) == [b"wait 1", b"two", b"wait 2", b"three"]
-
-    run_on(loop_name, main())
+        assert await client.receive() == b"slow"
 
 
 @on_each_loop
-def test_requests_without_a_response_leave_no_gap(loop_name: str) -> None:
-    async def main() -> None:
-        script = Script()
-        async with staged(script) as stage:
-            client = await stage.connect()
-            client.send(b"silent", b"one", b"wait", b"silent again", b"two")
-            assert await client.receive() == b"one"
-            await stage.until(lambda: len(script.seen) == 5)
-            script.waiting[b"wait"].set_result(None)
-            assert await client.receive() == b"two"
+@run_with(on_loop)
+async def test_a_large_request_and_response_go_through() -> None:
+    payload = bytes(range(256)) * 16_000
+    async with staged(Script()) as stage:
+        client = await stage.connect(limit=2**24)
+        client.send(payload, b"next")
+        assert await receive_all(client, 2) == [payload, b"next"]
 
-    run_on(loop_name, main())
+
+@on_each_loop
+@run_with(on_loop)
+async def test_responses_wait_for_earlier_ones() -> None:
+    script = Script()
+    async with staged(script) as stage:
+        client = await stage.connect()
+        client.send(b"one", b"wait 1", b"two", b"wait 2", b"three")
+        assert await client.receive() == b"one"
+        await stage.until(lambda: len(script.seen) == 5)
+        script.answer(b"wait 2")
+        await asyncio.sleep(0)
+        script.answer(b"wait 1")
+        assert await receive_all(client, 4) == [b"wait 1", b"two", b"wait 2", b"three"]
+
+
+@on_each_loop
+@run_with(on_loop)
+async def test_requests_without_a_response_leave_no_gap() -> None:
+    script = Script()
+    async with staged(script) as stage:
+        client = await stage.connect()
+        client.send(b"silent", b"one", b"wait", b"silent again", b"two")
+        assert await client.receive() == b"one"
+        await stage.until(lambda: len(script.seen) == 5)
+        script.waiting[b"wait"].set_result(None)
+        assert await client.receive() == b"two"
 
 
 def test_synchronous_answers_are_written_with_one_call_and_without_tasks() -> None:
@@ -127,65 +118,59 @@ def test_synchronous_answers_are_written_with_one_call_and_without_tasks() -> No
 
 
 @on_each_loop
-def test_too_many_requests_in_flight_stop_the_connection_until_one_is_answered(loop_name: str) -> None:
-    async def main() -> None:
-        script = Script()
-        async with staged(script, ConnectionLimits(max_in_flight_requests=3)) as stage:
-            client = await stage.connect()
-            payloads = [b"wait %d" % number for number in range(10)]
-            client.send(*payloads)
-            await stage.until_stopped()
-            assert script.seen == payloads[:3]
-            for number, payload in enumerate(payloads):
-                await stage.until(lambda payload=payload: payload in script.waiting)  # type: ignore[misc]
-                assert len(script.seen) <= number + 3
-                script.answer(payload)
-                assert await client.receive() == payload
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_too_many_requests_in_flight_stop_the_connection_until_one_is_answered() -> None:
+    script = Script()
+    async with staged(script, ConnectionLimits(max_in_flight_requests=3)) as stage:
+        client = await stage.connect()
+        payloads = [b"wait %d" % number for number in range(10)]
+        client.send(*payloads)
+        await stage.until_stopped()
+        assert script.seen == payloads[:3]
+        for number, payload in enumerate(payloads):
+            await stage.until(lambda payload=payload: payload in script.waiting)  # type: ignore[misc]
+            assert len(script.seen) <= number + 3
+            script.answer(payload)
+            assert await client.receive() == payload
 
 
 @on_each_loop
-def test_too_many_bytes_in_flight_stop_the_connection(loop_name: str) -> None:
-    async def main() -> None:
-        script = Script()
-        async with staged(script, ConnectionLimits(max_in_flight_bytes=2 * CHUNK_BYTES)) as stage:
-            client = await stage.connect()
-            payloads = [b"wait %d " % number + bytes(200_000) for number in range(6)]
-            client.send(*payloads)
-            await stage.until_stopped()
-            assert len(script.seen) == 2
-            # The bytes of a request that waits are still those that were sent.
-            assert [bytes(frame) for frame in script.frames] == payloads[:2]
-            for payload in payloads:
-                await stage.until(lambda payload=payload: payload in script.waiting)  # type: ignore[misc]
-                script.answer(payload)
-                assert await client.receive() == payload
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_too_many_bytes_in_flight_stop_the_connection() -> None:
+    script = Script()
+    async with staged(script, ConnectionLimits(max_in_flight_bytes=2 * CHUNK_BYTES)) as stage:
+        client = await stage.connect()
+        payloads = [b"wait %d " % number + bytes(200_000) for number in range(6)]
+        client.send(*payloads)
+        await stage.until_stopped()
+        assert len(script.seen) == 2
+        # The bytes of a request that waits are still those that were sent.
+        assert [bytes(frame) for frame in script.frames] == payloads[:2]
+        for payload in payloads:
+            await stage.until(lambda payload=payload: payload in script.waiting)  # type: ignore[misc]
+            script.answer(payload)
+            assert await client.receive() == payload
 
 
 @on_each_loop
-def test_a_peer_that_does_not_read_is_not_served_further(loop_name: str) -> None:
-    async def main() -> None:
-        served = 0
+@run_with(on_loop)
+async def test_a_peer_that_does_not_read_is_not_served_further() -> None:
+    served = 0
 
-        def dispatch(_info: ConnectionInfo, _frame: memoryview) -> list[bytes]:
-            nonlocal served
-            served += 1
-            return [framed(bytes(100_000))]
+    def dispatch(_info: ConnectionInfo, _frame: memoryview) -> list[bytes]:
+        nonlocal served
+        served += 1
+        return [framed(bytes(100_000))]
 
-        limits = ConnectionLimits(write_high_bytes=200_000, write_low_bytes=50_000)
-        async with staged(dispatch, limits) as stage:
-            client = await stage.connect(limit=1024)
-            client.send(*[b"more"] * 1000)
-            await stage.until_stopped()
-            assert served < 1000
-            for _ in range(1000):
-                assert len(await client.receive()) == 100_000
-            assert served == 1000
-
-    run_on(loop_name, main())
+    limits = ConnectionLimits(write_high_bytes=200_000, write_low_bytes=50_000)
+    async with staged(dispatch, limits) as stage:
+        client = await stage.connect(limit=1024)
+        client.send(*[b"more"] * 1000)
+        await stage.until_stopped()
+        assert served < 1000
+        for _ in range(1000):
+            assert len(await client.receive()) == 100_000
+        assert served == 1000
 
 
 @on_each_loop
@@ -269,54 +254,50 @@ def test_a_failing_request_leaves_nothing_to_the_collector(loop_name: str) -> No
 
 
 @on_each_loop
-def test_earlier_requests_are_answered_before_a_broken_connection_closes(loop_name: str) -> None:
-    async def main() -> None:
-        script = Script()
+@run_with(on_loop)
+async def test_earlier_requests_are_answered_before_a_broken_connection_closes() -> None:
+    script = Script()
 
-        def dispatch(info: ConnectionInfo, frame: memoryview) -> Any:
-            if bytes(frame) == b"fail":
-                raise WireError("broken")
-            return script(info, frame)
+    def dispatch(info: ConnectionInfo, frame: memoryview) -> Any:
+        if bytes(frame) == b"fail":
+            raise WireError("broken")
+        return script(info, frame)
 
-        async with staged(dispatch) as stage:
-            client = await stage.connect()
-            client.send(b"wait", b"fail", b"after")
-            await stage.until_stopped()
-            script.answer(b"wait")
-            assert await client.wait_closed_by_peer() == framed(b"wait")
-            assert script.seen == [b"wait"]
-
-    run_on(loop_name, main())
+    async with staged(dispatch) as stage:
+        client = await stage.connect()
+        client.send(b"wait", b"fail", b"after")
+        await stage.until_stopped()
+        script.answer(b"wait")
+        assert await client.wait_closed_by_peer() == framed(b"wait")
+        assert script.seen == [b"wait"]
 
 
 @on_each_loop
-def test_a_lost_connection_cancels_futures_but_not_tasks(loop_name: str) -> None:
-    async def main() -> None:
-        gate = asyncio.Event()
-        futures: list[asyncio.Future[Any]] = []
+@run_with(on_loop)
+async def test_a_lost_connection_cancels_futures_but_not_tasks() -> None:
+    gate = asyncio.Event()
+    futures: list[asyncio.Future[Any]] = []
 
-        async def work() -> list[bytes]:
-            await gate.wait()
-            return [framed(b"late")]
+    async def work() -> list[bytes]:
+        await gate.wait()
+        return [framed(b"late")]
 
-        def dispatch(_info: ConnectionInfo, frame: memoryview) -> Any:
-            loop = asyncio.get_running_loop()
-            futures.append(loop.create_task(work()) if bytes(frame) == b"task" else loop.create_future())
-            return futures[-1]
+    def dispatch(_info: ConnectionInfo, frame: memoryview) -> Any:
+        loop = asyncio.get_running_loop()
+        futures.append(loop.create_task(work()) if bytes(frame) == b"task" else loop.create_future())
+        return futures[-1]
 
-        async with staged(dispatch) as stage:
-            client = await stage.connect()
-            client.send(b"poll", b"task")
-            await stage.until(lambda: len(futures) == 2)
-            client.writer.transport.abort()
-            await stage.until(lambda: not stage.server.connections)
-            poll, task = futures
-            assert poll.cancelled()
-            assert not task.done()
-            gate.set()
-            assert await task == [framed(b"late")]
-
-    run_on(loop_name, main())
+    async with staged(dispatch) as stage:
+        client = await stage.connect()
+        client.send(b"poll", b"task")
+        await stage.until(lambda: len(futures) == 2)
+        client.writer.transport.abort()
+        await stage.until(lambda: not stage.server.connections)
+        poll, task = futures
+        assert poll.cancelled()
+        assert not task.done()
+        gate.set()
+        assert await task == [framed(b"late")]
 
 
 def test_a_failure_after_the_peer_has_gone_is_still_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -373,232 +354,204 @@ def files(tmp_path: Path) -> Iterator[Files]:
 
 
 @on_each_loop
-def test_answers_with_ranges_keep_their_place_among_others(loop_name: str, files: Files) -> None:
-    async def main() -> None:
-        async with staged(files) as stage:
-            client = await stage.connect(limit=2**25)
-            client.send(b"a", b"1", b"b", b"20", b"3", b"c")
-            expected = [b"a", files.expected(1), b"b", files.expected(20), files.expected(3), b"c"]
-            assert await receive_all(client, len(expected)) == expected
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_answers_with_ranges_keep_their_place_among_others(files: Files) -> None:
+    async with staged(files) as stage:
+        client = await stage.connect(limit=2**25)
+        client.send(b"a", b"1", b"b", b"20", b"3", b"c")
+        expected = [b"a", files.expected(1), b"b", files.expected(20), files.expected(3), b"c"]
+        assert await receive_all(client, len(expected)) == expected
 
 
 @on_each_loop
-def test_a_peer_that_does_not_take_ranges_is_no_longer_read(loop_name: str, files: Files) -> None:
-    async def main() -> None:
-        async with staged(files) as stage:
-            client = await stage.connect(limit=1)
-            client.send(b"20")
-            await stage.until_stopped()
-            (connection,) = stage.server.connections
-            assert connection._transport is not None
-            # The file is the buffer.
-            assert connection._transport.get_write_buffer_size() == 0
-            client.send(b"later")
-            assert await client.receive() == files.expected(20)
-            assert await client.receive() == b"later"
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_a_peer_that_does_not_take_ranges_is_no_longer_read(files: Files) -> None:
+    async with staged(files) as stage:
+        client = await stage.connect(limit=1)
+        client.send(b"20")
+        await stage.until_stopped()
+        (connection,) = stage.server.connections
+        assert connection._transport is not None
+        # The file is the buffer.
+        assert connection._transport.get_write_buffer_size() == 0
+        client.send(b"later")
+        assert await client.receive() == files.expected(20)
+        assert await client.receive() == b"later"
 
 
 @on_each_loop
-def test_a_server_that_closes_sends_ranges_to_their_end(loop_name: str, files: Files) -> None:
-    async def main() -> None:
-        async with staged(files) as stage:
-            client = await stage.connect(limit=1)
-            client.send(b"20", b"never")
-            await stage.until_stopped()
-            closing = asyncio.ensure_future(stage.server.close(grace_ms=10_000))
-            assert await client.receive() == files.expected(20)
-            assert await client.wait_closed_by_peer() == b""
-            await closing
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_a_server_that_closes_sends_ranges_to_their_end(files: Files) -> None:
+    async with staged(files) as stage:
+        client = await stage.connect(limit=1)
+        client.send(b"20", b"never")
+        await stage.until_stopped()
+        closing = asyncio.ensure_future(stage.server.close(grace_ms=10_000))
+        assert await client.receive() == files.expected(20)
+        assert await client.wait_closed_by_peer() == b""
+        await closing
 
 
 @on_each_loop
-def test_a_peer_that_closed_its_half_still_gets_its_ranges(loop_name: str, files: Files) -> None:
-    async def main() -> None:
-        async with staged(files) as stage:
-            client = await stage.connect(limit=1)
-            client.send(b"20")
-            client.writer.write_eof()
-            assert await client.receive() == files.expected(20)
-            assert await client.wait_closed_by_peer() == b""
-            await stage.until(lambda: not stage.server.connections)
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_a_peer_that_closed_its_half_still_gets_its_ranges(files: Files) -> None:
+    async with staged(files) as stage:
+        client = await stage.connect(limit=1)
+        client.send(b"20")
+        client.writer.write_eof()
+        assert await client.receive() == files.expected(20)
+        assert await client.wait_closed_by_peer() == b""
+        await stage.until(lambda: not stage.server.connections)
 
 
 @on_each_loop
-def test_a_file_that_is_cut_while_it_is_sent_costs_the_connection(loop_name: str, files: Files) -> None:
-    async def main() -> None:
-        async with staged(files) as stage:
-            client = await stage.connect(limit=2**20)
-            client.send(b"20")
-            await stage.until_stopped()
-            files.file.truncate(0)
-            assert len(await client.wait_closed_by_peer()) < len(files.expected(20))
-            await stage.until(lambda: not stage.server.connections)
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_a_file_that_is_cut_while_it_is_sent_costs_the_connection(files: Files) -> None:
+    async with staged(files) as stage:
+        client = await stage.connect(limit=2**20)
+        client.send(b"20")
+        await stage.until_stopped()
+        files.file.truncate(0)
+        assert len(await client.wait_closed_by_peer()) < len(files.expected(20))
+        await stage.until(lambda: not stage.server.connections)
 
 
 @on_each_loop
-def test_a_peer_that_goes_while_ranges_wait_leaves_nothing_behind(loop_name: str, files: Files) -> None:
-    async def main() -> None:
-        async with staged(files) as stage:
-            client = await stage.connect(limit=1)
-            client.send(b"20")
-            await stage.until_stopped()
-            client.writer.transport.abort()
-            await stage.until(lambda: not stage.server.connections)
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_a_peer_that_goes_while_ranges_wait_leaves_nothing_behind(files: Files) -> None:
+    async with staged(files) as stage:
+        client = await stage.connect(limit=1)
+        client.send(b"20")
+        await stage.until_stopped()
+        client.writer.transport.abort()
+        await stage.until(lambda: not stage.server.connections)
 
 
 @on_each_loop
-def test_a_peer_that_takes_ranges_slowly_is_not_idle(loop_name: str, files: Files) -> None:
-    async def main() -> None:
-        async with staged(files) as stage:
-            client = await stage.connect(limit=1)
-            client.send(b"20")
-            await stage.until_stopped()
-            (connection,) = stage.server.connections
-            for _ in range(40):
-                await client.reader.read(1 << 19)
-                await asyncio.sleep(0.001)
-                stage.server.sweep()
-            assert connection in stage.server.connections
-            for _ in range(20):
-                stage.server.sweep()
-            await stage.until(lambda: not stage.server.connections)
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_a_peer_that_takes_ranges_slowly_is_not_idle(files: Files) -> None:
+    async with staged(files) as stage:
+        client = await stage.connect(limit=1)
+        client.send(b"20")
+        await stage.until_stopped()
+        (connection,) = stage.server.connections
+        for _ in range(40):
+            await client.reader.read(1 << 19)
+            await asyncio.sleep(0.001)
+            stage.server.sweep()
+        assert connection in stage.server.connections
+        for _ in range(20):
+            stage.server.sweep()
+        await stage.until(lambda: not stage.server.connections)
 
 
 @on_each_loop
-def test_a_connection_full_of_requests_lets_others_go_first(loop_name: str) -> None:
-    async def main() -> None:
-        script = Script()
-        async with staged(script) as stage:
-            greedy, good = await stage.connect(limit=1 << 20), await stage.connect()
-            good.send(b"hello")
-            assert await good.receive() == b"hello"
-            greedy.send(*[b"more"] * 10_000)
-            await stage.until(lambda: b"more" in script.seen)
-            good.send(b"good")
-            await stage.until(lambda: b"good" in script.seen)
-            assert script.seen.index(b"good") < 9_000, "all of the others' requests were answered before"
-            assert await receive_all(greedy, 10_000) == [b"more"] * 10_000
-            assert await good.receive() == b"good"
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_a_connection_full_of_requests_lets_others_go_first() -> None:
+    script = Script()
+    async with staged(script) as stage:
+        greedy, good = await stage.connect(limit=1 << 20), await stage.connect()
+        good.send(b"hello")
+        assert await good.receive() == b"hello"
+        greedy.send(*[b"more"] * 10_000)
+        await stage.until(lambda: b"more" in script.seen)
+        good.send(b"good")
+        await stage.until(lambda: b"good" in script.seen)
+        assert script.seen.index(b"good") < 9_000, "all of the others' requests were answered before"
+        assert await receive_all(greedy, 10_000) == [b"more"] * 10_000
+        assert await good.receive() == b"good"
 
 
 @on_each_loop
-def test_a_connection_in_line_is_not_read_and_holds_no_chunk(loop_name: str) -> None:
-    async def main() -> None:
-        script = Script()
-        async with staged(script) as stage:
-            client = await stage.connect(limit=1 << 20)
-            client.send(*[b"more"] * 20_000)
-            await stage.until(lambda: len(stage.server.turns) == 1)
-            (connection,) = stage.server.connections
-            assert not connection.is_reading
-            assert stage.server.memory.used_bytes <= READ_BYTES
-            assert await receive_all(client, 20_000) == [b"more"] * 20_000
-            await stage.until(lambda: stage.server.memory.used_bytes == 0)
-            assert connection.is_reading
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_a_connection_in_line_is_not_read_and_holds_no_chunk() -> None:
+    script = Script()
+    async with staged(script) as stage:
+        client = await stage.connect(limit=1 << 20)
+        client.send(*[b"more"] * 20_000)
+        await stage.until(lambda: len(stage.server.turns) == 1)
+        (connection,) = stage.server.connections
+        assert not connection.is_reading
+        assert stage.server.memory.used_bytes <= READ_BYTES
+        assert await receive_all(client, 20_000) == [b"more"] * 20_000
+        await stage.until(lambda: stage.server.memory.used_bytes == 0)
+        assert connection.is_reading
 
 
 @on_each_loop
-def test_a_connection_lost_in_line_is_forgotten(loop_name: str) -> None:
-    async def main() -> None:
-        async with staged(Script()) as stage:
-            client = await stage.connect()
-            client.send(*[b"more"] * 20_000)
-            await stage.until(lambda: len(stage.server.turns) == 1)
-            (connection,) = stage.server.connections
-            connection.abort()
-            await stage.until(lambda: not stage.server.connections and not len(stage.server.turns))
-            assert stage.server.memory.used_bytes == 0
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_a_connection_lost_in_line_is_forgotten() -> None:
+    async with staged(Script()) as stage:
+        client = await stage.connect()
+        client.send(*[b"more"] * 20_000)
+        await stage.until(lambda: len(stage.server.turns) == 1)
+        (connection,) = stage.server.connections
+        connection.abort()
+        await stage.until(lambda: not stage.server.connections and not len(stage.server.turns))
+        assert stage.server.memory.used_bytes == 0
 
 
 @on_each_loop
-def test_half_sent_frames_beyond_the_limit_wait_and_small_requests_do_not(loop_name: str) -> None:
-    async def main() -> None:
-        megabyte = bytes(1 << 20)
-        async with staged(Script(), memory=FrameMemory(3 << 20)) as stage:
-            clients = [await stage.connect(limit=1 << 22) for _ in range(5)]
-            for client in clients:
-                client.writer.write(framed(megabyte)[:-1])
-            await stage.until(lambda: stage.server.memory.waiting_count >= 2)
-            assert stage.server.memory.used_bytes <= 3 << 20
-            good = await stage.connect()
-            good.send(b"good")
-            assert await good.receive() == b"good"
-            for client in clients:
-                client.writer.write(b"\0")
-            for client in clients:
-                assert await client.receive() == megabyte
-            await stage.until(lambda: stage.server.memory.used_bytes == 0)
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_half_sent_frames_beyond_the_limit_wait_and_small_requests_do_not() -> None:
+    megabyte = bytes(1 << 20)
+    async with staged(Script(), memory=FrameMemory(3 << 20)) as stage:
+        clients = [await stage.connect(limit=1 << 22) for _ in range(5)]
+        for client in clients:
+            client.writer.write(framed(megabyte)[:-1])
+        await stage.until(lambda: stage.server.memory.waiting_count >= 2)
+        assert stage.server.memory.used_bytes <= 3 << 20
+        good = await stage.connect()
+        good.send(b"good")
+        assert await good.receive() == b"good"
+        for client in clients:
+            client.writer.write(b"\0")
+        for client in clients:
+            assert await client.receive() == megabyte
+        await stage.until(lambda: stage.server.memory.used_bytes == 0)
 
 
 @on_each_loop
-def test_a_lost_connection_gives_back_what_its_unfinished_frame_held(loop_name: str) -> None:
-    async def main() -> None:
-        async with staged(Script()) as stage:
-            client = await stage.connect()
-            client.writer.write(framed(bytes(1 << 20))[:-1])
-            await stage.until(lambda: stage.server.memory.used_bytes > 1 << 20)
-            (connection,) = stage.server.connections
-            connection.abort()
-            await stage.until(lambda: not stage.server.connections)
-            assert stage.server.memory.used_bytes == 0
-            assert connection.held_frame_bytes == 0, "though the test still refers to it"
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_a_lost_connection_gives_back_what_its_unfinished_frame_held() -> None:
+    async with staged(Script()) as stage:
+        client = await stage.connect()
+        client.writer.write(framed(bytes(1 << 20))[:-1])
+        await stage.until(lambda: stage.server.memory.used_bytes > 1 << 20)
+        (connection,) = stage.server.connections
+        connection.abort()
+        await stage.until(lambda: not stage.server.connections)
+        assert stage.server.memory.used_bytes == 0
+        assert connection.held_frame_bytes == 0, "though the test still refers to it"
 
 
 @on_each_loop
-def test_large_requests_without_a_response_count_until_they_have_one(loop_name: str) -> None:
-    async def main() -> None:
-        script, memory = Script(), FrameMemory(2 * CHUNK_BYTES + 1)
-        async with staged(script, memory=memory) as stage:
-            client = await stage.connect(limit=1 << 22)
-            payloads = [b"wait %d " % number + bytes(30_000) for number in range(6)]
-            client.send(*payloads)
-            await stage.until_stopped()
-            assert memory.is_full
-            assert 1 < len(script.seen) < 4
-            for payload in payloads:
-                await stage.until(lambda payload=payload: payload in script.waiting)  # type: ignore[misc]
-                script.answer(payload)
-                assert await client.receive() == payload
-            await stage.until(lambda: memory.used_bytes == 0)
-
-    run_on(loop_name, main())
+@run_with(on_loop)
+async def test_large_requests_without_a_response_count_until_they_have_one() -> None:
+    script, memory = Script(), FrameMemory(2 * CHUNK_BYTES + 1)
+    async with staged(script, memory=memory) as stage:
+        client = await stage.connect(limit=1 << 22)
+        payloads = [b"wait %d " % number + bytes(30_000) for number in range(6)]
+        client.send(*payloads)
+        await stage.until_stopped()
+        assert memory.is_full
+        assert 1 < len(script.seen) < 4
+        for payload in payloads:
+            await stage.until(lambda payload=payload: payload in script.waiting)  # type: ignore[misc]
+            script.answer(payload)
+            assert await client.receive() == payload
+        await stage.until(lambda: memory.used_bytes == 0)
 
 
-def test_the_end_of_many_idle_connections_takes_no_memory() -> None:
-    async def main() -> None:
-        async with staged(Script()) as stage:
-            connections = [ServerConnection(stage.server, number) for number in range(200)]
-            # A loop asks for memory, reads the end of the stream into it and reports that instead of bytes.
-            for connection in connections:
-                connection.get_buffer(-1)
-                connection.eof_received()
-            assert sum(connection.held_frame_bytes for connection in connections) == 0
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_the_end_of_many_idle_connections_takes_no_memory() -> None:
+    async with staged(Script()) as stage:
+        connections = [ServerConnection(stage.server, number) for number in range(200)]
+        # A loop asks for memory, reads the end of the stream into it and reports that instead of bytes.
+        for connection in connections:
+            connection.get_buffer(-1)
+            connection.eof_received()
+        assert sum(connection.held_frame_bytes for connection in connections) == 0
 
 
 class SilentTransport(asyncio.Transport):
@@ -633,26 +586,24 @@ def received_by(server: Server, data: bytes) -> SilentTransport:
     return transport
 
 
-def test_what_very_many_connections_send_at_once_takes_one_turn_of_the_loop() -> None:
+@run_with(real_time)
+async def test_what_very_many_connections_send_at_once_takes_one_turn_of_the_loop() -> None:
     """Each request takes 1 ms here."""
 
-    async def main() -> None:
-        clock = ManualClock()
+    clock = ManualClock()
 
-        def dispatch(_info: ConnectionInfo, frame: memoryview) -> Any:
-            clock.ms += 1
-            return [framed(bytes(frame))]
+    def dispatch(_info: ConnectionInfo, frame: memoryview) -> Any:
+        clock.ms += 1
+        return [framed(bytes(frame))]
 
-        server = Server(AsyncioNetwork(), dispatch, turns=Turns(clock))
-        received_by(server, framed(b"more") * 200)
-        begin_ms = clock.ms
-        crowd = [received_by(server, framed(b"more") * 200) for _ in range(200)]
-        assert clock.ms - begin_ms <= TURN_MS + CHECK_REQUESTS
-        assert len(server.turns) == 201
-        # Those who wait for their answers do not stand in line with them.
-        assert received_by(server, framed(b"good")).written == [framed(b"good")]
-        while len(server.turns):
-            await asyncio.sleep(0)
-        assert all(b"".join(transport.written) == framed(b"more") * 200 for transport in crowd)
-
-    asyncio.run(main())
+    server = Server(AsyncioNetwork(), dispatch, turns=Turns(clock))
+    received_by(server, framed(b"more") * 200)
+    begin_ms = clock.ms
+    crowd = [received_by(server, framed(b"more") * 200) for _ in range(200)]
+    assert clock.ms - begin_ms <= TURN_MS + CHECK_REQUESTS
+    assert len(server.turns) == 201
+    # Those who wait for their answers do not stand in line with them.
+    assert received_by(server, framed(b"good")).written == [framed(b"good")]
+    while len(server.turns):
+        await asyncio.sleep(0)
+    assert all(b"".join(transport.written) == framed(b"more") * 200 for transport in crowd)

@@ -14,65 +14,58 @@ from crabka.node.held_requests import HeldRequests
 from crabka.protocol.apis import ApiKey, encode_request
 from crabka.protocol.headers import RequestHeader, pack_request
 from crabka.serving.dispatch import Dispatcher
+from tests.support.async_tests import real_time, run_with
 from tests.support.sim_node import SimNode, batch, produce_body
 
 CLIENT = ConnectionInfo(1, "CONTROLLER", "host", 1)
 
 
-def test_frames_wait_and_are_answered_in_order() -> None:
-    async def main() -> None:
-        held = HeldRequests()
-        waiting: list[Any] = [held(CLIENT, memoryview(frame)) for frame in (b"a", b"b")]
-        assert not any(each.done() for each in waiting)
-        seen = []
+@run_with(real_time)
+async def test_frames_wait_and_are_answered_in_order() -> None:
+    held = HeldRequests()
+    waiting: list[Any] = [held(CLIENT, memoryview(frame)) for frame in (b"a", b"b")]
+    assert not any(each.done() for each in waiting)
+    seen = []
 
-        def dispatch(_: ConnectionInfo, frame: memoryview) -> Any:
-            seen.append(bytes(frame))
-            return (bytes(frame).upper(),)
+    def dispatch(_: ConnectionInfo, frame: memoryview) -> Any:
+        seen.append(bytes(frame))
+        return (bytes(frame).upper(),)
 
-        held.release(dispatch)
-        assert seen == [b"a", b"b"]
-        assert [await each for each in waiting] == [(b"A",), (b"B",)]
-        assert held(CLIENT, memoryview(b"c")) == (b"C",)
-
-    asyncio.run(main())
+    held.release(dispatch)
+    assert seen == [b"a", b"b"]
+    assert [await each for each in waiting] == [(b"A",), (b"B",)]
+    assert held(CLIENT, memoryview(b"c")) == (b"C",)
 
 
-def test_answers_that_come_later_are_passed_on() -> None:
-    async def main() -> None:
-        held, answer = HeldRequests(), asyncio.get_running_loop().create_future()
-        waiting: Any = held(CLIENT, memoryview(b"a"))
-        held.release(lambda *_: answer)
-        answer.set_result((b"A",))
-        assert await waiting == (b"A",)
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_answers_that_come_later_are_passed_on() -> None:
+    held, answer = HeldRequests(), asyncio.get_running_loop().create_future()
+    waiting: Any = held(CLIENT, memoryview(b"a"))
+    held.release(lambda *_: answer)
+    answer.set_result((b"A",))
+    assert await waiting == (b"A",)
 
 
-def test_a_failure_reaches_the_connection_that_waits() -> None:
+@run_with(real_time)
+async def test_a_failure_reaches_the_connection_that_waits() -> None:
     def fail(_: ConnectionInfo, __: memoryview) -> Any:
         raise WireError("garbage")
 
-    async def main() -> None:
-        held = HeldRequests()
-        waiting: Any = held(CLIENT, memoryview(b"a"))
-        held.release(fail)
-        with pytest.raises(WireError, match="garbage"):
-            await waiting
-
-    asyncio.run(main())
+    held = HeldRequests()
+    waiting: Any = held(CLIENT, memoryview(b"a"))
+    held.release(fail)
+    with pytest.raises(WireError, match="garbage"):
+        await waiting
 
 
-def test_a_lost_connection_is_not_answered() -> None:
-    async def main() -> None:
-        held = HeldRequests()
-        waiting: Any = held(CLIENT, memoryview(b"a"))
-        waiting.cancel()
-        seen: list[bytes] = []
-        held.release(lambda _, frame: seen.append(bytes(frame)))
-        assert seen == []
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_a_lost_connection_is_not_answered() -> None:
+    held = HeldRequests()
+    waiting: Any = held(CLIENT, memoryview(b"a"))
+    waiting.cancel()
+    seen: list[bytes] = []
+    held.release(lambda _, frame: seen.append(bytes(frame)))
+    assert seen == []
 
 
 def test_early_requests_are_answered_in_order_before_later_ones(node: SimNode) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 from crabka.net.frame_memory import DEFAULT_LIMIT_BYTES
 from crabka.node.listeners import NodeListeners
+from tests.support.async_tests import run_with
 from tests.support.sim_node import NODE_HOST, SimNode
 
 
@@ -26,57 +27,49 @@ def idle() -> SimNode:
     return SimNode()
 
 
-def test_a_free_port_is_told(idle: SimNode) -> None:
-    async def main() -> None:
-        listeners = NodeListeners(config(), idle.network.host(NODE_HOST))
-        (endpoint,) = await listeners.bind()
-        assert (endpoint.name, endpoint.host) == ("PLAINTEXT", NODE_HOST)
-        assert endpoint.port > 0
-        assert listeners.bootstrap_servers == f"{NODE_HOST}:{endpoint.port}"
-        assert listeners.side_port_address is None
-        await listeners.close_clients()
-
-    idle.loop.run(main())
+@run_with(lambda test, idle: idle.loop.run(test()))
+async def test_a_free_port_is_told(idle: SimNode) -> None:
+    listeners = NodeListeners(config(), idle.network.host(NODE_HOST))
+    (endpoint,) = await listeners.bind()
+    assert (endpoint.name, endpoint.host) == ("PLAINTEXT", NODE_HOST)
+    assert endpoint.port > 0
+    assert listeners.bootstrap_servers == f"{NODE_HOST}:{endpoint.port}"
+    assert listeners.side_port_address is None
+    await listeners.close_clients()
 
 
-def test_clients_are_told_the_advertised_address(idle: SimNode) -> None:
-    async def main() -> None:
-        told = config(**{"advertised.listeners": "PLAINTEXT://public:1234"})
-        listeners = NodeListeners(told, idle.network.host(NODE_HOST))
-        (endpoint,) = await listeners.bind()
-        assert (endpoint.host, endpoint.port) == ("public", 1234)
-        await listeners.close_clients()
-
-    idle.loop.run(main())
+@run_with(lambda test, idle: idle.loop.run(test()))
+async def test_clients_are_told_the_advertised_address(idle: SimNode) -> None:
+    told = config(**{"advertised.listeners": "PLAINTEXT://public:1234"})
+    listeners = NodeListeners(told, idle.network.host(NODE_HOST))
+    (endpoint,) = await listeners.bind()
+    assert (endpoint.host, endpoint.port) == ("public", 1234)
+    await listeners.close_clients()
 
 
-def test_a_port_in_use_is_the_operators_problem(idle: SimNode) -> None:
-    async def main() -> None:
-        network = idle.network.host(NODE_HOST)
-        first = NodeListeners(config(), network)
-        (endpoint,) = await first.bind()
-        taken = config(listeners=f"PLAINTEXT://{NODE_HOST}:{endpoint.port},CONTROLLER://127.0.0.1:0")
-        with pytest.raises(ConfigError, match="cannot listen on"):
-            await NodeListeners(taken, network).bind()
-        await first.close_clients()
-
-    idle.loop.run(main())
+@run_with(lambda test, idle: idle.loop.run(test()))
+async def test_a_port_in_use_is_the_operators_problem(idle: SimNode) -> None:
+    network = idle.network.host(NODE_HOST)
+    first = NodeListeners(config(), network)
+    (endpoint,) = await first.bind()
+    taken = config(listeners=f"PLAINTEXT://{NODE_HOST}:{endpoint.port},CONTROLLER://127.0.0.1:0")
+    with pytest.raises(ConfigError, match="cannot listen on"):
+        await NodeListeners(taken, network).bind()
+    await first.close_clients()
 
 
-def test_controller_listeners_are_bound_and_closed_on_their_own(idle: SimNode) -> None:
-    async def main() -> None:
-        network = idle.network.host(NODE_HOST)
-        listeners = NodeListeners(config(), network)
-        (endpoint,) = await listeners.bind_controller(nobody)
-        assert endpoint.name == "CONTROLLER"
-        assert (listeners.bootstrap_servers, listeners.bootstrap_controllers) == ("", f"127.0.0.1:{endpoint.port}")
-        await listeners.close_clients()
-        taken = config(listeners=f"PLAINTEXT://{NODE_HOST}:0,CONTROLLER://127.0.0.1:{endpoint.port}")
-        with pytest.raises(ConfigError, match="cannot listen on"):
-            await NodeListeners(taken, network).bind_controller(nobody)
-        await listeners.close_controllers()
-
-    idle.loop.run(main())
+@run_with(lambda test, idle: idle.loop.run(test()))
+async def test_controller_listeners_are_bound_and_closed_on_their_own(idle: SimNode) -> None:
+    network = idle.network.host(NODE_HOST)
+    listeners = NodeListeners(config(), network)
+    (endpoint,) = await listeners.bind_controller(nobody)
+    assert endpoint.name == "CONTROLLER"
+    assert (listeners.bootstrap_servers, listeners.bootstrap_controllers) == ("", f"127.0.0.1:{endpoint.port}")
+    await listeners.close_clients()
+    taken = config(listeners=f"PLAINTEXT://{NODE_HOST}:0,CONTROLLER://127.0.0.1:{endpoint.port}")
+    with pytest.raises(ConfigError, match="cannot listen on"):
+        await NodeListeners(taken, network).bind_controller(nobody)
+    await listeners.close_controllers()
 
 
 @pytest.mark.parametrize(
@@ -87,16 +80,16 @@ def test_controller_listeners_are_bound_and_closed_on_their_own(idle: SimNode) -
         ({"queued.max.request.bytes": "200000000"}, 200_000_000),
     ],
 )
-def test_listeners_share_the_memory_that_is_configured(idle: SimNode, settings: dict[str, str], limit: int) -> None:
-    async def main() -> None:
-        listeners = NodeListeners(config(**settings), idle.network.host(NODE_HOST))
-        await listeners.bind()
-        await listeners.bind_controller(nobody)
-        servers = [*listeners._client_servers, *listeners._controller_servers]
-        assert len(servers) >= 2
-        assert {server.memory.limit_bytes for server in servers} == {limit}
-        assert len({id(server.memory) for server in servers}) == len({id(server.turns) for server in servers}) == 1
-        await listeners.close_clients()
-        await listeners.close_controllers()
-
-    idle.loop.run(main())
+@run_with(lambda test, idle: idle.loop.run(test()))
+async def test_listeners_share_the_memory_that_is_configured(
+    idle: SimNode, settings: dict[str, str], limit: int
+) -> None:
+    listeners = NodeListeners(config(**settings), idle.network.host(NODE_HOST))
+    await listeners.bind()
+    await listeners.bind_controller(nobody)
+    servers = [*listeners._client_servers, *listeners._controller_servers]
+    assert len(servers) >= 2
+    assert {server.memory.limit_bytes for server in servers} == {limit}
+    assert len({id(server.memory) for server in servers}) == len({id(server.turns) for server in servers}) == 1
+    await listeners.close_clients()
+    await listeners.close_controllers()

@@ -25,6 +25,7 @@ from crabka.quorum.raft_quorum import RaftQuorum
 from crabka.runtime import real_runtime
 from crabka.testing import FaultyFileSystem, disk_failure
 from crabka.vfs import read_file, write_atomic
+from tests.support.async_tests import real_time, run_with
 from tests.support.sim_node import NODE_HOST, SimNode, batch
 
 
@@ -83,7 +84,8 @@ def test_the_addresses_are_told() -> None:
 
 
 @pytest.mark.parametrize("work", ["crabka.quorum.raft_quorum._open", "crabka.log.log_dir.LogDir.scan"])
-def test_a_start_that_is_given_up_keeps_its_dirs_while_a_thread_works_on_them(
+@run_with(real_time)
+async def test_a_start_that_is_given_up_keeps_its_dirs_while_a_thread_works_on_them(
     work: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread cannot be stopped: another process must not get the dirs before it is done."""
@@ -98,26 +100,23 @@ def test_a_start_that_is_given_up_keeps_its_dirs_while_a_thread_works_on_them(
 
     monkeypatch.setattr(pkgutil.resolve_name(module), name, slow)
 
-    async def main() -> None:
-        runtime = real_runtime()
-        try:
-            starting = asyncio.ensure_future(start_one_node(runtime, str(tmp_path), "127.0.0.1", 0, {}))
-            await asyncio.to_thread(began.wait)
-            starting.cancel()
-            other = LogDir(runtime.fs, str(tmp_path))
-            await asyncio.wait([starting], timeout=0.05)
-            with pytest.raises(ConfigError, match="locked by another process"):
-                other.open()
-            may_end.set()
-            await asyncio.wait([starting])
-            assert starting.cancelled()
+    runtime = real_runtime()
+    try:
+        starting = asyncio.ensure_future(start_one_node(runtime, str(tmp_path), "127.0.0.1", 0, {}))
+        await asyncio.to_thread(began.wait)
+        starting.cancel()
+        other = LogDir(runtime.fs, str(tmp_path))
+        await asyncio.wait([starting], timeout=0.05)
+        with pytest.raises(ConfigError, match="locked by another process"):
             other.open()
-            other.close()
-        finally:
-            may_end.set()
-            runtime.threads.close()
-
-    asyncio.run(main())
+        may_end.set()
+        await asyncio.wait([starting])
+        assert starting.cancelled()
+        other.open()
+        other.close()
+    finally:
+        may_end.set()
+        runtime.threads.close()
 
 
 def test_a_start_that_waits_for_a_quorum_that_died_fails(monkeypatch: pytest.MonkeyPatch) -> None:

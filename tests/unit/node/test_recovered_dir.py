@@ -8,11 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
+from crabka.formats.checkpoints import decode_epochs
 from crabka.ids import TopicPartition
-from crabka.log.checkpoints import decode_epochs, read_offset_checkpoint
+from crabka.log.checkpoints import read_offset_checkpoint
 from crabka.log.producer_snapshots import encode_snapshot
 from crabka.log.producer_state import ProducerEntry
 from crabka.metadata.records import ConfigRecord, PartitionRecord, ProducerIdsRecord, TopicRecord
@@ -90,7 +91,7 @@ def test_local_logs_are_empty_and_begin_where_the_tier_ends(runtime: Runtime) ->
         "partition.metadata",
     ]
     assert read_file(fs, "/d1/orders-0/00000000000000000060.log") == b""
-    assert decode_epochs("", read_file(fs, "/d1/orders-0/leader-epoch-checkpoint")) == [(0, 0), (2, 45)]
+    assert decode_epochs(read_file(fs, "/d1/orders-0/leader-epoch-checkpoint")) == [(0, 0), (2, 45)]
     orders = TopicPartition("orders", 0)
     assert read_offset_checkpoint(fs, "/d1/log-start-offset-checkpoint")[orders] == 10
     assert read_offset_checkpoint(fs, "/d1/recovery-point-offset-checkpoint")[orders] == 60

@@ -11,8 +11,8 @@ import pytest
 
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
+from crabka.formats.meta_properties import decode_meta_properties
 from crabka.ids import uuid_from_text, uuid_to_text
-from crabka.metadata.meta_properties import parse_meta_properties
 from crabka.ports import Clock, Network, Runtime, Threads
 from crabka.quorum.formatting import (
     FormatPlan,
@@ -80,7 +80,7 @@ def test_every_log_dir_gets_an_identity_and_one_the_voters() -> None:
 
 def test_the_files_are_those_of_kafka_storage() -> None:
     golden = GOLDEN / "quorum" / "just_formatted" / "c1"
-    identity = parse_meta_properties((golden / "meta.properties").read_text())
+    identity = decode_meta_properties((golden / "meta.properties").read_bytes())
     assert identity.directory_id is not None
     levels = {"metadata.version": 30, "group.version": 1, "share.version": 1, "streams.version": 1}
     levels |= {"transaction.version": 2, "eligible.leader.replicas.version": 1}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.log.naming import offset_name
+from crabka.formats.file_names import offset_name
 from crabka.metadata.records import NoOpRecord, encode_record
 from crabka.quorum.log_survey import segment_bases, survey_log
 from crabka.records.builder import build_batch

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from crabka.errors import CorruptDataError
+from crabka.formats.checkpoints import decode_epochs
+from crabka.formats.file_names import offset_name
 from crabka.kraft.log_view import OffsetAndEpoch
-from crabka.log.checkpoints import decode_epochs
-from crabka.log.naming import offset_name
 from crabka.metadata.records import NoOpRecord, encode_record
 from crabka.quorum.log_survey import LogSurvey, segment_bases
 from crabka.quorum.metadata_log import MetadataLog
@@ -229,7 +229,7 @@ def test_a_damaged_epoch_checkpoint_is_made_anew() -> None:
     log = _open(fs)
     assert log.last_epoch == 1
     log.close()
-    assert decode_epochs("", read_file(fs, "/m/leader-epoch-checkpoint")) == [(1, 0)]
+    assert decode_epochs(read_file(fs, "/m/leader-epoch-checkpoint")) == [(1, 0)]
 
 
 def test_a_missing_segment_ends_the_log() -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.messages import (
     DescribeResponse,
@@ -22,6 +20,7 @@ from crabka.quorum.raft_log import RaftLog
 from crabka.quorum.storage import MetadataStorage
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
+from tests.support.async_tests import real_time, run_with
 from tests.support.quorum_node import DIRECTORY, QUIET, formatted_disk
 
 HINT = LeaderHint(1, 1)
@@ -71,19 +70,17 @@ def test_replicas_are_described_by_the_wall_clock() -> None:
     assert (filled.voters[0].last_fetch_ms, filled.voters[0].last_caught_up_ms) == (1_000_400, -1)
 
 
-def test_an_answer_is_given_once_and_in_the_version_of_the_request() -> None:
-    async def main() -> None:
-        answer = WireAnswer(ApiKey.VOTE, 0, "CONTROLLER")
-        answer.give(VoteResponse(error=NONE, leader=HINT, granted=True))
-        answer.refuse(ErrorCode.invalid_request)
-        body = await answer.done
-        assert body.topics[0].partitions[0].vote_granted
-        assert not hasattr(body, "node_endpoints")
-        gone = WireAnswer(ApiKey.VOTE, 0, "CONTROLLER")
-        gone.done.cancel()
-        gone.give(VoteResponse(error=NONE, leader=HINT))
-        refused = WireAnswer(ApiKey.VOTE, 2, "CONTROLLER")
-        refused.refuse(ErrorCode.broker_not_available)
-        assert (await refused.done).error_code is ErrorCode.broker_not_available
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_an_answer_is_given_once_and_in_the_version_of_the_request() -> None:
+    answer = WireAnswer(ApiKey.VOTE, 0, "CONTROLLER")
+    answer.give(VoteResponse(error=NONE, leader=HINT, granted=True))
+    answer.refuse(ErrorCode.invalid_request)
+    body = await answer.done
+    assert body.topics[0].partitions[0].vote_granted
+    assert not hasattr(body, "node_endpoints")
+    gone = WireAnswer(ApiKey.VOTE, 0, "CONTROLLER")
+    gone.done.cancel()
+    gone.give(VoteResponse(error=NONE, leader=HINT))
+    refused = WireAnswer(ApiKey.VOTE, 2, "CONTROLLER")
+    refused.refuse(ErrorCode.broker_not_available)
+    assert (await refused.done).error_code is ErrorCode.broker_not_available

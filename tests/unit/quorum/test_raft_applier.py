@@ -16,6 +16,7 @@ from crabka.quorum.snapshots import SnapshotContent, SnapshotId, write_snapshot
 from crabka.quorum.storage import MetadataStorage
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
+from tests.support.async_tests import real_time, run_with
 from tests.support.quorum_node import DIRECTORY, QUIET, VOTER, formatted_disk, new_topic, topic_config
 
 
@@ -152,56 +153,50 @@ def test_an_installed_snapshot_is_published_as_a_difference() -> None:
     assert (bench.topics, image.offset, image.epoch, bench.applier.applied_to) == (["b"], 49, 4, 50)
 
 
-def test_a_snapshot_is_settled_when_the_work_of_subscribers_is_done() -> None:
-    async def main() -> None:
-        bench = Bench()
-        work: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        bench.applier.subscribe(lambda _delta, _image: work)
-        before = bench.applier.settled_to
-        install_snapshot(bench)
-        assert (bench.applier.applied_to, bench.applier.settled_to) == (50, before)
-        work.set_result(None)
-        await asyncio.sleep(0)
-        assert bench.applier.settled_to == 50
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_a_snapshot_is_settled_when_the_work_of_subscribers_is_done() -> None:
+    bench = Bench()
+    work: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    bench.applier.subscribe(lambda _delta, _image: work)
+    before = bench.applier.settled_to
+    install_snapshot(bench)
+    assert (bench.applier.applied_to, bench.applier.settled_to) == (50, before)
+    work.set_result(None)
+    await asyncio.sleep(0)
+    assert bench.applier.settled_to == 50
 
 
-def test_those_who_wait_are_answered_when_the_work_of_subscribers_is_done() -> None:
-    async def main() -> None:
-        bench = Bench()
-        works: list[asyncio.Future[None]] = [asyncio.get_running_loop().create_future() for _ in range(2)]
-        waiting = list(works)
-        settled: list[int] = []
-        bench.applier.subscribe(lambda _delta, _image: waiting.pop(0) if waiting else None)
-        bench.applier.on_settled = lambda _error: settled.append(bench.applier.settled_to)
-        before = bench.applier.settled_to
-        first = bench.append(new_topic("one", 1))
-        bench.applier.advance(first)
-        second = bench.append(new_topic("two", 2))
-        bench.applier.advance(second)
-        assert bench.applier.applied_to == second
-        assert bench.applier.settled_to == before
-        works[1].set_result(None)
-        await asyncio.sleep(0)
-        assert bench.applier.settled_to == before
-        works[0].set_result(None)
-        await asyncio.sleep(0)
-        assert settled == [before, second]
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_those_who_wait_are_answered_when_the_work_of_subscribers_is_done() -> None:
+    bench = Bench()
+    works: list[asyncio.Future[None]] = [asyncio.get_running_loop().create_future() for _ in range(2)]
+    waiting = list(works)
+    settled: list[int] = []
+    bench.applier.subscribe(lambda _delta, _image: waiting.pop(0) if waiting else None)
+    bench.applier.on_settled = lambda _error: settled.append(bench.applier.settled_to)
+    before = bench.applier.settled_to
+    first = bench.append(new_topic("one", 1))
+    bench.applier.advance(first)
+    second = bench.append(new_topic("two", 2))
+    bench.applier.advance(second)
+    assert bench.applier.applied_to == second
+    assert bench.applier.settled_to == before
+    works[1].set_result(None)
+    await asyncio.sleep(0)
+    assert bench.applier.settled_to == before
+    works[0].set_result(None)
+    await asyncio.sleep(0)
+    assert settled == [before, second]
 
 
-def test_work_of_a_subscriber_that_fails_is_a_broken_invariant() -> None:
-    async def main() -> None:
-        bench = Bench()
-        work: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        errors: list[BaseException | None] = []
-        bench.applier.subscribe(lambda _delta, _image: work)
-        bench.applier.on_settled = errors.append
-        bench.applier.advance(bench.append(new_topic("one", 1)))
-        work.set_exception(ValueError("no"))
-        await asyncio.sleep(0)
-        assert isinstance(errors[0], InvariantError)
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_work_of_a_subscriber_that_fails_is_a_broken_invariant() -> None:
+    bench = Bench()
+    work: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    errors: list[BaseException | None] = []
+    bench.applier.subscribe(lambda _delta, _image: work)
+    bench.applier.on_settled = errors.append
+    bench.applier.advance(bench.append(new_topic("one", 1)))
+    work.set_exception(ValueError("no"))
+    await asyncio.sleep(0)
+    assert isinstance(errors[0], InvariantError)

@@ -46,6 +46,7 @@ from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.testing.inline_threads import InlineThreads
+from tests.support.async_tests import run_with
 from tests.support.quorum_node import DIRECTORY, LOG_DIRECTORY, QUIET, formatted_disk, run_node
 
 ANSWER = VersionsResponse(error=ErrorCode.none)
@@ -116,133 +117,113 @@ def batch(base_offset: int, epoch: int = 1) -> bytes:
     return build_batch([row], base_offset=base_offset, leader_epoch=epoch)
 
 
-def test_an_answer_waits_until_the_vote_is_on_disk() -> None:
-    async def main(bench: Bench) -> None:
-        found: list[ElectionState | None] = []
-        token: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        token.add_done_callback(lambda _: found.append(bench.election.read()))
-        await bench.play([PersistElection(ElectionState(7, 2), (Reply(token, ANSWER),))])
-        assert found == [ElectionState(7, 2)]
-
-    run(main)
+@run_with(run)
+async def test_an_answer_waits_until_the_vote_is_on_disk(bench: Bench, /) -> None:
+    found: list[ElectionState | None] = []
+    token: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    token.add_done_callback(lambda _: found.append(bench.election.read()))
+    await bench.play([PersistElection(ElectionState(7, 2), (Reply(token, ANSWER),))])
+    assert found == [ElectionState(7, 2)]
 
 
-def test_an_append_is_told_at_once_and_its_sync_later() -> None:
-    async def main(bench: Bench) -> None:
-        control = AppendControl(1, 0, (LeaderChange(1, (1,), (1,)),))
-        events = await bench.play([control])
-        assert events == [TimePassed(), LogAppended(1), LogFlushed(1)]
-        events = await bench.play([AppendRecords(1, 1, batch(1))])
-        assert events == [TimePassed(), LogAppended(2), LogFlushed(2)]
-
-    run(main)
+@run_with(run)
+async def test_an_append_is_told_at_once_and_its_sync_later(bench: Bench, /) -> None:
+    control = AppendControl(1, 0, (LeaderChange(1, (1,), (1,)),))
+    events = await bench.play([control])
+    assert events == [TimePassed(), LogAppended(1), LogFlushed(1)]
+    events = await bench.play([AppendRecords(1, 1, batch(1))])
+    assert events == [TimePassed(), LogAppended(2), LogFlushed(2)]
 
 
-def test_events_that_follow_a_change_of_the_log_come_before_others() -> None:
-    async def main(bench: Bench) -> None:
-        await asyncio.sleep(0.1)
-        bench.core.events.clear()
-        bench.core.script = [[AppendRecords(0, 1, batch(0))]]
-        bench.driver.put(TimePassed())
-        bench.driver.put(RequestFailed(9))
-        await asyncio.sleep(0.1)
-        assert bench.core.events[:3] == [TimePassed(), LogAppended(1), RequestFailed(9)]
-
-    run(main)
+@run_with(run)
+async def test_events_that_follow_a_change_of_the_log_come_before_others(bench: Bench, /) -> None:
+    await asyncio.sleep(0.1)
+    bench.core.events.clear()
+    bench.core.script = [[AppendRecords(0, 1, batch(0))]]
+    bench.driver.put(TimePassed())
+    bench.driver.put(RequestFailed(9))
+    await asyncio.sleep(0.1)
+    assert bench.core.events[:3] == [TimePassed(), LogAppended(1), RequestFailed(9)]
 
 
-def test_a_truncation_voids_the_sync_under_way() -> None:
-    async def main(bench: Bench) -> None:
-        await asyncio.sleep(0.1)
-        bench.core.events.clear()
-        bench.core.script = [[AppendRecords(0, 1, batch(0) + batch(1))], [], [TruncateLog(1)]]
-        bench.driver.put(TimePassed())
-        bench.driver.put(RequestFailed(9))
-        await asyncio.sleep(0.1)
-        assert bench.core.events == [TimePassed(), LogAppended(2), RequestFailed(9), LogTruncated(1)]
-        assert bench.log.end_offset == 1
-
-    run(main)
+@run_with(run)
+async def test_a_truncation_voids_the_sync_under_way(bench: Bench, /) -> None:
+    await asyncio.sleep(0.1)
+    bench.core.events.clear()
+    bench.core.script = [[AppendRecords(0, 1, batch(0) + batch(1))], [], [TruncateLog(1)]]
+    bench.driver.put(TimePassed())
+    bench.driver.put(RequestFailed(9))
+    await asyncio.sleep(0.1)
+    assert bench.core.events == [TimePassed(), LogAppended(2), RequestFailed(9), LogTruncated(1)]
+    assert bench.log.end_offset == 1
 
 
-def test_a_request_that_cannot_be_sent_fails() -> None:
-    async def main(bench: Bench) -> None:
-        peer = Peer(2, (VoterEndpoint("", "nowhere", 1),))
-        events = await bench.play([Send(5, peer, VersionsRequest())])
-        assert events == [TimePassed(), RequestFailed(5)]
-
-    run(main)
+@run_with(run)
+async def test_a_request_that_cannot_be_sent_fails(bench: Bench, /) -> None:
+    peer = Peer(2, (VoterEndpoint("", "nowhere", 1),))
+    events = await bench.play([Send(5, peer, VersionsRequest())])
+    assert events == [TimePassed(), RequestFailed(5)]
 
 
-def test_the_high_watermark_moves_the_image() -> None:
-    async def main(bench: Bench) -> None:
-        await bench.play([AppendRecords(0, 1, batch(0))], [AdvanceHighWatermark(1)])
-        assert bench.driver.applier.image.offset == 0
-
-    run(main)
+@run_with(run)
+async def test_the_high_watermark_moves_the_image(bench: Bench, /) -> None:
+    await bench.play([AppendRecords(0, 1, batch(0))], [AdvanceHighWatermark(1)])
+    assert bench.driver.applier.image.offset == 0
 
 
-def test_deadlines_are_stepped_in_time() -> None:
-    async def main(bench: Bench) -> None:
-        await bench.play()
-        bench.core.next_deadline_ms = bench.runtime.clock.monotonic_ms() + 500
-        bench.driver.wake()
-        await asyncio.sleep(0.4)
-        assert bench.core.events == [TimePassed()]
-        await asyncio.sleep(0.11)
-        assert bench.core.events == [TimePassed(), TimePassed()]
-
-    run(main)
+@run_with(run)
+async def test_deadlines_are_stepped_in_time(bench: Bench, /) -> None:
+    await bench.play()
+    bench.core.next_deadline_ms = bench.runtime.clock.monotonic_ms() + 500
+    bench.driver.wake()
+    await asyncio.sleep(0.4)
+    assert bench.core.events == [TimePassed()]
+    await asyncio.sleep(0.11)
+    assert bench.core.events == [TimePassed(), TimePassed()]
 
 
-def test_a_shutdown_waits_until_the_core_has_handed_over() -> None:
-    async def main(bench: Bench) -> None:
-        bench.core.may_stop = False
-        asyncio.get_running_loop().call_later(0.5, setattr, bench.core, "may_stop", True)
-        asyncio.get_running_loop().call_later(0.5, bench.driver.wake)
-        started = asyncio.get_running_loop().time()
-        await bench.driver.stop(OperationError(ErrorCode.not_controller, "closed"))
-        assert 0.5 <= asyncio.get_running_loop().time() - started < 1
-        assert ShutdownRequested() in bench.core.events
-
-    run(main)
+@run_with(run)
+async def test_a_shutdown_waits_until_the_core_has_handed_over(bench: Bench, /) -> None:
+    bench.core.may_stop = False
+    asyncio.get_running_loop().call_later(0.5, setattr, bench.core, "may_stop", True)
+    asyncio.get_running_loop().call_later(0.5, bench.driver.wake)
+    started = asyncio.get_running_loop().time()
+    await bench.driver.stop(OperationError(ErrorCode.not_controller, "closed"))
+    assert 0.5 <= asyncio.get_running_loop().time() - started < 1
+    assert ShutdownRequested() in bench.core.events
 
 
-def test_a_shutdown_that_nobody_acknowledges_ends_after_the_request_time_out() -> None:
-    async def main(bench: Bench) -> None:
-        bench.core.may_stop = False
-        started = asyncio.get_running_loop().time()
-        await bench.driver.stop(OperationError(ErrorCode.not_controller, "closed"))
-        assert 2 <= asyncio.get_running_loop().time() - started < 2.2
-
-    run(main)
+@run_with(run)
+async def test_a_shutdown_that_nobody_acknowledges_ends_after_the_request_time_out(bench: Bench, /) -> None:
+    bench.core.may_stop = False
+    started = asyncio.get_running_loop().time()
+    await bench.driver.stop(OperationError(ErrorCode.not_controller, "closed"))
+    assert 2 <= asyncio.get_running_loop().time() - started < 2.2
 
 
-def test_a_stop_waits_for_the_thread_of_a_step_that_takes_too_long() -> None:
+@run_with(run)
+async def test_a_stop_waits_for_the_thread_of_a_step_that_takes_too_long(bench: Bench, /) -> None:
     """Otherwise the election would be written over that of the next process."""
 
-    async def main(bench: Bench) -> None:
-        loop, threads = asyncio.get_running_loop(), bench.runtime.threads
-        assert isinstance(threads, InlineThreads)
-        ended: asyncio.Future[None] = loop.create_future()
+    loop, threads = asyncio.get_running_loop(), bench.runtime.threads
+    assert isinstance(threads, InlineThreads)
+    ended: asyncio.Future[None] = loop.create_future()
 
-        def write(*arguments: Any) -> None:
-            bench.election.write(*arguments)
-            threads._ends.discard(ended)
-            ended.set_result(None)
+    def write(*arguments: Any) -> None:
+        bench.election.write(*arguments)
+        threads._ends.discard(ended)
+        ended.set_result(None)
 
-        def submit(_fn: object, *arguments: Any) -> asyncio.Future[None]:
-            del threads.submit  # the next job is as usual
-            threads._ends.add(ended)
-            loop.call_later(5, write, *arguments)
-            return loop.create_future()
+    def submit(_fn: object, *arguments: Any) -> asyncio.Future[None]:
+        del threads.submit  # the next job is as usual
+        threads._ends.add(ended)
+        loop.call_later(5, write, *arguments)
+        return loop.create_future()
 
-        threads.submit = submit  # type: ignore[method-assign, assignment]
-        await bench.play([PersistElection(ElectionState(7, 2), ())])
-        await bench.driver.stop(OperationError(ErrorCode.not_controller, "closed"))
-        assert bench.election.read() == ElectionState(7, 2)
-
-    run(main)
+    threads.submit = submit  # type: ignore[method-assign, assignment]
+    await bench.play([PersistElection(ElectionState(7, 2), ())])
+    await bench.driver.stop(OperationError(ErrorCode.not_controller, "closed"))
+    assert bench.election.read() == ElectionState(7, 2)
 
 
 def test_a_disk_that_fails_ends_the_replica_before_anything_leaves() -> None:

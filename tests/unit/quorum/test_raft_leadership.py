@@ -15,6 +15,7 @@ from crabka.quorum.raft_leadership import RaftLeadership
 from crabka.quorum.raft_log import RaftLog
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.quorum.storage import MetadataStorage
+from tests.support.async_tests import run_with
 from tests.support.quorum_node import DIRECTORY, formatted_disk, new_topic, run_node
 
 
@@ -67,120 +68,104 @@ def run(main: Any) -> None:
     run_node(formatted_disk(), wrapped)
 
 
-def test_appends_are_taken_once_the_opening_records_are_applied() -> None:
-    async def main(bench: Bench) -> None:
-        with pytest.raises(OperationError):
-            await bench.leading.append(new_topic("early", 1), None)
-        bench.activate()
-        assert bench.applier.image.features.metadata_version == 30
-        done = bench.leading.append(new_topic("t", 1), None)
-        bench.write()
-        assert not done.done()
-        bench.commit()
-        assert await done == bench.log.end_offset - 1
-
-    run(main)
+@run_with(run)
+async def test_appends_are_taken_once_the_opening_records_are_applied(bench: Bench, /) -> None:
+    with pytest.raises(OperationError):
+        await bench.leading.append(new_topic("early", 1), None)
+    bench.activate()
+    assert bench.applier.image.features.metadata_version == 30
+    done = bench.leading.append(new_topic("t", 1), None)
+    bench.write()
+    assert not done.done()
+    bench.commit()
+    assert await done == bench.log.end_offset - 1
 
 
-def test_a_control_record_takes_its_turn_among_appends() -> None:
-    async def main(bench: Bench) -> None:
-        bench.activate()
-        first = bench.leading.append(new_topic("t", 1), None)
-        bench.write()
-        bench.leading.append_control(bench.log, AppendControl(3, bench.log.end_offset, (KRaftVersionChange(1),)), 10)
-        second = bench.leading.append(new_topic("u", 2), None)
-        bench.commit()
-        assert await second == await first + 3
-        assert bench.applier.image.offset == bench.log.end_offset - 1
-
-    run(main)
+@run_with(run)
+async def test_a_control_record_takes_its_turn_among_appends(bench: Bench, /) -> None:
+    bench.activate()
+    first = bench.leading.append(new_topic("t", 1), None)
+    bench.write()
+    bench.leading.append_control(bench.log, AppendControl(3, bench.log.end_offset, (KRaftVersionChange(1),)), 10)
+    second = bench.leading.append(new_topic("u", 2), None)
+    bench.commit()
+    assert await second == await first + 3
+    assert bench.applier.image.offset == bench.log.end_offset - 1
 
 
-def test_a_leader_that_removes_itself_appends_nothing_behind_its_removal() -> None:
-    async def main(bench: Bench) -> None:
-        bench.activate()
-        before = bench.leading.append(new_topic("t", 1), None)
-        bench.write()
-        bench.core.is_voter = False
+@run_with(run)
+async def test_a_leader_that_removes_itself_appends_nothing_behind_its_removal(bench: Bench, /) -> None:
+    bench.activate()
+    before = bench.leading.append(new_topic("t", 1), None)
+    bench.write()
+    bench.core.is_voter = False
+    with pytest.raises(OperationError) as caught:
+        await bench.leading.append(new_topic("u", 2), None)
+    assert caught.value.error_code is ErrorCode.not_controller
+    assert bench.leading.idle_deadline_ms is None
+    bench.commit()
+    assert await before == bench.log.end_offset - 1
+
+
+@run_with(run)
+async def test_the_end_of_leadership_fails_every_waiter(bench: Bench, /) -> None:
+    told: list[str] = []
+    bench.activate()
+    bench.leading.listeners.append((lambda _epoch: None, lambda: told.append("over")))
+    written = bench.leading.append(new_topic("t", 1), None)
+    bench.write()
+    unwritten = bench.leading.append(new_topic("u", 2), None)
+    bench.core.is_leader = False
+    bench.leading.end()
+    for done in (written, unwritten, bench.leading.append(new_topic("v", 3), None)):
         with pytest.raises(OperationError) as caught:
-            await bench.leading.append(new_topic("u", 2), None)
+            await done
         assert caught.value.error_code is ErrorCode.not_controller
-        assert bench.leading.idle_deadline_ms is None
-        bench.commit()
-        assert await before == bench.log.end_offset - 1
-
-    run(main)
-
-
-def test_the_end_of_leadership_fails_every_waiter() -> None:
-    async def main(bench: Bench) -> None:
-        told: list[str] = []
-        bench.activate()
-        bench.leading.listeners.append((lambda _epoch: None, lambda: told.append("over")))
-        written = bench.leading.append(new_topic("t", 1), None)
-        bench.write()
-        unwritten = bench.leading.append(new_topic("u", 2), None)
-        bench.core.is_leader = False
-        bench.leading.end()
-        for done in (written, unwritten, bench.leading.append(new_topic("v", 3), None)):
-            with pytest.raises(OperationError) as caught:
-                await done
-            assert caught.value.error_code is ErrorCode.not_controller
-        assert told == ["over"]
-        assert not bench.leading.has_unwritten
-        assert bench.leading.idle_deadline_ms is None
-        bench.leading.end()
-        assert told == ["over"]
-
-    run(main)
+    assert told == ["over"]
+    assert not bench.leading.has_unwritten
+    assert bench.leading.idle_deadline_ms is None
+    bench.leading.end()
+    assert told == ["over"]
 
 
-def test_an_append_may_time_out() -> None:
-    async def main(bench: Bench) -> None:
-        bench.activate()
-        with pytest.raises(OperationError) as caught:
-            await bench.leading.append(new_topic("t", 1), 100)
-        assert caught.value.error_code is ErrorCode.request_timed_out
-        bench.commit()
-        assert "t" in bench.applier.image.topics.by_name
-
-    run(main)
+@run_with(run)
+async def test_an_append_may_time_out(bench: Bench, /) -> None:
+    bench.activate()
+    with pytest.raises(OperationError) as caught:
+        await bench.leading.append(new_topic("t", 1), 100)
+    assert caught.value.error_code is ErrorCode.request_timed_out
+    bench.commit()
+    assert "t" in bench.applier.image.topics.by_name
 
 
-def test_an_idle_record_is_due_after_the_interval() -> None:
-    async def main(bench: Bench) -> None:
-        assert bench.leading.idle_deadline_ms is None
-        bench.activate()
-        due = bench.leading.idle_deadline_ms
-        assert due is not None
-        assert not bench.leading.maybe_append_idle(due - 1)
-        assert bench.leading.maybe_append_idle(due)
-        assert bench.leading.has_unwritten
-
-    run(main)
+@run_with(run)
+async def test_an_idle_record_is_due_after_the_interval(bench: Bench, /) -> None:
+    assert bench.leading.idle_deadline_ms is None
+    bench.activate()
+    due = bench.leading.idle_deadline_ms
+    assert due is not None
+    assert not bench.leading.maybe_append_idle(due - 1)
+    assert bench.leading.maybe_append_idle(due)
+    assert bench.leading.has_unwritten
 
 
-def test_waiting_ends_with_the_appends_or_the_time() -> None:
-    async def main(bench: Bench) -> None:
-        bench.activate()
-        await bench.leading.wait_settled(100)
-        done = bench.leading.append([NoOpRecord()], None)
-        await bench.leading.wait_settled(100)
-        assert not done.done()
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        bench.leading.waiting_for_active.append(waiter)
-        bench.leading.fail_all(OperationError(ErrorCode.not_controller))
-        for failed in (done, waiter):
-            with pytest.raises(OperationError):
-                await failed
-
-    run(main)
+@run_with(run)
+async def test_waiting_ends_with_the_appends_or_the_time(bench: Bench, /) -> None:
+    bench.activate()
+    await bench.leading.wait_settled(100)
+    done = bench.leading.append([NoOpRecord()], None)
+    await bench.leading.wait_settled(100)
+    assert not done.done()
+    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    bench.leading.waiting_for_active.append(waiter)
+    bench.leading.fail_all(OperationError(ErrorCode.not_controller))
+    for failed in (done, waiter):
+        with pytest.raises(OperationError):
+            await failed
 
 
-def test_an_append_needs_a_record() -> None:
-    async def main(bench: Bench) -> None:
-        bench.activate()
-        with pytest.raises(ValueError, match="at least one"):
-            bench.leading.append([], None)
-
-    run(main)
+@run_with(run)
+async def test_an_append_needs_a_record(bench: Bench, /) -> None:
+    bench.activate()
+    with pytest.raises(ValueError, match="at least one"):
+        bench.leading.append([], None)

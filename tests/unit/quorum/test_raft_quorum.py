@@ -24,6 +24,7 @@ from crabka.quorum.raft_quorum import RaftQuorum
 from crabka.quorum.raft_watch import QuorumLeader
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
+from tests.support.async_tests import run_with
 from tests.support.golden import GOLDEN
 from tests.support.golden_disk import copy_to_memory
 from tests.support.quorum_node import (
@@ -60,27 +61,23 @@ async def image_of(quorum: RaftQuorum) -> MetadataImage:
     return quorum.image
 
 
-def test_a_lone_voter_leads_at_once_with_the_formatted_features_and_voters() -> None:
-    async def main(quorum: RaftQuorum) -> None:
-        assert quorum.image.features.metadata_version == 30
-        assert quorum.image.configs.get(4, "") == {"min.insync.replicas": "1"}
-        assert (quorum.voters, quorum.kraft_version, quorum.leader_epoch) == ((VOTER,), 1, 1)
-        assert quorum.next_offset == quorum.high_watermark == 10
-        assert asyncio.get_running_loop().time() < 1
-
-    run_alone(formatted_disk(), main)
+@run_with(lambda test: run_alone(formatted_disk(), test))
+async def test_a_lone_voter_leads_at_once_with_the_formatted_features_and_voters(quorum: RaftQuorum, /) -> None:
+    assert quorum.image.features.metadata_version == 30
+    assert quorum.image.configs.get(4, "") == {"min.insync.replicas": "1"}
+    assert (quorum.voters, quorum.kraft_version, quorum.leader_epoch) == ((VOTER,), 1, 1)
+    assert quorum.next_offset == quorum.high_watermark == 10
+    assert asyncio.get_running_loop().time() < 1
 
 
-def test_appends_get_their_offsets_at_the_call_and_are_in_the_image_when_done() -> None:
-    async def main(quorum: RaftQuorum) -> None:
-        base = quorum.next_offset
-        waiting = [quorum.append(new_topic(f"t{number}", number)) for number in range(4)]
-        assert quorum.next_offset == base + 8
-        assert not quorum.image.topics.by_name
-        assert await asyncio.gather(*waiting) == [base + 1, base + 3, base + 5, base + 7]
-        assert sorted(quorum.image.topics.by_name) == ["t0", "t1", "t2", "t3"]
-
-    run_alone(formatted_disk(), main)
+@run_with(lambda test: run_alone(formatted_disk(), test))
+async def test_appends_get_their_offsets_at_the_call_and_are_in_the_image_when_done(quorum: RaftQuorum, /) -> None:
+    base = quorum.next_offset
+    waiting = [quorum.append(new_topic(f"t{number}", number)) for number in range(4)]
+    assert quorum.next_offset == base + 8
+    assert not quorum.image.topics.by_name
+    assert await asyncio.gather(*waiting) == [base + 1, base + 3, base + 5, base + 7]
+    assert sorted(quorum.image.topics.by_name) == ["t0", "t1", "t2", "t3"]
 
 
 def test_acknowledged_changes_survive_a_power_cut() -> None:
@@ -99,28 +96,26 @@ def test_acknowledged_changes_survive_a_power_cut() -> None:
     assert list(image.topics.by_name) == ["kept"]
 
 
-def test_subscribers_see_every_change_in_order() -> None:
-    async def main(quorum: RaftQuorum) -> None:
-        seen: list[int] = []
-        unsubscribe = quorum.subscribe(lambda _delta, image: seen.append(image.offset))
-        for number in range(3):
-            await quorum.append(new_topic(f"t{number}", number))
-        assert seen == sorted(set(seen))
-        assert seen[-1] == quorum.image.offset
-        unsubscribe()
-        await quorum.append(new_topic("t9", 9))
-        assert seen[-1] < quorum.image.offset
-
-    run_alone(formatted_disk(), main)
+@run_with(lambda test: run_alone(formatted_disk(), test))
+async def test_subscribers_see_every_change_in_order(quorum: RaftQuorum, /) -> None:
+    seen: list[int] = []
+    unsubscribe = quorum.subscribe(lambda _delta, image: seen.append(image.offset))
+    for number in range(3):
+        await quorum.append(new_topic(f"t{number}", number))
+    assert seen == sorted(set(seen))
+    assert seen[-1] == quorum.image.offset
+    unsubscribe()
+    await quorum.append(new_topic("t9", 9))
+    assert seen[-1] < quorum.image.offset
 
 
-def test_an_idle_leader_writes_records_that_say_nothing() -> None:
-    async def main(quorum: RaftQuorum) -> None:
-        before = quorum.next_offset
-        await asyncio.sleep(1.3)
-        assert quorum.next_offset == before + 2
-
-    run_alone(formatted_disk(), main, QuorumOptions(log=MetadataLogSettings(max_snapshot_interval_ms=0)))
+@run_with(
+    lambda test: run_alone(formatted_disk(), test, QuorumOptions(log=MetadataLogSettings(max_snapshot_interval_ms=0)))
+)
+async def test_an_idle_leader_writes_records_that_say_nothing(quorum: RaftQuorum, /) -> None:
+    before = quorum.next_offset
+    await asyncio.sleep(1.3)
+    assert quorum.next_offset == before + 2
 
 
 def test_a_contradiction_kills_the_quorum_and_tells_its_owner() -> None:
@@ -158,18 +153,16 @@ def test_a_failing_sync_kills_the_quorum() -> None:
     run_alone(fs, main)
 
 
-def test_a_closed_quorum_takes_nothing_any_more() -> None:
-    async def main(quorum: RaftQuorum) -> None:
-        pending = quorum.append(new_topic("last", 1))
-        await quorum.close()
-        assert await pending == quorum.image.offset
-        with pytest.raises(OperationError) as caught:
-            await quorum.append(new_topic("late", 2))
-        assert caught.value.error_code is ErrorCode.not_controller
-        with pytest.raises(OperationError):
-            await quorum.describe()
-
-    run_alone(formatted_disk(), main)
+@run_with(lambda test: run_alone(formatted_disk(), test))
+async def test_a_closed_quorum_takes_nothing_any_more(quorum: RaftQuorum, /) -> None:
+    pending = quorum.append(new_topic("last", 1))
+    await quorum.close()
+    assert await pending == quorum.image.offset
+    with pytest.raises(OperationError) as caught:
+        await quorum.append(new_topic("late", 2))
+    assert caught.value.error_code is ErrorCode.not_controller
+    with pytest.raises(OperationError):
+        await quorum.describe()
 
 
 def test_a_voter_without_its_majority_refuses_appends_and_fetches() -> None:
@@ -226,35 +219,31 @@ def test_kafkas_single_node_directory_opens_with_its_image() -> None:
         assert getattr(image, part) == getattr(expected, part)
 
 
-def test_requests_are_answered_over_the_wire_and_asked_directly() -> None:
-    async def main(quorum: RaftQuorum) -> None:
-        body = encode_request(request_types(ApiKey.DESCRIBE_QUORUM, 2), DescribeRequest())
-        answer = decode_response(ApiKey.DESCRIBE_QUORUM, await quorum.handle(ApiKey.DESCRIBE_QUORUM, 2, body))
-        assert answer == await quorum.describe()
-        types = request_types(ApiKey.DESCRIBE_QUORUM, 2)
-        other = types.message(topics=[types.new("TopicData", topic_name="t", partitions=[])])
-        refused = await quorum.handle(ApiKey.DESCRIBE_QUORUM, 2, other)
-        assert refused.error_code is ErrorCode.invalid_request
-        gone = RemoveVoterRequest(cluster_id=None, voter=ReplicaKey(7, UUID(int=7)), timeout_ms=1000)
-        assert (await quorum.ask(gone)).error is ErrorCode.voter_not_found
-        twice = AddVoterRequest(cluster_id=None, voter=VOTER.key, endpoints=VOTER.endpoints, timeout_ms=1000)
-        assert (await quorum.ask(twice)).error is ErrorCode.duplicate_voter
-
-    run_alone(formatted_disk(), main)
+@run_with(lambda test: run_alone(formatted_disk(), test))
+async def test_requests_are_answered_over_the_wire_and_asked_directly(quorum: RaftQuorum, /) -> None:
+    body = encode_request(request_types(ApiKey.DESCRIBE_QUORUM, 2), DescribeRequest())
+    answer = decode_response(ApiKey.DESCRIBE_QUORUM, await quorum.handle(ApiKey.DESCRIBE_QUORUM, 2, body))
+    assert answer == await quorum.describe()
+    types = request_types(ApiKey.DESCRIBE_QUORUM, 2)
+    other = types.message(topics=[types.new("TopicData", topic_name="t", partitions=[])])
+    refused = await quorum.handle(ApiKey.DESCRIBE_QUORUM, 2, other)
+    assert refused.error_code is ErrorCode.invalid_request
+    gone = RemoveVoterRequest(cluster_id=None, voter=ReplicaKey(7, UUID(int=7)), timeout_ms=1000)
+    assert (await quorum.ask(gone)).error is ErrorCode.voter_not_found
+    twice = AddVoterRequest(cluster_id=None, voter=VOTER.key, endpoints=VOTER.endpoints, timeout_ms=1000)
+    assert (await quorum.ask(twice)).error is ErrorCode.duplicate_voter
 
 
-def test_leadership_is_told_once_it_is_of_use() -> None:
-    async def main(runtime: Runtime) -> None:
-        told: list[object] = []
-        quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, ALONE)
-        quorum.on_leadership(lambda epoch: told.append((epoch, quorum.image.is_empty)), lambda: told.append("over"))
-        await quorum.wait_active()
-        quorum.on_leadership(told.append, lambda: None)
-        assert told == [(1, False), 1]
-        await quorum.close()
-        assert told[-1] == "over"
-
-    run_node(formatted_disk(), main)
+@run_with(lambda test: run_node(formatted_disk(), test))
+async def test_leadership_is_told_once_it_is_of_use(runtime: Runtime, /) -> None:
+    told: list[object] = []
+    quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, ALONE)
+    quorum.on_leadership(lambda epoch: told.append((epoch, quorum.image.is_empty)), lambda: told.append("over"))
+    await quorum.wait_active()
+    quorum.on_leadership(told.append, lambda: None)
+    assert told == [(1, False), 1]
+    await quorum.close()
+    assert told[-1] == "over"
 
 
 def test_a_directory_of_another_node_is_refused() -> None:
@@ -314,17 +303,15 @@ def test_a_lone_voter_starts_and_stops_in_no_time() -> None:
         run_node(fs, main)
 
 
-def test_the_leader_is_told_with_its_endpoints() -> None:
-    async def main(runtime: Runtime) -> None:
-        told: list[QuorumLeader] = []
-        quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, ALONE)
-        quorum.on_leader_change(told.append)
-        await quorum.wait_active()
-        assert quorum.leader == QuorumLeader(1, 1, VOTER.endpoints)
-        await quorum.close()
-        assert told == [QuorumLeader(None, 0), QuorumLeader(1, 1, VOTER.endpoints), QuorumLeader(None, 1)]
-
-    run_node(formatted_disk(), main)
+@run_with(lambda test: run_node(formatted_disk(), test))
+async def test_the_leader_is_told_with_its_endpoints(runtime: Runtime, /) -> None:
+    told: list[QuorumLeader] = []
+    quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, ALONE)
+    quorum.on_leader_change(told.append)
+    await quorum.wait_active()
+    assert quorum.leader == QuorumLeader(1, 1, VOTER.endpoints)
+    await quorum.close()
+    assert told == [QuorumLeader(None, 0), QuorumLeader(1, 1, VOTER.endpoints), QuorumLeader(None, 1)]
 
 
 def test_catching_up_ends_with_the_quorum() -> None:

@@ -11,20 +11,22 @@ from typing import Any
 import pytest
 
 from crabka.errors import InvariantError, OperationError, StorageError
+from crabka.formats.meta_properties import MetaProperties, encode_meta_properties
+from crabka.formats.quorum_state import QuorumStateFile
 from crabka.ids import ZERO_UUID
 from crabka.kraft.voters import VoterNode, VoterSet
 from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.image import MetadataImage
-from crabka.metadata.meta_properties import MetaProperties, render_meta_properties
 from crabka.metadata.records import BeginTransactionRecord
 from crabka.ports import Runtime
 from crabka.quorum.raft_options import QuorumOptions
 from crabka.quorum.raft_quorum import RaftQuorum
 from crabka.quorum.settings import MetadataLogSettings
-from crabka.quorum.state_file import QuorumStateFile, write_quorum_state
+from crabka.quorum.state_file import write_quorum_state
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import write_atomic
+from tests.support.async_tests import run_with
 from tests.support.quorum_node import (
     DIRECTORY,
     LOG_DIRECTORY,
@@ -47,16 +49,14 @@ def _image_after_restart(fs: MemoryFileSystem) -> MetadataImage:
     return run_node(fs, main)
 
 
-def test_offsets_are_given_in_the_order_of_calls() -> None:
-    async def main(runtime: Runtime) -> None:
-        quorum = await open_quorum(runtime)
-        first = quorum.next_offset
-        futures = [quorum.append([topic_config("a", "k", str(number))]) for number in range(20)]
-        assert await asyncio.gather(*futures) == list(range(first, first + 20))
-        assert quorum.image.configs.get(2, "a") == {"k": "19"}
-        await quorum.close()
-
-    run_node(formatted_disk(), main, seed=3)
+@run_with(lambda test: run_node(formatted_disk(), test, seed=3))
+async def test_offsets_are_given_in_the_order_of_calls(runtime: Runtime, /) -> None:
+    quorum = await open_quorum(runtime)
+    first = quorum.next_offset
+    futures = [quorum.append([topic_config("a", "k", str(number))]) for number in range(20)]
+    assert await asyncio.gather(*futures) == list(range(first, first + 20))
+    assert quorum.image.configs.get(2, "a") == {"k": "19"}
+    await quorum.close()
 
 
 def test_concurrent_appends_share_an_fsync() -> None:
@@ -166,19 +166,17 @@ def test_a_failed_write_kills_the_quorum_and_tells_everybody(caplog: pytest.LogC
     assert "cannot go on" in caplog.text
 
 
-def test_a_broken_subscriber_kills_the_quorum(caplog: pytest.LogCaptureFixture) -> None:
+@run_with(lambda test: run_node(formatted_disk(), test))
+async def test_a_broken_subscriber_kills_the_quorum(runtime: Runtime, /, caplog: pytest.LogCaptureFixture) -> None:
     def broken(_delta: MetadataDelta, _image: MetadataImage) -> None:
         raise KeyError("bug")
 
-    async def main(runtime: Runtime) -> None:
-        quorum = await open_quorum(runtime)
-        quorum.subscribe(broken)
-        with pytest.raises(InvariantError):
-            await quorum.append(new_topic("a", 1))
-        assert isinstance(quorum.failure, InvariantError)
-        await quorum.close()
-
-    run_node(formatted_disk(), main)
+    quorum = await open_quorum(runtime)
+    quorum.subscribe(broken)
+    with pytest.raises(InvariantError):
+        await quorum.append(new_topic("a", 1))
+    assert isinstance(quorum.failure, InvariantError)
+    await quorum.close()
 
 
 def test_a_transaction_left_open_is_aborted_at_the_next_start() -> None:
@@ -256,22 +254,20 @@ def test_a_directory_of_a_release_that_kept_no_vote_leads_on() -> None:
     assert set(_image_after_restart(fs).topics.by_name) == {"t1", "t2", "t3"}
 
 
-def test_nobody_waits_for_a_quorum_that_is_closed() -> None:
-    async def main(runtime: Runtime) -> None:
-        quorum = await open_quorum(runtime)
-        await quorum.close()
-        async with asyncio.timeout(60):
-            for wait in (quorum.wait_active, quorum.describe, lambda: quorum.append(new_topic("a", 1))):
-                with pytest.raises(OperationError, match="closed"):
-                    await wait()
-
-    run_node(formatted_disk(), main)
+@run_with(lambda test: run_node(formatted_disk(), test))
+async def test_nobody_waits_for_a_quorum_that_is_closed(runtime: Runtime, /) -> None:
+    quorum = await open_quorum(runtime)
+    await quorum.close()
+    async with asyncio.timeout(60):
+        for wait in (quorum.wait_active, quorum.describe, lambda: quorum.append(new_topic("a", 1))):
+            with pytest.raises(OperationError, match="closed"):
+                await wait()
 
 
 def test_a_directory_without_an_id_is_that_of_a_fixed_voter() -> None:
     fs = formatted_disk(())
     properties = MetaProperties("cluster", 1, None)
-    write_atomic(fs, f"{DIRECTORY}/meta.properties", render_meta_properties(properties).encode("ascii"))
+    write_atomic(fs, f"{DIRECTORY}/meta.properties", encode_meta_properties(properties))
 
     async def main(runtime: Runtime) -> None:
         voters = VoterSet((VoterNode(1, ZERO_UUID, VOTER.endpoints),))

@@ -18,6 +18,7 @@ from crabka.protocol.headers import pack_response, parse_request_header
 from crabka.quorum.raft_messages import encode_response as encode_raft_response
 from crabka.quorum.raft_sender import PROBE_PAUSE_MS, PlaintextDialer, RaftSender
 from crabka.testing import SimulatedNetwork, VirtualTimeLoop
+from tests.support.async_tests import run_with
 
 PEER = Peer(2, (VoterEndpoint("CONTROLLER", "peer", 9093),))
 VOTE = VoteRequest(cluster_id="c", candidate=ReplicaKey(1), epoch=1, last=OffsetAndEpoch(0, 0))
@@ -70,77 +71,77 @@ def run(main: Callable[[RaftSender, Peers, SimulatedNetwork], Awaitable[None]], 
     loop.run(wrapped())
 
 
-def test_requests_are_answered_over_one_connection() -> None:
-    async def main(sender: RaftSender, peers: Peers, network: SimulatedNetwork) -> None:
-        for number in (5, 6):
-            assert await sender.send(Send(number, PEER, VOTE)) == ResponseReceived(number, GRANTED)
-        assert len(peers.connections) == 1
-
-    run(main)
-
-
-def test_the_versions_of_a_new_voter_are_asked() -> None:
-    async def main(sender: RaftSender, peers: Peers, network: SimulatedNetwork) -> None:
-        expected = VersionsResponse(error=ErrorCode.none, kraft_versions=(0, 1))
-        assert await sender.send(Send(1, PEER, VersionsRequest())) == ResponseReceived(1, expected)
-
-    run(main)
+@run_with(run)
+async def test_requests_are_answered_over_one_connection(
+    sender: RaftSender, peers: Peers, network: SimulatedNetwork, /
+) -> None:
+    for number in (5, 6):
+        assert await sender.send(Send(number, PEER, VOTE)) == ResponseReceived(number, GRANTED)
+    assert len(peers.connections) == 1
 
 
-def test_a_peer_without_pre_votes_does_not_support_them() -> None:
-    async def main(sender: RaftSender, peers: Peers, network: SimulatedNetwork) -> None:
-        assert await sender.send(Send(1, PEER, PRE_VOTE)) == RequestFailed(1, unsupported=True)
-        assert isinstance(await sender.send(Send(2, PEER, VOTE)), ResponseReceived)
-
-    run(main, vote_version=1)
-
-
-def test_a_silent_peer_fails_after_the_time_out_and_is_not_taken_for_lost() -> None:
-    async def main(sender: RaftSender, peers: Peers, network: SimulatedNetwork) -> None:
-        peers.silent = True
-        loop = asyncio.get_running_loop()
-        start = loop.time()
-        assert await sender.send_watched(Send(1, PEER, VOTE)) == (RequestFailed(1), False)
-        assert loop.time() - start < 2.1
-        assert await sender.look_for(PEER) is None
-        peers.silent = False
-        assert isinstance(await sender.send(Send(2, PEER, VOTE)), ResponseReceived)
-
-    run(main)
+@run_with(run)
+async def test_the_versions_of_a_new_voter_are_asked(
+    sender: RaftSender, peers: Peers, network: SimulatedNetwork, /
+) -> None:
+    expected = VersionsResponse(error=ErrorCode.none, kraft_versions=(0, 1))
+    assert await sender.send(Send(1, PEER, VersionsRequest())) == ResponseReceived(1, expected)
 
 
-def test_a_peer_whose_ports_refuse_twice_is_lost() -> None:
-    async def main(sender: RaftSender, peers: Peers, network: SimulatedNetwork) -> None:
-        await sender.send(Send(1, PEER, VOTE))
-        network.crash("peer")
-        assert await sender.send_watched(Send(2, PEER, VOTE)) == (RequestFailed(2), True)
-        start = asyncio.get_running_loop().time()
-        assert await sender.look_for(PEER) == LeaderLost(2)
-        assert asyncio.get_running_loop().time() - start >= PROBE_PAUSE_MS / 1000
-
-    run(main)
+@run_with(run, vote_version=1)
+async def test_a_peer_without_pre_votes_does_not_support_them(
+    sender: RaftSender, peers: Peers, network: SimulatedNetwork, /
+) -> None:
+    assert await sender.send(Send(1, PEER, PRE_VOTE)) == RequestFailed(1, unsupported=True)
+    assert isinstance(await sender.send(Send(2, PEER, VOTE)), ResponseReceived)
 
 
-def test_a_peer_that_cannot_be_reached_or_resolved_is_not_lost() -> None:
-    async def main(sender: RaftSender, peers: Peers, network: SimulatedNetwork) -> None:
-        unknown = Peer(3, (VoterEndpoint("CONTROLLER", "nowhere", 9093),))
-        assert await sender.look_for(unknown) is None
-        assert await sender.look_for(Peer(3, ())) is None
-        assert await sender.send(Send(1, Peer(3, ()), VOTE)) == RequestFailed(1)
-        network.isolate("peer")
-        assert await sender.look_for(PEER) is None
-        both = Peer(2, (*PEER.endpoints, VoterEndpoint("CONTROLLER", "me", 1)))
-        network.heal_all()
-        assert await sender.look_for(both) is None
+@run_with(run)
+async def test_a_silent_peer_fails_after_the_time_out_and_is_not_taken_for_lost(
+    sender: RaftSender, peers: Peers, network: SimulatedNetwork, /
+) -> None:
+    peers.silent = True
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    assert await sender.send_watched(Send(1, PEER, VOTE)) == (RequestFailed(1), False)
+    assert loop.time() - start < 2.1
+    assert await sender.look_for(PEER) is None
+    peers.silent = False
+    assert isinstance(await sender.send(Send(2, PEER, VOTE)), ResponseReceived)
 
-    run(main)
+
+@run_with(run)
+async def test_a_peer_whose_ports_refuse_twice_is_lost(
+    sender: RaftSender, peers: Peers, network: SimulatedNetwork, /
+) -> None:
+    await sender.send(Send(1, PEER, VOTE))
+    network.crash("peer")
+    assert await sender.send_watched(Send(2, PEER, VOTE)) == (RequestFailed(2), True)
+    start = asyncio.get_running_loop().time()
+    assert await sender.look_for(PEER) == LeaderLost(2)
+    assert asyncio.get_running_loop().time() - start >= PROBE_PAUSE_MS / 1000
 
 
-def test_the_next_endpoint_is_tried_and_a_moved_peer_is_dialled_anew() -> None:
-    async def main(sender: RaftSender, peers: Peers, network: SimulatedNetwork) -> None:
-        moved = Peer(2, (VoterEndpoint("CONTROLLER", "nowhere", 9093), *PEER.endpoints))
-        await sender.send(Send(1, PEER, VOTE))
-        assert isinstance(await sender.send(Send(2, moved, VOTE)), ResponseReceived)
-        assert len(peers.connections) == 2
+@run_with(run)
+async def test_a_peer_that_cannot_be_reached_or_resolved_is_not_lost(
+    sender: RaftSender, peers: Peers, network: SimulatedNetwork, /
+) -> None:
+    unknown = Peer(3, (VoterEndpoint("CONTROLLER", "nowhere", 9093),))
+    assert await sender.look_for(unknown) is None
+    assert await sender.look_for(Peer(3, ())) is None
+    assert await sender.send(Send(1, Peer(3, ()), VOTE)) == RequestFailed(1)
+    network.isolate("peer")
+    assert await sender.look_for(PEER) is None
+    both = Peer(2, (*PEER.endpoints, VoterEndpoint("CONTROLLER", "me", 1)))
+    network.heal_all()
+    assert await sender.look_for(both) is None
 
-    run(main)
+
+@run_with(run)
+async def test_the_next_endpoint_is_tried_and_a_moved_peer_is_dialled_anew(
+    sender: RaftSender, peers: Peers, network: SimulatedNetwork, /
+) -> None:
+    moved = Peer(2, (VoterEndpoint("CONTROLLER", "nowhere", 9093), *PEER.endpoints))
+    await sender.send(Send(1, PEER, VOTE))
+    assert isinstance(await sender.send(Send(2, moved, VOTE)), ResponseReceived)
+    assert len(peers.connections) == 2

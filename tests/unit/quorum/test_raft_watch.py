@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +11,7 @@ from crabka.kraft.roles import RoleName
 from crabka.kraft.voters import VoterEndpoint
 from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.raft_watch import QuorumLeader, QuorumWatch
+from tests.support.async_tests import real_time, run_with
 
 HERE = (VoterEndpoint("CONTROLLER", "c2", 9093),)
 
@@ -89,17 +89,15 @@ def test_a_leader_has_caught_up_when_it_is_active() -> None:
     assert replica.watch.caught_up
 
 
-def test_those_who_wait_are_told_of_success_and_failure() -> None:
-    async def main() -> None:
-        replica = WatchedReplica()
-        first, gone = replica.watch.when_caught_up(), replica.watch.when_caught_up()
-        gone.cancel()
-        error: CrabkaError = OperationError(ErrorCode.not_controller, "closed")
-        replica.watch.fail(error)
-        with pytest.raises(OperationError, match="closed"):
-            await first
-        replica.follow(2)
-        replica.apply(2)
-        await replica.watch.when_caught_up()
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_those_who_wait_are_told_of_success_and_failure() -> None:
+    replica = WatchedReplica()
+    first, gone = replica.watch.when_caught_up(), replica.watch.when_caught_up()
+    gone.cancel()
+    error: CrabkaError = OperationError(ErrorCode.not_controller, "closed")
+    replica.watch.fail(error)
+    with pytest.raises(OperationError, match="closed"):
+        await first
+    replica.follow(2)
+    replica.apply(2)
+    await replica.watch.when_caught_up()

@@ -5,12 +5,13 @@ import json
 import pytest
 
 from crabka.errors import ConfigError, CorruptDataError
+from crabka.formats.quorum_state import QuorumStateFile
 from crabka.kraft.epochs import MAX_EPOCH
 from crabka.ports import Runtime
 from crabka.quorum.repair import ACCEPT_CLUSTER_ID, ACCEPT_LOSS, EPOCH_STEP, plan_repair
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.quorum.snapshots import SnapshotId, list_snapshots
-from crabka.quorum.state_file import QuorumStateFile, read_quorum_state, write_quorum_state
+from crabka.quorum.state_file import read_quorum_state, write_quorum_state
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import read_file, write_atomic
 from tests.support.quorum_node import DIRECTORY, LOG_DIRECTORY, formatted_disk, new_topic, open_quorum, run_node

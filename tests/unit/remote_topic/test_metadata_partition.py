@@ -17,6 +17,7 @@ from crabka.remote_topic.metadata_partition import MetadataPartition
 from crabka.remote_topic.serde import encode_event
 from crabka.testing import VirtualTimeLoop
 from crabka.testing.remote_samples import SAMPLE_PARTITION, sample_partition_delete, sample_segment, sample_update
+from tests.support.async_tests import run_with
 from tests.support.remote_events import DELETE_FINISHED, DELETE_STARTED, FINISHED
 
 SEGMENT = sample_segment(1, (0, 99))
@@ -172,79 +173,67 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
     VirtualTimeLoop().run(coroutine)
 
 
-def test_who_waits_for_an_offset_is_woken_by_it_and_not_before() -> None:
-    async def test() -> None:
-        partition = assigned()
-        with partition.publishing():
-            waiting = asyncio.ensure_future(partition.wait_applied(1, encode_event(LIFE[1])))
-            await asyncio.sleep(0)
-            partition.apply(batch(SEGMENT))
-            await asyncio.sleep(0)
-            assert not waiting.done()
-            partition.apply(batch(LIFE[1], start=1))
-            await waiting
-            await partition.wait_applied(0, encode_event(SEGMENT))
-
-    run(test())
+@run_with(lambda test: run(test()))
+async def test_who_waits_for_an_offset_is_woken_by_it_and_not_before() -> None:
+    partition = assigned()
+    with partition.publishing():
+        waiting = asyncio.ensure_future(partition.wait_applied(1, encode_event(LIFE[1])))
+        await asyncio.sleep(0)
+        partition.apply(batch(SEGMENT))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        partition.apply(batch(LIFE[1], start=1))
+        await waiting
+        await partition.wait_applied(0, encode_event(SEGMENT))
 
 
-def test_a_refusal_reaches_who_published_even_if_it_came_first() -> None:
-    async def test() -> None:
-        partition = assigned()
-        with partition.publishing():
-            partition.apply(batch(LIFE[1]))
-            with pytest.raises(InvalidSegmentTransitionError):
-                await partition.wait_applied(0, encode_event(LIFE[1]))
-        assert partition.counts.refused == 1
-        # Refusals are remembered only while somebody publishes.
-        assert partition._refusals == {}
-
-    run(test())
+@run_with(lambda test: run(test()))
+async def test_a_refusal_reaches_who_published_even_if_it_came_first() -> None:
+    partition = assigned()
+    with partition.publishing():
+        partition.apply(batch(LIFE[1]))
+        with pytest.raises(InvalidSegmentTransitionError):
+            await partition.wait_applied(0, encode_event(LIFE[1]))
+    assert partition.counts.refused == 1
+    # Refusals are remembered only while somebody publishes.
+    assert partition._refusals == {}
 
 
 @pytest.mark.parametrize("step", [MetadataPartition.unassign, MetadataPartition.start_over])
-def test_who_waits_hears_when_the_partition_is_taken_away(step: Any) -> None:
-    async def test() -> None:
-        partition = assigned()
-        waiting = asyncio.ensure_future(partition.wait_applied(0, b""))
-        await asyncio.sleep(0)
-        step(partition)
-        with pytest.raises(NotReadyError):
-            await waiting
-
-    run(test())
+@run_with(lambda test: run(test()))
+async def test_who_waits_hears_when_the_partition_is_taken_away(step: Any) -> None:
+    partition = assigned()
+    waiting = asyncio.ensure_future(partition.wait_applied(0, b""))
+    await asyncio.sleep(0)
+    step(partition)
+    with pytest.raises(NotReadyError):
+        await waiting
 
 
-def test_waiting_on_a_partition_that_is_not_read_fails_at_once() -> None:
-    async def test() -> None:
-        with pytest.raises(RemoteStorageError, match="not read here"):
-            await MetadataPartition(3).wait_applied(0, b"")
-
-    run(test())
+@run_with(lambda test: run(test()))
+async def test_waiting_on_a_partition_that_is_not_read_fails_at_once() -> None:
+    with pytest.raises(RemoteStorageError, match="not read here"):
+        await MetadataPartition(3).wait_applied(0, b"")
 
 
-def test_who_gave_up_waiting_leaves_nothing_behind() -> None:
-    async def test() -> None:
-        partition = assigned()
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1):
-                await partition.wait_applied(0, b"")
-        partition.apply(batch(SEGMENT))
-        assert partition._waiters == []
-
-    run(test())
+@run_with(lambda test: run(test()))
+async def test_who_gave_up_waiting_leaves_nothing_behind() -> None:
+    partition = assigned()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await partition.wait_applied(0, b"")
+    partition.apply(batch(SEGMENT))
+    assert partition._waiters == []
 
 
-def test_an_event_that_another_one_replaced_is_not_taken_for_applied() -> None:
-    async def test() -> None:
-        partition = assigned()
-        with partition.publishing():
-            # Stored by a leader that was replaced; the next one lacks it and stored something else at its offset.
-            partition.apply(batch(sample_segment(9, (0, 4))))
-            with pytest.raises(NotReadyError, match="replaced by another one"):
-                await partition.wait_applied(0, encode_event(SEGMENT))
-
-    run(test())
+@run_with(lambda test: run(test()))
+async def test_an_event_that_another_one_replaced_is_not_taken_for_applied() -> None:
+    partition = assigned()
+    with partition.publishing():
+        # Stored by a leader that was replaced; the next one lacks it and stored something else at its offset.
+        partition.apply(batch(sample_segment(9, (0, 4))))
+        with pytest.raises(NotReadyError, match="replaced by another one"):
+            await partition.wait_applied(0, encode_event(SEGMENT))
 
 
 def test_nothing_is_read_from_a_suspended_partition_until_its_place_is_confirmed() -> None:

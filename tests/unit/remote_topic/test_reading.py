@@ -15,6 +15,7 @@ from crabka.remote_topic.partitioner import metadata_partition_for
 from crabka.remote_topic.reading import MetadataPosition, MetadataTopicReader
 from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.golden_tier import golden_events
 from tests.support.memory_cluster import MemoryPartition
@@ -28,176 +29,160 @@ def append(partition: MemoryPartition, *values: bytes | None) -> None:
     partition.append_raw(build_batch([Record(0, 1, None, value) for value in values]))
 
 
-def test_all_partitions_are_read_to_their_end() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        partitions = simulation.brokers.create_topic(METADATA_TOPIC, 5)
-        expected = golden_events("single")
-        for number, event in enumerate(expected):
-            append(partitions[number % 4], encode_event(event))
-        events: list[MetadataEvent] = []
-        progress: list[tuple[int, int]] = []
-        async with simulation.connect() as cluster:
-            reader = MetadataTopicReader(cluster)
-            await reader.read_on(events.append, on_progress=lambda done, total: progress.append((done, total)))
-        assert sorted(map(encode_event, events)) == sorted(map(encode_event, expected))
-        assert (progress[0], progress[-1]) == ((0, len(expected)), (len(expected), len(expected)))
-        assert reader.log_starts == dict.fromkeys(range(5), 0)
-        assert reader.unreadable == []
-
-    simulate(run, node_ids=(1, 2))
+@run_with(simulate, node_ids=(1, 2))
+async def test_all_partitions_are_read_to_their_end(simulation: ClientSimulation, /) -> None:
+    partitions = simulation.brokers.create_topic(METADATA_TOPIC, 5)
+    expected = golden_events("single")
+    for number, event in enumerate(expected):
+        append(partitions[number % 4], encode_event(event))
+    events: list[MetadataEvent] = []
+    progress: list[tuple[int, int]] = []
+    async with simulation.connect() as cluster:
+        reader = MetadataTopicReader(cluster)
+        await reader.read_on(events.append, on_progress=lambda done, total: progress.append((done, total)))
+    assert sorted(map(encode_event, events)) == sorted(map(encode_event, expected))
+    assert (progress[0], progress[-1]) == ((0, len(expected)), (len(expected), len(expected)))
+    assert reader.log_starts == dict.fromkeys(range(5), 0)
+    assert reader.unreadable == []
 
 
-def test_a_second_call_goes_on_where_the_first_ended() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        (partition,) = simulation.brokers.create_topic(METADATA_TOPIC)
-        append(partition, encode_event(FIRST))
-        events: list[MetadataEvent] = []
-        async with simulation.connect() as cluster:
-            reader = MetadataTopicReader(cluster)
-            await reader.read_on(events.append)
-            assert events == [FIRST]
-            await reader.read_on(events.append)
-            assert events == [FIRST]
-            append(partition, encode_event(SECOND), encode_event(DELETING))
-            await reader.read_on(events.append)
-        assert events == [FIRST, SECOND, DELETING]
-
-    simulate(run)
-
-
-def test_only_the_metadata_partitions_of_what_is_wanted_are_read() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        partitions = simulation.brokers.create_topic(METADATA_TOPIC, 4)
-        own = metadata_partition_for(ORDERS, 4)
-        for index, partition in enumerate(partitions):
-            append(partition, encode_event(FIRST if index == own else SECOND))
-        events: list[MetadataEvent] = []
-        async with simulation.connect() as cluster:
-            reader = MetadataTopicReader(cluster)
-            await reader.read_on(events.append, of=[ORDERS])
-            assert events == [FIRST]
-            assert set(reader.log_starts) == {own}
-
-    simulate(run)
-
-
-def test_records_that_are_no_events_are_remembered_and_passed_over() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        (partition,) = simulation.brokers.create_topic(METADATA_TOPIC)
-        append(partition, b"\x01\x09\x00", encode_event(FIRST), None)
-        events: list[MetadataEvent] = []
-        async with simulation.connect() as cluster:
-            reader = MetadataTopicReader(cluster)
-            await reader.read_on(events.append)
+@run_with(simulate)
+async def test_a_second_call_goes_on_where_the_first_ended(simulation: ClientSimulation, /) -> None:
+    (partition,) = simulation.brokers.create_topic(METADATA_TOPIC)
+    append(partition, encode_event(FIRST))
+    events: list[MetadataEvent] = []
+    async with simulation.connect() as cluster:
+        reader = MetadataTopicReader(cluster)
+        await reader.read_on(events.append)
         assert events == [FIRST]
-        assert [(bad.partition, bad.offset) for bad in reader.unreadable] == [(0, 0), (0, 2)]
+        await reader.read_on(events.append)
+        assert events == [FIRST]
+        append(partition, encode_event(SECOND), encode_event(DELETING))
+        await reader.read_on(events.append)
+    assert events == [FIRST, SECOND, DELETING]
 
-    simulate(run)
+
+@run_with(simulate)
+async def test_only_the_metadata_partitions_of_what_is_wanted_are_read(simulation: ClientSimulation, /) -> None:
+    partitions = simulation.brokers.create_topic(METADATA_TOPIC, 4)
+    own = metadata_partition_for(ORDERS, 4)
+    for index, partition in enumerate(partitions):
+        append(partition, encode_event(FIRST if index == own else SECOND))
+    events: list[MetadataEvent] = []
+    async with simulation.connect() as cluster:
+        reader = MetadataTopicReader(cluster)
+        await reader.read_on(events.append, of=[ORDERS])
+        assert events == [FIRST]
+        assert set(reader.log_starts) == {own}
 
 
-def test_a_topic_that_begins_late_tells_so() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        (partition,) = simulation.brokers.create_topic(METADATA_TOPIC)
-        partition.log_start_offset = 7
-        append(partition, encode_event(FIRST))
+@run_with(simulate)
+async def test_records_that_are_no_events_are_remembered_and_passed_over(simulation: ClientSimulation, /) -> None:
+    (partition,) = simulation.brokers.create_topic(METADATA_TOPIC)
+    append(partition, b"\x01\x09\x00", encode_event(FIRST), None)
+    events: list[MetadataEvent] = []
+    async with simulation.connect() as cluster:
+        reader = MetadataTopicReader(cluster)
+        await reader.read_on(events.append)
+    assert events == [FIRST]
+    assert [(bad.partition, bad.offset) for bad in reader.unreadable] == [(0, 0), (0, 2)]
+
+
+@run_with(simulate)
+async def test_a_topic_that_begins_late_tells_so(simulation: ClientSimulation, /) -> None:
+    (partition,) = simulation.brokers.create_topic(METADATA_TOPIC)
+    partition.log_start_offset = 7
+    append(partition, encode_event(FIRST))
+    events: list[MetadataEvent] = []
+    async with simulation.connect() as cluster:
+        reader = MetadataTopicReader(cluster)
+        await reader.read_on(events.append)
+    assert (events, reader.log_starts) == ([FIRST], {0: 7})
+
+
+@run_with(simulate)
+async def test_a_cluster_without_the_topic_has_no_events_and_gets_none(simulation: ClientSimulation, /) -> None:
+    async with simulation.connect() as cluster:
         events: list[MetadataEvent] = []
-        async with simulation.connect() as cluster:
-            reader = MetadataTopicReader(cluster)
-            await reader.read_on(events.append)
-        assert (events, reader.log_starts) == ([FIRST], {0: 7})
-
-    simulate(run)
-
-
-def test_a_cluster_without_the_topic_has_no_events_and_gets_none() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        async with simulation.connect() as cluster:
-            events: list[MetadataEvent] = []
-            reader = MetadataTopicReader(cluster)
-            assert await reader.partition_count() is None
-            await reader.read_on(events.append)
-            assert events == []
-        assert METADATA_TOPIC not in simulation.brokers.topics
-
-    simulate(run)
+        reader = MetadataTopicReader(cluster)
+        assert await reader.partition_count() is None
+        await reader.read_on(events.append)
+        assert events == []
+    assert METADATA_TOPIC not in simulation.brokers.topics
 
 
-def test_a_leader_that_gives_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+@run_with(simulate)
+async def test_a_leader_that_gives_nothing_is_not_waited_for_for_ever(
+    simulation: ClientSimulation, /, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reading, "_PATIENCE_MS", 2_000)
 
-    async def run(simulation: ClientSimulation) -> None:
-        (partition,) = simulation.brokers.create_topic(METADATA_TOPIC)
+    (partition,) = simulation.brokers.create_topic(METADATA_TOPIC)
+    append(partition, encode_event(FIRST))
+    events: list[MetadataEvent] = []
+    async with simulation.connect() as cluster:
+        reader = MetadataTopicReader(cluster)
+        await reader.partition_count()
+        simulation.brokers.brokers[1].answers[ApiKey.FETCH] = lambda _request: None
+        with pytest.raises(RequestTimeoutError, match="has 1 more records"):
+            await reader.read_on(events.append)
+
+
+@run_with(simulate, node_ids=(1,))
+async def test_a_log_that_ends_before_what_was_read_is_told(simulation: ClientSimulation, /) -> None:
+    partitions = simulation.brokers.create_topic(METADATA_TOPIC, 2)
+    append(partitions[0], encode_event(FIRST))
+    append(partitions[1], encode_event(SECOND))
+    async with simulation.connect() as cluster:
+        reader = MetadataTopicReader(cluster, {0: MetadataPosition(5), 1: MetadataPosition(1)})
+        await reader.read_on(lambda _event: None)
+    assert reader.outdated == {0}
+
+
+@run_with(simulate, node_ids=(1,))
+async def test_a_log_that_was_cut_and_has_grown_again_is_noticed(simulation: ClientSimulation, /) -> None:
+    cut, whole = simulation.brokers.create_topic(METADATA_TOPIC, 2)
+    for partition in (cut, whole):
         append(partition, encode_event(FIRST))
-        events: list[MetadataEvent] = []
-        async with simulation.connect() as cluster:
-            reader = MetadataTopicReader(cluster)
-            await reader.partition_count()
-            simulation.brokers.brokers[1].answers[ApiKey.FETCH] = lambda _request: None
-            with pytest.raises(RequestTimeoutError, match="has 1 more records"):
-                await reader.read_on(events.append)
-
-    simulate(run)
-
-
-def test_a_log_that_ends_before_what_was_read_is_told() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        partitions = simulation.brokers.create_topic(METADATA_TOPIC, 2)
-        append(partitions[0], encode_event(FIRST))
-        append(partitions[1], encode_event(SECOND))
-        async with simulation.connect() as cluster:
-            reader = MetadataTopicReader(cluster, {0: MetadataPosition(5), 1: MetadataPosition(1)})
-            await reader.read_on(lambda _event: None)
-        assert reader.outdated == {0}
-
-    simulate(run, node_ids=(1,))
-
-
-def test_a_log_that_was_cut_and_has_grown_again_is_noticed() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        cut, whole = simulation.brokers.create_topic(METADATA_TOPIC, 2)
+        append(partition, encode_event(DELETING))
+    async with simulation.connect() as cluster:
+        reader = MetadataTopicReader(cluster)
+        await reader.read_on(lambda _event: None)
+        assert reader.outdated == set()
+        places = reader.positions
+        assert places == {0: MetadataPosition(2, 0), 1: MetadataPosition(2, 0)}
+        cut.elect(1, 1)
+        whole.elect(1)
         for partition in (cut, whole):
-            append(partition, encode_event(FIRST))
-            append(partition, encode_event(DELETING))
-        async with simulation.connect() as cluster:
-            reader = MetadataTopicReader(cluster)
-            await reader.read_on(lambda _event: None)
-            assert reader.outdated == set()
-            places = reader.positions
-            assert places == {0: MetadataPosition(2, 0), 1: MetadataPosition(2, 0)}
-            cut.elect(1, 1)
-            whole.elect(1)
-            for partition in (cut, whole):
-                append(partition, encode_event(SECOND))
-                append(partition, encode_event(SECOND))
-            await reader.read_on(lambda _event: None)
-            assert reader.outdated == {0}
-            later = MetadataTopicReader(cluster, places)
-            await later.read_on(lambda _event: None)
-            assert later.outdated == {0}
-            assert later.positions[1] == MetadataPosition(4, 1)
-
-    simulate(run, node_ids=(1,))
+            append(partition, encode_event(SECOND))
+            append(partition, encode_event(SECOND))
+        await reader.read_on(lambda _event: None)
+        assert reader.outdated == {0}
+        later = MetadataTopicReader(cluster, places)
+        await later.read_on(lambda _event: None)
+        assert later.outdated == {0}
+        assert later.positions[1] == MetadataPosition(4, 1)
 
 
-def test_a_cut_in_the_middle_of_a_read_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+@run_with(simulate, node_ids=(1,))
+async def test_a_cut_in_the_middle_of_a_read_is_noticed(
+    simulation: ClientSimulation, /, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reading, "_POLL_RECORDS", 1)
 
-    async def run(simulation: ClientSimulation) -> None:
-        (partition,) = simulation.brokers.create_topic(METADATA_TOPIC)
-        for _ in range(3):
-            append(partition, encode_event(FIRST))
-        events: list[MetadataEvent] = []
+    (partition,) = simulation.brokers.create_topic(METADATA_TOPIC)
+    for _ in range(3):
+        append(partition, encode_event(FIRST))
+    events: list[MetadataEvent] = []
 
-        def cut(event: MetadataEvent) -> None:
-            events.append(event)
-            if len(events) == 1:
-                # What comes next is buffered already, from the log before the cut.
-                partition.elect(1, 1)
-                append(partition, *[encode_event(SECOND)] * 4)
+    def cut(event: MetadataEvent) -> None:
+        events.append(event)
+        if len(events) == 1:
+            # What comes next is buffered already, from the log before the cut.
+            partition.elect(1, 1)
+            append(partition, *[encode_event(SECOND)] * 4)
 
-        async with simulation.connect() as cluster:
-            reader = MetadataTopicReader(cluster)
-            await reader.read_on(cut)
-            assert (events, reader.outdated) == ([FIRST] * 3, {0})
-
-    simulate(run, node_ids=(1,))
+    async with simulation.connect() as cluster:
+        reader = MetadataTopicReader(cluster)
+        await reader.read_on(cut)
+        assert (events, reader.outdated) == ([FIRST] * 3, {0})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.config.one_node import one_node_properties
+from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 from crabka.remote_topic.settings import METADATA_TOPIC_KEYS, RemoteTopicSettings

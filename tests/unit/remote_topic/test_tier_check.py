@@ -27,6 +27,7 @@ from crabka.remote_topic.reading import OnProgress
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.remote_topic.tier_check import CheckOptions, CheckResult, TierCheck, check_on_threads
 from crabka.remote_topic.tier_view import TierView
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.planted_tier import PlantedStorage, PlantedTier, batches, two_segments, update
 from tests.unit.remote_topic.test_tier_view import publish
@@ -62,15 +63,13 @@ def kinds(result: CheckResult) -> list[TierFaultKind]:
     return [fault.kind for fault in result.faults]
 
 
-def test_a_clean_tier_is_counted() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        tier = prepare(simulation)
-        result = await check(simulation, tier.storage)
-        assert (result.faults, result.exit_code) == ([], 0)
-        assert (result.partition_count, result.segment_count, result.object_count) == (1, 2, 10)
-        assert result.byte_count == sum(segment.segment_size_bytes for segment in tier.segments)
-
-    simulate(run)
+@run_with(simulate)
+async def test_a_clean_tier_is_counted(simulation: ClientSimulation, /) -> None:
+    tier = prepare(simulation)
+    result = await check(simulation, tier.storage)
+    assert (result.faults, result.exit_code) == ([], 0)
+    assert (result.partition_count, result.segment_count, result.object_count) == (1, 2, 10)
+    assert result.byte_count == sum(segment.segment_size_bytes for segment in tier.segments)
 
 
 def test_what_retention_removes_meanwhile_is_no_fault() -> None:
@@ -102,8 +101,9 @@ def test_what_retention_removes_meanwhile_is_no_fault() -> None:
     simulate(run)
 
 
-def test_what_is_copied_and_deleted_locally_after_the_metadata_was_read_is_no_gap(
-    monkeypatch: pytest.MonkeyPatch,
+@run_with(simulate)
+async def test_what_is_copied_and_deleted_locally_after_the_metadata_was_read_is_no_gap(
+    simulation: ClientSimulation, /, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts = {EARLIEST: 0, EARLIEST_LOCAL: 60}
     read_on = TierView.read_on
@@ -120,39 +120,32 @@ def test_what_is_copied_and_deleted_locally_after_the_metadata_was_read_is_no_ga
     monkeypatch.setattr(TierView, "read_on", read_before_the_copy)
     monkeypatch.setattr("crabka.remote_topic.tier_check.offsets_at", answer)
 
-    async def run(simulation: ClientSimulation) -> None:
-        tier = prepare(simulation)
-        assert (await check(simulation, tier.storage)).faults == []
-        assert kinds(await check(simulation, tier.storage)) == [TierFaultKind.GAP], "60..74 stay away"
-
-    simulate(run)
+    tier = prepare(simulation)
+    assert (await check(simulation, tier.storage)).faults == []
+    assert kinds(await check(simulation, tier.storage)) == [TierFaultKind.GAP], "60..74 stay away"
 
 
-def test_worst_faults_come_first() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        tier = prepare(simulation)
-        tier.storage.objects["readme"] = b""
-        tier.add(batches(100, 1), [(0, 0)], partition=tier.segments[0].topic_id_partition)
-        tier.remove(tier.segments[0], None)
-        result = await check(simulation, tier.storage)
-        severities = [fault.severity for fault in result.faults]
-        assert severities == sorted(severities, reverse=True)
-        assert len(set(severities)) == 3
-        assert result.exit_code == 1
-
-    simulate(run)
+@run_with(simulate)
+async def test_worst_faults_come_first(simulation: ClientSimulation, /) -> None:
+    tier = prepare(simulation)
+    tier.storage.objects["readme"] = b""
+    tier.add(batches(100, 1), [(0, 0)], partition=tier.segments[0].topic_id_partition)
+    tier.remove(tier.segments[0], None)
+    result = await check(simulation, tier.storage)
+    severities = [fault.severity for fault in result.faults]
+    assert severities == sorted(severities, reverse=True)
+    assert len(set(severities)) == 3
+    assert result.exit_code == 1
 
 
-def test_only_objects_of_named_topics_are_checked() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        orders, other = prepare(simulation), prepare(simulation, "orders-1")
-        other.remove(other.segments[0], None)
-        other.storage.objects |= orders.storage.objects
-        result = await check(simulation, other.storage, names=("orders",))
-        assert (result.faults, result.object_count) == ([], 10)
-        assert kinds(await check(simulation, other.storage)).count(TierFaultKind.MISSING_OBJECT) == 2
-
-    simulate(run)
+@run_with(simulate)
+async def test_only_objects_of_named_topics_are_checked(simulation: ClientSimulation, /) -> None:
+    orders, other = prepare(simulation), prepare(simulation, "orders-1")
+    other.remove(other.segments[0], None)
+    other.storage.objects |= orders.storage.objects
+    result = await check(simulation, other.storage, names=("orders",))
+    assert (result.faults, result.object_count) == ([], 10)
+    assert kinds(await check(simulation, other.storage)).count(TierFaultKind.MISSING_OBJECT) == 2
 
 
 class UnlistedStorage(RemoteStorageManager):
@@ -184,27 +177,21 @@ class UnlistedStorage(RemoteStorageManager):
         self._inner.delete_log_segment_data(metadata)
 
 
-def test_a_storage_that_cannot_list_is_asked_for_every_segment() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        tier = prepare(simulation)
-        result = await check(simulation, UnlistedStorage(tier.storage), reads=False)
-        assert (result.faults, result.object_count) == ([], None)
-        tier.remove(tier.segments[0], IndexType.OFFSET)
-        assert kinds(await check(simulation, UnlistedStorage(tier.storage), reads=False)) == [
-            TierFaultKind.MISSING_OBJECT
-        ]
-
-    simulate(run)
+@run_with(simulate)
+async def test_a_storage_that_cannot_list_is_asked_for_every_segment(simulation: ClientSimulation, /) -> None:
+    tier = prepare(simulation)
+    result = await check(simulation, UnlistedStorage(tier.storage), reads=False)
+    assert (result.faults, result.object_count) == ([], None)
+    tier.remove(tier.segments[0], IndexType.OFFSET)
+    assert kinds(await check(simulation, UnlistedStorage(tier.storage), reads=False)) == [TierFaultKind.MISSING_OBJECT]
 
 
-def test_a_store_that_cannot_be_read_is_no_verdict() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        tier = prepare(simulation)
-        result = await check(simulation, UnlistedStorage(tier.storage, RemoteBackendError("it hangs")))
-        assert set(kinds(result)) == {TierFaultKind.UNREADABLE}
-        assert result.exit_code == 2
-
-    simulate(run)
+@run_with(simulate)
+async def test_a_store_that_cannot_be_read_is_no_verdict(simulation: ClientSimulation, /) -> None:
+    tier = prepare(simulation)
+    result = await check(simulation, UnlistedStorage(tier.storage, RemoteBackendError("it hangs")))
+    assert set(kinds(result)) == {TierFaultKind.UNREADABLE}
+    assert result.exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -222,21 +209,19 @@ def test_exit_codes(found: list[TierFaultKind], code: int) -> None:
     assert CheckResult(faults=[TierFault(kind=kind, detail="") for kind in found]).exit_code == code
 
 
-def test_a_store_that_refuses_to_delete_leaves_the_fault() -> None:
+@run_with(simulate)
+async def test_a_store_that_refuses_to_delete_leaves_the_fault(simulation: ClientSimulation, /) -> None:
     class ReadOnlyStorage(PlantedStorage):
         """May not delete."""
 
         def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
             raise RemoteBackendError("access denied")
 
-    async def run(simulation: ClientSimulation) -> None:
-        tier = prepare(simulation)
-        tier.add(batches(100, 1), [(0, 0)], partition=tier.segments[0].topic_id_partition)
-        storage = ReadOnlyStorage()
-        storage.objects = tier.storage.objects
-        options = CheckOptions(grace_ms=0, delete_orphans=True)
-        result = await check(simulation, storage, options)
-        assert (kinds(result), result.deleted) == ([TierFaultKind.ORPHAN_OBJECT], [])
-        assert result.not_deleted == "access denied"
-
-    simulate(run)
+    tier = prepare(simulation)
+    tier.add(batches(100, 1), [(0, 0)], partition=tier.segments[0].topic_id_partition)
+    storage = ReadOnlyStorage()
+    storage.objects = tier.storage.objects
+    options = CheckOptions(grace_ms=0, delete_orphans=True)
+    result = await check(simulation, storage, options)
+    assert (kinds(result), result.deleted) == ([TierFaultKind.ORPHAN_OBJECT], [])
+    assert result.not_deleted == "access denied"

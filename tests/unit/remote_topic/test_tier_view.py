@@ -24,6 +24,7 @@ from crabka.remote_topic.partitioner import metadata_partition_for
 from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.remote_topic.tier_view import TierView, offsets_at, topic_settings
+from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.planted_tier import PlantedTier, two_segments, update
@@ -47,81 +48,71 @@ def tiered(simulation: ClientSimulation, name: str, first_id: int) -> PlantedTie
     return tier
 
 
-def test_all_topics_are_seen() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        simulation.brokers.create_topic(METADATA_TOPIC, 5)
-        b, a = tiered(simulation, "b", 1), tiered(simulation, "a", 100)
-        async with simulation.connect() as cluster:
-            view = TierView(cluster)
-            await view.read_on()
-            assert [(partition.topic, len(found)) for partition, found in view.finished().items()] == [
-                ("a", 2),
-                ("b", 2),
-            ]
-            assert view.topic_faults == []
-            assert set(simulation.brokers.topic_ids.values()) == view.topic_ids
-            a.events = [update(a.segments[0], RemoteLogSegmentState.DELETE_SEGMENT_STARTED)]
-            publish(simulation, a)
-            await view.read_on()
-            assert len(list(view.history.finished())) == 3
-            assert len(view.history.segments) == len(a.segments) + len(b.segments)
-
-    simulate(run)
+@run_with(simulate)
+async def test_all_topics_are_seen(simulation: ClientSimulation, /) -> None:
+    simulation.brokers.create_topic(METADATA_TOPIC, 5)
+    b, a = tiered(simulation, "b", 1), tiered(simulation, "a", 100)
+    async with simulation.connect() as cluster:
+        view = TierView(cluster)
+        await view.read_on()
+        assert [(partition.topic, len(found)) for partition, found in view.finished().items()] == [
+            ("a", 2),
+            ("b", 2),
+        ]
+        assert view.topic_faults == []
+        assert set(simulation.brokers.topic_ids.values()) == view.topic_ids
+        a.events = [update(a.segments[0], RemoteLogSegmentState.DELETE_SEGMENT_STARTED)]
+        publish(simulation, a)
+        await view.read_on()
+        assert len(list(view.history.finished())) == 3
+        assert len(view.history.segments) == len(a.segments) + len(b.segments)
 
 
-def test_only_named_topics_are_seen() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        simulation.brokers.create_topic(METADATA_TOPIC, 1)
-        tiered(simulation, "a", 1)
-        tiered(simulation, "b", 100)
-        async with simulation.connect() as cluster:
-            view = TierView(cluster, ["b"])
-            await view.read_on()
-            assert {partition.topic for partition in view.finished()} == {"b"}
-            assert list(view.live_partitions()) == [TopicPartition("b", 0)]
-
-    simulate(run)
+@run_with(simulate)
+async def test_only_named_topics_are_seen(simulation: ClientSimulation, /) -> None:
+    simulation.brokers.create_topic(METADATA_TOPIC, 1)
+    tiered(simulation, "a", 1)
+    tiered(simulation, "b", 100)
+    async with simulation.connect() as cluster:
+        view = TierView(cluster, ["b"])
+        await view.read_on()
+        assert {partition.topic for partition in view.finished()} == {"b"}
+        assert list(view.live_partitions()) == [TopicPartition("b", 0)]
 
 
-def test_a_topic_that_is_gone_is_found_in_the_metadata() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        simulation.brokers.create_topic(METADATA_TOPIC, 3)
-        tier = two_segments(TopicIdPartition(uuid.UUID(int=9), "gone", 0))
-        publish(simulation, tier)
-        async with simulation.connect() as cluster:
-            view = TierView(cluster, ["gone"])
-            await view.read_on()
-            assert [len(found) for found in view.finished().values()] == [2]
-            assert view.live_partitions() == {}
-            with pytest.raises(ConfigError, match="neither the cluster nor the tier has a topic never"):
-                await TierView(cluster, ["never"]).read_on()
-
-    simulate(run)
+@run_with(simulate)
+async def test_a_topic_that_is_gone_is_found_in_the_metadata(simulation: ClientSimulation, /) -> None:
+    simulation.brokers.create_topic(METADATA_TOPIC, 3)
+    tier = two_segments(TopicIdPartition(uuid.UUID(int=9), "gone", 0))
+    publish(simulation, tier)
+    async with simulation.connect() as cluster:
+        view = TierView(cluster, ["gone"])
+        await view.read_on()
+        assert [len(found) for found in view.finished().values()] == [2]
+        assert view.live_partitions() == {}
+        with pytest.raises(ConfigError, match="neither the cluster nor the tier has a topic never"):
+            await TierView(cluster, ["never"]).read_on()
 
 
-def test_a_cluster_that_never_tiered_is_told() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        async with simulation.connect() as cluster:
-            with pytest.raises(ConfigError, match="nothing was ever tiered"):
-                await TierView(cluster).read_on()
-
-    simulate(run)
+@run_with(simulate)
+async def test_a_cluster_that_never_tiered_is_told(simulation: ClientSimulation, /) -> None:
+    async with simulation.connect() as cluster:
+        with pytest.raises(ConfigError, match="nothing was ever tiered"):
+            await TierView(cluster).read_on()
 
 
-def test_a_cut_metadata_topic_and_strange_records_are_faults() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        partitions = simulation.brokers.create_topic(METADATA_TOPIC, 2)
-        partitions[1].log_start_offset = 5
-        partitions[0].append_raw(build_batch([Record(0, 1, None, b"garbage")]))
-        async with simulation.connect() as cluster:
-            view = TierView(cluster)
-            await view.read_on()
-            faults = view.topic_faults
-        assert [fault.kind for fault in faults] == [TierFaultKind.CUT_METADATA, TierFaultKind.BAD_EVENT]
-        assert f"{METADATA_TOPIC}-1 begins at offset 5" in faults[0].detail
-        assert f"{METADATA_TOPIC}-0 has no event at offset 0" in faults[1].detail
-
-    simulate(run)
+@run_with(simulate)
+async def test_a_cut_metadata_topic_and_strange_records_are_faults(simulation: ClientSimulation, /) -> None:
+    partitions = simulation.brokers.create_topic(METADATA_TOPIC, 2)
+    partitions[1].log_start_offset = 5
+    partitions[0].append_raw(build_batch([Record(0, 1, None, b"garbage")]))
+    async with simulation.connect() as cluster:
+        view = TierView(cluster)
+        await view.read_on()
+        faults = view.topic_faults
+    assert [fault.kind for fault in faults] == [TierFaultKind.CUT_METADATA, TierFaultKind.BAD_EVENT]
+    assert f"{METADATA_TOPIC}-1 begins at offset 5" in faults[0].detail
+    assert f"{METADATA_TOPIC}-0 has no event at offset 0" in faults[1].detail
 
 
 class PickyAdmin:
@@ -177,18 +168,16 @@ def test_settings_of_many_topics_are_asked_for() -> None:
     assert found == {name: {"a": name, "b": None} for name in names}
 
 
-def test_a_metadata_topic_with_another_history_is_read_again() -> None:
-    async def run(simulation: ClientSimulation) -> None:
-        (partition,) = simulation.brokers.create_topic(METADATA_TOPIC, 1)
-        tiered(simulation, "a", 1)
-        async with simulation.connect() as cluster:
-            view = TierView(cluster)
-            await view.read_on()
-            assert {each.topic for each in view.finished()} == {"a"}
-            partition.elect(1, 0)
-            tiered(simulation, "b", 100)
-            tiered(simulation, "c", 200)
-            await view.read_on()
-            assert {each.topic for each in view.finished()} == {"b", "c"}
-
-    simulate(run)
+@run_with(simulate)
+async def test_a_metadata_topic_with_another_history_is_read_again(simulation: ClientSimulation, /) -> None:
+    (partition,) = simulation.brokers.create_topic(METADATA_TOPIC, 1)
+    tiered(simulation, "a", 1)
+    async with simulation.connect() as cluster:
+        view = TierView(cluster)
+        await view.read_on()
+        assert {each.topic for each in view.finished()} == {"a"}
+        partition.elect(1, 0)
+        tiered(simulation, "b", 100)
+        tiered(simulation, "c", 200)
+        await view.read_on()
+        assert {each.topic for each in view.finished()} == {"b", "c"}

@@ -10,6 +10,7 @@ import pytest
 
 from crabka.runtime import acceptor, new_event_loop
 from crabka.runtime.acceptor import ACCEPTS_PER_TURN, Acceptor
+from tests.support.async_tests import run_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -78,34 +79,30 @@ async def closed(accepting: Acceptor, made: list[asyncio.Transport], clients: li
     await asyncio.sleep(0.01)
 
 
-def test_a_crowd_is_accepted_in_few_turns_of_the_loop(run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-    async def main() -> None:
-        made: list[asyncio.Transport] = []
-        opened = listening()
-        accepting = Acceptor(opened, lambda: Counting(made))
-        clients = connected(opened, 96)
-        accepting.start()
-        turns = await turns_until(lambda: len(made) == len(clients))
-        # Three for the crowd, and some from the descriptor to the protocol.
-        assert turns <= 12
-        await closed(accepting, made, clients)
-
-    run(main())
+@run_with(lambda test, run: run(test()))
+async def test_a_crowd_is_accepted_in_few_turns_of_the_loop() -> None:
+    made: list[asyncio.Transport] = []
+    opened = listening()
+    accepting = Acceptor(opened, lambda: Counting(made))
+    clients = connected(opened, 96)
+    accepting.start()
+    turns = await turns_until(lambda: len(made) == len(clients))
+    # Three for the crowd, and some from the descriptor to the protocol.
+    assert turns <= 12
+    await closed(accepting, made, clients)
 
 
-def test_a_turn_accepts_a_bounded_number(run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-    async def main() -> None:
-        made: list[asyncio.Transport] = []
-        opened = listening()
-        accepting = Acceptor(opened, lambda: Counting(made))
-        clients = connected(opened, 2 * ACCEPTS_PER_TURN)
-        accepting._accept_some()
-        assert len(accepting._opening) == ACCEPTS_PER_TURN
-        accepting._accept_some()
-        await turns_until(lambda: len(made) == len(clients))
-        await closed(accepting, made, clients)
-
-    run(main())
+@run_with(lambda test, run: run(test()))
+async def test_a_turn_accepts_a_bounded_number() -> None:
+    made: list[asyncio.Transport] = []
+    opened = listening()
+    accepting = Acceptor(opened, lambda: Counting(made))
+    clients = connected(opened, 2 * ACCEPTS_PER_TURN)
+    accepting._accept_some()
+    assert len(accepting._opening) == ACCEPTS_PER_TURN
+    accepting._accept_some()
+    await turns_until(lambda: len(made) == len(clients))
+    await closed(accepting, made, clients)
 
 
 def test_without_descriptors_connections_wait_and_are_accepted_later(
@@ -130,17 +127,15 @@ def test_without_descriptors_connections_wait_and_are_accepted_later(
     assert [record.message for record in caplog.records] == ["connections wait: Too many open files"]
 
 
-def test_nothing_is_accepted_after_close(run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-    async def main() -> None:
-        made: list[asyncio.Transport] = []
-        opened = listening()
-        accepting = Acceptor(opened, lambda: Counting(made))
-        accepting.start()
-        address = opened.getsockname()
-        accepting.close()
-        accepting.close()
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(address)
-        assert made == []
-
-    run(main())
+@run_with(lambda test, run: run(test()))
+async def test_nothing_is_accepted_after_close() -> None:
+    made: list[asyncio.Transport] = []
+    opened = listening()
+    accepting = Acceptor(opened, lambda: Counting(made))
+    accepting.start()
+    address = opened.getsockname()
+    accepting.close()
+    accepting.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+    assert made == []

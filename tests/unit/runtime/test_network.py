@@ -12,6 +12,7 @@ import pytest
 
 from crabka.runtime import AsyncioNetwork, network, new_event_loop
 from crabka.runtime.network import own_host_name
+from tests.support.async_tests import real_time, run_with
 from tests.support.certificates import Authority
 
 if TYPE_CHECKING:
@@ -78,76 +79,66 @@ async def echoed(host: str, port: int, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
-def test_connects_and_tells_the_real_port(run: Callable[[Coroutine[Any, Any, None]], None], host: str) -> None:
+@run_with(lambda test, run: run(test()))
+async def test_connects_and_tells_the_real_port(host: str) -> None:
     if host == "::1" and not usable(host):
         pytest.skip("no IPv6 here")
 
-    async def main() -> None:
-        listener = await AsyncioNetwork().listen(Echo, host, 0)
-        assert listener.port > 0
-        assert listener.host == host
-        assert await echoed(host, listener.port, b"hello") == b"hello"
-        listener.close()
-
-    run(main())
+    listener = await AsyncioNetwork().listen(Echo, host, 0)
+    assert listener.port > 0
+    assert listener.host == host
+    assert await echoed(host, listener.port, b"hello") == b"hello"
+    listener.close()
 
 
-def test_empty_host_listens_on_all_interfaces_with_one_port(run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-    async def main() -> None:
-        listener = await AsyncioNetwork().listen(Echo, "", 0)
-        for host in filter(usable, ("127.0.0.1", "::1")):
-            assert await echoed(host, listener.port, b"x") == b"x"
-        listener.close()
-
-    run(main())
+@run_with(lambda test, run: run(test()))
+async def test_empty_host_listens_on_all_interfaces_with_one_port() -> None:
+    listener = await AsyncioNetwork().listen(Echo, "", 0)
+    for host in filter(usable, ("127.0.0.1", "::1")):
+        assert await echoed(host, listener.port, b"x") == b"x"
+    listener.close()
 
 
-def test_small_writes_are_not_delayed(run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-    async def main() -> None:
-        accepted: asyncio.Queue[asyncio.Transport] = asyncio.Queue()
-        listener = await AsyncioNetwork().listen(lambda: Echo(accepted), "127.0.0.1", 0)
-        transport, client = await connected("127.0.0.1", listener.port)
-        server_end = await accepted.get()
-        for end in (server_end, transport):
-            assert end.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-        transport.close()
-        server_end.close()
-        listener.close()
-        await client.lost
-
-    run(main())
+@run_with(lambda test, run: run(test()))
+async def test_small_writes_are_not_delayed() -> None:
+    accepted: asyncio.Queue[asyncio.Transport] = asyncio.Queue()
+    listener = await AsyncioNetwork().listen(lambda: Echo(accepted), "127.0.0.1", 0)
+    transport, client = await connected("127.0.0.1", listener.port)
+    server_end = await accepted.get()
+    for end in (server_end, transport):
+        assert end.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    transport.close()
+    server_end.close()
+    listener.close()
+    await client.lost
 
 
-def test_a_connection_can_be_written_past_its_transport(run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-    async def main() -> None:
-        accepted: asyncio.Queue[asyncio.Transport] = asyncio.Queue()
-        network = AsyncioNetwork()
-        listener = await network.listen(lambda: Echo(accepted), "127.0.0.1", 0)
-        transport, client = await connected("127.0.0.1", listener.port)
-        server_end = await accepted.get()
-        writer = network.direct_writer(transport)
-        assert writer is not None
-        assert writer.send(b"direct", more=False) == 6
-        assert await client.received.get() == b"direct"
-        writer.close()
-        transport.close()
-        server_end.close()
-        listener.close()
-        await client.lost
-
-    run(main())
+@run_with(lambda test, run: run(test()))
+async def test_a_connection_can_be_written_past_its_transport() -> None:
+    accepted: asyncio.Queue[asyncio.Transport] = asyncio.Queue()
+    network = AsyncioNetwork()
+    listener = await network.listen(lambda: Echo(accepted), "127.0.0.1", 0)
+    transport, client = await connected("127.0.0.1", listener.port)
+    server_end = await accepted.get()
+    writer = network.direct_writer(transport)
+    assert writer is not None
+    assert writer.send(b"direct", more=False) == 6
+    assert await client.received.get() == b"direct"
+    writer.close()
+    transport.close()
+    server_end.close()
+    listener.close()
+    await client.lost
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_nobody_listening_is_connection_refused(run: Callable[[Coroutine[Any, Any, None]], None], host: str) -> None:
-    async def main() -> None:
-        listener = await AsyncioNetwork().listen(Echo, host, 0)
-        listener.close()
-        await asyncio.sleep(0)
-        with pytest.raises(ConnectionRefusedError):
-            await AsyncioNetwork().connect(Client, host, listener.port)
-
-    run(main())
+@run_with(lambda test, run: run(test()))
+async def test_nobody_listening_is_connection_refused(host: str) -> None:
+    listener = await AsyncioNetwork().listen(Echo, host, 0)
+    listener.close()
+    await asyncio.sleep(0)
+    with pytest.raises(ConnectionRefusedError):
+        await AsyncioNetwork().connect(Client, host, listener.port)
 
 
 class Encrypted(NamedTuple):
@@ -165,29 +156,25 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Encrypted:
     return Encrypted(server, ssl.create_default_context(cafile=str(authority.certificate)))
 
 
-def test_tls_is_with_the_host_that_was_named(
-    run: Callable[[Coroutine[Any, Any, None]], None], encrypted: Encrypted
-) -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(Echo, "127.0.0.1", 0, ssl=encrypted.server)
-        port = server.sockets[0].getsockname()[1]
-        transport, client = await AsyncioNetwork().connect(Client, "localhost", port, tls=encrypted.client)
-        assert isinstance(client, Client)
-        cast("asyncio.Transport", transport).write(b"ping")
-        assert await client.received.get() == b"ping"
-        assert AsyncioNetwork().direct_writer(transport) is None
-        transport.close()
-        await client.lost
-        with pytest.raises(ssl.SSLCertVerificationError, match=r"not valid for '127\.0\.0\.1'"):
-            await AsyncioNetwork().connect(Client, "127.0.0.1", port, tls=encrypted.client)
-        accepting = asyncio.all_tasks() - {asyncio.current_task()}
-        if accepting:
-            await asyncio.wait(accepting)
-        server.close()
-        await server.wait_closed()
-
-    run(main())
+@run_with(lambda test, run: run(test()))
+async def test_tls_is_with_the_host_that_was_named(encrypted: Encrypted) -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(Echo, "127.0.0.1", 0, ssl=encrypted.server)
+    port = server.sockets[0].getsockname()[1]
+    transport, client = await AsyncioNetwork().connect(Client, "localhost", port, tls=encrypted.client)
+    assert isinstance(client, Client)
+    cast("asyncio.Transport", transport).write(b"ping")
+    assert await client.received.get() == b"ping"
+    assert AsyncioNetwork().direct_writer(transport) is None
+    transport.close()
+    await client.lost
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"not valid for '127\.0\.0\.1'"):
+        await AsyncioNetwork().connect(Client, "127.0.0.1", port, tls=encrypted.client)
+    accepting = asyncio.all_tasks() - {asyncio.current_task()}
+    if accepting:
+        await asyncio.wait(accepting)
+    server.close()
+    await server.wait_closed()
 
 
 def test_host_that_cannot_be_trusted_is_not_tried_at_its_other_addresses(
@@ -214,8 +201,9 @@ def test_host_that_cannot_be_trusted_is_not_tried_at_its_other_addresses(
     assert tried == ["127.0.0.1"]
 
 
-def test_peer_that_does_not_agree_to_the_end_of_tls_is_not_waited_for(
-    run: Callable[[Coroutine[Any, Any, None]], None], encrypted: Encrypted, monkeypatch: pytest.MonkeyPatch
+@run_with(lambda test, run: run(test()))
+async def test_peer_that_does_not_agree_to_the_end_of_tls_is_not_waited_for(
+    encrypted: Encrypted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network, "TLS_SHUTDOWN_S", 0.01)
 
@@ -227,45 +215,38 @@ def test_peer_that_does_not_agree_to_the_end_of_tls_is_not_waited_for(
                 pass
             encrypted_socket.close()
 
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
-            serving = asyncio.get_running_loop().run_in_executor(pool, accept_and_keep_silent, listener)
-            port = listener.getsockname()[1]
-            transport, client = await AsyncioNetwork().connect(Client, "localhost", port, tls=encrypted.client)
-            assert isinstance(client, Client)
-            transport.close()
-            # By default the loops wait for half a minute.
-            async with asyncio.timeout(20):
-                await client.lost
-                await serving
-
-    run(main())
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        serving = asyncio.get_running_loop().run_in_executor(pool, accept_and_keep_silent, listener)
+        port = listener.getsockname()[1]
+        transport, client = await AsyncioNetwork().connect(Client, "localhost", port, tls=encrypted.client)
+        assert isinstance(client, Client)
+        transport.close()
+        # By default the loops wait for half a minute.
+        async with asyncio.timeout(20):
+            await client.lost
+            await serving
 
 
-def test_port_in_use_is_an_os_error(run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-    async def main() -> None:
-        listener = await AsyncioNetwork().listen(Echo, "127.0.0.1", 0)
-        with pytest.raises(OSError, match=r"[Aa]ddress (already )?in use"):
-            await AsyncioNetwork().listen(Echo, "127.0.0.1", listener.port)
-        listener.close()
-
-    run(main())
+@run_with(lambda test, run: run(test()))
+async def test_port_in_use_is_an_os_error() -> None:
+    listener = await AsyncioNetwork().listen(Echo, "127.0.0.1", 0)
+    with pytest.raises(OSError, match=r"[Aa]ddress (already )?in use"):
+        await AsyncioNetwork().listen(Echo, "127.0.0.1", listener.port)
+    listener.close()
 
 
-def test_connections_outlive_their_listener(run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-    async def main() -> None:
-        accepted: asyncio.Queue[asyncio.Transport] = asyncio.Queue()
-        listener = await AsyncioNetwork().listen(lambda: Echo(accepted), "127.0.0.1", 0)
-        transport, client = await connected("127.0.0.1", listener.port)
-        server_end = await accepted.get()
-        listener.close()
-        transport.write(b"still here")
-        assert await client.received.get() == b"still here"
-        server_end.abort()
-        await client.lost
-        await asyncio.sleep(0)
-
-    run(main())
+@run_with(lambda test, run: run(test()))
+async def test_connections_outlive_their_listener() -> None:
+    accepted: asyncio.Queue[asyncio.Transport] = asyncio.Queue()
+    listener = await AsyncioNetwork().listen(lambda: Echo(accepted), "127.0.0.1", 0)
+    transport, client = await connected("127.0.0.1", listener.port)
+    server_end = await accepted.get()
+    listener.close()
+    transport.write(b"still here")
+    assert await client.received.get() == b"still here"
+    server_end.abort()
+    await client.lost
+    await asyncio.sleep(0)
 
 
 def test_the_machine_has_a_name() -> None:
@@ -289,20 +270,18 @@ UNUSABLE = OSError(errno.EADDRNOTAVAIL, "no such address here")
         ([UNUSABLE, UNUSABLE], UNUSABLE),
     ],
 )
-def test_a_host_refuses_only_if_all_its_usable_addresses_do(
+@run_with(real_time)
+async def test_a_host_refuses_only_if_all_its_usable_addresses_do(
     failures: list[OSError], told: OSError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def resolve(_host: str, _port: int) -> list[tuple[socket.AddressFamily, str]]:
         return [(socket.AF_INET, str(number)) for number in range(len(failures))]
 
-    async def main() -> None:
-        async def fail(_factory: object, address: str, _port: int) -> None:
-            raise failures[int(address)]
+    async def fail(_factory: object, address: str, _port: int) -> None:
+        raise failures[int(address)]
 
-        monkeypatch.setattr(network, "_resolve", resolve)
-        monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", fail)
-        with pytest.raises(OSError, match=str(told.strerror)) as caught:
-            await connected("somewhere", 1)
-        assert caught.value is told
-
-    asyncio.run(main())
+    monkeypatch.setattr(network, "_resolve", resolve)
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", fail)
+    with pytest.raises(OSError, match=str(told.strerror)) as caught:
+        await connected("somewhere", 1)
+    assert caught.value is told

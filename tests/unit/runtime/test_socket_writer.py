@@ -13,6 +13,7 @@ from crabka.ports import FileRange
 from crabka.runtime.socket_writer import SocketWriter, open_socket_writer
 from crabka.testing import InlineThreads
 from crabka.vfs import OsFile, OsFileSystem
+from tests.support.async_tests import real_time, run_with
 from tests.support.net import LOOPS, run_on
 
 on_each_loop = pytest.mark.parametrize("loop_name", list(LOOPS))
@@ -172,13 +173,11 @@ def test_a_writer_that_is_closed_while_a_thread_reads_calls_nobody(file: OsFile)
     run_on("uvloop", with_ends(use, with_threads=True))
 
 
-def test_a_transport_without_a_socket_or_with_encryption_has_no_writer() -> None:
-    async def main() -> None:
-        assert open_socket_writer(asyncio.Transport(), None) is None
-        ours, peer = socket.socketpair()
-        with ours, peer:
-            assert open_socket_writer(asyncio.Transport({"socket": ours, "sslcontext": object()}), None) is None
-        # Closed meanwhile: nothing to share.
-        assert open_socket_writer(asyncio.Transport({"socket": ours}), None) is None
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_a_transport_without_a_socket_or_with_encryption_has_no_writer() -> None:
+    assert open_socket_writer(asyncio.Transport(), None) is None
+    ours, peer = socket.socketpair()
+    with ours, peer:
+        assert open_socket_writer(asyncio.Transport({"socket": ours, "sslcontext": object()}), None) is None
+    # Closed meanwhile: nothing to share.
+    assert open_socket_writer(asyncio.Transport({"socket": ours}), None) is None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crabka.runtime import PoolSaturatedError, ThreadPool
+from tests.support.async_tests import real_time, run_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,54 +50,48 @@ def test_result_comes_back_to_the_loop_from_a_named_thread(pool: ThreadPool) -> 
     assert name in ("test-pool-0", "test-pool-1")
 
 
-def test_the_end_of_jobs_is_waited_for_though_they_were_cancelled(pool: ThreadPool) -> None:
+@run_with(real_time)
+async def test_the_end_of_jobs_is_waited_for_though_they_were_cancelled(pool: ThreadPool) -> None:
     release = threading.Event()
 
-    async def main() -> None:
-        await pool.wait_submitted()
-        running = await occupy(pool, release)
-        pool.submit(pytest.fail, "it was cancelled before it began").cancel()
-        for future in running:
-            future.cancel()
-        waiting = [asyncio.ensure_future(pool.wait_submitted()) for _ in range(2)]
-        done, _ = await asyncio.wait(waiting, timeout=0.01)
-        assert not done
-        release.set()
-        await asyncio.gather(*waiting)
-        assert not pool._unfinished
-
-    asyncio.run(main())
+    await pool.wait_submitted()
+    running = await occupy(pool, release)
+    pool.submit(pytest.fail, "it was cancelled before it began").cancel()
+    for future in running:
+        future.cancel()
+    waiting = [asyncio.ensure_future(pool.wait_submitted()) for _ in range(2)]
+    done, _ = await asyncio.wait(waiting, timeout=0.01)
+    assert not done
+    release.set()
+    await asyncio.gather(*waiting)
+    assert not pool._unfinished
 
 
-def test_what_follows_a_job_on_the_loop_is_done_and_later_jobs_are_not_waited_for(pool: ThreadPool) -> None:
+@run_with(real_time)
+async def test_what_follows_a_job_on_the_loop_is_done_and_later_jobs_are_not_waited_for(pool: ThreadPool) -> None:
     release, release_later = threading.Event(), threading.Event()
     followed: list[asyncio.Future[bool]] = []
 
-    async def main() -> None:
-        running = await occupy(pool, release)
-        running[0].add_done_callback(lambda _: followed.append(pool.submit(release_later.wait)))
-        waiting = asyncio.ensure_future(pool.wait_submitted())
-        await asyncio.sleep(0)
-        release.set()
-        await waiting
-        assert not followed[0].done()
-        release_later.set()
-        await followed[0]
-
-    asyncio.run(main())
+    running = await occupy(pool, release)
+    running[0].add_done_callback(lambda _: followed.append(pool.submit(release_later.wait)))
+    waiting = asyncio.ensure_future(pool.wait_submitted())
+    await asyncio.sleep(0)
+    release.set()
+    await waiting
+    assert not followed[0].done()
+    release_later.set()
+    await followed[0]
 
 
-def test_jobs_that_are_dropped_keep_nobody_waiting(pool: ThreadPool) -> None:
+@run_with(real_time)
+async def test_jobs_that_are_dropped_keep_nobody_waiting(pool: ThreadPool) -> None:
     release = threading.Event()
 
-    async def main() -> None:
-        await occupy(pool, release)
-        pool.submit(print)
-        pool.close(wait=False)
-        release.set()
-        await pool.wait_submitted()
-
-    asyncio.run(main())
+    await occupy(pool, release)
+    pool.submit(print)
+    pool.close(wait=False)
+    release.set()
+    await pool.wait_submitted()
 
 
 def test_errors_come_back_to_the_loop(pool: ThreadPool) -> None:
@@ -118,18 +113,16 @@ def test_stop_iteration_does_not_leave_the_waiter_hanging(pool: ThreadPool) -> N
         asyncio.run(main())
 
 
-def test_queue_is_bounded(pool: ThreadPool) -> None:
-    async def main() -> None:
-        release = threading.Event()
-        running = await occupy(pool, release)
-        waiting = [pool.submit(int) for _ in range(3)]
-        with pytest.raises(PoolSaturatedError):
-            await pool.submit(int)
-        release.set()
-        await asyncio.gather(*running, *waiting)
-        assert await pool.submit(int, "7") == 7
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_queue_is_bounded(pool: ThreadPool) -> None:
+    release = threading.Event()
+    running = await occupy(pool, release)
+    waiting = [pool.submit(int) for _ in range(3)]
+    with pytest.raises(PoolSaturatedError):
+        await pool.submit(int)
+    release.set()
+    await asyncio.gather(*running, *waiting)
+    assert await pool.submit(int, "7") == 7
 
 
 def test_cancelled_job_that_has_not_started_never_runs(pool: ThreadPool) -> None:
@@ -149,24 +142,22 @@ def test_cancelled_job_that_has_not_started_never_runs(pool: ThreadPool) -> None
     assert ran == ["after"]
 
 
-def test_cancelling_a_running_job_ignores_its_result(pool: ThreadPool) -> None:
-    async def main() -> None:
-        release, started = threading.Event(), threading.Event()
+@run_with(real_time)
+async def test_cancelling_a_running_job_ignores_its_result(pool: ThreadPool) -> None:
+    release, started = threading.Event(), threading.Event()
 
-        def work() -> None:
-            started.set()
-            release.wait()
+    def work() -> None:
+        started.set()
+        release.wait()
 
-        future = pool.submit(work)
-        await asyncio.to_thread(started.wait)
-        future.cancel()
-        release.set()
-        await pool.submit(int)
-        pool.close()
-        await asyncio.sleep(0)
-        assert future.cancelled()
-
-    asyncio.run(main())
+    future = pool.submit(work)
+    await asyncio.to_thread(started.wait)
+    future.cancel()
+    release.set()
+    await pool.submit(int)
+    pool.close()
+    await asyncio.sleep(0)
+    assert future.cancelled()
 
 
 def test_close_finishes_what_was_submitted_and_refuses_more(pool: ThreadPool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from crabka.runtime import ThreadPool, ThreadShare, run_all
+from tests.support.async_tests import real_time, run_with
 
 
 @pytest.fixture
@@ -47,19 +48,17 @@ def test_a_share_leaves_the_pool_to_others(pool: ThreadPool) -> None:
     assert asyncio.run(main()) == 7
 
 
-def test_failures_and_results_come_back_from_jobs_that_waited(pool: ThreadPool) -> None:
+@run_with(real_time)
+async def test_failures_and_results_come_back_from_jobs_that_waited(pool: ThreadPool) -> None:
     def fail() -> None:
         raise OSError(5, "Input/output error")
 
-    async def main() -> None:
-        share = ThreadShare(pool, 1)
-        first, second = share.submit(abs, -1), share.submit(fail)
-        assert await first == 1
-        with pytest.raises(OSError, match="Input/output"):
-            await second
-        assert await share.submit(abs, -2) == 2
-
-    asyncio.run(main())
+    share = ThreadShare(pool, 1)
+    first, second = share.submit(abs, -1), share.submit(fail)
+    assert await first == 1
+    with pytest.raises(OSError, match="Input/output"):
+        await second
+    assert await share.submit(abs, -2) == 2
 
 
 def test_a_cancelled_job_that_waits_never_runs(pool: ThreadPool) -> None:
@@ -77,19 +76,17 @@ def test_a_cancelled_job_that_waits_never_runs(pool: ThreadPool) -> None:
     assert asyncio.run(main()) == ["kept"]
 
 
-def test_a_closed_share_drops_what_waits_and_refuses_more(pool: ThreadPool) -> None:
-    async def main() -> None:
-        share = ThreadShare(pool, 1)
-        release = threading.Event()
-        first, second = share.submit(release.wait), share.submit(abs, -1)
-        share.close()
-        release.set()
-        assert await first
-        assert second.cancelled()
-        with pytest.raises(RuntimeError, match="closed"):
-            share.submit(abs, -1)
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_a_closed_share_drops_what_waits_and_refuses_more(pool: ThreadPool) -> None:
+    share = ThreadShare(pool, 1)
+    release = threading.Event()
+    first, second = share.submit(release.wait), share.submit(abs, -1)
+    share.close()
+    release.set()
+    assert await first
+    assert second.cancelled()
+    with pytest.raises(RuntimeError, match="closed"):
+        share.submit(abs, -1)
 
 
 def test_run_all_draws_jobs_as_threads_take_them(pool: ThreadPool) -> None:

@@ -37,3 +37,12 @@ def test_produce_is_advertised_from_version_0_and_unstable_versions_are_not_serv
     produce = served_api(ApiKey.PRODUCE)
     assert (produce.advertised_min_version, produce.min_version, produce.max_version) == (0, 3, 13)
     assert served_api(ApiKey.INIT_PRODUCER_ID).max_version == 5
+
+
+def test_apis_can_share_a_function() -> None:
+    def refuse(_context: object, _request: object) -> str:
+        return "refused"
+
+    table = ApiTable([ApiKey.CREATE_ACLS], "crabka.broker.handlers", shared={ApiKey.CREATE_ACLS: refuse})
+    handler = table.load(ApiKey.CREATE_ACLS)
+    assert (handler.handle, handler.read, handler.is_async) == (refuse, None, False)

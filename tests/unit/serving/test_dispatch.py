@@ -19,6 +19,7 @@ from crabka.protocol.headers import RequestHeader, pack_request
 from crabka.serving.api_table import ApiTable
 from crabka.serving.dispatch import Dispatcher
 from crabka.serving.request import EncodedAnswer, Request
+from tests.support.async_tests import run_with
 from tests.support.sim_node import SimNode, WireClient, batch, build, produce_body
 
 CONNECTION = ConnectionInfo(1, "PLAINTEXT", "h", 1)
@@ -117,7 +118,8 @@ def test_a_refused_request_leaves_nothing_to_the_collector(node: SimNode, monkey
     node.run(main())
 
 
-def test_what_is_forwarded_goes_on_as_it_came(node: SimNode) -> None:
+@run_with(lambda test, node: node.run(test()))
+async def test_what_is_forwarded_goes_on_as_it_came(node: SimNode) -> None:
     table = ApiTable([ApiKey.API_VERSIONS], "nowhere", forwarded=frozenset({ApiKey.API_VERSIONS}))
     taken: list[bytes] = []
 
@@ -126,18 +128,18 @@ def test_what_is_forwarded_goes_on_as_it_came(node: SimNode) -> None:
         taken.append(bytes(data))
         return (b"answer",)
 
-    async def main() -> None:
-        dispatcher = Dispatcher(node.context, table, forward=forward)
-        before = node.context.metrics.requests[ApiKey.API_VERSIONS]
-        sent = frame(ApiKey.API_VERSIONS, 0)[4:]
-        assert dispatcher(CONNECTION, memoryview(sent)) == (b"answer",)
-        assert taken == [sent]
-        assert node.context.metrics.requests[ApiKey.API_VERSIONS] == before + 1
-
-    node.run(main())
+    dispatcher = Dispatcher(node.context, table, forward=forward)
+    before = node.context.metrics.requests[ApiKey.API_VERSIONS]
+    sent = frame(ApiKey.API_VERSIONS, 0)[4:]
+    assert dispatcher(CONNECTION, memoryview(sent)) == (b"answer",)
+    assert taken == [sent]
+    assert node.context.metrics.requests[ApiKey.API_VERSIONS] == before + 1
 
 
-def test_a_future_of_a_handler_is_given_up_with_its_connection(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+@run_with(lambda test, node: node.run(test()))
+async def test_a_future_of_a_handler_is_given_up_with_its_connection(
+    node: SimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from crabka.broker.handlers import api_versions
 
     waiting: list[asyncio.Future[object]] = []
@@ -146,24 +148,21 @@ def test_a_future_of_a_handler_is_given_up_with_its_connection(node: SimNode, mo
         waiting.append(asyncio.get_running_loop().create_future())
         return waiting[-1]
 
-    async def main() -> None:
-        monkeypatch.setattr(api_versions, "handle", wait)
-        dispatcher = Dispatcher(node.context, TABLE)
-        body = encode_request(build(ApiKey.API_VERSIONS, 0))
-        lost, failed, answered = (
-            dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:]) for _ in range(3)
-        )
-        assert isinstance(lost, asyncio.Future)
-        assert isinstance(failed, asyncio.Future)
-        assert isinstance(answered, asyncio.Future)
-        lost.cancel()
-        waiting[1].set_exception(ZeroDivisionError())
-        types = response_types(ApiKey.API_VERSIONS, 0)
-        waiting[2].set_result(types.message(error_code=ErrorCode.none, api_keys=()))
-        with pytest.raises(ZeroDivisionError):
-            await failed
-        (data,) = await answered or ()
-        assert data == struct.pack(">iihi", 10, 7, 0, 0)
-        assert waiting[0].cancelled()
-
-    node.run(main())
+    monkeypatch.setattr(api_versions, "handle", wait)
+    dispatcher = Dispatcher(node.context, TABLE)
+    body = encode_request(build(ApiKey.API_VERSIONS, 0))
+    lost, failed, answered = (
+        dispatcher(CONNECTION, memoryview(frame(ApiKey.API_VERSIONS, 0, body))[4:]) for _ in range(3)
+    )
+    assert isinstance(lost, asyncio.Future)
+    assert isinstance(failed, asyncio.Future)
+    assert isinstance(answered, asyncio.Future)
+    lost.cancel()
+    waiting[1].set_exception(ZeroDivisionError())
+    types = response_types(ApiKey.API_VERSIONS, 0)
+    waiting[2].set_result(types.message(error_code=ErrorCode.none, api_keys=()))
+    with pytest.raises(ZeroDivisionError):
+        await failed
+    (data,) = await answered or ()
+    assert data == struct.pack(">iihi", 10, 7, 0, 0)
+    assert waiting[0].cancelled()

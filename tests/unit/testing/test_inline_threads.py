@@ -6,35 +6,30 @@ import random
 import pytest
 
 from crabka.testing import InlineThreads, VirtualTimeLoop
+from tests.support.async_tests import run_with, virtual_time
 
 
-def test_jobs_run_in_order_on_a_later_turn_of_the_loop() -> None:
-    loop = VirtualTimeLoop()
+@run_with(virtual_time)
+async def test_jobs_run_in_order_on_a_later_turn_of_the_loop(loop: VirtualTimeLoop, /) -> None:
     threads = InlineThreads(loop)
     seen: list[int] = []
 
-    async def main() -> None:
-        futures = [threads.submit(seen.append, number) for number in range(5)]
-        assert seen == []
-        await asyncio.gather(*futures)
-        assert seen == [0, 1, 2, 3, 4]
-        assert loop.time() == 0
-        assert threads.pending_count == 0
-
-    loop.run(main())
+    futures = [threads.submit(seen.append, number) for number in range(5)]
+    assert seen == []
+    await asyncio.gather(*futures)
+    assert seen == [0, 1, 2, 3, 4]
+    assert loop.time() == 0
+    assert threads.pending_count == 0
 
 
-def test_results_and_errors_come_back() -> None:
-    loop = VirtualTimeLoop()
+@run_with(virtual_time)
+async def test_results_and_errors_come_back(loop: VirtualTimeLoop, /) -> None:
     threads = InlineThreads(loop, random.Random(1), max_delay_ms=5)
 
-    async def main() -> None:
-        assert await threads.submit(int, "ff", base=16) == 255
-        with pytest.raises(ValueError, match="invalid literal"):
-            await threads.submit(int, "x")
-        assert 0 < loop.time() < 0.020
-
-    loop.run(main())
+    assert await threads.submit(int, "ff", base=16) == 255
+    with pytest.raises(ValueError, match="invalid literal"):
+        await threads.submit(int, "x")
+    assert 0 < loop.time() < 0.020
 
 
 def test_delays_shuffle_jobs_the_same_way_for_the_same_seed() -> None:
@@ -54,21 +49,18 @@ def test_delays_shuffle_jobs_the_same_way_for_the_same_seed() -> None:
     assert sorted(order(1)) == list(range(20))
 
 
-def test_kill_drops_pending_work_and_answers_for_good() -> None:
-    loop = VirtualTimeLoop()
+@run_with(virtual_time)
+async def test_kill_drops_pending_work_and_answers_for_good(loop: VirtualTimeLoop, /) -> None:
     threads = InlineThreads(loop, random.Random(1), max_delay_ms=5)
     seen: list[str] = []
 
-    async def main() -> None:
-        before = threads.submit(seen.append, "before")
-        threads.kill()
-        after = threads.submit(seen.append, "after")
-        await asyncio.sleep(1)
-        assert seen == []
-        assert not before.done()
-        assert not after.done()
-
-    loop.run(main())
+    before = threads.submit(seen.append, "before")
+    threads.kill()
+    after = threads.submit(seen.append, "after")
+    await asyncio.sleep(1)
+    assert seen == []
+    assert not before.done()
+    assert not after.done()
 
 
 def test_kill_may_lose_the_answer_of_work_that_was_done() -> None:
@@ -101,17 +93,14 @@ def test_cancelled_job_that_has_not_started_never_runs() -> None:
     assert seen == []
 
 
-def test_close_does_all_pending_work_and_refuses_more() -> None:
-    loop = VirtualTimeLoop()
+@run_with(virtual_time)
+async def test_close_does_all_pending_work_and_refuses_more(loop: VirtualTimeLoop, /) -> None:
     threads = InlineThreads(loop, random.Random(1), max_delay_ms=5)
     seen: list[int] = []
 
-    async def main() -> None:
-        futures = [threads.submit(seen.append, number) for number in range(3)]
-        threads.close()
-        assert seen == [0, 1, 2]
-        assert all(future.done() for future in futures)
-        with pytest.raises(RuntimeError, match="closed"):
-            threads.submit(int)
-
-    loop.run(main())
+    futures = [threads.submit(seen.append, number) for number in range(3)]
+    threads.close()
+    assert seen == [0, 1, 2]
+    assert all(future.done() for future in futures)
+    with pytest.raises(RuntimeError, match="closed"):
+        threads.submit(int)

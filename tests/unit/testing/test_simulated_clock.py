@@ -4,19 +4,17 @@ import asyncio
 
 from crabka.testing import SimulatedClock, VirtualTimeLoop
 from crabka.testing.simulated_clock import EPOCH_MS
+from tests.support.async_tests import run_with, virtual_time
 
 
-def test_clock_follows_virtual_time_to_the_millisecond() -> None:
-    loop = VirtualTimeLoop()
+@run_with(virtual_time)
+async def test_clock_follows_virtual_time_to_the_millisecond(loop: VirtualTimeLoop, /) -> None:
     clock = SimulatedClock(loop)
 
-    async def main() -> None:
-        for passed_ms in range(1, 3000):
-            await asyncio.sleep(0.001)
-            assert clock.monotonic_ms() == passed_ms
-        assert clock.now_ms() == EPOCH_MS + 2999
-
-    loop.run(main())
+    for passed_ms in range(1, 3000):
+        await asyncio.sleep(0.001)
+        assert clock.monotonic_ms() == passed_ms
+    assert clock.now_ms() == EPOCH_MS + 2999
 
 
 def test_skew_moves_the_wall_clock_only() -> None:

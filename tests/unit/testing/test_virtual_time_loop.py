@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from crabka.testing import SimulationDeadlockError, VirtualTimeLoop
+from tests.support.async_tests import run_with, virtual_time
 
 
 def test_a_year_passes_in_no_time() -> None:
@@ -47,16 +48,13 @@ def test_timers_fire_in_the_order_of_their_times() -> None:
     assert VirtualTimeLoop().run(main()) == ["early", "middle", "late"]
 
 
-def test_timeouts_work_in_virtual_time() -> None:
-    loop = VirtualTimeLoop()
+@run_with(virtual_time)
+async def test_timeouts_work_in_virtual_time(loop: VirtualTimeLoop, /) -> None:
 
-    async def main() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(30):
-                await asyncio.sleep(60)
-        assert loop.time() == pytest.approx(30)
-
-    loop.run(main())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(30):
+            await asyncio.sleep(60)
+    assert loop.time() == pytest.approx(30)
 
 
 def test_deadlock_is_reported_with_the_tasks_that_wait() -> None:
@@ -101,21 +99,19 @@ def test_errors_come_out_of_run() -> None:
         VirtualTimeLoop().run(main())
 
 
-def test_threads_and_sockets_are_refused() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        with pytest.raises(RuntimeError, match="InlineThreads"):
-            await asyncio.to_thread(int)
-        with pytest.raises(RuntimeError, match="SimulatedNetwork"):
-            await loop.create_connection(asyncio.Protocol, "127.0.0.1", 1)
-        with pytest.raises(RuntimeError, match="SimulatedNetwork"):
-            await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
-        with pytest.raises(RuntimeError, match="SimulatedNetwork"):
-            await loop.create_datagram_endpoint(asyncio.DatagramProtocol, ("127.0.0.1", 0))
-        with pytest.raises(RuntimeError, match="SimulatedNetwork"):
-            await loop.getaddrinfo("localhost", 1)
-
-    VirtualTimeLoop().run(main())
+@run_with(virtual_time)
+async def test_threads_and_sockets_are_refused() -> None:
+    loop = asyncio.get_running_loop()
+    with pytest.raises(RuntimeError, match="InlineThreads"):
+        await asyncio.to_thread(int)
+    with pytest.raises(RuntimeError, match="SimulatedNetwork"):
+        await loop.create_connection(asyncio.Protocol, "127.0.0.1", 1)
+    with pytest.raises(RuntimeError, match="SimulatedNetwork"):
+        await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
+    with pytest.raises(RuntimeError, match="SimulatedNetwork"):
+        await loop.create_datagram_endpoint(asyncio.DatagramProtocol, ("127.0.0.1", 0))
+    with pytest.raises(RuntimeError, match="SimulatedNetwork"):
+        await loop.getaddrinfo("localhost", 1)
 
 
 def test_calls_from_other_threads_are_refused() -> None:

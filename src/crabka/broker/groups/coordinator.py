@@ -18,10 +18,10 @@ from crabka.broker.coordinators.timers import DeadlineQueue
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.catalog import TopicCatalog
 from crabka.broker.groups.consumer.group import ConsumerGroup
-from crabka.broker.groups.consumer.group_settings import consumer_settings
 from crabka.broker.groups.consumer.runner import ConsumerRunner
+from crabka.broker.groups.consumer.settings import consumer_settings
 from crabka.broker.groups.member import NEVER
-from crabka.broker.groups.membership import ClassicSettings, GroupState
+from crabka.broker.groups.membership import ClassicSettings, GroupState, Membership
 from crabka.broker.groups.messages import (
     UNKNOWN_MEMBER,
     Action,
@@ -41,8 +41,7 @@ from crabka.broker.groups.messages import (
 from crabka.broker.groups.opaque import OpaqueGroup
 from crabka.broker.groups.records import group_pair, offset_key
 from crabka.broker.groups.replay import replay_batch
-from crabka.broker.groups.shard import GroupShard
-from crabka.broker.groups.shards import OFFSETS_TOPIC
+from crabka.broker.groups.shard import OFFSETS_TOPIC, GroupShard
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 
@@ -51,8 +50,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.groups.consumer.settings import ConsumerSettings
     from crabka.broker.groups.records import Pair
-    from crabka.broker.groups.shard import AnyGroup
-    from crabka.broker.groups.shards import HostedShard
+    from crabka.broker.groups.shard import AnyGroup, HostedShard
     from crabka.broker.partitions import PartitionRegistry
     from crabka.config.server import ServerConfig
     from crabka.log.log_manager import LogManager
@@ -60,7 +58,7 @@ if TYPE_CHECKING:
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # Keeps batches of tombstones far below the size that a topic takes.
 TOMBSTONES_PER_BATCH = 1000
@@ -145,7 +143,7 @@ class GroupCoordinator:
     def _on_loaded(self, hosted: HostedShard) -> None:
         for group in hosted.shard.groups.values():
             if isinstance(group, ClassicGroup):
-                group.loaded(self.now_ms())
+                group.membership.start_sessions(self.now_ms())
                 self.arm_classic(hosted, group)
             elif isinstance(group, ConsumerGroup):
                 self.consumers.start(hosted, group)
@@ -163,9 +161,7 @@ class GroupCoordinator:
 
     def rebalance_classic(self, hosted: HostedShard, group: ClassicGroup, reason: str) -> None:
         """Let the members of a classic group join anew."""
-        out: list[Action] = []
-        group.prepare_rebalance(reason, self.now_ms(), out)
-        self._carry_out(hosted, group, out)
+        self._carry_out(hosted, group, group.rebalance(reason, self.now_ms()))
         self.arm_classic(hosted, group)
 
     def _append_settings(self) -> AppendSettings:
@@ -205,7 +201,7 @@ class GroupCoordinator:
 
     def create_group(self, hosted: HostedShard, group_id: str) -> ClassicGroup:
         """Return a new classic group that is known from the first step on that is accepted."""
-        return ClassicGroup(group_id, hosted.shard.settings, self.now_ms())
+        return ClassicGroup(Membership(group_id, hosted.shard.settings, self.now_ms()))
 
     # -- stepping ------------------------------------------------------------------------------------------------
 
@@ -269,7 +265,7 @@ class GroupCoordinator:
                 case Persist():
                     self._persist(hosted, group, action)
                 case Transitioned(old, new, generation, reason):
-                    log.info("Group %r: %s -> %s, generation %d: %s", group.group_id, old, new, generation, reason)
+                    logger.info("Group %r: %s -> %s, generation %d: %s", group.group_id, old, new, generation, reason)
         if group.state is GroupState.DEAD:
             self._deadlines.disarm(group)
             if hosted.is_active and hosted.shard.groups.get(group.group_id) is group:
@@ -279,7 +275,7 @@ class GroupCoordinator:
         def done(error_code: ErrorCode) -> None:
             event = action.done
             if error_code is not ErrorCode.none:
-                log.warning("Cannot store group %r: %s", group.group_id, error_code.name)
+                logger.warning("Cannot store group %r: %s", group.group_id, error_code.name)
                 event = failed(event, coordinator_error(error_code))
             if group.state is not GroupState.DEAD:
                 self.step(hosted, group, event)
@@ -297,8 +293,9 @@ class GroupCoordinator:
 
     def arm_classic(self, hosted: HostedShard, group: ClassicGroup) -> None:
         """Look at a group again when something is due."""
-        if group.deadline_ms != NEVER and hosted.is_active and group.state is not GroupState.DEAD:
-            self._deadlines.arm(group, group.deadline_ms, partial(self._on_deadline, hosted, group))
+        deadline_ms = group.membership.deadline_ms
+        if deadline_ms != NEVER and hosted.is_active and group.state is not GroupState.DEAD:
+            self._deadlines.arm(group, deadline_ms, partial(self._on_deadline, hosted, group))
 
     def _on_deadline(self, hosted: HostedShard, group: ClassicGroup) -> None:
         if hosted.is_active and group.state is not GroupState.DEAD:
@@ -318,7 +315,7 @@ class GroupCoordinator:
     def _expire_group(self, hosted: HostedShard, group_id: str, now_ms: int, retention_ms: int) -> None:
         places, group_goes = hosted.shard.expired(group_id, now_ms, retention_ms)
         if group_goes:
-            log.info("Group %r has no members and its offsets have expired: it is removed", group_id)
+            logger.info("Group %r has no members and its offsets have expired: it is removed", group_id)
             self.remove_group(hosted, group_id, _ignore)
         elif places:
             self.remove_offsets(hosted, [(group_id, place) for place in places], _ignore)
@@ -349,7 +346,7 @@ class GroupCoordinator:
         pending, places = shard.offsets.pending_of_group(group_id), shard.offsets.places_of_group(group_id)
         shard.forget(group_id)
         if isinstance(group, ClassicGroup):
-            group.enter(GroupState.DEAD, self.now_ms())
+            group.membership.enter(GroupState.DEAD, self.now_ms())
             self._deadlines.disarm(group)
         elif isinstance(group, ConsumerGroup):
             self.consumers.retire(hosted, group, ErrorCode.group_id_not_found)
@@ -373,10 +370,10 @@ class GroupCoordinator:
             return group
         if isinstance(group, ConsumerGroup):
             twin = hosted.shard.consumer_group(group.group_id)
-            twin.data = group.data
+            twin.store.data = group.data
             return twin
         revived = self.create_group(hosted, group.group_id)
-        revived.restore(group.snapshot({}), self.now_ms())
+        revived.membership.restore(group.membership.snapshot({}), self.now_ms())
         return revived
 
 

@@ -1,6 +1,6 @@
-"""Who belongs to a classic group: the state table, members, static instances, leader, protocols and votes.
+"""The state of a classic group: the state table, members, static instances, leader, protocols and votes.
 
-Only bookkeeping. Who may come or go, and when, is decided in `rebalance` and `classic_group`.
+Only bookkeeping. `joins`, `rebalance` and `classic_group` decide who may join or leave, and when.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LEGAL_TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
 
 
 class InvalidTransitionError(InvariantError):
-    """A group was to enter a state that does not follow from the one it is in."""
+    """A group was asked to enter a state that its current state does not allow."""
 
     def __init__(self, group_id: str, old: GroupState, new: GroupState) -> None:
         super().__init__(group_id, old, new)
@@ -60,22 +60,19 @@ class ClassicSettings:
 
     initial_rebalance_delay_ms: int = 3_000
     max_size: int = 2**31 - 1
-    # How long a new member may wait in a join before it has to ask again.
+    # How long a new member may wait in a join before it has to send another one.
     new_member_join_timeout_ms: int = 300_000
 
 
 class Membership:
-    """State of one classic group. Small, because a node may hold very many that are empty."""
+    """State of one classic group. Small, because a node may hold very many empty groups."""
 
     __slots__ = (
         "deadline_ms",
         "generation",
         "group_id",
-        "initial_remaining_ms",
-        "join_deadline_ms",
         "leader_id",
         "members",
-        "new_member_added",
         "pending_members",
         "pending_sync",
         "previous_state",
@@ -86,7 +83,6 @@ class Membership:
         "state_timestamp_ms",
         "static_members",
         "subscribed",
-        "sync_deadline_ms",
     )
 
     def __init__(self, group_id: str, settings: ClassicSettings, now_ms: int) -> None:
@@ -101,21 +97,16 @@ class Membership:
         self.leader_id: str | None = None
         self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}
-        # Ids that were given out, with the time until which their owners have to come back (KIP-394).
+        # Ids that were given out, with the time until which their owners have to join (KIP-394).
         self.pending_members: dict[str, int] = {}
         self.pending_sync: set[str] = set()
-        # Topics of the generation's subscriptions; None if they cannot be known.
+        # Topics of the generation's subscriptions; None if they are unknown.
         self.subscribed: frozenset[str] | None = None
-        self.new_member_added = False
-        # Time that the first rebalance may still be prolonged by; below 0 in all later ones.
-        self.initial_remaining_ms = -1
-        self.join_deadline_ms = NEVER
-        self.sync_deadline_ms = NEVER
-        # Nothing happens by itself before this time; maybe also not at it.
+        # No deadline of the group is before this time. It may be earlier than the first deadline.
         self.deadline_ms = NEVER
 
     def restore(self, stored: GroupSnapshot, now_ms: int) -> None:
-        """Take over a stored group; its members have a whole session to be heard of."""
+        """Restore a stored group and start the sessions of its members."""
         self.generation = stored.generation
         self.protocol_type = stored.protocol_type or None
         self.protocol = stored.protocol
@@ -130,13 +121,8 @@ class Membership:
             self.members[member.member_id] = member
             if member.instance_id is not None:
                 self.static_members[member.instance_id] = member.member_id
-            self.set_member_deadline(member, now_ms + member.session_timeout_ms)
+        self.start_sessions(now_ms)
         self.subscribed = self._compute_subscribed()
-
-    def loaded(self, now_ms: int) -> None:
-        """Begin to run what was restored: every member has a whole session to be heard of from now on."""
-        for member in self.members.values():
-            self.set_member_deadline(member, now_ms + member.session_timeout_ms)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -162,16 +148,29 @@ class Membership:
         """Return whether a member may consume a topic."""
         return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
 
+    # -- deadlines -----------------------------------------------------------------------------------------------
+
+    def start_sessions(self, now_ms: int) -> None:
+        """Give every member a full session from now on."""
+        for member in self.members.values():
+            self.set_member_deadline(member, now_ms + member.session_timeout_ms)
+
+    def extend_session(self, member: ClassicMember, now_ms: int) -> None:
+        """Restart the session of a member that sent a request."""
+        self.set_member_deadline(member, now_ms + member.session_timeout_ms)
+
     def set_member_deadline(self, member: ClassicMember, deadline_ms: int) -> None:
-        """Let the session of a member end at a time."""
+        """Set the time at which the session of a member ends."""
         member.deadline_ms = deadline_ms
+        self.note_deadline(deadline_ms)
+
+    def note_deadline(self, deadline_ms: int) -> None:
+        """Lower `deadline_ms` to a new deadline."""
         self.deadline_ms = min(self.deadline_ms, deadline_ms)
 
-    def earliest_deadline_ms(self) -> int:
-        """Return the exact time of the next thing that happens by itself; looks at every member."""
+    def first_member_deadline_ms(self) -> int:
+        """Return the exact time of the first deadline of a member or pending member."""
         return min(
-            self.join_deadline_ms,
-            self.sync_deadline_ms,
             min((member.deadline_ms for member in self.members.values()), default=NEVER),
             min(self.pending_members.values(), default=NEVER),
         )
@@ -179,8 +178,8 @@ class Membership:
     # -- members -------------------------------------------------------------------------------------------------
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
-        """Add a member; the first one leads and says what kind of group it is."""
-        require(member.member_id not in self.members, f"member {member.member_id} is there already")
+        """Add a member; the first one leads and sets the protocol type."""
+        require(member.member_id not in self.members, f"member {member.member_id} exists already")
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
@@ -191,7 +190,7 @@ class Membership:
             self.leader_id = member.member_id
 
     def remove(self, member: ClassicMember) -> None:
-        """Remove a member; if it led, the oldest of the others does now."""
+        """Remove a member; if it led, the oldest other member becomes leader."""
         del self.members[member.member_id]
         self.pending_sync.discard(member.member_id)
         if member.instance_id is not None:
@@ -200,7 +199,7 @@ class Membership:
             self.leader_id = next(iter(self.members), None)
 
     def rename(self, member: ClassicMember, new_member_id: str) -> None:
-        """Give a static member a new id, in its place (KIP-345)."""
+        """Change the id of a static member, which keeps its position (KIP-345)."""
         old_member_id = member.member_id
         member.member_id = new_member_id
         self.members = {each.member_id: each for each in self.members.values()}
@@ -211,7 +210,7 @@ class Membership:
             self.leader_id = new_member_id
 
     def identity_error(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Return what is wrong with who a request says it comes from."""
+        """Return the error of a request from this member and instance; `none` if they are known."""
         if instance_id is not None:
             known = self.static_members.get(instance_id)
             if known is None:
@@ -227,16 +226,16 @@ class Membership:
 
     @property
     def all_joined(self) -> bool:
-        """Return whether nobody has to be waited for."""
+        """Return whether every member waits for the next generation and no id is pending."""
         return not self.pending_members and all(member.awaiting_join is not None for member in self.members.values())
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """Return how long a rebalance waits for members: as long as the most patient of them asks for."""
+        """Return how long a rebalance waits for members: the longest timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that a member leads that waits for the next generation; return whether one does."""
+        """Make a member that waits for the next generation the leader; return whether there is one."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is None:
             return False
@@ -250,7 +249,7 @@ class Membership:
     # -- protocols -----------------------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, names: tuple[str, ...]) -> bool:
-        """Return whether a member that knows these protocols fits in."""
+        """Return whether a member with these protocols can join."""
         if self.is_empty:
             return bool(protocol_type and names)
         if protocol_type != self.protocol_type:
@@ -258,7 +257,7 @@ class Membership:
         return not self.members or not self._common_protocols().isdisjoint(names)
 
     def select_protocol(self) -> str:
-        """Return the protocol that all members know and most like best; the leader's preference decides a tie."""
+        """Return the common protocol with most votes; the leader's preference decides a tie."""
         candidates = self._common_protocols()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         most = max(votes.values())
@@ -270,7 +269,7 @@ class Membership:
         return set.intersection(*sets) if sets else set()
 
     def next_generation(self, now_ms: int) -> None:
-        """Begin the next generation with the members that are there, maybe none."""
+        """Begin the next generation with the current members, maybe none."""
         self.generation += 1
         self.pending_sync.clear()
         if self.members:
@@ -282,7 +281,7 @@ class Membership:
         self.subscribed = self._compute_subscribed()
 
     def settle(self, protocol: str, state: GroupState) -> None:
-        """Take over members with a protocol as they are, without a rebalance."""
+        """Set protocol and state for members that were added without a rebalance."""
         self.protocol = protocol
         self.state = self.previous_state = state
         self.subscribed = self._compute_subscribed()
@@ -297,7 +296,7 @@ class Membership:
     # -- views ---------------------------------------------------------------------------------------------------
 
     def snapshot(self, assignments: Mapping[str, bytes]) -> GroupSnapshot:
-        """Return what is stored of the group with these assignments."""
+        """Return the stored form of the group with these assignments."""
         return GroupSnapshot(
             self.protocol_type or "",
             self.generation,
@@ -311,5 +310,5 @@ class Membership:
         )
 
     def assignments(self) -> dict[str, bytes]:
-        """Return what every member was given."""
+        """Return the assignment of every member."""
         return {member.member_id: member.assignment for member in self.members.values()}

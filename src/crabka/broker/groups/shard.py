@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
+from crabka.broker.coordinators import shards
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.catalog import TopicCatalog
 from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.broker.groups.consumer.records import encode_consumer_record
 from crabka.broker.groups.consumer.settings import ConsumerSettings
-from crabka.broker.groups.membership import GroupState
+from crabka.broker.groups.membership import GroupState, Membership
 from crabka.broker.groups.offsets import CommittedOffset, OffsetStore, Place
 from crabka.broker.groups.opaque import OpaqueGroup
 from crabka.broker.groups.records import (
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from crabka.broker.groups.consumer.records import ConsumerRecord
     from crabka.broker.groups.membership import ClassicSettings
+
+OFFSETS_TOPIC = "__consumer_offsets"
 
 AnyGroup: TypeAlias = ClassicGroup | ConsumerGroup | OpaqueGroup
 
@@ -73,8 +76,8 @@ class GroupShard:
                 if isinstance(self.groups.get(group_id), ClassicGroup):
                     del self.groups[group_id]
             case GroupRecord(group_id, snapshot) if snapshot is not None:
-                group = self.groups[group_id] = ClassicGroup(group_id, self.settings, now_ms)
-                group.restore(snapshot, now_ms)
+                group = self.groups[group_id] = ClassicGroup(Membership(group_id, self.settings, now_ms))
+                group.membership.restore(snapshot, now_ms)
             case OpaqueRecord():
                 self._replay_opaque(record)
             case _:
@@ -109,7 +112,7 @@ class GroupShard:
         """Return a group; one that only commits comes into being with its first offset."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = ClassicGroup(group_id, self.settings, now_ms)
+            group = self.groups[group_id] = ClassicGroup(Membership(group_id, self.settings, now_ms))
         return group
 
     # -- commits -------------------------------------------------------------------------------------------------
@@ -156,16 +159,19 @@ class GroupShard:
         group = self.groups[group_id]
         if isinstance(group, OpaqueGroup) or group_id in self._committing:
             return [], False
-        base = _consumer_age_base(group) if isinstance(group, ConsumerGroup) else _age_base(group)
+        base = _consumer_age_base(group) if isinstance(group, ConsumerGroup) else _age_base(group.membership)
         if base is None:
             return [], False
         places = self.offsets.expired(group_id, base, now_ms, retention_ms)
         all_gone = len(places) == len(self.offsets.of_group(group_id)) and not self.offsets.has_pending(group_id)
-        is_vacant = group.is_empty and not (isinstance(group, ClassicGroup) and group.pending_members)
+        is_vacant = group.is_empty and not (isinstance(group, ClassicGroup) and group.membership.pending_members)
         return places, all_gone and is_vacant
 
 
-def _age_base(group: ClassicGroup) -> Callable[[str, CommittedOffset], int | None] | None:
+HostedShard: TypeAlias = shards.HostedShard[GroupShard]
+
+
+def _age_base(group: Membership) -> Callable[[str, CommittedOffset], int | None] | None:
     """Return from when on a group's offsets age, by topic; None if they do not.
 
     As Kafka: without members since the group became empty; with consumers for topics that none of them subscribes.

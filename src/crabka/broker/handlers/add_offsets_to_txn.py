@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.groups.shards import OFFSETS_TOPIC
+from crabka.broker.groups.shard import OFFSETS_TOPIC
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode

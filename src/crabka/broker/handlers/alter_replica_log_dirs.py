@@ -13,8 +13,8 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from crabka.errors import OperationError, StorageError
+from crabka.formats.file_names import MAX_DIRECTORY_NAME
 from crabka.ids import TopicPartition
-from crabka.log.naming import MAX_DIRECTORY_NAME
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 

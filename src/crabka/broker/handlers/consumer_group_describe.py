@@ -64,7 +64,7 @@ def _row(context: BrokerContext, types: MessageTypes, group_id: str, operations:
         group_state=group.state.value,
         group_epoch=data.epoch,
         assignment_epoch=data.assignment_epoch,
-        assignor_name=data.preferred_assignor() or group.settings.assignors[0],
+        assignor_name=data.preferred_assignor() or group.context.settings.assignors[0],
         members=[_member(types, group, member) for member in data.members.values()],
         authorized_operations=operations,
     )
@@ -89,7 +89,7 @@ def _member(types: MessageTypes, group: ConsumerGroup, member: ConsumerMember) -
 
 
 def _assignment(types: MessageTypes, group: ConsumerGroup, partitions: Mapping[Any, Any]) -> Any:
-    by_id = group.catalog.by_id
+    by_id = group.context.catalog.by_id
     topics = [
         types.new(
             "TopicPartitions",

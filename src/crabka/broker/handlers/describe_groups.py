@@ -16,6 +16,7 @@ from crabka.serving.authorized_operations import GROUP_OPERATIONS, UNASKED_OPERA
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
+    from crabka.broker.groups.membership import Membership
     from crabka.protocol.apis import MessageTypes
     from crabka.serving.request import Request
 
@@ -39,7 +40,7 @@ def _row(context: BrokerContext, request: Request, types: MessageTypes, group_id
     except OperationError as error:
         return _absent(types, group_id, error.error_code, state="")
     if isinstance(group, ClassicGroup):
-        return _described(types, group, operations)
+        return _described(types, group.membership, operations)
     is_known = group is not None
     if request.version < FIRST_VERSION_WITH_NOT_FOUND:
         return _absent(types, group_id, ErrorCode.none, operations=operations)
@@ -69,8 +70,8 @@ def _absent(
     )
 
 
-def _described(types: MessageTypes, group: ClassicGroup, operations: int) -> Any:
-    # What members said and got has a meaning only while a generation is in force.
+def _described(types: MessageTypes, group: Membership, operations: int) -> Any:
+    # Subscriptions and assignments are valid only in a stable generation.
     is_stable = group.state is GroupState.STABLE
     members = [
         types.new(

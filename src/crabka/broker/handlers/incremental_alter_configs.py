@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.broker.config_forwarding import forward_changes, verdict_rows
 from crabka.config.alter import ConfigOp
-from crabka.control.config_changes import change_loggers
-from crabka.controller.configs import ResourceChange
+from crabka.control.log_levels import change_loggers
 from crabka.metadata.configs import ConfigResource
+from crabka.metadata.requests import ResourceChange
 from crabka.protocol.apis import ApiKey, response_types
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
-    from crabka.controller.outcome import ItemVerdict
+    from crabka.metadata.requests import ItemVerdict
     from crabka.protocol.apis import MessageTypes
     from crabka.serving.request import Request
 

@@ -21,8 +21,7 @@ from crabka.protocol.message_types import ms
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
-    from crabka.broker.groups.shard import AnyGroup
-    from crabka.broker.groups.shards import HostedShard
+    from crabka.broker.groups.shard import AnyGroup, HostedShard
     from crabka.serving.request import Request
 
 FIRST_VERSION_REQUIRING_MEMBER_ID = 4
@@ -65,7 +64,7 @@ async def _join(context: BrokerContext, request: Request) -> JoinResult:
         if body.member_id != UNKNOWN_MEMBER:
             raise OperationError(ErrorCode.unknown_member_id)
         group = groups.create_group(hosted, body.group_id)
-        if group.supports(body.protocol_type, tuple(each.name for each in body.protocols)):
+        if group.membership.supports(body.protocol_type, tuple(each.name for each in body.protocols)):
             hosted.shard.groups[body.group_id] = group
     return await _ask(context, request, hosted, group, is_new=is_new)
 

@@ -54,7 +54,7 @@ def _groups(context: BrokerContext) -> Iterator[_Listed]:
 
 def _listed(group: AnyGroup) -> _Listed | None:
     if isinstance(group, ClassicGroup):
-        return _Listed(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)
+        return _Listed(group.group_id, group.membership.protocol_type or "", group.state.value, CLASSIC)
     if not group.exists:
         return None
     if isinstance(group, ConsumerGroup):

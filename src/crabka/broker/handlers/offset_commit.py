@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.context import BrokerContext
     from crabka.broker.groups.offsets import Place
-    from crabka.broker.groups.shards import HostedShard
+    from crabka.broker.groups.shard import HostedShard
     from crabka.metadata.topics import TopicImage
     from crabka.serving.request import Request
 
@@ -140,7 +140,7 @@ def _accepting_shard(context: BrokerContext, request: Request, places: Sequence[
             raise OperationError(ErrorCode.group_id_not_found if is_new else ErrorCode.illegal_generation)
         return hosted
     if isinstance(group, ConsumerGroup):
-        group.commit_check(body.member_id, generation, request.version).require(places)
+        group.offset_checks.commit(body.member_id, generation, request.version).require(places)
         return hosted
     if not isinstance(group, ClassicGroup):
         raise OperationError(ErrorCode.group_id_not_found)

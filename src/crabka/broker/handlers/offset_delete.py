@@ -15,7 +15,7 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
     from crabka.broker.groups.offsets import Place
-    from crabka.broker.groups.shards import HostedShard
+    from crabka.broker.groups.shard import HostedShard
     from crabka.serving.request import Request
 
 
@@ -48,7 +48,7 @@ def _find(context: BrokerContext, group_id: str) -> tuple[HostedShard, ClassicGr
     hosted, group = context.groups.group(group_id)
     if not isinstance(group, ClassicGroup | ConsumerGroup):
         raise OperationError(ErrorCode.group_id_not_found)
-    if isinstance(group, ClassicGroup) and not group.is_empty and not group.uses_consumer_protocol:
+    if isinstance(group, ClassicGroup) and not group.is_empty and not group.membership.uses_consumer_protocol:
         raise OperationError(ErrorCode.non_empty_group)
     return hosted, group
 

@@ -82,7 +82,7 @@ class _Fetch:
         if isinstance(group, OpaqueGroup):
             raise OperationError(ErrorCode.group_id_not_found)
         if isinstance(group, ConsumerGroup):
-            group.check_fetch(member_id, member_epoch)
+            group.offset_checks.fetch(member_id, member_epoch)
         return hosted.shard.offsets
 
     def _all(self, group_id: str, offsets: OffsetStore) -> Iterable[Any]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.context import BrokerContext
     from crabka.broker.groups.offsets import Place
-    from crabka.broker.groups.shards import HostedShard
+    from crabka.broker.groups.shard import HostedShard
     from crabka.serving.request import Request
 
 FIRST_VERSION_OF_CLIENTS_THAT_KNOW_LOADING = 2
@@ -156,7 +156,7 @@ def _accepting_shard(context: BrokerContext, request: Request, places: Sequence[
         if generation >= 0:
             raise OperationError(ErrorCode.illegal_generation)
     elif isinstance(group, ConsumerGroup):
-        group.commit_check(getattr(body, "member_id", UNKNOWN_MEMBER), generation, None).require(places)
+        group.offset_checks.commit(getattr(body, "member_id", UNKNOWN_MEMBER), generation, None).require(places)
     elif not isinstance(group, ClassicGroup):
         raise OperationError(ErrorCode.group_id_not_found)
     else:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from crabka.broker.logdirs.disk_errors import SourceChangedError, blaming
-from crabka.log.naming import (
+from crabka.formats.file_names import (
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
@@ -22,8 +22,8 @@ from crabka.log.naming import (
     file_offset,
     offset_name,
 )
+from crabka.formats.transaction_index import encode_aborted
 from crabka.log.scan import scan_headers
-from crabka.log.txn_index import encode_aborted
 from crabka.records.header import HEADER_SIZE, parse_header
 from crabka.vfs import read_file, write_atomic, write_synced
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from crabka.broker.logdirs.future_log import FutureLog
+    from crabka.formats.transaction_index import AbortedTransaction
     from crabka.log.log_moving import CopyableSegment, SmallFiles
-    from crabka.log.txn_index import AbortedTransaction
     from crabka.ports import File, FileSystem
 
 _SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)

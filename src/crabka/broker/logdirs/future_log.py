@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from crabka.broker.logdirs.copy_steps import CopyBytes, DropSegments, FinishSegment, SyncCopy
 from crabka.broker.logdirs.disk_errors import blaming
-from crabka.log.naming import (
+from crabka.formats.file_names import (
     LOG_SUFFIX,
     PARTITION_METADATA,
     DirectoryKind,
     file_offset,
     marked_name,
 )
-from crabka.log.partition_metadata import encode_partition_metadata
+from crabka.formats.partition_metadata import encode_partition_metadata
 from crabka.vfs import write_synced
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from crabka.broker.logdirs.move_events import (
 )
 from crabka.broker.logdirs.mover import Mover
 from crabka.errors import InvariantError, StorageError
+from crabka.formats.file_names import DirectoryKind, marked_name
 from crabka.ids import TopicPartition
-from crabka.log.naming import DirectoryKind, marked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 from crabka.broker.logdirs.disk_errors import blaming
 from crabka.broker.logdirs.move_journal import FoundMarker, find_markers, remove_marker, sweep_markers
+from crabka.formats.file_names import LOG_SUFFIX, DirectoryKind, file_offset, marked_name
 from crabka.ids import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
-from crabka.log.naming import LOG_SUFFIX, DirectoryKind, file_offset, marked_name
 
 if TYPE_CHECKING:
     from crabka.ids import TopicPartition

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from crabka.broker.logdirs.disk_errors import blaming
 from crabka.broker.logdirs.move_journal import MoveMarker, marker_path, remove_marker, write_marker
-from crabka.log.naming import DirectoryKind, marked_name
+from crabka.formats.file_names import DirectoryKind, marked_name
 
 if TYPE_CHECKING:
     import uuid

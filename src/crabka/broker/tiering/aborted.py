@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka.log.txn_index import overlapping
+from crabka.formats.transaction_index import overlapping
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from crabka.broker.tiering.remote_log import RemoteLog
+    from crabka.formats.transaction_index import AbortedTransaction
     from crabka.log.partition_log import PartitionLog
-    from crabka.log.txn_index import AbortedTransaction
     from crabka.remote.segments import RemoteLogSegmentMetadata
 
 

@@ -9,13 +9,12 @@ from crabka.broker.tiering.cluster_facts import BrokerClusterFacts
 from crabka.broker.tiering.follower_tier import FollowerTier
 from crabka.broker.tiering.leader_start import LeaderStart
 from crabka.broker.tiering.manager import TierHooks, TieringManager
-from crabka.broker.tiering.metadata_port import PooledTierMetadata
+from crabka.broker.tiering.metadata_port import TierMetadata
 from crabka.broker.tiering.metadata_topic import MetadataTopicHost
 from crabka.broker.tiering.stats import TierStats
 from crabka.broker.tiering.tools import TierTools
 from crabka.errors import CrabkaError, InvariantError
 from crabka.remote.plugins import load_storage_manager
-from crabka.remote.switching import NotReadyRlmm, SwappableRlmm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,13 +48,12 @@ def build_tiering(
     parts: BrokerParts, config: Callable[[], ServerConfig], remote_reads: Callable[[], RemoteReads | None]
 ) -> BrokerTiering:
     """Make the tiering of a broker that shall have one. Raises ConfigError."""
-    rlmm = SwappableRlmm(NotReadyRlmm())
     tools = TierTools(
         broker_id=parts.config.node_id,
         runtime=parts.runtime,
         config=config,
         storage=load_storage_manager(parts.config, parts.runtime.fs),
-        metadata=PooledTierMetadata(rlmm, parts.runtime.threads),
+        metadata=TierMetadata(),
         stats=TierStats(),
         flush_logs=lambda: parts.logs.flush_dirty(parts.runtime.clock.now_ms()),
         save_log_starts=parts.logs.save_log_starts,
@@ -76,4 +74,4 @@ def build_tiering(
         on_broken_invariant=parts.fail,
         leader_start=LeaderStart(tools.metadata, FollowerTier(remote_reads, parts.logs)),
     )
-    return BrokerTiering(TieringManager(tools, rlmm, hooks), topic)
+    return BrokerTiering(TieringManager(tools, hooks), topic)

@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from crabka.broker.tiering.copy_plan import NOTHING_COPIED, plan_copy, remote_log_start
-from crabka.broker.tiering.progress import lineage_of, note_copied_offset, require_ready
+from crabka.broker.tiering.progress import lineage_of, note_copied_offset
 from crabka.broker.tiering.stats import (
     REMOTE_COPY_BYTES,
     REMOTE_COPY_ERRORS,
@@ -224,7 +224,7 @@ class CopyTask:
     async def run_once(self) -> None:
         """Copy all that may be copied now. Raises RemoteStorageError, StorageError."""
         source, metadata = self._log, self._tools.metadata
-        require_ready(metadata, self._partition)
+        metadata.require_ready(self._partition)
         if self._starts_over:
             self._verified_offset = NOTHING_COPIED
         if self._starts_over or not self._has_log_start():

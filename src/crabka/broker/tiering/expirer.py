@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from crabka.broker.tiering.leftovers import DeletionWatch, LeftoverWatch
-from crabka.broker.tiering.progress import lineage_of, require_ready
+from crabka.broker.tiering.progress import lineage_of
 from crabka.broker.tiering.retention_plan import LogExtent, RemovalReason, RetentionLimits, plan_retention
 from crabka.broker.tiering.stats import (
     REMOTE_DELETE_LAG_BYTES,
@@ -64,7 +64,7 @@ class ExpiryTask:
     async def run_once(self) -> None:
         """Remove what has to go now. Raises RemoteStorageError, StorageError, OperationError."""
         metadata = self._tools.metadata
-        require_ready(metadata, self._partition)
+        metadata.require_ready(self._partition)
         listed = list(metadata.list_remote_log_segments(self._partition))
         plan = self._plan(listed)
         self._report_foreign(plan.foreign)

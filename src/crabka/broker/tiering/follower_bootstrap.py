@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.broker.tiering.segment_rebuild import replay_segment
 from crabka.errors import CorruptDataError
-from crabka.log.checkpoints import decode_epochs
+from crabka.formats.checkpoints import decode_epochs
 from crabka.log.producer_snapshots import decode_snapshot
 from crabka.remote.errors import RemoteBackendError, RemoteStorageError
 from crabka.remote.layout import object_path
@@ -93,7 +93,7 @@ def _read_epochs(
     """Return the leader epochs up to the end of a segment, from the metadata if the object has others."""
     data = storage.fetch_index(segment, IndexType.LEADER_EPOCH)
     try:
-        epochs = decode_epochs(str(segment.segment_id), data)
+        epochs = decode_epochs(data, str(segment.segment_id))
         wrong = _contradiction(epochs, chain)
     except CorruptDataError as error:
         epochs, wrong = [], str(error)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.deadline import Deadline
     from crabka.broker.tiering.index_files import IndexFiles, IndexKey, LoadedIndex
     from crabka.broker.tiering.reader_pool import ReaderPool
-    from crabka.log.offset_index import OffsetIndex
-    from crabka.log.time_index import TimeIndex
-    from crabka.log.txn_index import AbortedTransaction
+    from crabka.formats.offset_index import OffsetIndex
+    from crabka.formats.time_index import TimeIndex
+    from crabka.formats.transaction_index import AbortedTransaction
     from crabka.ports import Clock
     from crabka.remote.segments import RemoteLogSegmentMetadata
 

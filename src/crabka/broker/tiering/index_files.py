@@ -22,10 +22,10 @@ from crc32c import crc32c
 
 from crabka.broker.tiering.segment_rebuild import build_indexes, replay_segment, same_transactions
 from crabka.errors import CorruptDataError
+from crabka.formats.offset_index import OffsetIndex
+from crabka.formats.time_index import TimeIndex
+from crabka.formats.transaction_index import decode_aborted, encode_aborted
 from crabka.ids import uuid_from_text, uuid_to_text
-from crabka.log.offset_index import OffsetIndex
-from crabka.log.time_index import TimeIndex
-from crabka.log.txn_index import decode_aborted, encode_aborted
 from crabka.remote.errors import RemoteBackendError, RemoteStorageError, SegmentNotFoundError
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType
@@ -33,7 +33,7 @@ from crabka.remote.storage_manager import RemoteStorageManager
 from crabka.vfs import read_file, write_atomic
 
 if TYPE_CHECKING:
-    from crabka.log.txn_index import AbortedTransaction
+    from crabka.formats.transaction_index import AbortedTransaction
     from crabka.ports import FileSystem
     from crabka.remote.segments import RemoteLogSegmentMetadata
 

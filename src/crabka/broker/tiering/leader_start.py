@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING
 from crabka.broker.tiering.copy_plan import copied_offset, remote_log_start
 from crabka.broker.tiering.lineage import EpochLineage
 from crabka.broker.tiering.metadata_port import PartitionLookup
-from crabka.broker.tiering.progress import require_ready
-from crabka.broker.tiering.purge import active_notices
 from crabka.remote.errors import NotReadyError
 from crabka.remote.segments import RemoteLogSegmentState
 
@@ -79,12 +77,12 @@ class LeaderStart:
         Raises NotReadyError, RemoteStorageError, RemoteWaitOverError while that cannot be known; StorageError.
         """
         metadata = self._metadata
-        require_ready(metadata, name)
+        metadata.require_ready(name)
         # What other leaders copied counts, too.
         await metadata.catch_up(name)
-        require_ready(metadata, name)
+        metadata.require_ready(name)
         last = newest_segment(metadata.list_remote_log_segments(name))
-        if active_notices(metadata, name):
+        if metadata.active_notices(name):
             raise NotReadyError(f"what the tier has of {name} is being removed")
         if last is None or last.end_offset < partition.log.log_end_offset:
             return

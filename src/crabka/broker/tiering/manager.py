@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, Any
 from crabka.broker.tiering.copier import CopyTask, SegmentCopier
 from crabka.broker.tiering.deletion import PartitionRemover, SegmentRemover
 from crabka.broker.tiering.expirer import ExpiryTask
-from crabka.broker.tiering.follower_task import FollowerTask
 from crabka.broker.tiering.forsaken import ForsakenPartitions
-from crabka.broker.tiering.metadata_port import HasDoubts
 from crabka.broker.tiering.orphans import OrphanSweep
-from crabka.broker.tiering.partition_tasks import PartitionTasks, RepeatedTask
+from crabka.broker.tiering.partition_tasks import FollowerTask, LeaderGate, PartitionTasks, RepeatedTask
 from crabka.broker.tiering.pool import TierPool
-from crabka.broker.tiering.progress import require_ready
-from crabka.broker.tiering.purge import TierPurge, active_notices
+from crabka.broker.tiering.purge import TierPurge
 from crabka.broker.tiering.quota import ByteRateQuota
-from crabka.broker.tiering.role_gate import FollowerGate, LeaderGate
 from crabka.errors import InvariantError, StorageError
 from crabka.remote.errors import NotReadyError
 from crabka.remote.segments import TopicIdPartition
@@ -35,13 +31,12 @@ if TYPE_CHECKING:
 
     from crabka.broker.partition import Partition
     from crabka.broker.tiering.leader_start import LeaderStart
+    from crabka.broker.tiering.metadata_port import TierMetadataManager
     from crabka.broker.tiering.orphans import ClusterFacts
     from crabka.broker.tiering.tools import TierTools
     from crabka.errors import CrabkaError
     from crabka.log.partition_log import PartitionLog
-    from crabka.remote.metadata_manager import RemoteLogMetadataManager
     from crabka.remote.segments import RemoteLogSegmentId
-    from crabka.remote.switching import SwappableRlmm
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +49,7 @@ class TierHooks:
     """What the manager asks of the rest of the broker."""
 
     # Starts the manager of the tier's metadata; it may take as long as the cluster needs to have its topic.
-    start_metadata: Callable[[], Awaitable[RemoteLogMetadataManager]]
+    start_metadata: Callable[[], Awaitable[TierMetadataManager]]
     # Stops what was started.
     stop_metadata: Callable[[], Awaitable[None]]
     cluster: ClusterFacts
@@ -67,9 +62,8 @@ class TierHooks:
 class TieringManager:
     """What the broker holds of the tier. Everything runs on the node's loop; slow work is in pools of its own."""
 
-    def __init__(self, tools: TierTools, rlmm: SwappableRlmm, hooks: TierHooks) -> None:
+    def __init__(self, tools: TierTools, hooks: TierHooks) -> None:
         self.tools = tools
-        self._rlmm = rlmm
         self._hooks = hooks
         runtime, config = tools.runtime, tools.config
         self._copy_pool = TierPool(runtime, "remote-copy", lambda: config().remote_log_manager_copier_thread_pool_size)
@@ -171,11 +165,11 @@ class TieringManager:
         Raises NotReadyError, RemoteStorageError.
         """
         metadata = self.tools.metadata
-        require_ready(metadata, name)
+        metadata.require_ready(name)
         if name in self._removing:
             raise NotReadyError(f"what the tier has of {name} is being removed")
         await metadata.catch_up(name)
-        if active_notices(metadata, name):
+        if metadata.active_notices(name):
             await self._purge.settle(name, source)
 
     def _end_search(self, name: TopicIdPartition) -> bool:
@@ -251,9 +245,9 @@ class TieringManager:
             tasks.start(start, gate.copy)
             tasks.start(start, functools.partial(gate.run, expiring.run_once))
         else:
-            following = FollowerGate(self.tools, name)
+            following = FollowerTask(self.tools, name, source)
             tasks.on_epoch = following.renew
-            tasks.start(start, functools.partial(following.run, FollowerTask(self.tools, name, source).run_once))
+            tasks.start(start, following.run_once)
         return tasks
 
     def _tell_role(self, name: TopicIdPartition, *, is_leader: bool) -> None:
@@ -310,9 +304,8 @@ class TieringManager:
 
     async def _start_metadata(self) -> None:
         started = await self._hooks.start_metadata()
-        if isinstance(started, HasDoubts):
-            started.subscribe_doubts(self._on_doubt)
-        self._rlmm.swap(started)
+        started.subscribe_doubts(self._on_doubt)
+        self.tools.metadata.install(started)
         log.info("The metadata of the remote tier is at hand")
 
     def _on_doubt(self) -> None:
@@ -332,7 +325,9 @@ class TieringManager:
 
     async def close(self) -> None:
         """Stop: no new uploads, a moment for those on their way, then let go of the tier."""
-        for tasks in (*self._hosted.values(), *self._searches.values()):
+        for search in self._searches.values():
+            search.stop()
+        for tasks in self._hosted.values():
             tasks.stop()
         running = [loop for tasks in self._hosted.values() for loop in tasks.loops if not loop.done()]
         late: set[asyncio.Task[Any]] = set()

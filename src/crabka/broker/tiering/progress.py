@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from crabka.broker.tiering.copy_plan import NOTHING_COPIED, copied_offset
 from crabka.broker.tiering.lineage import EpochLineage
 from crabka.broker.tiering.metadata_port import PartitionLookup
-from crabka.broker.tiering.purge import active_notices
-from crabka.remote.errors import NotReadyError
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -21,12 +19,6 @@ if TYPE_CHECKING:
 def lineage_of(source: PartitionLog) -> EpochLineage:
     """Return the history of a log."""
     return EpochLineage(source.leader_epochs.entries, source.log_end_offset)
-
-
-def require_ready(metadata: TierMetadata, partition: TopicIdPartition) -> None:
-    """Raise NotReadyError while nothing can be said about the segments of a partition."""
-    if not metadata.is_ready(partition):
-        raise NotReadyError(f"the remote metadata of {partition} is not known yet")
 
 
 def note_copied_offset(
@@ -42,7 +34,7 @@ def note_copied_offset(
     The caller knows that it does up to `verified_offset`. Segments that this broker removes, `without`, do not count.
     While everything in the tier is going, nothing counts.
     """
-    if active_notices(metadata, partition):
+    if metadata.active_notices(partition):
         source.tiering.note_remote_offset(NOTHING_COPIED)
         return NOTHING_COPIED
     from_offset = max(source.local_log_start_offset, verified_offset + 1)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from crabka.remote.errors import InvalidSegmentTransitionError, NotReadyError
 from crabka.remote.removal_notice import (
     COMMITTED,
-    NOTICE_EPOCH,
     is_active_notice,
     is_committed_notice,
     is_removal_notice,
@@ -32,17 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from crabka.broker.tiering.deletion import SegmentRemover
-    from crabka.broker.tiering.metadata_port import TierMetadata
     from crabka.broker.tiering.tools import TierTools
     from crabka.log.partition_log import PartitionLog
     from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 
 log = logging.getLogger(__name__)
-
-
-def active_notices(metadata: TierMetadata, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
-    """Return the notices that keep everybody from relying on segments of a partition. Raises NotReadyError."""
-    return [each for each in metadata.list_remote_log_segments(partition, NOTICE_EPOCH) if is_active_notice(each)]
 
 
 class TierPurge:
@@ -73,7 +66,7 @@ class TierPurge:
 
         To be called again after an error, as `purge`.
         """
-        withdrawn = [await self._withdraw(each) for each in active_notices(self._tools.metadata, partition)]
+        withdrawn = [await self._withdraw(each) for each in self._tools.metadata.active_notices(partition)]
         if not all(withdrawn):
             await self._finish(partition, source)
 
@@ -126,7 +119,7 @@ class TierPurge:
     async def _withdraw(self, notice: RemoteLogSegmentMetadata) -> bool:
         """Take a notice back; return False if it was committed before, and stands."""
         await self._note(notice, RemoteLogSegmentState.DELETE_SEGMENT_STARTED)
-        standing = active_notices(self._tools.metadata, notice.topic_id_partition)
+        standing = self._tools.metadata.active_notices(notice.topic_id_partition)
         if any(each.segment_id == notice.segment_id for each in standing):
             return False
         await self._note(notice, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED)

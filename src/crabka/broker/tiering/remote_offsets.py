@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from crabka.broker.tiering.deadline import RemoteWaitOverError
 from crabka.broker.tiering.segment_read import WantedBytes
 from crabka.broker.tiering.verified_read import read_verified
+from crabka.formats.time_index import TimeIndexEntry
 from crabka.log.decompression import search_limit
-from crabka.log.time_index import TimeIndexEntry
 from crabka.log.timestamps import TimestampOffset
 from crabka.ports import FileRange
 from crabka.records.header import iter_headers, parse_header

@@ -16,7 +16,7 @@ from crabka.remote.errors import RemoteBackendError
 if TYPE_CHECKING:
     from crabka.broker.tiering.deadline import Deadline
     from crabka.broker.tiering.segment_source import SegmentSource
-    from crabka.log.offset_index import OffsetIndex
+    from crabka.formats.offset_index import OffsetIndex
     from crabka.ports import Buffer, Payload
     from crabka.records.header import BatchHeader
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from crabka.broker.tiering.segment_survey import INDEX_INTERVAL_BYTES
 from crabka.broker.tiering.segment_walk import batches_of, walk_segment
 from crabka.errors import CorruptDataError
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.decompression import MAX_DECOMPRESSED_BYTES
 from crabka.log.producer_snapshots import decode_snapshot, encode_snapshot
 from crabka.log.producer_state import ProducerStateManager
 from crabka.log.replay import replay_batch
 from crabka.log.segment_indexes import IndexBuilder
-from crabka.log.txn_index import AbortedTransaction
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import IndexType
 

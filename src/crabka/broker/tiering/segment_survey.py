@@ -10,7 +10,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crabka.broker.tiering.segment_walk import DamagedStretch, batches_of, walk_segment
-from crabka.log.offset_index import OffsetIndex
+from crabka.formats.offset_index import OffsetIndex
 from crabka.remote.errors import RemoteStorageError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.reader_pool import ReaderPool
     from crabka.broker.tiering.segment_walk import DamagedStretch
     from crabka.broker.tiering.stats import TierStats
-    from crabka.log.offset_index import OffsetIndex
+    from crabka.formats.offset_index import OffsetIndex
     from crabka.ports import Clock
     from crabka.remote.segments import RemoteLogSegmentMetadata
     from crabka.remote.storage_manager import RemoteStorageManager

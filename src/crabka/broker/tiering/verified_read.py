@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.segment_source import SegmentSource
     from crabka.broker.tiering.surveys import KnownSurvey
     from crabka.broker.tiering.verified_parts import SegmentParts
-    from crabka.log.offset_index import OffsetIndex
+    from crabka.formats.offset_index import OffsetIndex
     from crabka.remote.segments import RemoteLogSegmentMetadata
 
 # A file on this machine is checked so far at once: many small reads in order then need one thread.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.control.config_changes import change_configs
-from crabka.controller.configs import ResourceChange
-from crabka.controller.outcome import ItemVerdict
 from crabka.errors import OperationError
 from crabka.metadata.configs import ConfigResource, ConfigResourceType
+from crabka.metadata.requests import ItemVerdict, ResourceChange
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 

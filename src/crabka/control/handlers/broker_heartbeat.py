@@ -17,8 +17,8 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from crabka.control.context import ControlContext
     from crabka.controller.heartbeats import BrokerHeartbeatReply
-    from crabka.controller.outcome import Outcome
     from crabka.metadata.image import MetadataImage
+    from crabka.metadata.requests import Outcome
     from crabka.net.connection import ConnectionInfo
     from crabka.serving.request import Request
 

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.control.application_rows import endpoints_of, features_of
 from crabka.controller.registration import NO_EPOCH, BrokerApplication, RegistrationTerms, admit_broker
 from crabka.controller.sessions import BrokerIncarnation
 from crabka.ids import ZERO_UUID
+from crabka.metadata.cluster import endpoints_of, features_of
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.request import OWN_CONNECTION
 
 if TYPE_CHECKING:
     from crabka.control.context import ControlContext
-    from crabka.controller.outcome import Outcome
     from crabka.metadata.image import MetadataImage
+    from crabka.metadata.requests import Outcome
     from crabka.serving.request import Request
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.control.application_rows import endpoints_of, features_of
 from crabka.controller.registration import ControllerApplication, admit_controller
 from crabka.ids import ZERO_UUID
+from crabka.metadata.cluster import endpoints_of, features_of
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.control.config_view import topic_entries
-from crabka.control.topic_defaults import topic_defaults
-from crabka.controller.topics import WantedTopic, create_topics
+from crabka.controller.topics import TopicDefaults, create_topics
+from crabka.metadata.requests import WantedTopic
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
@@ -22,7 +22,10 @@ async def handle(context: ControlContext, request: Request) -> Any:
     types = response_types(request.api_key, request.version)
     body = request.body
     wanted = [_new_topic(topic) for topic in body.topics]
-    defaults = topic_defaults(context.config, context.runtime)
+    config, runtime = context.config, context.runtime
+    defaults = TopicDefaults(
+        config.num_partitions, config.default_replication_factor, runtime.rng, runtime.new_uuid, server=config
+    )
     results = await context.metadata_writer.submit(
         lambda image: create_topics(image, wanted, defaults, validate_only=body.validate_only)
     )

@@ -9,12 +9,13 @@ from __future__ import annotations
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from crabka.control.api_table import FORWARDABLE, TABLE
+from crabka.control.api_table import TABLE
 from crabka.control.refusals import refuse
 from crabka.errors import OperationError, WireError
 from crabka.protocol.apis import encode_response, read_request, response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import pack_response, parse_request_header
+from crabka.serving.api_table import FORWARDABLE
 from crabka.serving.request import Request
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.config.alter import ConfigOp
 from crabka.control.config_changes import change_configs
-from crabka.controller.configs import ResourceChange
 from crabka.metadata.configs import ConfigResource
+from crabka.metadata.requests import ResourceChange
 from crabka.protocol.apis import response_types
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.controller.features import SAFE_DOWNGRADE, UPGRADE, FeatureScope, FeatureUpdate, update_features
-from crabka.controller.outcome import ItemVerdict
 from crabka.kraft.messages import UpgradeRequest
 from crabka.metadata.features import KRAFT_VERSION
+from crabka.metadata.requests import ItemVerdict
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 

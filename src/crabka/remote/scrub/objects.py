@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from crabka.formats.file_names import LOG_SUFFIX
+from crabka.formats.object_names import ObjectName, parse_object_name
 from crabka.remote.backends.local import TEMPORARY_SUFFIX
 from crabka.remote.errors import InvalidRangeError, RemoteStorageError, SegmentNotFoundError, TruncatedObjectError
 from crabka.remote.layout import (
-    ObjectName,
     object_path,
-    parse_object_name,
     parse_partition_directory,
     partition_directory,
 )
@@ -152,7 +152,7 @@ def _why_orphan(history: TierHistory, found: TierObject, name: ObjectName) -> st
 
 
 def _check_size(segment: RemoteLogSegmentMetadata, found: TierObject) -> Iterator[TierFault]:
-    if parse_object_name(found.name).index_type is None and found.size_bytes != segment.segment_size_bytes:
+    if parse_object_name(found.name).suffix == LOG_SUFFIX and found.size_bytes != segment.segment_size_bytes:
         detail = f"has {found.size_bytes} bytes, the metadata says {segment.segment_size_bytes}"
         yield _of_segment(TierFaultKind.WRONG_SIZE, segment, _path(found), detail)
 

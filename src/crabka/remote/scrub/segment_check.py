@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from crabka.formats.file_names import LOG_SUFFIX
 from crabka.remote.errors import InvalidRangeError, RemoteStorageError, SegmentNotFoundError, TruncatedObjectError
 from crabka.remote.scrub.batches import BrokenBatchError, WalkedBatch, walk_batches
 from crabka.remote.scrub.faults import TierFault, TierFaultKind
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from crabka.ports import Buffer
     from crabka.remote.storage_manager import RemoteStorageManager
 
-LOG: Final = ".log"
+LOG: Final = LOG_SUFFIX
 OnBytes = Callable[[int], None]
 Fingerprints = dict[tuple[int, int], tuple[int, int]]
 """(leader epoch, base offset) -> (checksum, length) of batches."""

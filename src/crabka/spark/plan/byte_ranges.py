@@ -12,8 +12,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from crabka.errors import CorruptDataError
+from crabka.formats.file_names import LOG_SUFFIX
+from crabka.formats.object_names import ObjectName
 from crabka.ids import uuid_to_text
-from crabka.remote.layout import ObjectName, object_path, partition_directory
+from crabka.remote.layout import object_path, partition_directory
 from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.spark.plan.index_files import SegmentOffsets
 from crabka.spark.plan.lineage import TierPart
@@ -85,7 +87,7 @@ def _range_of(part: TierPart, piece: _Piece, aborted: AbortedSpans | None) -> Ti
         partition=partition.partition,
         start_offset=piece.start,
         end_offset=piece.end,
-        object_name=f"{directory}/{ObjectName(segment.start_offset, segment.segment_id.id, None)}",
+        object_name=f"{directory}/{ObjectName(segment.start_offset, segment.segment_id.id, LOG_SUFFIX)}",
         start_byte=piece.start_byte,
         end_byte=piece.end_byte,
         aborted=aborted,

@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from crabka.formats.file_names import LOG_SUFFIX
+from crabka.formats.object_names import parse_object_name
 from crabka.ids import ZERO_UUID
 from crabka.remote.inmemory import PartitionDump
-from crabka.remote.layout import LOG_SUFFIX, parse_object_name, parse_partition_directory
+from crabka.remote.layout import parse_partition_directory
 from crabka.remote.scrub.faults import TierFaultKind
 from crabka.remote.segments import IndexType, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.remote_topic.snapshot import Snapshot

@@ -20,8 +20,9 @@ import uuid
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from crabka.formats.object_names import parse_object_name
 from crabka.ids import TopicPartition
-from crabka.remote.layout import parse_object_name, partition_directory
+from crabka.remote.layout import partition_directory
 from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.spark.errors import DataLossError
 from crabka.spark.plan.catalog import TierCatalog, UnusableSegment

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from crabka.formats.file_names import LOG_SUFFIX
 from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, parse_header
 from crabka.remote.errors import RemoteBackendError
-from crabka.remote.layout import LOG_SUFFIX
 from crabka.remote.scrub.faults import TierFaultKind
 from crabka.remote.scrub.side_files import Epochs, cut_epochs, parse_epoch_checkpoint
 from crabka.remote.segments import (

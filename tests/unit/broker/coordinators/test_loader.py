@@ -55,8 +55,14 @@ def test_a_damaged_batch_is_waited_for_and_no_state_without_it_is_served(node: S
         assert NodeMember(node).commit(offset=offset) is ErrorCode.none
     log = node.context.groups.shard_of("g").partition.log
     headers = list(log.healing.segment_of(0).headers())
-    place = log.healing.segment_of(0).log_path, headers[2][0] + position
-    flip(node.memory, *place)
+    # Three bytes, which no checksum corrects.
+    places = [headers[2][0] + each for each in (position, position + 5, position + 9)]
+
+    def damage_or_restore() -> None:
+        for place in places:
+            flip(node.memory, log.healing.segment_of(0).log_path, place)
+
+    damage_or_restore()
     offsets: list[int] = []
 
     def replay(_batch: memoryview, header: BatchHeader) -> int:
@@ -68,7 +74,7 @@ def test_a_damaged_batch_is_waited_for_and_no_state_without_it_is_served(node: S
         await asyncio.sleep(20)
         assert offsets == [header.base_offset for _, header in headers[:2]]
         assert log.healing.is_damaged, "it was reported"
-        flip(node.memory, *place)
+        damage_or_restore()
         log.healing.report_damage_at(0, "a test says so")
         await asyncio.wait_for(loading, 60)
 

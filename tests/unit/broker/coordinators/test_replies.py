@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from crabka.broker.coordinators.replies import PendingReply
-from crabka.testing import VirtualTimeLoop
+from tests.support.async_tests import run_with, virtual_time
 
 
 def test_an_answer_that_is_there_is_not_waited_for() -> None:
@@ -24,14 +24,12 @@ def test_an_answer_that_comes_later_wakes_who_waits() -> None:
     assert asyncio.run(main()) == "later"
 
 
-def test_who_waits_too_long_is_told_something_else() -> None:
-    async def main() -> None:
-        reply = PendingReply()
-        assert await reply.wait_in_time(10, "late") == "late"
-        reply.resolve("now")
-        assert await reply.wait_in_time(10, "late") == "now"
-        other = PendingReply()
-        asyncio.get_running_loop().call_soon(other.resolve, "soon")
-        assert await other.wait_in_time(10, "late") == "soon"
-
-    VirtualTimeLoop().run(main())
+@run_with(virtual_time)
+async def test_who_waits_too_long_is_told_something_else() -> None:
+    reply = PendingReply()
+    assert await reply.wait_in_time(10, "late") == "late"
+    reply.resolve("now")
+    assert await reply.wait_in_time(10, "late") == "now"
+    other = PendingReply()
+    asyncio.get_running_loop().call_soon(other.resolve, "soon")
+    assert await other.wait_in_time(10, "late") == "soon"

@@ -108,7 +108,7 @@ def test_an_empty_group_takes_commits_of_anybody() -> None:
 def test_a_follower_that_asks_again_gets_the_same_answer_without_a_rebalance() -> None:
     core = CoreDriver()
     leader, other = core.stable("a", "b")
-    assert core.join("again", other).generation == core.group.generation
+    assert core.join("again", other).generation == core.group.membership.generation
     assert core.state() is GroupState.STABLE
     assert core.join("topics changed", leader) is None
     assert core.state() is GroupState.PREPARING_REBALANCE
@@ -161,7 +161,7 @@ def test_an_assignment_of_an_older_generation_is_dropped() -> None:
     core.join("a2", "new-a")
     core.finish_stores()
     assert core.state() is GroupState.COMPLETING_REBALANCE
-    assert core.group.members["new-a"].assignment == b""
+    assert core.group.membership.members["new-a"].assignment == b""
 
 
 def test_a_group_that_cannot_be_stored_is_dead() -> None:
@@ -184,61 +184,16 @@ def test_a_full_group_takes_no_more() -> None:
     assert core.join("b").error_code is ErrorCode.group_max_size_reached
 
 
-STATIC = {"a": {"instance_id": "i-a"}, "b": {"instance_id": "i-b"}}
-
-
-def test_a_static_member_comes_back_without_a_rebalance() -> None:
-    core = CoreDriver()
-    leader, other = core.stable("a", "b", **STATIC)
-    instance = core.group.members[other].instance_id
-    answer = core.join("back", instance_id=instance)
-    assert (answer.error_code, answer.member_id, answer.generation) == (ErrorCode.none, "new-back", 2)
-    assert core.state() is GroupState.STABLE
-    assert core.sync("s", "new-back", instance_id=instance).assignment == other.encode()
-    assert core.heartbeat("old", other, instance_id=instance) is ErrorCode.fenced_instance_id
-    assert {member.member_id for member in core.stored[-1].snapshot.members} == {leader, "new-back"}
-
-
-def test_a_static_leader_that_comes_back_keeps_the_assignment() -> None:
-    core = CoreDriver()
-    leader, _ = core.stable("a", "b", **STATIC)
-    instance = core.group.members[leader].instance_id
-    old = core.join("old client", instance_id=instance)
-    assert (old.leader, old.members, old.skip_assignment) == (leader, (), False)
-    new = core.join("new client", instance_id=instance, supports_skipping_assignment=True)
-    assert (new.leader, len(new.members), new.skip_assignment) == ("new-new client", 2, True)
-
-
-def test_a_static_member_whose_id_cannot_be_stored_keeps_the_old_one() -> None:
-    core = CoreDriver()
-    (member,) = core.stable("a", **STATIC)
-    core.holds_stores = True
-    core.join("back", instance_id="i-a")
-    core.finish_stores(ErrorCode.not_coordinator)
-    assert core.answers["back"].error_code is ErrorCode.not_coordinator
-    assert core.heartbeat("h", member, instance_id="i-a") is ErrorCode.none
-
-
-def test_a_waiting_request_of_a_replaced_static_member_is_fenced() -> None:
-    core = CoreDriver()
-    core.stable("a", "b", **STATIC)
-    core.join("dynamic")
-    first = core.group.static_members["i-a"]
-    core.join("waits", first, instance_id="i-a")
-    core.join("back", instance_id="i-a")
-    assert core.answers["waits"].error_code is ErrorCode.fenced_instance_id
-
-
 def test_an_administrator_removes_a_static_member_by_its_instance() -> None:
     core = CoreDriver()
-    core.stable("a", "b", **STATIC)
+    core.stable("a", "b", a={"instance_id": "i-a"}, b={"instance_id": "i-b"})
     result = core.leave("l", MemberIdentity("", "i-b"), MemberIdentity("", "who"), MemberIdentity("wrong", "i-a"))
     assert [error_code for _, error_code in result.members] == [
         ErrorCode.none,
         ErrorCode.unknown_member_id,
         ErrorCode.fenced_instance_id,
     ]
-    assert set(core.group.static_members) == {"i-a"}
+    assert set(core.group.membership.static_members) == {"i-a"}
 
 
 def test_retiring_answers_everybody_who_waits() -> None:

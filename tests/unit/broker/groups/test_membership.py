@@ -6,14 +6,19 @@ import itertools
 
 import pytest
 
-from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.member import ClassicMember
-from crabka.broker.groups.membership import LEGAL_TRANSITIONS, ClassicSettings, GroupState, InvalidTransitionError
+from crabka.broker.groups.membership import (
+    LEGAL_TRANSITIONS,
+    ClassicSettings,
+    GroupState,
+    InvalidTransitionError,
+    Membership,
+)
 from tests.support.groups import SESSION_MS, CoreDriver, subscription
 
 
-def group() -> ClassicGroup:
-    return ClassicGroup("g", ClassicSettings(), 0)
+def group() -> Membership:
+    return Membership("g", ClassicSettings(), 0)
 
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(GroupState, GroupState)))
@@ -59,16 +64,16 @@ def test_a_stored_group_comes_back_stable() -> None:
     again.restore(core.stored[-1].snapshot, 100)
     assert again.state is GroupState.STABLE
     assert again.snapshot(again.assignments()) == core.stored[-1].snapshot
-    assert again.static_members == core.group.static_members
-    assert again.deadline_ms == again.earliest_deadline_ms() == 10_100
+    assert again.static_members == core.group.membership.static_members
+    assert again.deadline_ms == again.first_member_deadline_ms() == 10_100
 
 
 def test_members_that_were_loaded_have_a_whole_session_from_then_on() -> None:
     core = CoreDriver()
     core.stable("a")
     loaded = group()
-    loaded.restore(core.group.snapshot(core.group.assignments()), 100)
-    loaded.loaded(50_000)
+    loaded.restore(core.group.membership.snapshot(core.group.membership.assignments()), 100)
+    loaded.start_sessions(50_000)
     (member,) = loaded.members.values()
     assert member.deadline_ms == 50_000 + SESSION_MS
-    assert loaded.earliest_deadline_ms() == 50_000 + SESSION_MS
+    assert loaded.first_member_deadline_ms() == 50_000 + SESSION_MS

@@ -33,25 +33,25 @@ def test_members_that_do_not_join_again_in_time_are_dropped() -> None:
     core.join("c")
     core.join("again", other)
     for second in range(REBALANCE_MS // 1000):
-        if leader in core.group.members:
+        if leader in core.group.membership.members:
             core.heartbeat(("h", second), leader)
         core.pass_time(1000)
     assert core.answers["again"].error_code is ErrorCode.none
-    assert leader not in core.group.members
-    assert core.group.leader_id == other
+    assert leader not in core.group.membership.members
+    assert core.group.membership.leader_id == other
 
 
 def test_static_members_that_do_not_join_again_stay() -> None:
     core = CoreDriver()
     core.stable("a", "b", a={"instance_id": "i"})
-    static = core.group.static_members["i"]
-    other = next(each for each in core.group.members if each != static)
+    static = core.group.membership.static_members["i"]
+    other = next(each for each in core.group.membership.members if each != static)
     core.join("again", other, protocols=(("range", b"new"),))
     for second in range(REBALANCE_MS // 1000):
         core.heartbeat(("h", second), static, instance_id="i")
         core.pass_time(1000)
     assert core.answers["again"].error_code is ErrorCode.none
-    assert static in core.group.members
+    assert static in core.group.membership.members
 
 
 def test_a_session_that_ends_removes_the_member() -> None:
@@ -63,7 +63,7 @@ def test_a_session_that_ends_removes_the_member() -> None:
     assert core.state() is GroupState.STABLE
     core.pass_time(1)
     assert core.state() is GroupState.EMPTY
-    assert core.group.generation == 2
+    assert core.group.membership.generation == 2
     assert core.stored[-1].snapshot.members == ()
 
 
@@ -74,7 +74,7 @@ def test_a_member_that_waits_in_a_join_lives() -> None:
     for second in range(20):
         core.heartbeat(second, other)
         core.pass_time(1000)
-    assert leader in core.group.members
+    assert leader in core.group.membership.members
     assert "again" not in core.answers
 
 
@@ -96,12 +96,12 @@ def test_members_that_do_not_sync_in_time_are_dropped() -> None:
     assert core.state() is GroupState.COMPLETING_REBALANCE
     for second in range(REBALANCE_MS // 1000 + 1):
         for member in ("new-a", "new-b"):
-            if member in core.group.members:
+            if member in core.group.membership.members:
                 core.heartbeat((member, second), member)
         if second == 1:
             core.sync("s", "new-a", {})
         core.pass_time(1000)
-    assert "new-b" not in core.group.members
+    assert "new-b" not in core.group.membership.members
 
 
 def test_leaving_makes_a_rebalance_and_the_last_one_empties_the_group() -> None:
@@ -112,7 +112,7 @@ def test_leaving_makes_a_rebalance_and_the_last_one_empties_the_group() -> None:
     assert core.join("again", other).leader == other
     core.leave("m", MemberIdentity(other))
     assert core.state() is GroupState.EMPTY
-    assert core.group.protocol is None
+    assert core.group.membership.protocol is None
 
 
 def test_two_sessions_that_end_together_empty_the_group() -> None:

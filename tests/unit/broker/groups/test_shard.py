@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from crabka.broker.coordinators.shards import partition_for
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.membership import ClassicSettings, GroupState
 from crabka.broker.groups.messages import GroupSnapshot, MemberSnapshot
@@ -9,7 +12,10 @@ from crabka.broker.groups.offsets import CommittedOffset
 from crabka.broker.groups.opaque import OpaqueGroup, OpaqueType
 from crabka.broker.groups.records import GroupRecord, OffsetRecord, OpaqueRecord, group_key, offset_key
 from crabka.broker.groups.shard import GroupShard
-from tests.support.groups import subscription
+from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.groups import NodeMember, fetch_offset, find_coordinator, subscription
+from tests.support.sim_node import SimNode
 
 PLACE = ("t", 0)
 COMMITTED = CommittedOffset(5, -1, "", 1000)
@@ -46,7 +52,7 @@ def test_the_last_record_of_a_group_counts() -> None:
     )
     group = made.groups["g"]
     assert isinstance(group, ClassicGroup)
-    assert (group.state, group.generation) == (GroupState.EMPTY, 2)
+    assert (group.state, group.membership.generation) == (GroupState.EMPTY, 2)
     made.replay(GroupRecord("g", None), 0)
     assert made.groups == {}
 
@@ -105,5 +111,43 @@ def test_a_group_whose_member_was_given_an_id_stays() -> None:
     made = shard(GroupRecord("g", GroupSnapshot("", 0, None, None, 0)))
     group = made.groups["g"]
     assert isinstance(group, ClassicGroup)
-    group.pending_members["m"] = 10
+    group.membership.pending_members["m"] = 10
     assert made.expired("g", 9000, RETENTION_MS) == ([], False)
+
+
+# -- leadership of partitions ----------------------------------------------------------------------------------------
+
+
+def test_groups_are_not_here_before_their_topic_is(node: SimNode) -> None:
+    with pytest.raises(OperationError) as refused:
+        node.context.groups.shard_of("g")
+    assert refused.value.error_code is ErrorCode.not_coordinator
+
+
+def test_a_shard_is_refused_while_it_loads_and_served_afterwards(node: SimNode) -> None:
+    node.create_topic("t")
+    find_coordinator(node)
+    NodeMember(node).commit()
+    hosted = node.context.groups.shard_of("g")
+    hosted.is_active = False
+    with pytest.raises(OperationError) as refused:
+        node.context.groups.shard_of("g")
+    assert refused.value.error_code is ErrorCode.coordinator_load_in_progress
+    node.restart()
+    assert fetch_offset(node) == 5
+
+
+def test_a_lost_log_dir_takes_its_groups_along() -> None:
+    with SimNode(log_dirs=("/d1", "/d2")) as node:
+        find_coordinator(node)
+        index = next(
+            each.index
+            for each in node.context.partitions.of_topic("__consumer_offsets").values()
+            if each.log.log_dir == "/d2"
+        )
+        group_id = next(name for name in map(str, range(1000)) if partition_for(name, 50) == index)
+        assert node.context.groups.shard_of(group_id).is_active
+        node.fail_dir("/d2")
+        with pytest.raises(OperationError) as refused:
+            node.context.groups.shard_of(group_id)
+        assert refused.value.error_code is ErrorCode.not_coordinator

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crabka.broker.groups.opaque import OpaqueGroup, OpaqueType
-from crabka.broker.groups.shards import OFFSETS_TOPIC
+from crabka.broker.groups.shard import OFFSETS_TOPIC
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header

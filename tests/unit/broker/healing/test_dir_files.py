@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from crabka.broker.healing.dir_files import DirFiles
+from crabka.formats.meta_properties import MetaProperties
 from crabka.log.directories import write_meta_properties
 from crabka.log.log_manager import LogManager
-from crabka.metadata.meta_properties import MetaProperties
 from crabka.ports import Runtime
 from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from crabka.vfs import read_file

@@ -18,6 +18,7 @@ from crabka.log.log_manager import LogManager
 from crabka.metadata.topics import PartitionImage
 from crabka.ports import Runtime
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
+from tests.support.async_tests import run_with
 from tests.support.images import cluster, partition_of, topic_id_of, with_partition, with_partitions
 from tests.support.log_managers import CONFIG
 from tests.support.logs import append, make_batch
@@ -135,84 +136,76 @@ def run(scenario: Callable[[RebuildWorld], Coroutine[Any, Any, None]]) -> None:
         loop.close()
 
 
-def test_the_log_is_dropped_when_nobody_counts_on_it_and_no_fetch_can_be_on_its_way() -> None:
-    async def scenario(world: RebuildWorld) -> None:
-        began_ms = world.clock.now_ms()
+@run_with(run)
+async def test_the_log_is_dropped_when_nobody_counts_on_it_and_no_fetch_can_be_on_its_way(
+    world: RebuildWorld, /
+) -> None:
+    began_ms = world.clock.now_ms()
+    await world.rebuilder.rebuild(world.partition)
+    assert world.clock.now_ms() - began_ms >= FENCE_MS
+    assert world.partition.log.log_end_offset == 0
+    assert world.fetchers.held == world.fetchers.released == [world.partition]
+    assert not world.directories.held
+    lost = [end for directory, end in world.directories.told if directory == DIRECTORY_LOST]
+    assert lost == [10, 10], "it is reported as lost before anything is dropped, twice"
+
+
+@run_with(run)
+async def test_a_replica_that_stays_in_sync_is_not_dropped(world: RebuildWorld, /) -> None:
+    world.takes_out = False
+    with pytest.raises(RebuildRefusedError, match="still leads"):
         await world.rebuilder.rebuild(world.partition)
-        assert world.clock.now_ms() - began_ms >= FENCE_MS
-        assert world.partition.log.log_end_offset == 0
-        assert world.fetchers.held == world.fetchers.released == [world.partition]
-        assert not world.directories.held
-        lost = [end for directory, end in world.directories.told if directory == DIRECTORY_LOST]
-        assert lost == [10, 10], "it is reported as lost before anything is dropped, twice"
-
-    run(scenario)
+    assert world.partition.log.log_end_offset == 10
+    assert world.fetchers.released == [world.partition]
 
 
-def test_a_replica_that_stays_in_sync_is_not_dropped() -> None:
-    async def scenario(world: RebuildWorld) -> None:
-        world.takes_out = False
-        with pytest.raises(RebuildRefusedError, match="still leads"):
-            await world.rebuilder.rebuild(world.partition)
-        assert world.partition.log.log_end_offset == 10
-        assert world.fetchers.released == [world.partition]
+@run_with(run)
+async def test_a_replica_that_a_late_fetch_brought_back_is_not_dropped(world: RebuildWorld, /) -> None:
+    task = asyncio.ensure_future(world.rebuilder.rebuild(world.partition))
+    await asyncio.sleep(FENCE_MS / 2000)
+    world.change(isr=(1, 2, 3))
+    world.takes_out = False
+    with pytest.raises(RebuildRefusedError):
+        await task
+    assert world.partition.log.log_end_offset == 10
 
-    run(scenario)
 
+@run_with(run)
+async def test_flushes_count_again_when_a_drop_is_refused_at_the_last_moment(
+    world: RebuildWorld, /, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, save = world.partition.log, world.logs.save_recovery_points
 
-def test_a_replica_that_a_late_fetch_brought_back_is_not_dropped() -> None:
-    async def scenario(world: RebuildWorld) -> None:
-        task = asyncio.ensure_future(world.rebuilder.rebuild(world.partition))
-        await asyncio.sleep(FENCE_MS / 2000)
+    async def save_while_the_replica_comes_back(log_dirs: list[str]) -> None:
+        await save(log_dirs)
         world.change(isr=(1, 2, 3))
-        world.takes_out = False
-        with pytest.raises(RebuildRefusedError):
-            await task
-        assert world.partition.log.log_end_offset == 10
 
-    run(scenario)
-
-
-def test_flushes_count_again_when_a_drop_is_refused_at_the_last_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(world: RebuildWorld) -> None:
-        log, save = world.partition.log, world.logs.save_recovery_points
-
-        async def save_while_the_replica_comes_back(log_dirs: list[str]) -> None:
-            await save(log_dirs)
-            world.change(isr=(1, 2, 3))
-
-        monkeypatch.setattr(world.logs, "save_recovery_points", save_while_the_replica_comes_back)
-        with pytest.raises(RebuildRefusedError, match="counts again"):
-            await world.rebuilder.rebuild(world.partition)
-        log.flush()
-        assert log.recovery_point == log.log_end_offset == 10
-
-    run(scenario)
+    monkeypatch.setattr(world.logs, "save_recovery_points", save_while_the_replica_comes_back)
+    with pytest.raises(RebuildRefusedError, match="counts again"):
+        await world.rebuilder.rebuild(world.partition)
+    log.flush()
+    assert log.recovery_point == log.log_end_offset == 10
 
 
-def test_a_rebuild_that_is_given_up_waits_for_nobody() -> None:
+@run_with(run)
+async def test_a_rebuild_that_is_given_up_waits_for_nobody(world: RebuildWorld, /) -> None:
     """A node that stops has no controller to talk to any more: it would not come to an end."""
 
-    async def scenario(world: RebuildWorld) -> None:
-        world.logs.directory_id = lambda _path: uuid.UUID(int=1)  # type: ignore[method-assign, assignment] # not formatted
-        task = asyncio.ensure_future(world.rebuilder.rebuild(world.partition))
-        await asyncio.sleep(FENCE_MS / 2000)
-        told = len(world.directories.told)
-        task.cancel()
-        await asyncio.sleep(0)
-        assert task.cancelled()
-        assert len(world.directories.told) == told
-        assert world.fetchers.released == [world.partition]
-        assert not world.directories.held
-
-    run(scenario)
+    world.logs.directory_id = lambda _path: uuid.UUID(int=1)  # type: ignore[method-assign, assignment] # not formatted
+    task = asyncio.ensure_future(world.rebuilder.rebuild(world.partition))
+    await asyncio.sleep(FENCE_MS / 2000)
+    told = len(world.directories.told)
+    task.cancel()
+    await asyncio.sleep(0)
+    assert task.cancelled()
+    assert len(world.directories.told) == told
+    assert world.fetchers.released == [world.partition]
+    assert not world.directories.held
 
 
-def test_a_refused_replica_is_not_reported_as_lost() -> None:
-    async def scenario(world: RebuildWorld) -> None:
-        world.change(isr=(1,), leader=1)
-        with pytest.raises(RebuildRefusedError, match="in sync"):
-            await world.rebuilder.rebuild(world.partition)
-        assert world.directories.told == []
-
-    run(scenario)
+@run_with(run)
+async def test_a_refused_replica_is_not_reported_as_lost(world: RebuildWorld, /) -> None:
+    world.change(isr=(1,), leader=1)
+    with pytest.raises(RebuildRefusedError, match="in sync"):
+        await world.rebuilder.rebuild(world.partition)
+    assert world.directories.told == []

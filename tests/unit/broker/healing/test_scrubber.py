@@ -22,6 +22,7 @@ from crabka.log.scrub_settings import FIRST_PASS_MS, ScrubSettings
 from crabka.ports import Runtime
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from tests.support.aborting import SMALL_SEGMENTS, all_aborted, fill_with_transactions
+from tests.support.async_tests import run_with
 from tests.support.log_managers import TOPIC_ID, partition
 from tests.support.rotting import flip
 
@@ -149,23 +150,21 @@ async def one_pass(bench: ScrubBench) -> None:
         await asyncio.sleep(1)
 
 
-def test_a_pass_reads_all_logs_at_the_rate_that_is_allowed() -> None:
-    async def scenario(bench: ScrubBench) -> None:
-        size = sum(log.size_bytes for log in bench.logs)
-        bench.settings = SETTINGS._replace(max_bytes_per_second=size // 10)
-        await asyncio.sleep(FIRST_PASS_MS / 1000 - 1)
-        assert bench.scrubber.stats.bytes_checked == 0
-        started_ms = bench.clock.now_ms()
-        await one_pass(bench)
-        assert bench.clock.now_ms() - started_ms >= 9_000
-        stats = bench.scrubber.stats
-        assert stats.bytes_checked == size
-        assert (stats.progress.pass_logs, stats.progress.pass_logs_done) == (3, 3)
-        assert (stats.ranges_found, stats.files_repaired) == (0, 0)
-        await asyncio.sleep(SETTINGS.interval_ms / 1000 + 60)
-        assert stats.progress.passes == 2
-
-    run(scenario)
+@run_with(run)
+async def test_a_pass_reads_all_logs_at_the_rate_that_is_allowed(bench: ScrubBench, /) -> None:
+    size = sum(log.size_bytes for log in bench.logs)
+    bench.settings = SETTINGS._replace(max_bytes_per_second=size // 10)
+    await asyncio.sleep(FIRST_PASS_MS / 1000 - 1)
+    assert bench.scrubber.stats.bytes_checked == 0
+    started_ms = bench.clock.now_ms()
+    await one_pass(bench)
+    assert bench.clock.now_ms() - started_ms >= 9_000
+    stats = bench.scrubber.stats
+    assert stats.bytes_checked == size
+    assert (stats.progress.pass_logs, stats.progress.pass_logs_done) == (3, 3)
+    assert (stats.ranges_found, stats.files_repaired) == (0, 0)
+    await asyncio.sleep(SETTINGS.interval_ms / 1000 + 60)
+    assert stats.progress.passes == 2
 
 
 def test_damage_is_found_and_repaired_and_each_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -209,59 +208,51 @@ def test_what_nobody_else_has_is_named_once_and_tried_again(caplog: pytest.LogCa
     assert "00000000000000000000.log" in errors[0]
 
 
-def test_what_is_suspected_is_checked_at_once_but_not_for_each_report() -> None:
-    async def scenario(bench: ScrubBench) -> None:
-        bench.settings = SETTINGS._replace(is_enabled=False)
-        log = bench.log()
-        segment = next(each for each in log.state.segments if each.aborted())
-        flip(bench.fs, f"{segment.stem}.txnindex", 9)
-        segment.forget_aborted()
-        for _ in range(5):
-            try:
-                all_aborted(log)
-            except Exception:  # noqa: BLE001 - what a consumer gets is tested elsewhere
-                await asyncio.sleep(0.5)
-        assert len(all_aborted(log)) > 0
-        assert bench.scrubber.stats.segments_checked == 1
-        assert bench.scrubber.stats.progress.passes == 0
-
-    run(scenario)
+@run_with(run)
+async def test_what_is_suspected_is_checked_at_once_but_not_for_each_report(bench: ScrubBench, /) -> None:
+    bench.settings = SETTINGS._replace(is_enabled=False)
+    log = bench.log()
+    segment = next(each for each in log.state.segments if each.aborted())
+    flip(bench.fs, f"{segment.stem}.txnindex", 9)
+    segment.forget_aborted()
+    for _ in range(5):
+        try:
+            all_aborted(log)
+        except Exception:  # noqa: BLE001 - what a consumer gets is tested elsewhere
+            await asyncio.sleep(0.5)
+    assert len(all_aborted(log)) > 0
+    assert bench.scrubber.stats.segments_checked == 1
+    assert bench.scrubber.stats.progress.passes == 0
 
 
-def test_a_changed_trigger_starts_a_pass() -> None:
-    async def scenario(bench: ScrubBench) -> None:
-        await asyncio.sleep(1)
-        bench.settings = SETTINGS._replace(trigger="now")
-        bench.scrubber.settings_changed()
-        await asyncio.sleep(10)
-        assert bench.scrubber.stats.progress.passes == 1
-        bench.scrubber.settings_changed()
-        await asyncio.sleep(10)
-        assert bench.scrubber.stats.progress.passes == 1
-
-    run(scenario)
+@run_with(run)
+async def test_a_changed_trigger_starts_a_pass(bench: ScrubBench, /) -> None:
+    await asyncio.sleep(1)
+    bench.settings = SETTINGS._replace(trigger="now")
+    bench.scrubber.settings_changed()
+    await asyncio.sleep(10)
+    assert bench.scrubber.stats.progress.passes == 1
+    bench.scrubber.settings_changed()
+    await asyncio.sleep(10)
+    assert bench.scrubber.stats.progress.passes == 1
 
 
-def test_a_log_that_goes_away_is_left_alone() -> None:
-    async def scenario(bench: ScrubBench) -> None:
-        flip(bench.fs, bench.log().healing.segment_of(0).log_path, 100)
-        bench.logs.delete(partition(0))
-        bench.scrubber.suspect(partition(0), 0, "somebody says so")
-        await one_pass(bench)
-        assert bench.scrubber.damaged() == []
-
-    run(scenario)
+@run_with(run)
+async def test_a_log_that_goes_away_is_left_alone(bench: ScrubBench, /) -> None:
+    flip(bench.fs, bench.log().healing.segment_of(0).log_path, 100)
+    bench.logs.delete(partition(0))
+    bench.scrubber.suspect(partition(0), 0, "somebody says so")
+    await one_pass(bench)
+    assert bench.scrubber.damaged() == []
 
 
-def test_a_node_that_starts_without_logs_checks_those_that_come() -> None:
-    async def scenario(bench: ScrubBench) -> None:
-        await one_pass(bench)
-        assert bench.scrubber.stats.bytes_checked == 0
-        fill_with_transactions(bench.logs.create(partition(0), TOPIC_ID, SMALL_SEGMENTS))
-        await one_pass(bench)
-        assert bench.scrubber.stats.bytes_checked > 0
-
-    run(scenario, count=0)
+@run_with(run, count=0)
+async def test_a_node_that_starts_without_logs_checks_those_that_come(bench: ScrubBench, /) -> None:
+    await one_pass(bench)
+    assert bench.scrubber.stats.bytes_checked == 0
+    fill_with_transactions(bench.logs.create(partition(0), TOPIC_ID, SMALL_SEGMENTS))
+    await one_pass(bench)
+    assert bench.scrubber.stats.bytes_checked > 0
 
 
 def test_a_replica_begins_anew_only_if_others_have_what_does_not_fit_here(caplog: pytest.LogCaptureFixture) -> None:
@@ -283,13 +274,13 @@ def test_a_replica_begins_anew_only_if_others_have_what_does_not_fit_here(caplog
     assert caplog.text.count("gave up its part") == 1
 
 
-def test_the_files_of_the_dirs_are_verified_once_in_a_pass(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(bench: ScrubBench) -> None:
-        bench.dir_files.reasons = ["/d1/meta.properties: its bytes have changed"]
-        await one_pass(bench)
-        assert (bench.dir_files.calls, bench.scrubber.stats.files_repaired) == (1, 1)
-        assert "/d1/meta.properties: its bytes have changed" in caplog.messages
-        await one_pass(bench)
-        assert (bench.dir_files.calls, bench.scrubber.stats.files_repaired) == (2, 1)
-
-    run(scenario)
+@run_with(run)
+async def test_the_files_of_the_dirs_are_verified_once_in_a_pass(
+    bench: ScrubBench, /, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.dir_files.reasons = ["/d1/meta.properties: its bytes have changed"]
+    await one_pass(bench)
+    assert (bench.dir_files.calls, bench.scrubber.stats.files_repaired) == (1, 1)
+    assert "/d1/meta.properties: its bytes have changed" in caplog.messages
+    await one_pass(bench)
+    assert (bench.dir_files.calls, bench.scrubber.stats.files_repaired) == (2, 1)

@@ -17,6 +17,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.hot import RecordParts
 from crabka.remote.errors import RemoteStorageError
 from crabka.testing import InlineThreads, MemoryFileSystem, VirtualTimeLoop
+from tests.support.async_tests import run_with
 from tests.support.images import topic_id_of, with_partitions
 from tests.support.logs import make_batch, open_test_log
 from tests.support.peer_brokers import OWN_ID, PeerWorld, among_peers
@@ -46,19 +47,17 @@ def fetched(request: ReceivedRequest, *, error: ErrorCode = ErrorCode.none, high
     return types.message(throttle_time=0, error_code=ErrorCode.none, session_id=0, responses=[topic])
 
 
-def test_another_broker_is_asked_as_a_consumer_asks() -> None:
-    async def test(world: PeerWorld) -> None:
-        world.peers[2].answers[ApiKey.FETCH] = fetched
-        source = ReplicaSource(world.brokers, 2)
-        assert await source.fetch(make_partition(), 5, 7) == RECORDS
-        (asked,) = world.peers[2].asked(ApiKey.FETCH)
-        (topic,) = asked.body.topics
-        (wanted,) = topic.partitions
-        assert (wanted.fetch_offset, wanted.current_leader_epoch, wanted.partition_max_bytes) == (5, -1, FETCH_BYTES)
-        state = getattr(asked.body, "replica_state", None)
-        assert state is None or state.replica_id == -1
-
-    among_peers(test)
+@run_with(among_peers)
+async def test_another_broker_is_asked_as_a_consumer_asks(world: PeerWorld, /) -> None:
+    world.peers[2].answers[ApiKey.FETCH] = fetched
+    source = ReplicaSource(world.brokers, 2)
+    assert await source.fetch(make_partition(), 5, 7) == RECORDS
+    (asked,) = world.peers[2].asked(ApiKey.FETCH)
+    (topic,) = asked.body.topics
+    (wanted,) = topic.partitions
+    assert (wanted.fetch_offset, wanted.current_leader_epoch, wanted.partition_max_bytes) == (5, -1, FETCH_BYTES)
+    state = getattr(asked.body, "replica_state", None)
+    assert state is None or state.replica_id == -1
 
 
 @pytest.mark.parametrize(
@@ -69,21 +68,19 @@ def test_another_broker_is_asked_as_a_consumer_asks() -> None:
         ({"high_watermark": 6}, "below 6"),
     ],
 )
-def test_what_a_broker_does_not_have_committed_is_no_source(options: dict[str, Any], reason: str) -> None:
-    async def test(world: PeerWorld) -> None:
-        world.peers[2].answers[ApiKey.FETCH] = lambda request: fetched(request, **options)
-        with pytest.raises(SourceError, match=reason):
-            await ReplicaSource(world.brokers, 2).fetch(make_partition(), 5, 7)
+@run_with(among_peers)
+async def test_what_a_broker_does_not_have_committed_is_no_source(
+    world: PeerWorld, /, options: dict[str, Any], reason: str
+) -> None:
+    world.peers[2].answers[ApiKey.FETCH] = lambda request: fetched(request, **options)
+    with pytest.raises(SourceError, match=reason):
+        await ReplicaSource(world.brokers, 2).fetch(make_partition(), 5, 7)
 
-    among_peers(test)
 
-
-def test_a_broker_that_is_not_reached_is_no_source() -> None:
-    async def test(world: PeerWorld) -> None:
-        with pytest.raises(SourceError, match="not registered"):
-            await ReplicaSource(world.brokers, 9).fetch(make_partition(), 5, 7)
-
-    among_peers(test)
+@run_with(among_peers)
+async def test_a_broker_that_is_not_reached_is_no_source(world: PeerWorld, /) -> None:
+    with pytest.raises(SourceError, match="not registered"):
+        await ReplicaSource(world.brokers, 9).fetch(make_partition(), 5, 7)
 
 
 class FakeRemoteReads:
@@ -132,15 +129,13 @@ def names(world: PeerWorld, partition: Partition, reads: object = None) -> list[
     return [source.name for source in sources.of(partition)]
 
 
-def test_the_leader_comes_first_then_others_in_sync_then_the_tier_then_the_rest() -> None:
-    async def test(world: PeerWorld) -> None:
-        assert names(world, make_partition()) == []
-        world.image = with_partitions(world.image, "t", {"replicas": (2, 1, 3), "isr": (2, 3), "leader": 3})
-        two, three = (f"the replica on broker {node_id}" for node_id in (2, 3))
-        assert names(world, make_partition()) == [three, two]
-        tiered = make_partition(TopicConfig(remote_storage_enable=True))
-        assert names(world, tiered, object()) == [three, two, "the remote tier"]
-        world.image = with_partitions(world.image, "t", {"replicas": (2, 1, 3), "isr": (1, 3), "leader": 1})
-        assert names(world, tiered, object()) == [three, "the remote tier", two]
-
-    among_peers(test)
+@run_with(among_peers)
+async def test_the_leader_comes_first_then_others_in_sync_then_the_tier_then_the_rest(world: PeerWorld, /) -> None:
+    assert names(world, make_partition()) == []
+    world.image = with_partitions(world.image, "t", {"replicas": (2, 1, 3), "isr": (2, 3), "leader": 3})
+    two, three = (f"the replica on broker {node_id}" for node_id in (2, 3))
+    assert names(world, make_partition()) == [three, two]
+    tiered = make_partition(TopicConfig(remote_storage_enable=True))
+    assert names(world, tiered, object()) == [three, two, "the remote tier"]
+    world.image = with_partitions(world.image, "t", {"replicas": (2, 1, 3), "isr": (1, 3), "leader": 1})
+    assert names(world, tiered, object()) == [three, "the remote tier", two]

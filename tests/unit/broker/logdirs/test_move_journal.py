@@ -16,8 +16,8 @@ from crabka.broker.logdirs.move_journal import (
     sweep_markers,
     write_marker,
 )
+from crabka.formats.file_names import parse_directory_name
 from crabka.ids import TopicPartition
-from crabka.log.naming import parse_directory_name
 from crabka.testing import MemoryFileSystem
 
 MARKER = MoveMarker(TopicPartition("t", 3), uuid.UUID(int=1), uuid.UUID(int=2), None, "t-3.00-future")

@@ -9,6 +9,7 @@ from crabka.broker.replication.followed import FollowedPartition
 from crabka.broker.replication.follower_state import FetchPhase, LeaderRangeKnown
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.hot.follower_fetch import FetchedBody, FetchedPartition, FetchedTopic
+from tests.support.async_tests import run_with
 from tests.support.following import TOPIC, FollowerWorld, follow
 from tests.support.images import topic_id_of
 from tests.support.logs import append, make_batch
@@ -43,89 +44,79 @@ def asked(fetch_list: FetchList) -> int:
     return sum(map(len, request.topics.values()))
 
 
-def test_only_what_something_happened_to_is_asked_for_again() -> None:
-    async def test(world: FollowerWorld) -> None:
-        fetch_list, followed, work = listed(world, 3)
-        assert (fetch_list.choose(), asked(fetch_list), len(work)) == (None, 3, 1)
-        assert (fetch_list.choose(), asked(fetch_list)) == (None, 0)
-        fetch_list.take(answer(row(1, records=make_batch(2), end=2)))
-        assert (fetch_list.choose(), asked(fetch_list), len(work)) == (None, 1, 2)
-        assert [each.lag for each in followed] == [None, 0, None]
-
-    follow(test)
+@run_with(follow)
+async def test_only_what_something_happened_to_is_asked_for_again(world: FollowerWorld, /) -> None:
+    fetch_list, followed, work = listed(world, 3)
+    assert (fetch_list.choose(), asked(fetch_list), len(work)) == (None, 3, 1)
+    assert (fetch_list.choose(), asked(fetch_list)) == (None, 0)
+    fetch_list.take(answer(row(1, records=make_batch(2), end=2)))
+    assert (fetch_list.choose(), asked(fetch_list), len(work)) == (None, 1, 2)
+    assert [each.lag for each in followed] == [None, 0, None]
 
 
-def test_a_delayed_partition_comes_back_when_its_time_is_over() -> None:
-    async def test(world: FollowerWorld) -> None:
-        fetch_list, _, _ = listed(world, 2)
-        fetch_list.choose()
-        asked(fetch_list)
-        fetch_list.take(answer(row(1, error=ErrorCode.kafka_storage_error)))
-        assert (fetch_list.choose(), len(fetch_list.session)) == (100, 1)
-        await world.settle(40)
-        assert (fetch_list.choose(), len(fetch_list.session)) == (60, 1)
-        await world.settle(60)
-        assert (fetch_list.choose(), len(fetch_list.session)) == (None, 2)
-
-    follow(test)
+@run_with(follow)
+async def test_a_delayed_partition_comes_back_when_its_time_is_over(world: FollowerWorld, /) -> None:
+    fetch_list, _, _ = listed(world, 2)
+    fetch_list.choose()
+    asked(fetch_list)
+    fetch_list.take(answer(row(1, error=ErrorCode.kafka_storage_error)))
+    assert (fetch_list.choose(), len(fetch_list.session)) == (100, 1)
+    await world.settle(40)
+    assert (fetch_list.choose(), len(fetch_list.session)) == (60, 1)
+    await world.settle(60)
+    assert (fetch_list.choose(), len(fetch_list.session)) == (None, 2)
 
 
-def test_an_answer_for_who_is_gone_does_nothing() -> None:
-    async def test(world: FollowerWorld) -> None:
-        fetch_list, (followed,), _ = listed(world)
-        fetch_list.choose()
-        fetch_list.remove(followed)
-        again = FollowedPartition(world.partition(), backoff_ms=100)
-        fetch_list.add(again)
-        # Of the request before, in which the new one was not asked for.
-        fetch_list.take(answer(row(records=make_batch(2), end=2), row(7)))
-        assert world.partition().log.log_end_offset == 0
-        assert (followed.is_current, again.is_current, len(fetch_list)) == (False, True, 1)
-        fetch_list.clear()
-        assert (again.is_current, len(fetch_list), len(fetch_list.session)) == (False, 0, 0)
-
-    follow(test)
+@run_with(follow)
+async def test_an_answer_for_who_is_gone_does_nothing(world: FollowerWorld, /) -> None:
+    fetch_list, (followed,), _ = listed(world)
+    fetch_list.choose()
+    fetch_list.remove(followed)
+    again = FollowedPartition(world.partition(), backoff_ms=100)
+    fetch_list.add(again)
+    # Of the request before, in which the new one was not asked for.
+    fetch_list.take(answer(row(records=make_batch(2), end=2), row(7)))
+    assert world.partition().log.log_end_offset == 0
+    assert (followed.is_current, again.is_current, len(fetch_list)) == (False, True, 1)
+    fetch_list.clear()
+    assert (again.is_current, len(fetch_list), len(fetch_list.session)) == (False, 0, 0)
 
 
-def test_a_partition_whose_disk_failed_is_dropped() -> None:
-    async def test(world: FollowerWorld) -> None:
-        fetch_list, (followed,), _ = listed(world)
-        fetch_list.choose()
-        world.logs.on_dir_failure("/d1", OSError("gone"))
-        fetch_list.take(answer(row(records=make_batch(2), end=2)))
-        assert (followed.is_current, len(fetch_list)) == (False, 0)
-
-    follow(test)
+@run_with(follow)
+async def test_a_partition_whose_disk_failed_is_dropped(world: FollowerWorld, /) -> None:
+    fetch_list, (followed,), _ = listed(world)
+    fetch_list.choose()
+    world.logs.on_dir_failure("/d1", OSError("gone"))
+    fetch_list.take(answer(row(records=make_batch(2), end=2)))
+    assert (followed.is_current, len(fetch_list)) == (False, 0)
 
 
-def test_a_partition_out_of_range_waits_for_the_range() -> None:
-    async def test(world: FollowerWorld) -> None:
-        fetch_list, (followed,), _ = listed(world)
-        append(followed.partition.log, make_batch(2))
-        fetch_list.choose()
-        fetch_list.take(answer(row(error=ErrorCode.offset_out_of_range)))
-        assert fetch_list.out_of_range == [followed]
-        assert (fetch_list.choose(), len(fetch_list.session)) == (None, 0)
-        fetch_list.tell_ranges({followed: LeaderRangeKnown(0, 9)})
-        assert (fetch_list.choose(), len(fetch_list.session), fetch_list.out_of_range) == (None, 1, [])
-        fetch_list.take(answer(row(error=ErrorCode.offset_out_of_range)))
-        fetch_list.give_up_asking()
-        assert followed.fetching.phase is FetchPhase.DELAYED
-
-    follow(test)
+@run_with(follow)
+async def test_a_partition_out_of_range_waits_for_the_range(world: FollowerWorld, /) -> None:
+    fetch_list, (followed,), _ = listed(world)
+    append(followed.partition.log, make_batch(2))
+    fetch_list.choose()
+    fetch_list.take(answer(row(error=ErrorCode.offset_out_of_range)))
+    assert fetch_list.out_of_range == [followed]
+    assert (fetch_list.choose(), len(fetch_list.session)) == (None, 0)
+    fetch_list.tell_ranges({followed: LeaderRangeKnown(0, 9)})
+    assert (fetch_list.choose(), len(fetch_list.session), fetch_list.out_of_range) == (None, 1, [])
+    fetch_list.take(answer(row(error=ErrorCode.offset_out_of_range)))
+    fetch_list.give_up_asking()
+    assert followed.fetching.phase is FetchPhase.DELAYED
 
 
-def test_a_partition_whose_records_are_in_the_tier_waits_for_where_the_leaders_own_begin() -> None:
-    async def test(world: FollowerWorld) -> None:
-        fetch_list, (followed,), _ = listed(world)
-        fetch_list.choose()
-        fetch_list.take(answer(row(error=ErrorCode.offset_moved_to_tiered_storage)))
-        assert (fetch_list.moved_to_tier, fetch_list.out_of_range) == ([followed], [])
-        assert (fetch_list.choose(), len(fetch_list.session)) == (None, 0)
-        fetch_list.tell_tiers({})
-        assert followed.fetching.phase is FetchPhase.DELAYED
-
-    follow(test)
+@run_with(follow)
+async def test_a_partition_whose_records_are_in_the_tier_waits_for_where_the_leaders_own_begin(
+    world: FollowerWorld, /
+) -> None:
+    fetch_list, (followed,), _ = listed(world)
+    fetch_list.choose()
+    fetch_list.take(answer(row(error=ErrorCode.offset_moved_to_tiered_storage)))
+    assert (fetch_list.moved_to_tier, fetch_list.out_of_range) == ([followed], [])
+    assert (fetch_list.choose(), len(fetch_list.session)) == (None, 0)
+    fetch_list.tell_tiers({})
+    assert followed.fetching.phase is FetchPhase.DELAYED
 
 
 @pytest.mark.parametrize("change", ["append", "append_later", "cut", "restart"])

@@ -15,6 +15,7 @@ from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.apis import request_types, response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
+from tests.support.async_tests import run_with
 from tests.support.replicas import LedPartition, replicated_image
 
 OTHER_TOPIC = uuid.UUID(int=78)
@@ -114,46 +115,42 @@ def in_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_proposal_is_sent_and_its_answer_counts(version: int) -> None:
-    async def main() -> None:
-        led = LedPartition()
-        controller = ScriptedController(answered(version=version), version=version)
-        connected(led, controller)
-        led.fetch(2, 0)
+@run_with(in_loop)
+async def test_a_proposal_is_sent_and_its_answer_counts(version: int) -> None:
+    led = LedPartition()
+    controller = ScriptedController(answered(version=version), version=version)
+    connected(led, controller)
+    led.fetch(2, 0)
+    lagging(led)
+    await asyncio.sleep(1)
+    (body,) = controller.requests
+    assert (body.broker_id, body.broker_epoch) == (1, 42)
+    (row,) = body.topics[0].partitions
+    assert (row.partition_index, row.leader_epoch, row.partition_epoch) == (0, 5, 10)
+    if version == 3:
+        members = [(member.broker_id, member.broker_epoch) for member in row.new_isr_with_epochs]
+        assert members == [(1, 1), (2, 2)]
+    else:
+        assert row.new_isr == (1, 2)
+    assert (led.partition.in_sync_count, led.high_watermark) == (2, 3)
+
+
+@run_with(in_loop)
+async def test_proposals_that_come_meanwhile_go_together() -> None:
+    partitions = [LedPartition() for _ in range(3)]
+    controller = ScriptedController(answered())
+    changes = connected(partitions[0], controller)
+    for index, led in enumerate(partitions):
+        led.partition.index = index
+        led.world.host.propose = changes.propose
+    partitions[2].partition.topic_id = OTHER_TOPIC
+    for led in partitions:
         lagging(led)
-        await asyncio.sleep(1)
-        (body,) = controller.requests
-        assert (body.broker_id, body.broker_epoch) == (1, 42)
-        (row,) = body.topics[0].partitions
-        assert (row.partition_index, row.leader_epoch, row.partition_epoch) == (0, 5, 10)
-        if version == 3:
-            members = [(member.broker_id, member.broker_epoch) for member in row.new_isr_with_epochs]
-            assert members == [(1, 1), (2, 2)]
-        else:
-            assert row.new_isr == (1, 2)
-        assert (led.partition.in_sync_count, led.high_watermark) == (2, 3)
-
-    in_loop(main)
-
-
-def test_proposals_that_come_meanwhile_go_together() -> None:
-    async def main() -> None:
-        partitions = [LedPartition() for _ in range(3)]
-        controller = ScriptedController(answered())
-        changes = connected(partitions[0], controller)
-        for index, led in enumerate(partitions):
-            led.partition.index = index
-            led.world.host.propose = changes.propose
-        partitions[2].partition.topic_id = OTHER_TOPIC
-        for led in partitions:
-            lagging(led)
-            await asyncio.sleep(0)
-        await asyncio.sleep(1)
-        sizes = [[len(topic.partitions) for topic in body.topics] for body in controller.requests]
-        assert sizes == [[1], [1, 1]]
-        assert [led.partition.in_sync_count for led in partitions] == [2, 2, 2]
-
-    in_loop(main)
+        await asyncio.sleep(0)
+    await asyncio.sleep(1)
+    sizes = [[len(topic.partitions) for topic in body.topics] for body in controller.requests]
+    assert sizes == [[1], [1, 1]]
+    assert [led.partition.in_sync_count for led in partitions] == [2, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -167,125 +164,111 @@ def test_proposals_that_come_meanwhile_go_together() -> None:
     ],
     ids=["unreachable", "broken", "stale epoch", "unexpected error", "no row"],
 )
-def test_a_proposal_is_sent_again_until_it_is_answered(first: Answer) -> None:
-    async def main() -> None:
-        led = LedPartition()
-        controller = ScriptedController(first, first, answered())
-        connected(led, controller)
-        lagging(led)
-        await asyncio.sleep(1)
-        assert len(controller.requests) == 3
-        assert controller.requests[0] == controller.requests[2]
-        gaps = [later - earlier for earlier, later in zip(controller.times_ms, controller.times_ms[1:], strict=False)]
-        assert all(gap >= RETRY_BACKOFF_MS for gap in gaps)
-        assert led.partition.in_sync_count == 2
-
-    in_loop(main)
+@run_with(in_loop)
+async def test_a_proposal_is_sent_again_until_it_is_answered(first: Answer) -> None:
+    led = LedPartition()
+    controller = ScriptedController(first, first, answered())
+    connected(led, controller)
+    lagging(led)
+    await asyncio.sleep(1)
+    assert len(controller.requests) == 3
+    assert controller.requests[0] == controller.requests[2]
+    gaps = [later - earlier for earlier, later in zip(controller.times_ms, controller.times_ms[1:], strict=False)]
+    assert all(gap >= RETRY_BACKOFF_MS for gap in gaps)
+    assert led.partition.in_sync_count == 2
 
 
-def test_a_refused_proposal_is_not_sent_again() -> None:
-    async def main() -> None:
-        led = LedPartition()
-        controller = ScriptedController(answered(ErrorCode.ineligible_replica))
-        connected(led, controller)
-        lagging(led)
-        await asyncio.sleep(1)
-        assert len(controller.requests) == 1
-        assert led.partition.in_sync_count == 3
-        # But another may be made.
-        led.partition.shrink_isr()
-        await asyncio.sleep(1)
-        assert len(controller.requests) == 2
-
-    in_loop(main)
+@run_with(in_loop)
+async def test_a_refused_proposal_is_not_sent_again() -> None:
+    led = LedPartition()
+    controller = ScriptedController(answered(ErrorCode.ineligible_replica))
+    connected(led, controller)
+    lagging(led)
+    await asyncio.sleep(1)
+    assert len(controller.requests) == 1
+    assert led.partition.in_sync_count == 3
+    # But another may be made.
+    led.partition.shrink_isr()
+    await asyncio.sleep(1)
+    assert len(controller.requests) == 2
 
 
-def test_after_an_answer_that_needs_metadata_nothing_is_sent() -> None:
-    async def main() -> None:
-        led = LedPartition()
-        controller = ScriptedController(answered(ErrorCode.fenced_leader_epoch))
-        connected(led, controller)
-        lagging(led)
-        await asyncio.sleep(1)
-        led.partition.shrink_isr()
-        await asyncio.sleep(1)
-        assert len(controller.requests) == 1
-
-    in_loop(main)
+@run_with(in_loop)
+async def test_after_an_answer_that_needs_metadata_nothing_is_sent() -> None:
+    led = LedPartition()
+    controller = ScriptedController(answered(ErrorCode.fenced_leader_epoch))
+    connected(led, controller)
+    lagging(led)
+    await asyncio.sleep(1)
+    led.partition.shrink_isr()
+    await asyncio.sleep(1)
+    assert len(controller.requests) == 1
 
 
-def test_a_proposal_whose_partition_moved_on_is_dropped() -> None:
-    async def main() -> None:
-        led = LedPartition()
-        controller = ScriptedController(unreachable)
-        connected(led, controller)
-        lagging(led)
-        await asyncio.sleep(0.1)
-        led.become(replicated_image(leader_epoch=6, partition_epoch=11))
-        await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
-        sent = len(controller.requests)
-        await asyncio.sleep(10)
-        assert len(controller.requests) == sent
-
-    in_loop(main)
+@run_with(in_loop)
+async def test_a_proposal_whose_partition_moved_on_is_dropped() -> None:
+    led = LedPartition()
+    controller = ScriptedController(unreachable)
+    connected(led, controller)
+    lagging(led)
+    await asyncio.sleep(0.1)
+    led.become(replicated_image(leader_epoch=6, partition_epoch=11))
+    await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
+    sent = len(controller.requests)
+    await asyncio.sleep(10)
+    assert len(controller.requests) == sent
 
 
-def test_a_request_that_is_built_late_leaves_out_what_is_not_led_any_more() -> None:
-    async def main() -> None:
-        led = LedPartition()
-        bodies: list[Any] = []
+@run_with(in_loop)
+async def test_a_request_that_is_built_late_leaves_out_what_is_not_led_any_more() -> None:
+    led = LedPartition()
+    bodies: list[Any] = []
 
-        class SlowController(ScriptedController):
-            async def request(self, api_key: ApiKey, build: Callable[[Any], Any]) -> Any:
-                # Nobody is the active controller for a while; meanwhile the log dir of the partition fails.
-                await asyncio.sleep(1)
-                led.partition.retire(ErrorCode.kafka_storage_error)
-                bodies.append(build(request_types(int(api_key), self.version)))
-                return self.answers[0](bodies[-1])
+    class SlowController(ScriptedController):
+        async def request(self, api_key: ApiKey, build: Callable[[Any], Any]) -> Any:
+            # Nobody is the active controller for a while; meanwhile the log dir of the partition fails.
+            await asyncio.sleep(1)
+            led.partition.retire(ErrorCode.kafka_storage_error)
+            bodies.append(build(request_types(int(api_key), self.version)))
+            return self.answers[0](bodies[-1])
 
-        connected(led, SlowController(answered()))
-        lagging(led)
-        await asyncio.sleep(5)
-        (body,) = bodies
-        assert not body.topics
-
-    in_loop(main)
+    connected(led, SlowController(answered()))
+    lagging(led)
+    await asyncio.sleep(5)
+    (body,) = bodies
+    assert not body.topics
 
 
-def test_a_late_answer_does_not_touch_what_came_after() -> None:
-    async def main() -> None:
-        led = LedPartition()
-        controller = ScriptedController(answered())
-        connected(led, controller)
-        lagging(led)
-        await asyncio.sleep(0)
-        led.become(replicated_image(leader_epoch=6, partition_epoch=11))
-        await asyncio.sleep(1)
-        assert led.partition.in_sync_count == 3
-        lagging(led)
-        await asyncio.sleep(1)
-        assert (len(controller.requests), led.partition.in_sync_count) == (2, 2)
-
-    in_loop(main)
+@run_with(in_loop)
+async def test_a_late_answer_does_not_touch_what_came_after() -> None:
+    led = LedPartition()
+    controller = ScriptedController(answered())
+    connected(led, controller)
+    lagging(led)
+    await asyncio.sleep(0)
+    led.become(replicated_image(leader_epoch=6, partition_epoch=11))
+    await asyncio.sleep(1)
+    assert led.partition.in_sync_count == 3
+    lagging(led)
+    await asyncio.sleep(1)
+    assert (len(controller.requests), led.partition.in_sync_count) == (2, 2)
 
 
-def test_a_broken_invariant_ends_the_sending() -> None:
+@run_with(in_loop)
+async def test_a_broken_invariant_ends_the_sending() -> None:
     def contradict(_body: Any) -> Any:
         raise InvariantError("this cannot be")
 
-    async def main() -> None:
-        led = LedPartition()
-        controller = ScriptedController(contradict, answered())
-        tasks: list[asyncio.Future[Any]] = []
+    led = LedPartition()
+    controller = ScriptedController(contradict, answered())
+    tasks: list[asyncio.Future[Any]] = []
 
-        def spawn(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
-            tasks.append(asyncio.ensure_future(coroutine))
-            return tasks[-1]
+    def spawn(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        tasks.append(asyncio.ensure_future(coroutine))
+        return tasks[-1]
 
-        led.world.host.propose = IsrChanges(controller, Identity(), spawn=spawn).propose
-        lagging(led)
-        await asyncio.sleep(1)
-        assert isinstance(tasks[0].exception(), InvariantError)
-        assert len(controller.requests) == 1
-
-    in_loop(main)
+    led.world.host.propose = IsrChanges(controller, Identity(), spawn=spawn).propose
+    lagging(led)
+    await asyncio.sleep(1)
+    assert isinstance(tasks[0].exception(), InvariantError)
+    assert len(controller.requests) == 1

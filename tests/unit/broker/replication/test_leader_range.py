@@ -6,6 +6,7 @@ from crabka.broker.replication.leader_range import ask_leader_ranges, ask_leader
 from crabka.clients.connection import Connection
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.async_tests import run_with
 from tests.support.following import FOLLOWER, PORT, FollowerWorld, ToyLeader, follow
 from tests.support.images import topic_id_of
 from tests.support.logs import NOW_MS, append, make_batch
@@ -27,43 +28,37 @@ async def led(world: FollowerWorld) -> tuple[ToyLeader, list[FollowedPartition]]
     return leader, [FollowedPartition(world.partition(index), backoff_ms=1) for index in range(3)]
 
 
-def test_the_range_of_many_partitions_takes_two_requests() -> None:
-    async def test(world: FollowerWorld) -> None:
-        leader, followed = await led(world)
-        leader.logs[world.partition().topic_id, 2].retention.delete_records_before(4)
-        connection = await connect(world)
-        ranges = await ask_leader_ranges(connection, FOLLOWER, followed)
-        assert list(ranges.values()) == [LeaderRangeKnown(0, 0), LeaderRangeKnown(0, 3), LeaderRangeKnown(4, 6)]
-        requests = leader.broker.asked(ApiKey.LIST_OFFSETS)
-        assert [request.body.topics[0].partitions[0].timestamp for request in requests] == [-1, -2]
-        assert all(request.body.replica_id == FOLLOWER for request in requests)
-        assert requests[0].body.topics[0].partitions[1].current_leader_epoch == 5
-        connection.close()
-
-    follow(test)
+@run_with(follow)
+async def test_the_range_of_many_partitions_takes_two_requests(world: FollowerWorld, /) -> None:
+    leader, followed = await led(world)
+    leader.logs[world.partition().topic_id, 2].retention.delete_records_before(4)
+    connection = await connect(world)
+    ranges = await ask_leader_ranges(connection, FOLLOWER, followed)
+    assert list(ranges.values()) == [LeaderRangeKnown(0, 0), LeaderRangeKnown(0, 3), LeaderRangeKnown(4, 6)]
+    requests = leader.broker.asked(ApiKey.LIST_OFFSETS)
+    assert [request.body.topics[0].partitions[0].timestamp for request in requests] == [-1, -2]
+    assert all(request.body.replica_id == FOLLOWER for request in requests)
+    assert requests[0].body.topics[0].partitions[1].current_leader_epoch == 5
+    connection.close()
 
 
-def test_a_partition_with_an_error_is_left_out() -> None:
-    async def test(world: FollowerWorld) -> None:
-        leader, followed = await led(world)
-        connection = await connect(world)
-        leader.errors[-1] = ErrorCode.fenced_leader_epoch
-        assert await ask_leader_ranges(connection, FOLLOWER, followed) == {}
-        connection.close()
-
-    follow(test)
+@run_with(follow)
+async def test_a_partition_with_an_error_is_left_out(world: FollowerWorld, /) -> None:
+    leader, followed = await led(world)
+    connection = await connect(world)
+    leader.errors[-1] = ErrorCode.fenced_leader_epoch
+    assert await ask_leader_ranges(connection, FOLLOWER, followed) == {}
+    connection.close()
 
 
-def test_a_leader_that_names_no_offset_is_not_followed_there() -> None:
-    async def test(world: FollowerWorld) -> None:
-        leader, followed = await led(world)
-        connection = await connect(world)
-        leader.logs[world.partition().topic_id, 1].state.log_end_offset = -1
-        ranges = await ask_leader_ranges(connection, FOLLOWER, followed)
-        assert [each.partition.index for each in ranges] == [0, 2]
-        connection.close()
-
-    follow(test)
+@run_with(follow)
+async def test_a_leader_that_names_no_offset_is_not_followed_there(world: FollowerWorld, /) -> None:
+    leader, followed = await led(world)
+    connection = await connect(world)
+    leader.logs[world.partition().topic_id, 1].state.log_end_offset = -1
+    ranges = await ask_leader_ranges(connection, FOLLOWER, followed)
+    assert [each.partition.index for each in ranges] == [0, 2]
+    connection.close()
 
 
 async def tier_led(world: FollowerWorld, *epochs: int) -> tuple[ToyLeader, TierWorld, FollowedPartition]:
@@ -81,51 +76,43 @@ async def tier_led(world: FollowerWorld, *epochs: int) -> tuple[ToyLeader, TierW
     return leader, tier, FollowedPartition(world.partition(0), backoff_ms=1)
 
 
-def test_a_follower_learns_behind_which_record_it_can_fetch() -> None:
-    async def test(world: FollowerWorld) -> None:
-        leader, tier, followed = await tier_led(world, 0, 0, 2, 4)
-        tier.log.retention.delete_records_before(1)
-        connection = await connect(world)
-        known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=False)
-        # The leader's disk begins at 6 with epoch 2; the record before is of epoch 0.
-        assert known == {followed: LeaderTierKnown(1, 5, 0)}
-        assert leader.broker.asked(ApiKey.OFFSET_FOR_LEADER_EPOCH)[0].body.replica_id == FOLLOWER
-        connection.close()
-
-    follow(test)
+@run_with(follow)
+async def test_a_follower_learns_behind_which_record_it_can_fetch(world: FollowerWorld, /) -> None:
+    leader, tier, followed = await tier_led(world, 0, 0, 2, 4)
+    tier.log.retention.delete_records_before(1)
+    connection = await connect(world)
+    known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=False)
+    # The leader's disk begins at 6 with epoch 2; the record before is of epoch 0.
+    assert known == {followed: LeaderTierKnown(1, 5, 0)}
+    assert leader.broker.asked(ApiKey.OFFSET_FOR_LEADER_EPOCH)[0].body.replica_id == FOLLOWER
+    connection.close()
 
 
-def test_the_record_before_may_be_of_the_same_epoch() -> None:
-    async def test(world: FollowerWorld) -> None:
-        _, _, followed = await tier_led(world, 0, 2, 2, 4)
-        connection = await connect(world)
-        known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=False)
-        assert known == {followed: LeaderTierKnown(0, 5, 2)}
-        connection.close()
-
-    follow(test)
+@run_with(follow)
+async def test_the_record_before_may_be_of_the_same_epoch(world: FollowerWorld, /) -> None:
+    _, _, followed = await tier_led(world, 0, 2, 2, 4)
+    connection = await connect(world)
+    known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=False)
+    assert known == {followed: LeaderTierKnown(0, 5, 2)}
+    connection.close()
 
 
-def test_an_empty_follower_may_begin_where_the_tier_ends() -> None:
-    async def test(world: FollowerWorld) -> None:
-        _, _, followed = await tier_led(world, 0, 0, 2, 4)
-        connection = await connect(world)
-        known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=True)
-        assert known == {followed: LeaderTierKnown(0, 8, 2)}
-        append(followed.partition.log, make_batch(1))
-        known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=True)
-        assert known == {followed: LeaderTierKnown(0, 5, 0)}
-        connection.close()
-
-    follow(test)
+@run_with(follow)
+async def test_an_empty_follower_may_begin_where_the_tier_ends(world: FollowerWorld, /) -> None:
+    _, _, followed = await tier_led(world, 0, 0, 2, 4)
+    connection = await connect(world)
+    known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=True)
+    assert known == {followed: LeaderTierKnown(0, 8, 2)}
+    append(followed.partition.log, make_batch(1))
+    known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=True)
+    assert known == {followed: LeaderTierKnown(0, 5, 0)}
+    connection.close()
 
 
-def test_what_the_leader_does_not_tell_is_not_known() -> None:
-    async def test(world: FollowerWorld) -> None:
-        leader, _, followed = await tier_led(world, 0, 0, 2, 4)
-        leader.errors[-1] = ErrorCode.not_leader_or_follower
-        connection = await connect(world)
-        assert await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=False) == {}
-        connection.close()
-
-    follow(test)
+@run_with(follow)
+async def test_what_the_leader_does_not_tell_is_not_known(world: FollowerWorld, /) -> None:
+    leader, _, followed = await tier_led(world, 0, 0, 2, 4)
+    leader.errors[-1] = ErrorCode.not_leader_or_follower
+    connection = await connect(world)
+    assert await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=False) == {}
+    connection.close()

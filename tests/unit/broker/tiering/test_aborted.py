@@ -6,7 +6,7 @@ import pytest
 
 from crabka.broker.tiering.aborted import aborted_transactions
 from crabka.broker.tiering.remote_log import remote_log_of
-from crabka.log.txn_index import AbortedTransaction
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata

@@ -6,8 +6,9 @@ import pytest
 
 from crabka.remote.removal_notice import is_removal_notice
 from crabka.remote.segments import RemoteLogSegmentMetadataUpdate, RemoteLogSegmentState
+from tests.support.async_tests import run_with
 from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
-from tests.support.tier_scene import GRACE_MS, TierBroker, TierScene, passes
+from tests.support.tier_scene import GRACE_MS, TierBroker, TierScene, in_scene, passes
 
 
 async def leave_tier(scene: TierScene) -> TierBroker:
@@ -23,57 +24,48 @@ async def leave_tier(scene: TierScene) -> TierBroker:
 
 
 @pytest.mark.parametrize("state", [STARTED, FINISHED, DELETING])
-def test_a_copy_that_a_former_leader_began_late_is_removed_after_the_grace_period(
-    state: RemoteLogSegmentState,
+@run_with(in_scene)
+async def test_a_copy_that_a_former_leader_began_late_is_removed_after_the_grace_period(
+    scene: TierScene, /, state: RemoteLogSegmentState
 ) -> None:
-    scene = TierScene()
 
-    async def main() -> None:
-        await leave_tier(scene)
-        late = remote_segment(0, 9, state=STARTED, broker_id=2)
-        scene.rlmm.add_remote_log_segment_metadata(late)
-        if state is not STARTED:
-            scene.rlmm.update_remote_log_segment_metadata(
-                RemoteLogSegmentMetadataUpdate(
-                    segment_id=late.segment_id, event_timestamp_ms=0, state=state, broker_id=2, custom_metadata=None
-                )
+    await leave_tier(scene)
+    late = remote_segment(0, 9, state=STARTED, broker_id=2)
+    scene.rlmm.add_remote_log_segment_metadata(late)
+    if state is not STARTED:
+        scene.rlmm.update_remote_log_segment_metadata(
+            RemoteLogSegmentMetadataUpdate(
+                segment_id=late.segment_id, event_timestamp_ms=0, state=state, broker_id=2, custom_metadata=None
             )
-        await passes(GRACE_MS / 2000)
-        # Its upload may still be on its way.
-        assert [each.state for each in scene.listed()] == [state]
-        await passes(3 * GRACE_MS / 1000)
-        assert scene.listed() == []
-        scene.check_tidy()
+        )
+    await passes(GRACE_MS / 2000)
+    # Its upload may still be on its way.
+    assert [each.state for each in scene.listed()] == [state]
+    await passes(3 * GRACE_MS / 1000)
+    assert scene.listed() == []
+    scene.check_tidy()
 
-    scene.run(main())
 
+@run_with(in_scene)
+async def test_what_comes_after_the_topic_is_tiered_again_stays(scene: TierScene, /) -> None:
 
-def test_what_comes_after_the_topic_is_tiered_again_stays() -> None:
-    scene = TierScene()
-
-    async def main() -> None:
-        broker = await leave_tier(scene)
-        broker.set_topic(remote_storage_enable=True, remote_log_delete_on_disable=False)
-        await passes(5 * GRACE_MS / 1000)
-        assert scene.finished_ranges() == [(0, 9)]
-        assert not any(map(is_removal_notice, scene.listed()))
-
-    scene.run(main())
+    broker = await leave_tier(scene)
+    broker.set_topic(remote_storage_enable=True, remote_log_delete_on_disable=False)
+    await passes(5 * GRACE_MS / 1000)
+    assert scene.finished_ranges() == [(0, 9)]
+    assert not any(map(is_removal_notice, scene.listed()))
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
-def test_the_next_leader_looks_and_this_one_no_longer(*, is_deleted: bool) -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_the_next_leader_looks_and_this_one_no_longer(scene: TierScene, /, *, is_deleted: bool) -> None:
 
-    async def main() -> None:
-        broker = await leave_tier(scene)
-        assert ORDERS in broker.manager._forsaken
-        if is_deleted:
-            broker.leave(is_deleted=True)
-        else:
-            broker.follow()
-        assert ORDERS not in broker.manager._forsaken
-        await passes(3 * GRACE_MS / 1000)
-        assert (ORDERS in scene.rlmm.partitions()) is not is_deleted
-
-    scene.run(main())
+    broker = await leave_tier(scene)
+    assert ORDERS in broker.manager._forsaken
+    if is_deleted:
+        broker.leave(is_deleted=True)
+    else:
+        broker.follow()
+    assert ORDERS not in broker.manager._forsaken
+    await passes(3 * GRACE_MS / 1000)
+    assert (ORDERS in scene.rlmm.partitions()) is not is_deleted

@@ -10,9 +10,9 @@ from crabka.broker.tiering.index_files import DIRECTORY, IndexFiles, LoadRules, 
 from crabka.broker.tiering.segment_rebuild import build_indexes
 from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError
-from crabka.log.offset_index import OffsetIndex
-from crabka.log.time_index import TimeIndex
-from crabka.log.txn_index import AbortedTransaction, encode_aborted
+from crabka.formats.offset_index import OffsetIndex
+from crabka.formats.time_index import TimeIndex
+from crabka.formats.transaction_index import AbortedTransaction, encode_aborted
 from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
@@ -198,7 +198,7 @@ def encoded(content: object) -> object:
 def test_nothing_stands_for_a_damaged_transaction_index() -> None:
     files, storage = opened()
     storage.content[IndexType.TRANSACTION] = b"abc"
-    with pytest.raises(RemoteBackendError, match="transaction index of 3 bytes"):
+    with pytest.raises(RemoteBackendError, match="its 3 bytes are no multiple of 34"):
         files.load(SEGMENT, IndexType.TRANSACTION)
 
 

@@ -15,7 +15,7 @@ from crabka.broker.tiering.follower_tier import FollowerTier
 from crabka.broker.tiering.leader_start import LeaderStart, continues, newest_segment
 from crabka.broker.tiering.metadata_port import TierMetadata
 from crabka.broker.tiering.orphans import OrphanSweep
-from crabka.log.naming import LOG_SUFFIX
+from crabka.formats.file_names import LOG_SUFFIX
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.errors import NotReadyError

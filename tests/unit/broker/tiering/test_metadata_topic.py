@@ -9,7 +9,7 @@ import pytest
 from crabka.broker.tiering.metadata_topic import MetadataTopicHost
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
-from crabka.log.naming import REMOTE_INDEX_CACHE, parse_directory_name
+from crabka.formats.file_names import REMOTE_INDEX_CACHE, parse_directory_name
 from crabka.metadata.cluster import Endpoint
 from crabka.remote_topic.snapshot import snapshot_path
 from crabka.testing import VirtualTimeLoop

@@ -6,99 +6,87 @@ import pytest
 
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing.faulty_storage import StorageFault
+from tests.support.async_tests import run_with
 from tests.support.remote_segments import ORDERS
-from tests.support.tier_scene import TierScene, passes
+from tests.support.tier_scene import TierScene, in_scene, passes
 
 
-def test_the_owner_finishes_the_deletion_of_a_topic_whose_leader_crashed() -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_the_owner_finishes_the_deletion_of_a_topic_whose_leader_crashed(scene: TierScene, /) -> None:
     scene.cluster.owner = 2
 
-    async def main() -> None:
-        leader = scene.broker(1)
-        scene.broker(2)
-        leader.fill(3)
-        leader.lead()
-        await passes(3)
-        leader.crash()
-        # Nobody who leads the partition hears of the deletion.
-        scene.cluster.deleted.add(ORDERS)
-        await passes(5)
-        assert scene.rlmm.partitions() == []
-        assert scene.store.segment_ids() == []
-        assert scene.cluster.catch_ups == 1
-
-    scene.run(main())
+    leader = scene.broker(1)
+    scene.broker(2)
+    leader.fill(3)
+    leader.lead()
+    await passes(3)
+    leader.crash()
+    # Nobody who leads the partition hears of the deletion.
+    scene.cluster.deleted.add(ORDERS)
+    await passes(5)
+    assert scene.rlmm.partitions() == []
+    assert scene.store.segment_ids() == []
+    assert scene.cluster.catch_ups == 1
 
 
-def test_only_the_owner_does() -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_only_the_owner_does(scene: TierScene, /) -> None:
     scene.cluster.owner = 3
 
-    async def main() -> None:
-        leader = scene.broker(1)
-        scene.broker(2)
-        leader.fill(1)
-        leader.lead()
-        await passes(3)
-        leader.crash()
-        scene.cluster.deleted.add(ORDERS)
-        await passes(60)
-        assert len(scene.finished_ranges()) == 1
-
-    scene.run(main())
+    leader = scene.broker(1)
+    scene.broker(2)
+    leader.fill(1)
+    leader.lead()
+    await passes(3)
+    leader.crash()
+    scene.cluster.deleted.add(ORDERS)
+    await passes(60)
+    assert len(scene.finished_ranges()) == 1
 
 
-def test_what_exists_is_left_alone() -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_what_exists_is_left_alone(scene: TierScene, /) -> None:
     scene.cluster.owner = 2
 
-    async def main() -> None:
-        leader = scene.broker(1)
-        scene.broker(2)
-        leader.fill(2)
-        leader.lead()
-        await passes(60)
-        assert len(scene.finished_ranges()) == 2
-        assert scene.cluster.catch_ups == 0
-
-    scene.run(main())
+    leader = scene.broker(1)
+    scene.broker(2)
+    leader.fill(2)
+    leader.lead()
+    await passes(60)
+    assert len(scene.finished_ranges()) == 2
+    assert scene.cluster.catch_ups == 0
 
 
-def test_a_broker_that_lags_behind_the_controller_deletes_nothing_that_was_just_created() -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_a_broker_that_lags_behind_the_controller_deletes_nothing_that_was_just_created(
+    scene: TierScene, /
+) -> None:
     scene.cluster.owner = 2
     # It has not heard of the topic, and hears of it when it catches up.
     scene.cluster.deleted.add(ORDERS)
     scene.cluster.news = scene.cluster.deleted.clear
 
-    async def main() -> None:
-        leader = scene.broker(1)
-        scene.broker(2)
-        leader.fill(2)
-        leader.lead()
-        await passes(10)
-        assert scene.cluster.catch_ups == 1
-        assert len(scene.finished_ranges()) == 2
-
-    scene.run(main())
+    leader = scene.broker(1)
+    scene.broker(2)
+    leader.fill(2)
+    leader.lead()
+    await passes(10)
+    assert scene.cluster.catch_ups == 1
+    assert len(scene.finished_ranges()) == 2
 
 
-def test_whoever_led_the_partition_gets_time_to_delete_it_himself() -> None:
-    scene = TierScene()
+@run_with(in_scene)
+async def test_whoever_led_the_partition_gets_time_to_delete_it_himself(scene: TierScene, /) -> None:
     scene.cluster.owner = 2
 
-    async def main() -> None:
-        leader, owner = scene.broker(1), scene.broker(2)
-        leader.fill(3)
-        leader.lead()
-        await passes(3)
-        leader.leave(is_deleted=True)
-        await passes(5)
-        assert scene.rlmm.partitions() == []
-        assert not [name for name in owner.failpoints.reached if name.startswith("delete")]
-
-    scene.run(main())
+    leader, owner = scene.broker(1), scene.broker(2)
+    leader.fill(3)
+    leader.lead()
+    await passes(3)
+    leader.leave(is_deleted=True)
+    await passes(5)
+    assert scene.rlmm.partitions() == []
+    assert not [name for name in owner.failpoints.reached if name.startswith("delete")]
 
 
 def test_a_sweep_that_fails_runs_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,7 @@ from crabka.broker.tiering.pool import TierPool
 from crabka.ports import Network, Runtime, Threads
 from crabka.runtime import SystemClock, ThreadPool
 from crabka.vfs import OsFileSystem
+from tests.support.async_tests import real_time, run_with
 
 
 class Scene:
@@ -39,95 +40,87 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_no_more_turns_than_the_setting_allows_in_the_order_of_asking() -> None:
-    async def main() -> None:
-        scene = Scene(2)
-        release, order = asyncio.Event(), []
+@run_with(real_time)
+async def test_no_more_turns_than_the_setting_allows_in_the_order_of_asking() -> None:
+    scene = Scene(2)
+    release, order = asyncio.Event(), []
 
-        async def work(number: int) -> None:
-            async with scene.pool.turn():
-                order.append(number)
-                await release.wait()
+    async def work(number: int) -> None:
+        async with scene.pool.turn():
+            order.append(number)
+            await release.wait()
 
-        tasks = [asyncio.create_task(work(number)) for number in range(5)]
-        await settle()
-        assert (order, scene.pool.active_count) == ([0, 1], 2)
-        release.set()
-        await asyncio.gather(*tasks)
-        assert (order, scene.pool.active_count) == ([0, 1, 2, 3, 4], 0)
-
-    asyncio.run(main())
+    tasks = [asyncio.create_task(work(number)) for number in range(5)]
+    await settle()
+    assert (order, scene.pool.active_count) == ([0, 1], 2)
+    release.set()
+    await asyncio.gather(*tasks)
+    assert (order, scene.pool.active_count) == ([0, 1, 2, 3, 4], 0)
 
 
-def test_more_turns_when_the_setting_grows() -> None:
-    async def main() -> None:
-        scene = Scene(1)
-        release, order = asyncio.Event(), []
+@run_with(real_time)
+async def test_more_turns_when_the_setting_grows() -> None:
+    scene = Scene(1)
+    release, order = asyncio.Event(), []
 
-        async def work(number: int) -> None:
-            async with scene.pool.turn():
-                order.append(number)
-                await release.wait()
+    async def work(number: int) -> None:
+        async with scene.pool.turn():
+            order.append(number)
+            await release.wait()
 
-        tasks = [asyncio.create_task(work(number)) for number in range(2)]
-        await settle()
-        assert order == [0]
-        scene.size = 3
-        tasks.append(asyncio.create_task(work(2)))
-        await settle()
-        assert sorted(order) == [0, 1, 2]
-        release.set()
-        await asyncio.gather(*tasks)
-
-    asyncio.run(main())
+    tasks = [asyncio.create_task(work(number)) for number in range(2)]
+    await settle()
+    assert order == [0]
+    scene.size = 3
+    tasks.append(asyncio.create_task(work(2)))
+    await settle()
+    assert sorted(order) == [0, 1, 2]
+    release.set()
+    await asyncio.gather(*tasks)
 
 
 @pytest.mark.parametrize("has_turn", [False, True])
-def test_who_is_cancelled_while_waiting_blocks_nobody(has_turn: bool) -> None:
-    async def main() -> None:
-        scene = Scene(1)
-        first, release = asyncio.Event(), asyncio.Event()
+@run_with(real_time)
+async def test_who_is_cancelled_while_waiting_blocks_nobody(has_turn: bool) -> None:
+    scene = Scene(1)
+    first, release = asyncio.Event(), asyncio.Event()
 
-        async def hold() -> None:
-            async with scene.pool.turn():
-                first.set()
-                await release.wait()
+    async def hold() -> None:
+        async with scene.pool.turn():
+            first.set()
+            await release.wait()
 
-        async def want() -> None:
-            async with scene.pool.turn():
-                pass
+    async def want() -> None:
+        async with scene.pool.turn():
+            pass
 
-        holder = asyncio.create_task(hold())
-        await first.wait()
-        waiter, last = asyncio.create_task(want()), asyncio.create_task(want())
+    holder = asyncio.create_task(hold())
+    await first.wait()
+    waiter, last = asyncio.create_task(want()), asyncio.create_task(want())
+    await settle()
+    if has_turn:
+        # The turn is handed over in the same moment.
+        release.set()
+        await holder
+        waiter.cancel()
+    else:
+        waiter.cancel()
         await settle()
-        if has_turn:
-            # The turn is handed over in the same moment.
-            release.set()
-            await holder
-            waiter.cancel()
-        else:
-            waiter.cancel()
-            await settle()
-            release.set()
-            await holder
-        await last
-        assert waiter.cancelled() or waiter.done()
-        assert scene.pool.active_count == 0
-
-    asyncio.run(main())
+        release.set()
+        await holder
+    await last
+    assert waiter.cancelled() or waiter.done()
+    assert scene.pool.active_count == 0
 
 
-def test_a_turn_ends_when_its_work_fails() -> None:
-    async def main() -> None:
-        scene = Scene(1)
-        with pytest.raises(ZeroDivisionError):
-            async with scene.pool.turn():
-                await scene.pool.submit(lambda: 1 // 0)
-        assert scene.pool.active_count == 0
-        scene.pool.close()
-
-    asyncio.run(main())
+@run_with(real_time)
+async def test_a_turn_ends_when_its_work_fails() -> None:
+    scene = Scene(1)
+    with pytest.raises(ZeroDivisionError):
+        async with scene.pool.turn():
+            await scene.pool.submit(lambda: 1 // 0)
+    assert scene.pool.active_count == 0
+    scene.pool.close()
 
 
 def test_threads_are_made_when_needed_and_again_when_there_shall_be_more() -> None:

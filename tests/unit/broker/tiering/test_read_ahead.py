@@ -5,8 +5,8 @@ from __future__ import annotations
 from crabka.broker.tiering.read_ahead import MAX_AHEAD_CHUNKS, ReadAhead
 from crabka.broker.tiering.remote_log import RemoteLog
 from crabka.remote.segments import RemoteLogSegmentMetadata
-from crabka.testing import VirtualTimeLoop
 from crabka.testing.remote_samples import sample_segment
+from tests.support.async_tests import run_with, virtual_time
 from tests.unit.broker.tiering.test_chunk_cache import ChunkWorld
 from tests.unit.broker.tiering.test_remote_log import remote_log
 
@@ -42,25 +42,21 @@ def test_readers_of_one_partition_are_told_apart() -> None:
         assert ahead.note(log_of(), offset, offset + 10) == 1
 
 
-def test_chunks_are_read_ahead_across_the_end_of_a_segment() -> None:
-    async def main() -> None:
-        world = ChunkWorld()
-        ahead, coming = ahead_of(world)
-        ahead.begin(log_of(), FIRST, 150, 3)
-        world.threads.release()
-        assert world.storage.ranges == [(200, 249), (0, 99), (100, 199)]
-        assert [segment.start_offset for segment in coming] == [100]
-        ahead.begin(log_of(), SECOND, 250, 3)
-        assert world.threads.waiting == []
-
-    VirtualTimeLoop().run(main())
+@run_with(virtual_time)
+async def test_chunks_are_read_ahead_across_the_end_of_a_segment() -> None:
+    world = ChunkWorld()
+    ahead, coming = ahead_of(world)
+    ahead.begin(log_of(), FIRST, 150, 3)
+    world.threads.release()
+    assert world.storage.ranges == [(200, 249), (0, 99), (100, 199)]
+    assert [segment.start_offset for segment in coming] == [100]
+    ahead.begin(log_of(), SECOND, 250, 3)
+    assert world.threads.waiting == []
 
 
-def test_reading_ahead_stops_where_there_is_no_room() -> None:
-    async def main() -> None:
-        world = ChunkWorld(capacity_bytes=200)
-        ahead, _ = ahead_of(world)
-        ahead.begin(log_of(), FIRST, 1, 8)
-        assert len(world.threads.waiting) == 1
-
-    VirtualTimeLoop().run(main())
+@run_with(virtual_time)
+async def test_reading_ahead_stops_where_there_is_no_room() -> None:
+    world = ChunkWorld(capacity_bytes=200)
+    ahead, _ = ahead_of(world)
+    ahead.begin(log_of(), FIRST, 1, 8)
+    assert len(world.threads.waiting) == 1

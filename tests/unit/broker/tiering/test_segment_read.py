@@ -9,10 +9,11 @@ import pytest
 
 from crabka.broker.tiering.deadline import Deadline, RemoteWaitOverError
 from crabka.broker.tiering.segment_read import SegmentPart, WantedBytes, locate, read_part
-from crabka.log.offset_index import OffsetIndex
+from crabka.formats.offset_index import OffsetIndex
 from crabka.ports import Payload
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing import VirtualTimeLoop
+from tests.support.async_tests import run_with, virtual_time
 from tests.support.logs import make_batch
 
 # Ten batches of three records.
@@ -156,11 +157,9 @@ def test_a_segment_that_ends_within_a_batch_is_told() -> None:
         read(BytesSource(LOG[:-1]), full_index(), 29)
 
 
-def test_a_batch_is_located() -> None:
-    async def main() -> None:
-        found = await locate(BytesSource(), full_index(), 16, Deadline(0))
-        assert found is not None
-        assert (found[0], found[1].base_offset) == (STARTS[5], 15)
-        assert await locate(BytesSource(), full_index(), 30, Deadline(0)) is None
-
-    VirtualTimeLoop().run(main())
+@run_with(virtual_time)
+async def test_a_batch_is_located() -> None:
+    found = await locate(BytesSource(), full_index(), 16, Deadline(0))
+    assert found is not None
+    assert (found[0], found[1].base_offset) == (STARTS[5], 15)
+    assert await locate(BytesSource(), full_index(), 30, Deadline(0)) is None

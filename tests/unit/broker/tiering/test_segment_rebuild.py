@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.broker.tiering.segment_rebuild import build_indexes, replay_segment, same_transactions
-from crabka.log.txn_index import AbortedTransaction, decode_aborted
+from crabka.formats.transaction_index import AbortedTransaction, decode_aborted
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import IndexType
 from tests.support.logs import append, make_batch

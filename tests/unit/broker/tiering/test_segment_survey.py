@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.broker.tiering.segment_survey import DamagedSegmentError, SoundSpan, survey_segment
-from crabka.log.offset_index import OffsetIndex
+from crabka.formats.offset_index import OffsetIndex
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from tests.support.logs import append, make_batch
 from tests.support.remote_reading import TierWorld

@@ -8,7 +8,7 @@ import pytest
 
 from crabka.broker.tiering.deadline import Deadline, RemoteWaitOverError
 from crabka.broker.tiering.surveys import CORRECTED_TTL_MS, LOST_TTL_MS, RETRY_MS
-from crabka.log.offset_index import OffsetIndex
+from crabka.formats.offset_index import OffsetIndex
 from crabka.remote.errors import SegmentNotFoundError
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from tests.support.logs import append, make_batch

@@ -6,12 +6,14 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.async_tests import run_with
 from tests.support.sim_controller import SimControllers, run_controllers
 from tests.support.sim_node import row
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_all_settings_of_a_resource_are_replaced(version: int) -> None:
+@run_with(run_controllers)
+async def test_all_settings_of_a_resource_are_replaced(cluster: SimControllers, /, version: int) -> None:
     values = {"message.max.bytes": "300", "min.insync.replicas": "1"}
     configs = [row("AlterableConfig", name=name, value=value) for name, value in values.items()]
     wanted = [
@@ -19,10 +21,7 @@ def test_all_settings_of_a_resource_are_replaced(version: int) -> None:
         row("AlterConfigsResource", resource_type=8, resource_name="1", configs=[]),
     ]
 
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.active()
-        answer = await node.ask(ApiKey.ALTER_CONFIGS, version, resources=wanted, validate_only=False)
-        assert [each.error_code for each in answer.responses] == [ErrorCode.none, ErrorCode.invalid_request]
-        assert node.context.image.configs.get(4, "") == values
-
-    run_controllers(main)
+    node = await cluster.active()
+    answer = await node.ask(ApiKey.ALTER_CONFIGS, version, resources=wanted, validate_only=False)
+    assert [each.error_code for each in answer.responses] == [ErrorCode.none, ErrorCode.invalid_request]
+    assert node.context.image.configs.get(4, "") == values

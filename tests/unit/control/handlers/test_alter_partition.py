@@ -9,6 +9,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.async_tests import run_with
 from tests.support.sim_controller import SimControllers, WireBroker, create_topic, run_controllers
 from tests.support.sim_node import Row, row
 
@@ -21,50 +22,44 @@ def proposal(topic_id: UUID, epochs: dict[int, int], version: int, **changes: in
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_leader_shrinks_and_grows_its_isr(version: int) -> None:
-    async def main(cluster: SimControllers) -> None:
-        node, leader, other = await cluster.active(), WireBroker(cluster), WireBroker(cluster, 12, 9093)
-        await leader.serve(node)
-        await other.serve(node)
-        topic_id = await create_topic(node, "t", (11, 12))
+@run_with(run_controllers)
+async def test_a_leader_shrinks_and_grows_its_isr(cluster: SimControllers, /, version: int) -> None:
+    node, leader, other = await cluster.active(), WireBroker(cluster), WireBroker(cluster, 12, 9093)
+    await leader.serve(node)
+    await other.serve(node)
+    topic_id = await create_topic(node, "t", (11, 12))
 
-        async def alter(epochs: dict[int, int], **changes: int) -> Any:
-            response = await node.ask(
-                ApiKey.ALTER_PARTITION,
-                version,
-                broker_id=11,
-                broker_epoch=leader.epoch,
-                topics=[proposal(topic_id, epochs, version, **changes)],
-            )
-            assert response.error_code is ErrorCode.none
-            return response.topics[0].partitions[0]
+    async def alter(epochs: dict[int, int], **changes: int) -> Any:
+        response = await node.ask(
+            ApiKey.ALTER_PARTITION,
+            version,
+            broker_id=11,
+            broker_epoch=leader.epoch,
+            topics=[proposal(topic_id, epochs, version, **changes)],
+        )
+        assert response.error_code is ErrorCode.none
+        return response.topics[0].partitions[0]
 
-        shrunk = await alter({11: leader.epoch})
-        assert (shrunk.error_code, shrunk.leader_id, shrunk.isr) == (ErrorCode.none, 11, (11,))
-        assert shrunk.partition_epoch == 1
-        both = {11: leader.epoch, 12: other.epoch}
-        assert (await alter(both)).error_code is ErrorCode.invalid_update_version
-        grown = await alter(both, partition_epoch=1)
-        assert (grown.isr, grown.partition_epoch) == ((11, 12), 2)
-        assert node.context.image.topics.by_id[topic_id].partitions[0].isr == (11, 12)
-
-    run_controllers(main)
+    shrunk = await alter({11: leader.epoch})
+    assert (shrunk.error_code, shrunk.leader_id, shrunk.isr) == (ErrorCode.none, 11, (11,))
+    assert shrunk.partition_epoch == 1
+    both = {11: leader.epoch, 12: other.epoch}
+    assert (await alter(both)).error_code is ErrorCode.invalid_update_version
+    grown = await alter(both, partition_epoch=1)
+    assert (grown.isr, grown.partition_epoch) == ((11, 12), 2)
+    assert node.context.image.topics.by_id[topic_id].partitions[0].isr == (11, 12)
 
 
-def test_an_older_incarnation_is_refused_as_a_whole() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node, leader = await cluster.active(), WireBroker(cluster)
-        await leader.serve(node)
-        response = await node.ask(ApiKey.ALTER_PARTITION, 3, broker_id=11, broker_epoch=0, topics=[])
-        assert (response.error_code, response.topics) == (ErrorCode.stale_broker_epoch, ())
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_an_older_incarnation_is_refused_as_a_whole(cluster: SimControllers, /) -> None:
+    node, leader = await cluster.active(), WireBroker(cluster)
+    await leader.serve(node)
+    response = await node.ask(ApiKey.ALTER_PARTITION, 3, broker_id=11, broker_epoch=0, topics=[])
+    assert (response.error_code, response.topics) == (ErrorCode.stale_broker_epoch, ())
 
 
-def test_only_the_active_controller_decides() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.passive()
-        response = await node.ask(ApiKey.ALTER_PARTITION, 3, broker_id=11, broker_epoch=0, topics=[])
-        assert response.error_code is ErrorCode.not_controller
-
-    run_controllers(main, 3)
+@run_with(run_controllers, 3)
+async def test_only_the_active_controller_decides(cluster: SimControllers, /) -> None:
+    node = await cluster.passive()
+    response = await node.ask(ApiKey.ALTER_PARTITION, 3, broker_id=11, broker_epoch=0, topics=[])
+    assert response.error_code is ErrorCode.not_controller

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.async_tests import run_with
 from tests.support.sim_controller import SimControllers, run_controllers
 from tests.support.sim_node import row
 
@@ -19,22 +20,18 @@ FIELDS: dict[str, Any] = {
 }
 
 
-def test_a_controller_becomes_known() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.active()
-        response = await node.ask(ApiKey.CONTROLLER_REGISTRATION, 0, **FIELDS)
-        assert (response.error_code, response.error_message) == (ErrorCode.none, "")
-        registered = node.context.image.cluster.controllers[7]
-        assert (registered.incarnation_id, registered.endpoints[0].host) == (UUID(int=77), "c7")
-        assert registered.features["metadata.version"] == (7, 30)
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_a_controller_becomes_known(cluster: SimControllers, /) -> None:
+    node = await cluster.active()
+    response = await node.ask(ApiKey.CONTROLLER_REGISTRATION, 0, **FIELDS)
+    assert (response.error_code, response.error_message) == (ErrorCode.none, "")
+    registered = node.context.image.cluster.controllers[7]
+    assert (registered.incarnation_id, registered.endpoints[0].host) == (UUID(int=77), "c7")
+    assert registered.features["metadata.version"] == (7, 30)
 
 
-def test_only_the_active_controller_registers() -> None:
-    async def main(cluster: SimControllers) -> None:
-        response = await (await cluster.passive()).ask(ApiKey.CONTROLLER_REGISTRATION, 0, **FIELDS)
-        assert response.error_code is ErrorCode.not_controller
-        assert response.error_message
-
-    run_controllers(main, 3)
+@run_with(run_controllers, 3)
+async def test_only_the_active_controller_registers(cluster: SimControllers, /) -> None:
+    response = await (await cluster.passive()).ask(ApiKey.CONTROLLER_REGISTRATION, 0, **FIELDS)
+    assert response.error_code is ErrorCode.not_controller
+    assert response.error_message

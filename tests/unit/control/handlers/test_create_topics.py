@@ -68,5 +68,11 @@ def test_a_bad_topic_does_not_stop_the_others(node: SimNode) -> None:
 
 def test_defaults_of_the_node_are_used() -> None:
     with SimNode({"num.partitions": "4"}) as node:
-        (created,) = create(node, topic("t", -1, -1))
+        created, other = create(node, topic("t", -1, -1), topic("u", -1, -1))
         assert (created.num_partitions, created.replication_factor) == (4, 1)
+        assert created.topic_id != other.topic_id
+        (refused,) = create(node, topic("v", configs={"remote.storage.enable": "true"}))
+        assert refused.error_code is ErrorCode.invalid_config
+    with SimNode({"default.replication.factor": "3"}) as node:
+        (refused,) = create(node, topic("t", -1, -1))
+        assert refused.error_code is ErrorCode.invalid_replication_factor

@@ -8,6 +8,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.async_tests import run_with
 from tests.support.sim_controller import SimControllers, run_controllers
 
 
@@ -16,18 +17,16 @@ def describe(version: int = 2, endpoint_type: int = 2) -> dict[str, Any]:
     return fields if version == 0 else {**fields, "endpoint_type": endpoint_type}
 
 
-def test_every_controller_knows_all_and_the_active_one() -> None:
-    async def main(cluster: SimControllers) -> None:
-        await cluster.wait(lambda: all(len(node.context.image.cluster.controllers) == 3 for node in cluster.nodes))
-        active = await cluster.active()
-        for node in cluster.nodes:
-            answer = await node.ask(ApiKey.DESCRIBE_CLUSTER, 2, **describe())
-            assert (answer.error_code, answer.endpoint_type) == (ErrorCode.none, 2)
-            assert (answer.cluster_id, answer.controller_id) == ("cluster", active.node_id)
-            hosts = [(each.broker_id, each.host, each.port) for each in answer.brokers]
-            assert hosts == [(1, "c1", 9093), (2, "c2", 9093), (3, "c3", 9093)]
-
-    run_controllers(main, 3)
+@run_with(run_controllers, 3)
+async def test_every_controller_knows_all_and_the_active_one(cluster: SimControllers, /) -> None:
+    await cluster.wait(lambda: all(len(node.context.image.cluster.controllers) == 3 for node in cluster.nodes))
+    active = await cluster.active()
+    for node in cluster.nodes:
+        answer = await node.ask(ApiKey.DESCRIBE_CLUSTER, 2, **describe())
+        assert (answer.error_code, answer.endpoint_type) == (ErrorCode.none, 2)
+        assert (answer.cluster_id, answer.controller_id) == ("cluster", active.node_id)
+        hosts = [(each.broker_id, each.host, each.port) for each in answer.brokers]
+        assert hosts == [(1, "c1", 9093), (2, "c2", 9093), (3, "c3", 9093)]
 
 
 @pytest.mark.parametrize(
@@ -38,11 +37,11 @@ def test_every_controller_knows_all_and_the_active_one() -> None:
         (2, 9, ErrorCode.unsupported_endpoint_type),
     ],
 )
-def test_brokers_are_described_by_brokers(version: int, wanted: int, code: ErrorCode) -> None:
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.active()
-        answer = await node.ask(ApiKey.DESCRIBE_CLUSTER, version, **describe(version, wanted))
-        assert (answer.error_code, answer.brokers) == (code, ())
-        assert answer.error_message
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_brokers_are_described_by_brokers(
+    cluster: SimControllers, /, version: int, wanted: int, code: ErrorCode
+) -> None:
+    node = await cluster.active()
+    answer = await node.ask(ApiKey.DESCRIBE_CLUSTER, version, **describe(version, wanted))
+    assert (answer.error_code, answer.brokers) == (code, ())
+    assert answer.error_message

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from crabka.controller.brokers import NO_LEADER
-from crabka.controller.outcome import Outcome
 from crabka.metadata.records import PartitionChangeRecord
+from crabka.metadata.requests import Outcome
+from crabka.metadata.topics import NO_LEADER
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.images import partition_of

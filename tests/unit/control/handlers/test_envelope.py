@@ -9,6 +9,7 @@ import pytest
 from crabka.protocol.apis import ApiKey, encode_request, read_response
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header
+from tests.support.async_tests import run_with
 from tests.support.sim_controller import SimController, SimControllers, run_controllers
 from tests.support.sim_node import build, row
 
@@ -29,40 +30,34 @@ def unregister(broker_id: int) -> bytes:
     return wrapped(ApiKey.UNREGISTER_BROKER, 0, broker_id=broker_id)
 
 
-def test_the_answer_has_the_header_of_its_request() -> None:
-    async def main(cluster: SimControllers) -> None:
-        response = await forward(await cluster.active(), unregister(5))
-        assert response.error_code is ErrorCode.none
-        frame = memoryview(response.response_data)
-        correlation_id, offset = parse_response_header(frame, ApiKey.UNREGISTER_BROKER, 0)
-        inner = read_response(ApiKey.UNREGISTER_BROKER, 0, frame, offset)
-        # An error of the request is not one of the envelope.
-        assert (correlation_id, inner.error_code) == (77, ErrorCode.broker_id_not_registered)
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_the_answer_has_the_header_of_its_request(cluster: SimControllers, /) -> None:
+    response = await forward(await cluster.active(), unregister(5))
+    assert response.error_code is ErrorCode.none
+    frame = memoryview(response.response_data)
+    correlation_id, offset = parse_response_header(frame, ApiKey.UNREGISTER_BROKER, 0)
+    inner = read_response(ApiKey.UNREGISTER_BROKER, 0, frame, offset)
+    # An error of the request is not one of the envelope.
+    assert (correlation_id, inner.error_code) == (77, ErrorCode.broker_id_not_registered)
 
 
-def test_quorum_requests_are_forwarded_as_well() -> None:
+@run_with(run_controllers)
+async def test_quorum_requests_are_forwarded_as_well(cluster: SimControllers, /) -> None:
     topics = [row("TopicData", topic_name="__cluster_metadata", partitions=[row("PartitionData", partition_index=0)])]
 
-    async def main(cluster: SimControllers) -> None:
-        response = await forward(await cluster.active(), wrapped(ApiKey.DESCRIBE_QUORUM, 2, topics=topics))
-        frame = memoryview(response.response_data)
-        _, offset = parse_response_header(frame, ApiKey.DESCRIBE_QUORUM, 2)
-        assert read_response(ApiKey.DESCRIBE_QUORUM, 2, frame, offset).topics[0].partitions[0].leader_id == 1
-
-    run_controllers(main)
+    response = await forward(await cluster.active(), wrapped(ApiKey.DESCRIBE_QUORUM, 2, topics=topics))
+    frame = memoryview(response.response_data)
+    _, offset = parse_response_header(frame, ApiKey.DESCRIBE_QUORUM, 2)
+    assert read_response(ApiKey.DESCRIBE_QUORUM, 2, frame, offset).topics[0].partitions[0].leader_id == 1
 
 
-def test_a_controller_that_is_not_active_says_so_on_the_envelope() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.passive()
-        elect = wrapped(ApiKey.ELECT_LEADERS, 2, election_type=0, topic_partitions=None, timeout=1000)
-        for data in (unregister(5), elect):
-            response = await forward(node, data)
-            assert (response.error_code, response.response_data) == (ErrorCode.not_controller, None)
-
-    run_controllers(main, 3)
+@run_with(run_controllers, 3)
+async def test_a_controller_that_is_not_active_says_so_on_the_envelope(cluster: SimControllers, /) -> None:
+    node = await cluster.passive()
+    elect = wrapped(ApiKey.ELECT_LEADERS, 2, election_type=0, topic_partitions=None, timeout=1000)
+    for data in (unregister(5), elect):
+        response = await forward(node, data)
+        assert (response.error_code, response.response_data) == (ErrorCode.not_controller, None)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +71,8 @@ def test_a_controller_that_is_not_active_says_so_on_the_envelope() -> None:
     ],
     ids=["address", "not forwardable", "empty", "cut", "version"],
 )
-def test_what_cannot_be_opened_is_refused(data: bytes, address: bytes, code: ErrorCode) -> None:
-    async def main(cluster: SimControllers) -> None:
-        assert (await forward(await cluster.active(), data, address)).error_code is code
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_what_cannot_be_opened_is_refused(
+    cluster: SimControllers, /, data: bytes, address: bytes, code: ErrorCode
+) -> None:
+    assert (await forward(await cluster.active(), data, address)).error_code is code

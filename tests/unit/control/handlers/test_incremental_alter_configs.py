@@ -9,6 +9,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from tests.support.async_tests import run_with
 from tests.support.sim_controller import SimControllers, run_controllers
 from tests.support.sim_node import Row, row
 
@@ -21,18 +22,16 @@ def resource(kind: int, name: str, key: str, value: str) -> Row:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_settings_are_in_force_when_the_answer_comes(version: int) -> None:
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.active()
-        wanted = [resource(4, "", "message.max.bytes", "300"), resource(2, "nope", "segment.ms", "1")]
-        answer = await node.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=wanted, validate_only=False)
-        assert [each.error_code for each in answer.responses] == [
-            ErrorCode.none,
-            ErrorCode.unknown_topic_or_partition,
-        ]
-        assert node.context.config.message_max_bytes == 300
-
-    run_controllers(main)
+@run_with(run_controllers)
+async def test_settings_are_in_force_when_the_answer_comes(cluster: SimControllers, /, version: int) -> None:
+    node = await cluster.active()
+    wanted = [resource(4, "", "message.max.bytes", "300"), resource(2, "nope", "segment.ms", "1")]
+    answer = await node.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=wanted, validate_only=False)
+    assert [each.error_code for each in answer.responses] == [
+        ErrorCode.none,
+        ErrorCode.unknown_topic_or_partition,
+    ]
+    assert node.context.config.message_max_bytes == 300
 
 
 def test_the_controllers_own_loggers_change_as_well() -> None:
@@ -50,11 +49,9 @@ def test_the_controllers_own_loggers_change_as_well() -> None:
         logging.getLogger(LOGGER).setLevel(before)
 
 
-def test_only_the_active_controller_changes_anything() -> None:
-    async def main(cluster: SimControllers) -> None:
-        node = await cluster.passive()
-        wanted = [resource(4, "", "message.max.bytes", "300")]
-        answer = await node.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=wanted, validate_only=False)
-        assert [each.error_code for each in answer.responses] == [ErrorCode.not_controller]
-
-    run_controllers(main, 3)
+@run_with(run_controllers, 3)
+async def test_only_the_active_controller_changes_anything(cluster: SimControllers, /) -> None:
+    node = await cluster.passive()
+    wanted = [resource(4, "", "message.max.bytes", "300")]
+    answer = await node.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=wanted, validate_only=False)
+    assert [each.error_code for each in answer.responses] == [ErrorCode.not_controller]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from crabka.controller.outcome import Outcome
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import PartitionChangeRecord
+from crabka.metadata.requests import Outcome
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.images import register_broker, registration

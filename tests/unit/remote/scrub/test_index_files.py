@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from crabka.log.txn_index import AbortedTransaction, encode_aborted
+from crabka.formats.transaction_index import AbortedTransaction, encode_aborted
 from crabka.records.header import iter_headers
 from crabka.remote.scrub.batches import walk_batches
 from crabka.remote.scrub.index_files import (

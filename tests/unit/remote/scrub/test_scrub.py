@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crabka.log.txn_index import AbortedTransaction
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.records.header import iter_headers
 from crabka.remote.backends.local import ROOT_NAME, LocalTieredStorage
 from crabka.remote.scrub import (

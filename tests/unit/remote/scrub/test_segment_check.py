@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from crabka.log.txn_index import AbortedTransaction
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.records.header import iter_headers
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.scrub import TierFaultKind, check_segment

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crabka.errors import ConfigError
-from crabka.log.checkpoints import encode_epochs
+from crabka.formats.checkpoints import encode_epochs
 from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.spark.jobs.recover import plan_recovery
 from tests.support.golden import GOLDEN

@@ -12,9 +12,9 @@ from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.clients.fetch_messages import FetchAnswer
 from crabka.clients.isolation import AbortedSpan
 from crabka.embedded import Broker
+from crabka.formats.checkpoints import encode_epochs
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
-from crabka.log.checkpoints import encode_epochs
-from crabka.log.txn_index import AbortedTransaction
 from crabka.records.header import iter_headers
 from crabka.records.rewrite import with_log_append_time
 from crabka.remote.layout import object_path

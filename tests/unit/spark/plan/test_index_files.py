@@ -6,9 +6,9 @@ import pytest
 from crc32c import crc32c
 
 from crabka.errors import CorruptDataError
+from crabka.formats.transaction_index import AbortedTransaction, encode_aborted
 from crabka.log.producer_snapshots import encode_snapshot
 from crabka.log.producer_state import ProducerEntry
-from crabka.log.txn_index import AbortedTransaction, encode_aborted
 from crabka.records.header import iter_headers
 from crabka.spark.plan.index_files import (
     AbortedEntry,

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from crabka.formats.file_names import LOG_SUFFIX
 from crabka.remote.errors import RemoteBackendError
-from crabka.remote.layout import LOG_SUFFIX, object_path
+from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.plan.segment_probe import ListedSegment, SegmentProbe, UnusableSegmentError
 from crabka.spark.tier_store import open_tier_store

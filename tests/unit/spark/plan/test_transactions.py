@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from crabka.log.txn_index import AbortedTransaction
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.spark.plan.index_files import AbortedEntry
 from crabka.spark.plan.lineage import NO_END, choose_parts
 from crabka.spark.plan.segment_objects import SegmentObjects

@@ -1,26 +1,34 @@
-"""The core of one consumer group: `step(event, now_ms)` returns what the shell has to do (KIP-848).
+"""The core of one consumer group: `step(event, now_ms)` returns the actions for the shell (KIP-848).
 
-Pure: no clock, no loop, no log. One batch of records is on its way at a time; whatever comes meanwhile waits. A
-refused event is answered with Kafka's error code and changes nothing.
+Pure: no clock, no loop, no log. One batch of records is in flight at a time; later events wait for it. A refused event
+is answered with Kafka's error code and changes nothing.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, assert_never
 
+from crabka.broker.groups.consumer.assignment import GroupAssignment
 from crabka.broker.groups.consumer.classic_members import ClassicMembers
+from crabka.broker.groups.consumer.context import GroupContext
+from crabka.broker.groups.consumer.deadlines import DeadlineKind, MemberDeadlines
+from crabka.broker.groups.consumer.members import ConsumerMembers
 from crabka.broker.groups.consumer.messages import (
     ConsumerAction,
     ConsumerEvent,
     ConsumerHeartbeat,
     ConsumerHeartbeatResult,
+    CreationFailed,
     Downgraded,
+    PersistBatch,
     RecordsStored,
 )
 from crabka.broker.groups.consumer.migration import upgrade_records
-from crabka.broker.groups.consumer.stored_group import DeadlineKind
-from crabka.broker.groups.member import NEVER
+from crabka.broker.groups.consumer.offset_checks import OffsetChecks
+from crabka.broker.groups.consumer.state import ConsumerGroupState
+from crabka.broker.groups.consumer.store import GroupStore
 from crabka.broker.groups.messages import (
     UNKNOWN_MEMBER,
     Answer,
@@ -32,55 +40,112 @@ from crabka.broker.groups.messages import (
     Sync,
     SyncResult,
     Tick,
+    Transitioned,
 )
 from crabka.broker.groups.records import group_key
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from crabka.broker.groups.classic_group import ClassicGroup
+    from crabka.broker.groups.consumer.catalog import TopicCatalog
     from crabka.broker.groups.consumer.records import ConsumerRecord
+    from crabka.broker.groups.consumer.settings import ConsumerSettings
+    from crabka.broker.groups.consumer.state import ConsumerGroupData
+    from crabka.broker.groups.membership import Membership
+    from crabka.broker.groups.messages import GroupSnapshot
 
     Request = ConsumerHeartbeat | Join | Sync | Heartbeat | Leave
 
-# Clients since OffsetCommit v9 may speak the consumer protocol.
-FIRST_COMMIT_VERSION_WITH_MEMBER_EPOCH = 9
 
-
-class ConsumerGroup(ClassicMembers):
+class ConsumerGroup:
     """One consumer group."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_classic_members",
+        "_deferred",
+        "_members",
+        "context",
+        "deadlines",
+        "is_dead",
+        "offset_checks",
+        "origin",
+        "store",
+    )
+
+    def __init__(self, group_id: str, catalog: TopicCatalog, settings_of: Callable[[str], ConsumerSettings]) -> None:
+        self.context = GroupContext(group_id, catalog, settings_of)
+        self.store = GroupStore()
+        self.deadlines = MemberDeadlines(self.context)
+        self.offset_checks = OffsetChecks(self.context, self.store)
+        assignment = GroupAssignment(self.context, self.store, self.deadlines)
+        self._members = ConsumerMembers(self.context, self.store, self.deadlines, assignment)
+        self._classic_members = ClassicMembers(self.context, self.store, self.deadlines, assignment, self._members)
+        self._deferred: deque[ConsumerEvent] = deque()
+        self.is_dead = False
+        # The classic group that this one replaces, until its first records are stored.
+        self.origin: GroupSnapshot | None = None
+
+    # -- views ---------------------------------------------------------------------------------------------------
+
+    @property
+    def group_id(self) -> str:
+        """Return the id of the group."""
+        return self.context.group_id
+
+    @property
+    def data(self) -> ConsumerGroupData:
+        """Return the newest state, with a batch that may still fail."""
+        return self.store.data
+
+    @property
+    def committed(self) -> ConsumerGroupData:
+        """Return the stored state."""
+        return self.store.committed
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """Return the state that clients see."""
+        return ConsumerGroupState.DEAD if self.is_dead else self.data.state
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the group has no members, whether or not the batch in flight is stored."""
+        return not (self.data.members or self.committed.members)
+
+    @property
+    def exists(self) -> bool:
+        """Return whether clients know the group, or may know it after the batch in flight."""
+        return any(data.is_stored or data.members for data in (self.data, self.committed))
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Return whether a member may consume a topic."""
+        return any(topic in data.subscribed_topics for data in (self.data, self.committed))
+
+    # -- steps ---------------------------------------------------------------------------------------------------
 
     def step(self, event: ConsumerEvent, now_ms: int) -> list[ConsumerAction]:
-        """Take an event in; return the actions that follow, in order."""
+        """Process an event; return the actions that follow, in order."""
         out: list[ConsumerAction] = []
         if isinstance(event, RecordsStored):
-            self.batch_stored(event.error_code, now_ms, out)
-            self.is_dead = self.is_dead or any(isinstance(each, Downgraded) for each in out)
+            self._batch_stored(event.error_code, now_ms, out)
         else:
             self._deferred.append(event)
-            if self.is_storing:
-                self._heard_of(event, now_ms)
-        while self._deferred and not self.is_storing and not self.is_dead:
+            if self.store.is_storing:
+                self._keep_alive(event, now_ms)
+        while self._deferred and not self.store.is_storing and not self.is_dead:
             self._take(self._deferred.popleft(), now_ms, out)
         return out
 
-    def _heard_of(self, event: ConsumerEvent, now_ms: int) -> None:
-        """Let the session of a member go on though its request has to wait."""
+    def _keep_alive(self, event: ConsumerEvent, now_ms: int) -> None:
+        """Extend the session of a member whose request has to wait."""
         member = self.data.members.get(getattr(event, "member_id", UNKNOWN_MEMBER))
-        if member is not None and (DeadlineKind.SESSION, member.member_id) in self.deadlines:
-            self.extend_session(member, now_ms)
-
-    def withdraw(self, event: Request) -> None:
-        """Forget a request that still waits: its sender has been told to come back."""
-        with suppress(ValueError):
-            self._deferred.remove(event)
+        if member is not None and self.deadlines.is_set(DeadlineKind.SESSION, member.member_id):
+            self.deadlines.extend_session(member, now_ms)
 
     def _take(self, event: ConsumerEvent, now_ms: int, out: list[ConsumerAction]) -> None:
-        before = self.state
+        before = self.data.state
         match event:
             case Tick():
                 reason = self._tick(now_ms)
@@ -89,57 +154,76 @@ class ConsumerGroup(ClassicMembers):
             case _:
                 reason = f"{type(event).__name__} of {getattr(event, 'member_id', 'members')}"
                 try:
-                    self.hold(Answer(event.reply, self._result(event, now_ms)))
+                    self.store.hold(Answer(event.reply, self._result(event, now_ms)))
                 except OperationError as error:
-                    self.abandon_batch()
+                    self.store.abandon()
                     out.append(Answer(event.reply, _refusal(event, error)))
                     return
-        self.close_batch(before, reason, out)
+        pairs = self.store.take_batch()
+        if not pairs:
+            out += self.store.take_held()
+            return
+        after = self.data.state
+        if after is not before:
+            out.append(Transitioned(before.value, after.value, self.data.epoch, reason))
+        out.append(PersistBatch(pairs))
 
     def _result(self, event: Request, now_ms: int) -> Any:
         match event:
             case ConsumerHeartbeat():
-                return self.consumer_heartbeat(event, now_ms)
+                return self._members.heartbeat(event, now_ms)
             case Join():
-                return self.classic_join(event, now_ms)
+                return self._classic_members.join(event, now_ms)
             case Sync():
-                return self.classic_sync(event, now_ms)
+                return self._classic_members.sync(event, now_ms)
             case Heartbeat():
-                return self.classic_heartbeat(event, now_ms)
+                return self._classic_members.heartbeat(event, now_ms)
             case Leave():
-                return self.classic_leave(event, now_ms)
+                return self._classic_members.leave(event, now_ms)
             case _:
                 assert_never(event)
 
     def _tick(self, now_ms: int) -> str:
-        due = [key for key, deadline_ms in self.deadlines.items() if deadline_ms <= now_ms]
         reasons = []
         members = {}
-        for kind, member_id in due:
-            del self.deadlines[kind, member_id]
+        for kind, member_id in self.deadlines.take_due(now_ms):
             member = self.data.members.get(member_id)
             if member is not None:
                 members[member_id] = member
                 reasons.append(f"{member_id} is removed because {kind.value}")
         if members:
-            self.fence(list(members.values()), now_ms)
-        self.deadline_ms = min(self.deadlines.values(), default=NEVER)
+            self._members.fence(list(members.values()), now_ms)
+        self.deadlines.update_first()
         return "; ".join(reasons)
 
-    def retire(self, error_code: ErrorCode) -> list[ConsumerAction]:
-        """End the group on this node: whoever waits is told to look elsewhere."""
-        self.is_dead = True
-        out: list[ConsumerAction] = []
-        waiting = [Answer(each.reply, _refusal(each, OperationError(error_code))) for each in self.take_deferred()]
-        self.batch_stored(error_code, 0, out)
-        return [*(each for each in out if isinstance(each, Answer)), *waiting]
+    def _batch_stored(self, error_code: ErrorCode, now_ms: int, out: list[ConsumerAction]) -> None:
+        is_creating = self.origin is not None or self.store.is_creating
+        out += self.store.finish(error_code)
+        if error_code is ErrorCode.none:
+            if self.origin is not None:
+                # Members of the classic group may be dead already: their sessions start here.
+                self.origin = None
+                self.deadlines.start_missing_sessions(self.data.members.values(), now_ms)
+            self.is_dead = self.is_dead or any(isinstance(each, Downgraded) for each in out)
+            return
+        self.deadlines.start_missing_sessions(self.data.members.values(), now_ms)
+        if is_creating:
+            self.is_dead = True
+            out.append(CreationFailed())
+
+    # -- requests that wait --------------------------------------------------------------------------------------
+
+    def withdraw(self, event: Request) -> None:
+        """Forget a request that still waits: it was answered otherwise."""
+        with suppress(ValueError):
+            self._deferred.remove(event)
 
     def refuse(self, event: Request, error_code: ErrorCode) -> Any:
-        """Return the answer that tells a request of an error."""
+        """Return the answer to a request with an error."""
         return _refusal(event, OperationError(error_code))
 
     def take_deferred(self) -> list[Request]:
-        """Return the requests that still wait, which this group will not answer any more."""
+        """Remove and return the requests that still wait, which this group will not answer."""
         waiting = [each for each in self._deferred if not isinstance(each, Tick | RecordsStored)]
         self._deferred.clear()
         return waiting
@@ -147,101 +231,34 @@ class ConsumerGroup(ClassicMembers):
     # -- life ----------------------------------------------------------------------------------------------------
 
     def replay(self, record: ConsumerRecord) -> None:
-        """Take over a record of the log."""
+        """Apply a record of the log."""
         self.data.apply(record)
 
     def loaded(self, now_ms: int) -> None:
-        """Begin to run what was replayed: every member has a whole session to be heard of."""
+        """Start to run after a replay: every member has a full session."""
         self.deadlines.clear()
-        self.arm_sessions(now_ms)
+        self.deadlines.start_missing_sessions(self.data.members.values(), now_ms)
 
-    def upgrade(self, classic: ClassicGroup) -> None:
-        """Begin as what a classic group is now; stored with the first step.
+    def upgrade(self, classic: Membership) -> None:
+        """Begin with the state of a classic group; stored with the first step.
 
-        Raises OperationError: GROUP_ID_NOT_FOUND if what a member told cannot be read.
+        Raises OperationError: GROUP_ID_NOT_FOUND if the metadata of a member cannot be read.
         """
-        records = upgrade_records(classic, self.catalog) if classic.members else []
+        records = upgrade_records(classic, self.context.catalog) if classic.members else []
         self.origin = classic.snapshot(classic.assignments())
-        self.write_pair((group_key(self.group_id), None))
+        self.store.write_pair((group_key(self.group_id), None))
         for record in records:
-            self.write(record)
+            self.store.write(record)
+
+    def retire(self, error_code: ErrorCode) -> list[Answer]:
+        """End the group on this node: waiting requests are answered with the error."""
+        self.is_dead = True
+        waiting = [Answer(each.reply, self.refuse(each, error_code)) for each in self.take_deferred()]
+        return [*(each for each in self.store.finish(error_code) if isinstance(each, Answer)), *waiting]
 
     def tombstones(self) -> Iterable[ConsumerRecord]:
         """Return the records that remove the group."""
         return self.data.tombstones(self.group_id)
-
-    # -- checks of offsets ---------------------------------------------------------------------------------------
-
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether a member may consume a topic."""
-        return any(topic in data.subscribed_topics for data in (self.data, self.committed))
-
-    def commit_check(self, member_id: str, epoch: int, version: int | None) -> CommitCheck:
-        """Return the check of the partitions of a commit. Raises OperationError if nothing may be committed.
-
-        `version` is that of OffsetCommit; None stands for a commit in a transaction, whose sender need not say who
-        it is.
-        """
-        data = self.membership
-        if version is None and epoch < 0 and member_id == UNKNOWN_MEMBER:
-            return CommitCheck(self, None, epoch)
-        if epoch < 0 and not data.members:
-            # An administrator, or a consumer that assigns its partitions itself.
-            return CommitCheck(self, None, epoch)
-        member = data.members.get(member_id)
-        if member is None:
-            raise self.unknown_member(member_id)
-        names_epoch = version is None or version >= FIRST_COMMIT_VERSION_WITH_MEMBER_EPOCH
-        if not (member.uses_classic_protocol or names_epoch):
-            raise OperationError(ErrorCode.unsupported_version)
-        if epoch > member.current.epoch:
-            raise OperationError(_old_epoch(classic=member.uses_classic_protocol))
-        return CommitCheck(self, None if epoch == member.current.epoch else member_id, epoch)
-
-    def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raise OperationError if a member that is not up to date asks for offsets."""
-        if member_id is None and epoch < 0:
-            return
-        member = self.committed.members.get(member_id or UNKNOWN_MEMBER)
-        if member is None:
-            raise self.unknown_member(member_id or UNKNOWN_MEMBER)
-        if epoch != member.current.epoch:
-            raise OperationError(_old_epoch(classic=member.uses_classic_protocol))
-
-
-class CommitCheck:
-    """Which partitions a commit may touch: a member in an older epoch only those that it has had since (KIP-1251)."""
-
-    __slots__ = ("_epoch", "_group", "_member_id")
-
-    def __init__(self, group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
-        self._group = group
-        self._member_id = member_id
-        self._epoch = epoch
-
-    def require(self, places: Iterable[tuple[str, int]]) -> None:
-        """Raise OperationError if one of these partitions must not be committed."""
-        for topic, partition in places:
-            error_code = self.error_of(topic, partition)
-            if error_code is not ErrorCode.none:
-                raise OperationError(error_code)
-
-    def error_of(self, topic: str, partition: int) -> ErrorCode:
-        """Return what is wrong with the commit of a partition."""
-        if self._member_id is None:
-            return ErrorCode.none
-        member = self._group.membership.members[self._member_id]
-        known = self._group.catalog.by_name.get(topic)
-        for topics in (member.current.assigned, member.current.revoking):
-            since = topics.get(known.topic_id, {}).get(partition) if known is not None else None
-            if since is not None:
-                is_old = self._epoch < since
-                return _old_epoch(classic=member.uses_classic_protocol) if is_old else ErrorCode.none
-        return _old_epoch(classic=member.uses_classic_protocol)
-
-
-def _old_epoch(*, classic: bool) -> ErrorCode:
-    return ErrorCode.illegal_generation if classic else ErrorCode.stale_member_epoch
 
 
 def _refusal(event: Request, error: OperationError) -> Any:

@@ -1,7 +1,7 @@
-"""What goes into the core of a consumer group and what comes out of it.
+"""Events and actions of the core of a consumer group.
 
-Members of the classic protocol come with the events of classic groups. What is to be stored goes out as one batch;
-until the core is stepped with its outcome every event waits, and the answers that depend on the batch wait in the core.
+Members with the classic protocol send the events of classic groups. The records of a step leave the core as one batch.
+Until the core is stepped with the outcome of the batch, all events and the answers that depend on it wait in the core.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from crabka.broker.groups.messages import Heartbeat, Join, Leave, Reply, Sync, T
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.broker.groups.classic_group import ClassicGroup
     from crabka.broker.groups.consumer.assignors.spec import Partitions
     from crabka.broker.groups.consumer.member import AssignedPartitions
     from crabka.broker.groups.consumer.records import Pair
+    from crabka.broker.groups.membership import Membership
     from crabka.broker.groups.messages import Answer, Transitioned
 
 
 class ConsumerHeartbeatResult(NamedTuple):
-    """The answer to a heartbeat; without an assignment the member keeps the one that it knows."""
+    """The answer to a heartbeat; without an assignment the member keeps its current one."""
 
     error_code: ErrorCode
     error_message: str | None = None
@@ -33,7 +33,7 @@ class ConsumerHeartbeatResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeat:
-    """A member joins, lives, tells what it owns, or leaves. What is None did not change since it was told last."""
+    """A member joins, reports what it owns, or leaves. A field that is None did not change since the last report."""
 
     reply: Reply
     member_id: str
@@ -50,7 +50,7 @@ class ConsumerHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Return whether the member told everything, so that it is told everything."""
+        """Return whether the member reported every field, so that the answer has to be complete as well."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.member_epoch == 0 or (
             self.rebalance_timeout_ms != -1 and has_subscription and self.owned is not None
@@ -59,7 +59,7 @@ class ConsumerHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class RecordsStored:
-    """The batch that was given out last was appended, or not."""
+    """The outcome of the batch that was returned last."""
 
     error_code: ErrorCode = ErrorCode.none
 
@@ -76,16 +76,16 @@ class PersistBatch:
 
 @dataclass(frozen=True, slots=True)
 class Downgraded:
-    """The group is a classic one from now on; whoever waits here is to be heard there."""
+    """The group is a classic one from now on. Requests that wait here have to be processed there."""
 
-    group: ClassicGroup
-    # Whether its members have to join anew.
+    membership: Membership
+    # Whether its members have to join again.
     rebalances: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CreationFailed:
-    """The first records of the group could not be stored: it never was."""
+    """The first records of the group could not be stored: it does not exist."""
 
 
 ConsumerAction: TypeAlias = "Answer | PersistBatch | Transitioned | Downgraded | CreationFailed"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.embedded import (
     decode_assignment_untrusted,
     decode_subscription_untrusted,
@@ -19,7 +18,7 @@ from crabka.broker.groups.consumer.records import (
     TargetRecord,
 )
 from crabka.broker.groups.member import ClassicMember
-from crabka.broker.groups.membership import CONSUMER_PROTOCOL_TYPE, ClassicSettings, GroupState
+from crabka.broker.groups.membership import CONSUMER_PROTOCOL_TYPE, ClassicSettings, GroupState, Membership
 from crabka.errors import OperationError, WireError
 from crabka.protocol.error_codes import ErrorCode
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from crabka.broker.groups.consumer.state import ConsumerGroupData
 
 
-def check_upgrade(group: ClassicGroup, settings: ConsumerSettings) -> None:
+def check_upgrade(group: Membership, settings: ConsumerSettings) -> None:
     """Raise OperationError if a classic group with members cannot become a consumer group."""
     if not settings.migration_policy.allows_upgrade:
         reason = "the online upgrade is disabled"
@@ -48,7 +47,7 @@ def check_upgrade(group: ClassicGroup, settings: ConsumerSettings) -> None:
     raise OperationError(ErrorCode.group_id_not_found, message)
 
 
-def upgrade_records(group: ClassicGroup, catalog: TopicCatalog) -> list[ConsumerRecord]:
+def upgrade_records(group: Membership, catalog: TopicCatalog) -> list[ConsumerRecord]:
     """Return the records that make a classic group a consumer group, with what its members have.
 
     Raises OperationError: GROUP_ID_NOT_FOUND if what a member told cannot be read.
@@ -64,7 +63,7 @@ def upgrade_records(group: ClassicGroup, catalog: TopicCatalog) -> list[Consumer
 class _Upgraded:
     """A classic member as a member of a consumer group."""
 
-    def __init__(self, member: ClassicMember, group: ClassicGroup, catalog: TopicCatalog) -> None:
+    def __init__(self, member: ClassicMember, group: Membership, catalog: TopicCatalog) -> None:
         protocol = group.protocol or member.protocols[0][0]
         subscription = decode_subscription_untrusted(member.metadata(protocol))
         self.member_id = member.member_id
@@ -82,7 +81,7 @@ class _Upgraded:
         )
 
 
-def _upgrade_records(group: ClassicGroup, members: list[_Upgraded]) -> Iterator[ConsumerRecord]:
+def _upgrade_records(group: Membership, members: list[_Upgraded]) -> Iterator[ConsumerRecord]:
     group_id, epoch = group.group_id, group.generation
     for member in members:
         yield MemberRecord(group_id, member.member_id, member.metadata)
@@ -97,14 +96,14 @@ def _upgrade_records(group: ClassicGroup, members: list[_Upgraded]) -> Iterator[
 
 def downgraded_group(
     group_id: str, data: ConsumerGroupData, leaving: Collection[str], catalog: TopicCatalog, now_ms: int
-) -> ClassicGroup:
+) -> Membership:
     """Return the classic group of the members that stay, each with what it has and what it is giving up.
 
     Kafka writes down the target, which members may not have reached: a partition that one of them still uses would
     seem free if the group became a consumer group again before they joined. All that stay have to speak the classic
     protocol. The caller gives the group its settings, and a rebalance unless `has_settled`.
     """
-    group = ClassicGroup(group_id, ClassicSettings(), now_ms)
+    group = Membership(group_id, ClassicSettings(), now_ms)
     group.generation = data.epoch
     for member_id, member in data.members.items():
         classic = member.metadata.classic

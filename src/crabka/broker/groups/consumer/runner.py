@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from crabka.broker.groups.consumer.messages import ConsumerAction, ConsumerEvent
     from crabka.broker.groups.coordinator import GroupCoordinator
     from crabka.broker.groups.messages import Heartbeat, Join, Leave, Sync
-    from crabka.broker.groups.shards import HostedShard
+    from crabka.broker.groups.shard import HostedShard
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ConsumerRunner:
@@ -65,9 +65,10 @@ class ConsumerRunner:
             raise OperationError(ErrorCode.group_id_not_found, f"Group {group_id} {known}.")
         created = hosted.shard.consumer_group(group_id)
         if group is not None:
-            if group.members or group.pending_members:
-                check_upgrade(group, created.settings)
-            created.upgrade(group)
+            classic = group.membership
+            if classic.members or classic.pending_members:
+                check_upgrade(classic, created.context.settings)
+            created.upgrade(classic)
         actions = created.step(event, self._coordinator.now_ms())
         if any(isinstance(action, PersistBatch) for action in actions):
             if group is not None:
@@ -106,8 +107,9 @@ class ConsumerRunner:
 
     def arm(self, hosted: HostedShard, group: ConsumerGroup) -> None:
         """Look at a group again when something is due; while it stores it can do nothing, and is armed after that."""
-        if group.deadline_ms != NEVER and hosted.is_active and not (group.is_dead or group.is_storing):
-            self._deadlines.arm(group, group.deadline_ms, partial(self._on_deadline, hosted, group))
+        deadline_ms = group.deadlines.first_ms
+        if deadline_ms != NEVER and hosted.is_active and not (group.is_dead or group.store.is_storing):
+            self._deadlines.arm(group, deadline_ms, partial(self._on_deadline, hosted, group))
 
     def _on_deadline(self, hosted: HostedShard, group: ConsumerGroup) -> None:
         if hosted.is_active and not group.is_dead:
@@ -121,27 +123,26 @@ class ConsumerRunner:
                 case PersistBatch(pairs):
                     self._coordinator.append(hosted, pairs, partial(self._stored, hosted, group))
                 case Transitioned(old, new, epoch, reason):
-                    log.info("Group %r: %s -> %s, epoch %d: %s", group.group_id, old, new, epoch, reason)
-                case Downgraded(classic, rebalances):
-                    self._downgraded(hosted, group, classic, rebalances=rebalances)
+                    logger.info("Group %r: %s -> %s, epoch %d: %s", group.group_id, old, new, epoch, reason)
+                case Downgraded():
+                    self._downgraded(hosted, group, action)
                 case CreationFailed():
-                    self._never_was(hosted, group)
+                    self._creation_failed(hosted, group)
 
     def _stored(self, hosted: HostedShard, group: ConsumerGroup, error_code: ErrorCode) -> None:
         if error_code is not ErrorCode.none:
-            log.warning("Cannot store group %r: %s", group.group_id, error_code.name)
+            logger.warning("Cannot store group %r: %s", group.group_id, error_code.name)
         if not group.is_dead:
             self.step(hosted, group, RecordsStored(coordinator_error(error_code)))
 
-    def _downgraded(
-        self, hosted: HostedShard, group: ConsumerGroup, classic: ClassicGroup, *, rebalances: bool
-    ) -> None:
-        log.info("Group %r has only members of the classic protocol: it is a classic group now", group.group_id)
+    def _downgraded(self, hosted: HostedShard, group: ConsumerGroup, action: Downgraded) -> None:
+        logger.info("Group %r has only members with the classic protocol: it is a classic group now", group.group_id)
         self._deadlines.disarm(group)
-        classic.settings = hosted.shard.settings
+        action.membership.settings = hosted.shard.settings
+        classic = ClassicGroup(action.membership)
         if hosted.shard.groups.get(group.group_id) is group:
             hosted.shard.groups[group.group_id] = classic
-        if rebalances:
+        if action.rebalances:
             self._coordinator.rebalance_classic(hosted, classic, "the group was downgraded")
         else:
             self._coordinator.arm_classic(hosted, classic)
@@ -151,16 +152,15 @@ class ConsumerRunner:
             elif classic.state is not GroupState.DEAD:
                 self._coordinator.step(hosted, classic, event)
 
-    def _never_was(self, hosted: HostedShard, group: ConsumerGroup) -> None:
+    def _creation_failed(self, hosted: HostedShard, group: ConsumerGroup) -> None:
         self._deadlines.disarm(group)
         for event in group.take_deferred():
-            refusal = group.refuse(event, ErrorCode.coordinator_not_available)
-            event.reply.resolve(refusal)
+            event.reply.resolve(group.refuse(event, ErrorCode.coordinator_not_available))
         if hosted.shard.groups.get(group.group_id) is not group:
             return
         del hosted.shard.groups[group.group_id]
         if group.origin is not None:
             classic = self._coordinator.create_group(hosted, group.group_id)
-            classic.restore(group.origin, self._coordinator.now_ms())
+            classic.membership.restore(group.origin, self._coordinator.now_ms())
             hosted.shard.groups[group.group_id] = classic
             self._coordinator.arm_classic(hosted, classic)

@@ -1,8 +1,9 @@
-"""What the records of a consumer group say. Changed by records only, so that a replay leads to the same state."""
+"""The state of a consumer group. Only records change it, so that a replay leads to the same state."""
 
 from __future__ import annotations
 
 from collections import Counter
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from crabka.broker.groups.consumer.assignors.spec import NO_PARTITIONS
@@ -30,6 +31,18 @@ if TYPE_CHECKING:
 FIRST_EPOCH = 1
 
 
+class ConsumerGroupState(Enum):
+    """The states of a consumer group, by the names that clients see."""
+
+    EMPTY = "Empty"
+    # The target assignment is older than the group epoch.
+    ASSIGNING = "Assigning"
+    # Some members have not reached the target assignment.
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
 class ConsumerGroupData:
     """Members, epochs, target assignment and patterns of one group."""
 
@@ -49,7 +62,7 @@ class ConsumerGroupData:
     )
 
     def __init__(self) -> None:
-        # Whether the group's own record lives.
+        # Whether the log has a record of the group itself.
         self.is_stored = False
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
@@ -60,13 +73,13 @@ class ConsumerGroupData:
         self.static_members: dict[str, str] = {}
         self.target: dict[str, Partitions] = {}
         self.patterns: dict[str, ResolvedPattern] = {}
-        # Who has a partition, or still gives it up.
+        # The member that has a partition or is still revoking it.
         self.owners: dict[tuple[uuid.UUID, int], str] = {}
-        # Topics that some member wants; made when asked for.
+        # Topics that any member subscribes to; None until needed.
         self._subscribed: frozenset[str] | None = None
 
     def copy(self) -> ConsumerGroupData:
-        """Return the same state, to go back to if records cannot be stored."""
+        """Return a copy, to restore if records cannot be stored."""
         twin = ConsumerGroupData.__new__(ConsumerGroupData)
         for name in ConsumerGroupData.__slots__:
             value = getattr(self, name)
@@ -76,7 +89,7 @@ class ConsumerGroupData:
     # -- replay --------------------------------------------------------------------------------------------------
 
     def apply(self, record: ConsumerRecord) -> None:
-        """Take over a record."""
+        """Apply a record."""
         match record:
             case MemberRecord(_, member_id, None):
                 self._remove_member(member_id)
@@ -152,26 +165,37 @@ class ConsumerGroupData:
     # -- views ---------------------------------------------------------------------------------------------------
 
     @property
+    def state(self) -> ConsumerGroupState:
+        """Return the state that clients see while the group exists on this node."""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    @property
     def is_gone(self) -> bool:
-        """Return whether no record of the group lives."""
+        """Return whether no record of the group is left."""
         records = (self.is_stored, self.members, self.target, self.patterns, self.has_partition_metadata)
         return not any(records) and self.assignment_epoch == FIRST_EPOCH
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """Return the member of an instance."""
+        """Return the member of an instance, if there is one."""
         member_id = self.static_members.get(instance_id) if instance_id is not None else None
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member_id: str) -> Partitions:
-        """Return what a member is to have."""
+        """Return the target assignment of a member."""
         return self.target.get(member_id, NO_PARTITIONS)
 
     def is_free(self, topic_id: uuid.UUID, partition: int) -> bool:
-        """Return whether nobody has a partition."""
+        """Return whether no member has a partition."""
         return (topic_id, partition) not in self.owners
 
     def topics_of(self, member: ConsumerMember) -> set[str]:
-        """Return the names of the topics that a member wants, by name or by pattern."""
+        """Return the names of the topics that a member subscribes to, by name or by pattern."""
         names = set(member.metadata.topic_names)
         resolved = self.patterns.get(member.metadata.topic_regex or "")
         if resolved is not None:
@@ -180,7 +204,7 @@ class ConsumerGroupData:
 
     @property
     def subscribed_topics(self) -> frozenset[str]:
-        """Return the names of the topics that any member wants."""
+        """Return the names of the topics that any member subscribes to."""
         if self._subscribed is None:
             self._subscribed = frozenset[str]().union(*(self.topics_of(each) for each in self.members.values()))
         return self._subscribed
@@ -190,18 +214,18 @@ class ConsumerGroupData:
         return {each.metadata.topic_regex for each in self.members.values() if each.metadata.topic_regex}
 
     def preferred_assignor(self) -> str | None:
-        """Return the assignor that most members ask for; None if none asks."""
+        """Return the assignor that most members name; None if no member names one."""
         votes = Counter(each.metadata.server_assignor for each in self.members.values())
         votes.pop(None, None)
         return votes.most_common(1)[0][0] if votes else None
 
     @property
     def classic_member_count(self) -> int:
-        """Return how many members speak the classic protocol."""
+        """Return how many members use the classic protocol."""
         return sum(member.uses_classic_protocol for member in self.members.values())
 
     def supports_classic_protocols(self, names: set[str]) -> bool:
-        """Return whether a classic member that knows these protocols fits in."""
+        """Return whether a classic member with these protocols can join."""
         known = [
             {name for name, _ in member.metadata.classic.protocols}
             for member in self.members.values()
@@ -210,7 +234,7 @@ class ConsumerGroupData:
         return bool(set.intersection(names, *known))
 
     def is_waiting_for_others(self, member: ConsumerMember) -> bool:
-        """Return whether a partition that a member is to have is still with another."""
+        """Return whether another member still has a partition of a member's target."""
         return any(
             partition not in member.current.assigned.get(topic_id, ()) and not self.is_free(topic_id, partition)
             for topic_id, partitions in self.target_of(member.member_id).items()

@@ -99,7 +99,7 @@ def test_the_last_consumer_that_leaves_makes_the_group_classic() -> None:
     assert isinstance(downgraded, Downgraded)
     assert downgraded.rebalances
     assert made.group.is_dead
-    group = downgraded.group
+    group = downgraded.membership
     assert (group.state.value, group.protocol, list(group.members)) == ("Stable", "cooperative", ["old"])
     # It was to have two partitions, which were not free yet.
     assert decode_assignment_untrusted(group.members["old"].assignment, made.catalog) == {}
@@ -112,4 +112,4 @@ def test_a_static_consumer_that_comes_back_as_classic_makes_the_group_classic() 
     (downgraded,) = made.others
     assert isinstance(downgraded, Downgraded)
     assert not downgraded.rebalances
-    assert list(downgraded.group.members) == ["new-1"]
+    assert list(downgraded.membership.members) == ["new-1"]

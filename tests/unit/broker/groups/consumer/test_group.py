@@ -1,12 +1,8 @@
-"""The core of a consumer group: order of batches, retirement, and checks of offsets."""
+"""The core of a consumer group: order of batches, retirement, requests that wait."""
 
 from __future__ import annotations
 
-import pytest
-
 from crabka.broker.groups.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatResult
-from crabka.broker.groups.messages import Answer
-from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.consumer_groups import ConsumerCore, owned, topic_id
 
@@ -32,59 +28,8 @@ def test_whoever_waits_is_told_when_the_group_moves() -> None:
     core.post("a", 0)
     core.post("b", 0)
     told = core.group.retire(ErrorCode.not_coordinator)
-    assert [each.result.error_code for each in told if isinstance(each, Answer)] == [ErrorCode.not_coordinator] * 2  # type: ignore[union-attr]
+    assert [each.result.error_code for each in told] == [ErrorCode.not_coordinator] * 2  # type: ignore[union-attr]
     assert core.group.is_dead
-
-
-def test_a_member_of_an_older_epoch_commits_only_what_it_has_had_since() -> None:
-    core = ConsumerCore()
-    first = core.beat("a", 0).member_epoch
-    core.beat("b", 0)
-    half = {T: frozenset({0, 1})}
-    core.beat("a", first, owned={T: frozenset(range(4))})
-    newer = core.beat("a", first, owned=half).member_epoch
-    assert newer > first
-    old = core.group.commit_check("a", first, 9)
-    assert old.error_of("t", 0) is ErrorCode.none
-    assert old.error_of("t", 3) is ErrorCode.stale_member_epoch
-    assert old.error_of("gone", 0) is ErrorCode.stale_member_epoch
-    assert core.group.commit_check("a", newer, 9).error_of("t", 3) is ErrorCode.none
-
-
-@pytest.mark.parametrize(
-    ("member_id", "epoch", "version", "expected"),
-    [
-        ("who", 2, 9, ErrorCode.unknown_member_id),
-        ("a", 99, 9, ErrorCode.stale_member_epoch),
-        ("a", 2, 8, ErrorCode.unsupported_version),
-        ("", -1, 9, ErrorCode.unknown_member_id),
-    ],
-)
-def test_commits_of_others_are_refused(member_id: str, epoch: int, version: int, expected: ErrorCode) -> None:
-    core = ConsumerCore()
-    core.beat("a", 0)
-    with pytest.raises(OperationError) as refused:
-        core.group.commit_check(member_id, epoch, version)
-    assert refused.value.error_code is expected
-
-
-def test_without_members_anybody_may_commit() -> None:
-    core = ConsumerCore()
-    assert core.group.commit_check("", -1, 2).error_of("t", 0) is ErrorCode.none
-
-
-def test_offsets_are_told_to_members_that_are_up_to_date() -> None:
-    core = ConsumerCore()
-    epoch = core.beat("a", 0).member_epoch
-    core.group.check_fetch(None, -1)
-    core.group.check_fetch("a", epoch)
-    for member_id, asked, expected in (
-        ("a", epoch + 1, ErrorCode.stale_member_epoch),
-        ("who", epoch, ErrorCode.unknown_member_id),
-    ):
-        with pytest.raises(OperationError) as refused:
-            core.group.check_fetch(member_id, asked)
-        assert refused.value.error_code is expected
 
 
 def test_a_group_is_the_same_after_a_load() -> None:
@@ -94,7 +39,7 @@ def test_a_group_is_the_same_after_a_load() -> None:
     before = core.group.data
     core.restart()
     assert core.group.data.members == before.members
-    assert core.group.deadline_ms == core.now_ms + 10_000
+    assert core.group.deadlines.first_ms == core.now_ms + 10_000
     core.pass_time(10_000)
     assert core.group.is_empty
 
@@ -145,7 +90,7 @@ def test_what_is_on_its_way_is_not_committed() -> None:
     core.post("b", 0)
     assert set(core.group.committed.members) == {"a"}
     # The member has not heard of a later epoch yet.
-    core.group.check_fetch("a", epoch)
+    core.group.offset_checks.fetch("a", epoch)
     core.holds_stores = False
     core.finish_stores()
     assert core.group.committed is core.group.data

@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.assignors.spec import Partitions
 from crabka.broker.groups.consumer.embedded import encode_assignment
 from crabka.broker.groups.consumer.messages import ConsumerHeartbeat, Downgraded
@@ -15,7 +14,7 @@ from crabka.broker.groups.consumer.records import TargetRecord
 from crabka.broker.groups.consumer.settings import ConsumerSettings, MigrationPolicy
 from crabka.broker.groups.consumer.state import ConsumerGroupData
 from crabka.broker.groups.member import ClassicMember
-from crabka.broker.groups.membership import ClassicSettings, GroupState
+from crabka.broker.groups.membership import ClassicSettings, GroupState, Membership
 from crabka.broker.groups.records import group_key
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
@@ -26,8 +25,8 @@ T = topic_id(0)
 ALL = {T: frozenset(range(4))}
 
 
-def classic(metadata: bytes = subscription("t")) -> ClassicGroup:
-    group = ClassicGroup("g", ClassicSettings(), 0)
+def classic(metadata: bytes = subscription("t")) -> Membership:
+    group = Membership("g", ClassicSettings(), 0)
     member = ClassicMember("old", None, client_id="c", client_host="/h", protocols=(("range", metadata),))
     member.assignment = encode_assignment(ALL, catalog_of(t=4), 1)
     group.add(member, "consumer")
@@ -76,7 +75,7 @@ def test_a_downgrade_forgets_nothing_that_a_member_has_not_given_up() -> None:
     core.beat("m", -1)
     (downgraded,) = core.others
     assert isinstance(downgraded, Downgraded)
-    assert downgraded.group.members["old"].assignment == encode_assignment(ALL, catalog_of(t=4), 1)
+    assert downgraded.membership.members["old"].assignment == encode_assignment(ALL, catalog_of(t=4), 1)
 
 
 @pytest.mark.parametrize(("target", "settled"), [(ALL, True), ({T: frozenset({0})}, False)])

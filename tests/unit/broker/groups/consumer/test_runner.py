@@ -56,7 +56,7 @@ def test_a_group_moves_to_the_consumer_protocol_and_back(node: SimNode) -> None:
     assert beat(node, "m", -1).error_code is ErrorCode.none
     group = node.context.groups.group("g")[1]
     assert isinstance(group, ClassicGroup)
-    assert set(group.members) == {old.member_id}
+    assert set(group.membership.members) == {old.member_id}
 
 
 def test_a_report_that_is_refused_leaves_a_classic_group_as_it_is(node: SimNode) -> None:
@@ -221,12 +221,12 @@ def test_members_of_a_group_that_is_handed_over_stay_in_it(node: SimNode) -> Non
     joining.post_join()
     node.advance(20)
     assert hosted.shard.groups["g"] is group
-    group.commit_check(old.member_id, old.generation, 9)
+    group.offset_checks.commit(old.member_id, old.generation, 9)
     with pytest.raises(OperationError):
-        group.commit_check("nobody", old.generation, 9)
+        group.offset_checks.commit("nobody", old.generation, 9)
     held.let_go()
     assert leaving.answer().error_code is ErrorCode.none
     classic = node.context.groups.group("g")[1]
     assert isinstance(classic, ClassicGroup)
-    assert old.member_id in classic.members
+    assert old.member_id in classic.membership.members
     assert joining.joined().error_code is ErrorCode.member_id_required

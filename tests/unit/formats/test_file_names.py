@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from crabka.formats.file_names import (
+    MAX_DIRECTORY_NAME,
+    DirectoryKind,
+    LogDirectoryName,
+    file_offset,
+    marked_name,
+    offset_name,
+    parse_directory_name,
+)
+from crabka.ids import TopicPartition
+
+UNIQUE = uuid.UUID("3f4cfdd4-252e-4872-8cfc-2d34b44e0c4a")
+
+
+def test_offsets_are_twenty_digits() -> None:
+    assert offset_name(12_345) == "00000000000000012345"
+
+
+@pytest.mark.parametrize(
+    ("name", "offset"),
+    [
+        ("00000000000000000036.log", 36),
+        ("00000000000000000036.timeindex", 36),
+        ("00000000000000000120.snapshot", 120),
+        ("00000000000000000036.log.deleted", None),
+        ("36.log", None),
+        ("leader-epoch-checkpoint", None),
+    ],
+)
+def test_file_names_tell_their_offset(name: str, offset: int | None) -> None:
+    assert file_offset(name) == offset
+
+
+@pytest.mark.parametrize("kind", [DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY])
+def test_marked_directories_are_recognised(kind: DirectoryKind) -> None:
+    name = marked_name(TopicPartition("a-b.c", 7), kind, UNIQUE)
+    assert name == f"a-b.c-7.3f4cfdd4252e48728cfc2d34b44e0c4a-{kind.value}"
+    assert parse_directory_name(name) == LogDirectoryName(TopicPartition("a-b.c", 7), kind)
+
+
+def test_long_topic_names_are_cut_in_marked_directories() -> None:
+    name = marked_name(TopicPartition("t" * 249, 12), DirectoryKind.DELETE, UNIQUE)
+    assert len(name) == MAX_DIRECTORY_NAME
+    assert name.endswith("-12.3f4cfdd4252e48728cfc2d34b44e0c4a-delete")
+
+
+def test_plain_directories_are_logs() -> None:
+    assert parse_directory_name("orders-2020-3") == LogDirectoryName(
+        TopicPartition("orders-2020", 3), DirectoryKind.LOG
+    )
+
+
+@pytest.mark.parametrize("name", ["lost+found", "remote-log-index-cache", "orders", "-1", "orders-x"])
+def test_other_directories_are_no_logs(name: str) -> None:
+    assert parse_directory_name(name) is None
