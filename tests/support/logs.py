@@ -82,6 +82,19 @@ def append(log: PartitionLog, batch: bytes, *, leader_epoch: int = 0, now_ms: in
     return result.first_offset
 
 
+SEGMENT_BYTES = 2 * len(make_batch(producer=ProducerFields(1)))
+TWO_PER_SEGMENT = TopicConfig(internal_segment_bytes=SEGMENT_BYTES, retention_ms=-1)
+
+
+def segmented_log(config: TopicConfig = TWO_PER_SEGMENT) -> PartitionLog:
+    """Return a log of ten single records of one producer, two in each segment, one second apart."""
+    log = open_test_log(config=config)
+    for index in range(10):
+        batch = make_batch(timestamp=NOW_MS + 1000 * index, producer=ProducerFields(1, 0, index))
+        append(log, batch, leader_epoch=index // 4)
+    return log
+
+
 def apply_retention(log: PartitionLog, now_ms: int) -> list[Segment]:
     """Drop the segments that age, size and log start no longer keep, as the owner of a log does; return them."""
     log.retention.expire(now_ms)

@@ -7,9 +7,8 @@ from crabka.log.partition_log import PartitionLog
 from crabka.log.producer_snapshots import encode_snapshot
 from crabka.log.recovery import OpenOptions
 from crabka.log.segment import SegmentContext
-from tests.support.logs import NOW_MS, ProducerFields, append, make_batch, open_test_log
+from tests.support.logs import NOW_MS, SEGMENT_BYTES, ProducerFields, append, make_batch, open_test_log
 
-SEGMENT_BYTES = 2 * len(make_batch(producer=ProducerFields(1)))
 EMPTY_SNAPSHOT = encode_snapshot([])
 
 

@@ -20,6 +20,7 @@ from tests.support.logs import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
+    SEGMENT_BYTES,
     ProducerFields,
     append,
     apply_retention,
@@ -28,7 +29,7 @@ from tests.support.logs import (
     open_test_log,
     read_headers,
 )
-from tests.support.tiered_logs import EMPTY_SNAPSHOT, SEGMENT_BYTES, drop_tiered, filled_log, tiered_config
+from tests.support.tiered_logs import EMPTY_SNAPSHOT, drop_tiered, filled_log, tiered_config
 
 SMALL_LOCAL = tiered_config(local_retention_bytes=SEGMENT_BYTES)
 
