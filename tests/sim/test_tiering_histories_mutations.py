@@ -14,10 +14,10 @@ from crabka.broker.tiering.copy_plan import copied_offset, plan_copy
 from crabka.broker.tiering.expirer import ExpiryTask
 from crabka.broker.tiering.leader_start import LeaderStart
 from crabka.broker.tiering.leftovers import LeftoverWatch
-from crabka.broker.tiering.lineage import EpochLineage
 from crabka.broker.tiering.metadata_port import PartitionLookup, TierMetadata
 from crabka.broker.tiering.progress import lineage_of
 from crabka.broker.tiering.retention_plan import Removal, RemovalReason, RetentionPlan, plan_retention
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.log.tierable import TierableSegment
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tests.support.tier_sim.cluster import TierCluster

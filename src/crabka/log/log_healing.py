@@ -188,7 +188,7 @@ class LogHealing:
 
     def _wrong_epoch(self, epochs: Iterable[tuple[int, int]]) -> str:
         for epoch, offset in epochs:
-            known = self._state.leader_epochs.epoch_for_offset(offset)
+            known = self._state.leader_epochs.lineage.epoch_at(offset)
             if epoch >= 0 and offset >= self._state.log_start_offset and known != epoch:
                 return f"the leader epoch at offset {offset} was known as {known}, and is {epoch}"
         return ""

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, overload
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError, require
+from crabka.formats.leader_epochs import EpochEnd
 from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.append import NO_APPEND_TIME, AppendResult, PendingAppend, PreparedBatch, prepare_batch
-from crabka.log.leader_epochs import EpochEnd, LeaderEpochCache
+from crabka.log.leader_epochs import LeaderEpochCache
 from crabka.log.log_cleaning import LogCleaning
 from crabka.log.log_copying import LogCopying
 from crabka.log.log_durability import LogDurability
@@ -176,7 +177,7 @@ class PartitionLog:
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """Return the largest epoch not above the given one and where it ends (OffsetForLeaderEpoch)."""
-        return self.state.leader_epochs.end_offset_for(epoch, self.state.log_end_offset)
+        return self.state.leader_epochs.lineage.end_offset_for(epoch, self.state.log_end_offset)
 
     @property
     def segment_base_offsets(self) -> list[int]:

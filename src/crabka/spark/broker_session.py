@@ -20,7 +20,7 @@ from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetch_messages import FetchAnswer, FetchLimits, FetchTarget, fetch_request, read_answers
 from crabka.clients.offsets import list_offsets
 from crabka.clients.security import ClientSecurity
-from crabka.clients.sync import LoopThread
+from crabka.clients.sync_session import LoopThread
 from crabka.errors import ConfigError, OperationError, WireError
 from crabka.ids import ZERO_UUID, TopicPartition, uuid_to_text
 from crabka.protocol.apis import ApiKey
@@ -119,7 +119,7 @@ class BrokerSession:
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Store offsets for a group without members."""
-        self.run(lambda cluster: Admin(cluster).alter_group_offsets(group, offsets))
+        self.run(lambda cluster: Admin(cluster).groups.alter_offsets(group, offsets))
 
     def fetch(
         self,

@@ -38,7 +38,7 @@ def test_a_cluster_answers() -> None:
             with pytest.raises(TopicChangedError, match="the topic t was deleted and created anew"):
                 session.fetch(T0, 0, FetcherSettings(), 10_000, topic_id="ksqWDRxfTGu8jPNvmLEoUg")
             session.commit("watchers", {T0: 4})
-        assert admin.list_group_offsets("watchers")[T0].offset == 4
+        assert admin.groups.list_offsets("watchers")[T0].offset == 4
 
 
 def test_nobody_there_is_told() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from crabka.clients.group_admin import GroupAdmin
+from crabka.clients.admin import Admin
 from crabka.clients.group_types import GroupOffset
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError
@@ -134,7 +134,7 @@ def _progress(target: ReplayTarget, partitions: Iterable[int]) -> dict[int, Grou
     """Return how far earlier runs under the name came, by partition."""
     places = [TopicPartition(target.topic, partition) for partition in partitions]
     with BrokerSession(target.bootstrap, target.client) as session:
-        found = session.run(lambda cluster: GroupAdmin(cluster).list_group_offsets(target.name, places))
+        found = session.run(lambda cluster: Admin(cluster).groups.list_offsets(target.name, places))
     return {place.partition: committed for place, committed in found.items()}
 
 
@@ -187,7 +187,7 @@ def check_target(target: ReplayTarget, partition_count: int) -> bool:
 
 def _has_progress(session: BrokerSession, target: ReplayTarget, partitions: Iterable[int]) -> bool:
     places = [TopicPartition(target.topic, partition) for partition in partitions]
-    if session.run(lambda cluster: GroupAdmin(cluster).list_group_offsets(target.name, places)):
+    if session.run(lambda cluster: Admin(cluster).groups.list_offsets(target.name, places)):
         return True
     starts = session.offsets(dict.fromkeys(places, EARLIEST), read_committed=False)
     ends = session.offsets(dict.fromkeys(places, LATEST), read_committed=False)

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from crabka.errors import CorruptDataError
 from crabka.formats.file_names import LOG_SUFFIX
 from crabka.formats.object_names import ObjectName
+from crabka.formats.offset_index import OffsetIndex
 from crabka.ids import uuid_to_text
 from crabka.remote.layout import object_path, partition_directory
 from crabka.remote.segments import IndexType, TopicIdPartition
-from crabka.spark.plan.index_files import SegmentOffsets
 from crabka.spark.plan.lineage import TierPart
 from crabka.spark.plan.ranges import AbortedSpans, TierRange
 from crabka.spark.plan.segment_objects import SegmentObjects
@@ -133,22 +133,29 @@ def _check_ends(cut_parts: Sequence[tuple[TierPart, Sequence[_Piece]]], objects:
     objects.for_all(ends, check)
 
 
-def _cut_by_records(part: TierPart, index: SegmentOffsets, max_records: int) -> list[_Piece]:
+def _cut_by_records(part: TierPart, index: OffsetIndex, max_records: int) -> list[_Piece]:
     size = part.end - part.start
     pieces = -(-size // max_records)
     borders = [part.start + size * number // pieces for number in range(pieces + 1)]
     size_bytes = part.segment.segment_size_bytes
     return [
-        _Piece(start, end, index.start_byte(start), index.end_byte(end, size_bytes)) for start, end in pairwise(borders)
+        _Piece(start, end, index.floor_position(start), _end_byte(index, end, size_bytes))
+        for start, end in pairwise(borders)
     ]
 
 
-def _cut_by_bytes(part: TierPart, index: SegmentOffsets, objects: SegmentObjects, target_bytes: int) -> list[_Piece]:
+def _end_byte(index: OffsetIndex, end_offset: int, size_bytes: int) -> int:
+    """Return a position after all records below an offset, where a batch begins or the segment ends."""
+    position = index.position_after(end_offset - 1)
+    return size_bytes if position is None else position
+
+
+def _cut_by_bytes(part: TierPart, index: OffsetIndex, objects: SegmentObjects, target_bytes: int) -> list[_Piece]:
     segment = part.segment
-    start_byte = index.start_byte(part.start) if part.start > segment.start_offset else 0
+    start_byte = index.floor_position(part.start) if part.start > segment.start_offset else 0
     end_byte = segment.segment_size_bytes
     if part.end <= segment.end_offset:
-        end_byte = index.end_byte(part.end, segment.segment_size_bytes)
+        end_byte = _end_byte(index, part.end, segment.segment_size_bytes)
     cuts: list[int] = []
     if needs_cutting(end_byte - start_byte, target_bytes):
         cuts = cut_positions(index.positions, start_byte, end_byte, target_bytes)

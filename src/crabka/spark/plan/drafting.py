@@ -6,12 +6,12 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
 from crabka.spark.errors import DataLossError
 from crabka.spark.plan.byte_ranges import tier_ranges
 from crabka.spark.plan.context import PlanContext, is_tier_only
 from crabka.spark.plan.filters import RowBounds
-from crabka.spark.plan.index_files import AbortedEntry
 from crabka.spark.plan.leader_aborts import LeaderAborts
 from crabka.spark.plan.lineage import TierPart
 from crabka.spark.plan.losses import lose
@@ -134,7 +134,7 @@ def _aborted(
         return AbortedTable(find_aborted(parts, survey.parts, context.objects))
     leader = LeaderAborts(context.session, partition, survey.id_text, context.options.poll_timeout_ms)
 
-    def ask(border: int) -> list[AbortedEntry]:
+    def ask(border: int) -> list[AbortedTransaction]:
         # What is read ends with the last stable offset, and leaders report nothing from there on.
         return leader.across(min(border, survey.latest))
 

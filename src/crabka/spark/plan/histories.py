@@ -24,12 +24,12 @@ from typing import NamedTuple
 
 from crabka.clients.epoch_ends import LeaderEpochEnd
 from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.formats.leader_epochs import NO_END, EpochLineage
 from crabka.ids import TopicPartition
 from crabka.spark.errors import SegmentVanishedError
 from crabka.spark.plan.batch_lookup import BatchLookup
 from crabka.spark.plan.context import PlanContext, is_tier_only, open_context
 from crabka.spark.plan.divergence import Divergence, LogCutError, ReadPosition
-from crabka.spark.plan.lineage import NO_END
 from crabka.spark.plan.losses import lose
 from crabka.spark.plan.retries import with_retries
 from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
@@ -229,14 +229,12 @@ def _by_tier_lineage(context: PlanContext, known: PartitionSurvey, head: BatchWi
 
 def lineage_finding(lineage: Sequence[tuple[int, int]], head: BatchWitness) -> _Finding:
     """Return whether a lineage of leader epochs with their first offsets has a batch in its epoch."""
-    epoch = head.leader_epoch
+    epoch, known = head.leader_epoch, EpochLineage(lineage)
     if not lineage or not lineage[0][0] <= epoch <= lineage[-1][0]:
         return _Finding(HistoryVerdict.UNKNOWN)
-    starts = dict(lineage)
-    end = min((start for later, start in lineage if later > epoch), default=NO_END)
-    if epoch in starts and (starts[epoch] <= head.base_offset or epoch == lineage[0][0]) and head.last_offset < end:
+    if known.holds([(epoch, head.base_offset)], head.last_offset):
         return _Finding(HistoryVerdict.UNKNOWN)
-    return _Finding(HistoryVerdict.DIFFERENT, min(end, head.base_offset))
+    return _Finding(HistoryVerdict.DIFFERENT, min(known.end_of(epoch), head.base_offset))
 
 
 def _located(

@@ -16,10 +16,10 @@ from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetch_messages import FetchAnswer
 from crabka.clients.fetcher import FetcherSettings
 from crabka.errors import OperationError
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
 from crabka.spark.broker_session import BrokerSession
 from crabka.spark.errors import SegmentVanishedError, TierReadError
-from crabka.spark.plan.index_files import AbortedEntry
 
 _LIMITS: Final = FetcherSettings(max_wait_ms=500, partition_max_bytes=1, read_committed=True)
 _REQUEST_TIMEOUT_MS: Final = 30_000
@@ -37,7 +37,7 @@ class LeaderAborts:
         self._topic_id = topic_id
         self._timeout_ms = poll_timeout_ms
 
-    def across(self, border: int) -> list[AbortedEntry]:
+    def across(self, border: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that began before an offset and end right before it or later.
 
         The leader does not say where they end, so they end here with the offset before the border: what is after it
@@ -48,7 +48,7 @@ class LeaderAborts:
         last_offset = border - 1
         answer = self._fetch(last_offset)
         return [
-            AbortedEntry(span.producer_id, span.first_offset, last_offset, -1)
+            AbortedTransaction(span.producer_id, span.first_offset, last_offset, -1)
             for span in answer.aborted
             if span.first_offset < border
         ]

@@ -7,15 +7,11 @@ segments with the same offset and epoch any will do, since they hold the same by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.remote.segments import RemoteLogSegmentMetadata
-
-Epochs = Sequence[tuple[int, int]]
-"""Leader epochs with their first offsets."""
-
-NO_END = (1 << 63) - 1
 
 
 class TierPart(NamedTuple):
@@ -32,15 +28,9 @@ class _Candidate(NamedTuple):
     segment: RemoteLogSegmentMetadata
 
 
-def newest_segment(segments: Iterable[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata | None:
-    """Return the segment that the latest leader copied last; its epochs are the history of the tier."""
-    return max(segments, key=lambda each: (each.leader_epochs[-1][0], each.end_offset), default=None)
-
-
-def epoch_ends_of(lineage: Epochs) -> dict[int, int]:
+def epoch_ends_of(lineage: Iterable[tuple[int, int]]) -> dict[int, int]:
     """Return where each epoch of a history ends; the last one does not."""
-    ends = [first for _, first in lineage[1:]] + [NO_END]
-    return {epoch: end for (epoch, _), end in zip(lineage, ends, strict=True)}
+    return {epoch: span.stop for epoch, span in EpochLineage(lineage).ranges.items()}
 
 
 def segment_epochs(segments: Iterable[RemoteLogSegmentMetadata]) -> list[int]:

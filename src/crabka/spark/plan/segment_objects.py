@@ -7,18 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from crabka.errors import CorruptDataError
+from crabka.formats.checkpoints import decode_epochs
+from crabka.formats.leader_epochs import Epochs
+from crabka.formats.offset_index import OffsetIndex
+from crabka.formats.producer_snapshot import decode_producers, open_transactions
+from crabka.formats.time_index import TimeIndex
+from crabka.formats.transaction_index import AbortedTransaction, decode_aborted
 from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, BatchHeader, parse_header
 from crabka.remote.layout import object_path
-from crabka.remote.scrub.side_files import parse_epoch_checkpoint
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.errors import SegmentVanishedError, TierReadError
-from crabka.spark.plan.index_files import (
-    AbortedEntry,
-    SegmentOffsets,
-    aborted_entries,
-    first_open_transaction,
-    offset_after,
-)
 from crabka.spark.tier_store import ObjectMissingError, TierStore
 
 T = TypeVar("T")
@@ -68,47 +66,46 @@ class SegmentObjects:
         """Ask for many things at a time, and return the answers in order."""
         return in_parallel(items, ask)
 
-    def offset_index(self, segment: RemoteLogSegmentMetadata) -> SegmentOffsets:
+    def offset_index(self, segment: RemoteLogSegmentMetadata) -> OffsetIndex:
         """Return the offset index."""
         path = object_path(segment, IndexType.OFFSET)
-        index = SegmentOffsets(self._get(path), segment.start_offset, path)
-        if index.offsets and (
-            index.offsets[-1] > segment.end_offset or index.positions[-1] >= segment.segment_size_bytes
-        ):
+        index = OffsetIndex.decode(segment.start_offset, self._get(path), path)
+        if len(index) and (index.last_offset > segment.end_offset or index.last_position >= segment.segment_size_bytes):
             raise CorruptDataError(path, "its last entry lies after the end of the segment")
         return index
 
     def offset_after(self, segment: RemoteLogSegmentMetadata, min_timestamp_us: int) -> int:
         """Return the first offset that can be of a time or later, by the time index."""
         path = object_path(segment, IndexType.TIMESTAMP)
-        found = offset_after(self._get(path), segment.start_offset, min_timestamp_us, path)
+        times = TimeIndex.decode(segment.start_offset, self._get(path), path)
+        found = times.first_offset_since(-(-min_timestamp_us // 1000))
         if found > segment.end_offset + 1:
             raise CorruptDataError(path, "it has an offset after the end of the segment")
         return found
 
-    def aborted(self, segment: RemoteLogSegmentMetadata) -> list[AbortedEntry]:
+    def aborted(self, segment: RemoteLogSegmentMetadata) -> list[AbortedTransaction]:
         """Return the transactions whose abort markers a segment has."""
         if segment.txn_index_empty:
             return []
         path = object_path(segment, IndexType.TRANSACTION)
         try:
-            return aborted_entries(self.store.get(path), path)
+            return decode_aborted(self.store.get(path), path)
         except ObjectMissingError:
             # Stores leave out an empty index, and older metadata does not say that it is.
             return []
 
-    def epochs(self, segment: RemoteLogSegmentMetadata) -> tuple[tuple[int, int], ...]:
+    def epochs(self, segment: RemoteLogSegmentMetadata) -> Epochs:
         """Return the leader epochs up to the end of a segment, from the first one on."""
         path = object_path(segment, IndexType.LEADER_EPOCH)
         try:
-            return parse_epoch_checkpoint(self._get(path))
-        except ValueError as error:
-            raise TierReadError(f"{path} in {self.store.location} is damaged: {error}") from None
+            return tuple(decode_epochs(self._get(path)))
+        except CorruptDataError as error:
+            raise TierReadError(f"{path} in {self.store.location} is damaged: {error.message}") from None
 
     def first_open_transaction(self, segment: RemoteLogSegmentMetadata) -> int | None:
         """Return the first offset of the oldest transaction that is open at the end of a segment."""
         path = object_path(segment, IndexType.PRODUCER_SNAPSHOT)
-        return first_open_transaction(self._get(path), path)
+        return min(open_transactions(decode_producers(self._get(path), path)).values(), default=None)
 
     def base_offset_at(self, segment: RemoteLogSegmentMetadata, position: int) -> int:
         """Return the base offset of the batch that begins at a position."""
@@ -128,7 +125,7 @@ class SegmentObjects:
 
     def batch_at(self, segment: RemoteLogSegmentMetadata, offset: int) -> BatchHeader | None:
         """Return the header of the first batch that reaches an offset, None if the segment has none."""
-        position = self.offset_index(segment).start_byte(offset)
+        position = self.offset_index(segment).floor_position(offset)
         piece, start = memoryview(b""), position
         while position + HEADER_SIZE <= segment.segment_size_bytes:
             if position + HEADER_SIZE > start + len(piece):

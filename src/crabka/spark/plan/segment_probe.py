@@ -10,11 +10,17 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from crabka.errors import CorruptDataError
+from crabka.formats.checkpoints import decode_epochs
 from crabka.formats.file_names import LOG_SUFFIX
+from crabka.formats.leader_epochs import EpochLineage
+from crabka.formats.offset_index import ENTRY_SIZE as OFFSET_ENTRY_BYTES
+from crabka.formats.offset_index import OffsetIndex
+from crabka.formats.time_index import ENTRY_SIZE as TIME_ENTRY_BYTES
+from crabka.formats.time_index import TimeIndex
 from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, parse_header
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.scrub.faults import TierFaultKind
-from crabka.remote.scrub.side_files import Epochs, cut_epochs, parse_epoch_checkpoint
 from crabka.remote.segments import (
     IndexType,
     RemoteLogSegmentId,
@@ -23,7 +29,6 @@ from crabka.remote.segments import (
     SegmentDraft,
     TopicIdPartition,
 )
-from crabka.spark.plan.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, last_timestamp_ms
 from crabka.spark.tier_store import ListedObject, ObjectMissingError, TierStore, present
 
 _PIECE_BYTES: Final = 64 << 10
@@ -43,9 +48,9 @@ class UnusableSegmentError(ValueError):
 
 
 @lru_cache(1024)
-def _epochs_of(data: bytes) -> Epochs:
-    """Return the entries of a checkpoint; those of neighbouring segments are mostly the same."""
-    return parse_epoch_checkpoint(data)
+def _lineage_of(data: bytes) -> EpochLineage:
+    """Return the epochs of a checkpoint; those of neighbouring segments are mostly the same."""
+    return EpochLineage(decode_epochs(data))
 
 
 class ListedSegment(NamedTuple):
@@ -77,7 +82,7 @@ class SegmentProbe:
             start = self._last_position(parts[_OFFSETS])
             end_offset = self._last_offset(path + LOG_SUFFIX, start, size_bytes)
             time_index = self._tail(parts[_TIMES], TIME_ENTRY_BYTES)
-            epochs = _epochs_of(self._store.get(path + _EPOCHS))
+            lineage = _lineage_of(self._store.get(path + _EPOCHS))
             has_aborts = _ABORTS in parts and parts[_ABORTS].size_bytes > 0
         except ObjectMissingError:
             raise UnusableSegmentError("it is being deleted", TierFaultKind.MISSING_OBJECT) from None
@@ -89,16 +94,16 @@ class SegmentProbe:
                 raise
             reason = "its objects changed while they were looked at"
             raise UnusableSegmentError(reason, TierFaultKind.WRONG_SIZE) from None
-        except ValueError as error:
-            raise UnusableSegmentError(str(error), TierFaultKind.BAD_INDEX, IndexType.LEADER_EPOCH) from None
-        if end_offset < base_offset or not (cut := cut_epochs(epochs, base_offset, end_offset)):
+        except CorruptDataError as error:
+            raise UnusableSegmentError(error.message, TierFaultKind.BAD_INDEX, IndexType.LEADER_EPOCH) from None
+        if end_offset < base_offset or not (cut := lineage.between(base_offset, end_offset)):
             reason = "its name, its batches and its leader epochs contradict each other"
             raise UnusableSegmentError(reason, TierFaultKind.EPOCHS_IN_SEGMENT, IndexType.LEADER_EPOCH)
         segment = SegmentDraft()
         segment.segment_id = RemoteLogSegmentId(listed.partition, listed.segment_id)
         segment.start_offset = base_offset
         segment.end_offset = end_offset
-        segment.max_timestamp_ms = last_timestamp_ms(time_index)
+        segment.max_timestamp_ms = TimeIndex.decode(0, time_index).last.timestamp
         segment.broker_id = -1
         segment.event_timestamp_ms = -1
         segment.segment_size_bytes = size_bytes
@@ -110,8 +115,7 @@ class SegmentProbe:
 
     def _last_position(self, index: ListedObject) -> int:
         """Return where the batch of the last index entry begins, 0 for an index without entries."""
-        entry = self._tail(index, OFFSET_ENTRY_BYTES)
-        return int.from_bytes(entry[4:]) if entry else 0
+        return OffsetIndex.decode(0, self._tail(index, OFFSET_ENTRY_BYTES)).last_position
 
     def _tail(self, listed: ListedObject, count: int) -> bytes:
         size_bytes = listed.size_bytes

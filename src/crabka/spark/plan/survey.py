@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError
 from crabka.ids import ZERO_UUID, TopicPartition, uuid_to_text
-from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
+from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition, newest_segment
 from crabka.spark.broker_session import BrokerSession
 from crabka.spark.plan.catalog import TierCatalog
 from crabka.spark.plan.context import PlanContext, is_tier_only
@@ -21,7 +21,6 @@ from crabka.spark.plan.lineage import (
     choose_parts,
     epoch_ends_of,
     is_in_history,
-    newest_segment,
     segment_epochs,
 )
 from crabka.spark.plan.listing_catalog import load_listing_catalog

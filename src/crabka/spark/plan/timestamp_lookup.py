@@ -30,7 +30,7 @@ def first_offset_at(objects: SegmentObjects, parts: Sequence[TierPart], timestam
 
 def _first_in_part(objects: SegmentObjects, part: TierPart, timestamp_ms: int) -> int | None:
     start = max(objects.offset_after(part.segment, timestamp_ms * 1000), part.start)
-    position = objects.offset_index(part.segment).start_byte(start)
+    position = objects.offset_index(part.segment).floor_position(start)
     for header, batch in _batches(objects, part, position):
         if header.base_offset >= part.end:
             return None

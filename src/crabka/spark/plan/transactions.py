@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from operator import attrgetter
 
-from crabka.spark.plan.index_files import AbortedEntry
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.spark.plan.lineage import TierPart
 from crabka.spark.plan.ranges import AbortedSpans
 from crabka.spark.plan.segment_objects import SegmentObjects
 
 _STEP = 64
 
-AskLeader = Callable[[int], Sequence[AbortedEntry]]
+AskLeader = Callable[[int], Sequence[AbortedTransaction]]
 """Returns the aborted transactions that reach from before an offset to it or farther, as far as they lie before it."""
 
 
 class AbortedTable:
     """The aborted transactions of a partition, found by the offsets that they reach over."""
 
-    def __init__(self, entries: Sequence[AbortedEntry]) -> None:
+    def __init__(self, entries: Sequence[AbortedTransaction]) -> None:
         self._entries = sorted(entries, key=lambda entry: (entry.first_offset, entry.producer_id, entry.last_offset))
         self._firsts = [entry.first_offset for entry in self._entries]
         # Up to here no transaction reaches farther; it rises, so that it can be searched.
@@ -44,7 +44,7 @@ def find_aborted(
     all_parts: Sequence[TierPart],
     objects: SegmentObjects,
     ask_leader: AskLeader | None = None,
-) -> list[AbortedEntry]:
+) -> list[AbortedTransaction]:
     """Return the transactions that may concern `parts`, from the indexes of all parts from there on.
 
     Both are in order, and `all_parts` has all that the tier has of the partition, as far as it counts. Where the tier
@@ -55,7 +55,7 @@ def find_aborted(
     if not runs:
         return []
     firsts = [bisect_right(all_parts, run.start, key=attrgetter("end")) for run in runs]
-    found: set[AbortedEntry] = set()
+    found: set[AbortedTransaction] = set()
     # Where the next run begins its own search goes on: what ends that one ends this one, too.
     for run, first, limit in zip(runs, firsts, [*firsts[1:], len(all_parts)], strict=True):
         found.update(_search(all_parts[first:limit], run.stop, objects, ask_leader, after=all_parts[limit : limit + 1]))
@@ -82,7 +82,7 @@ def _search(
     ask_leader: AskLeader | None,
     *,
     after: Sequence[TierPart],
-) -> Iterator[AbortedEntry]:
+) -> Iterator[AbortedTransaction]:
     """Yield what the markers from the first part on aborted, until nothing below `end` can be open any more."""
     at = 0
     upto = bisect_left(parts, end, key=attrgetter("start"))
@@ -98,7 +98,7 @@ def _search(
         at, upto = upto, min(upto + _STEP, len(parts))
 
 
-def _own_entries(part: TierPart, objects: SegmentObjects) -> list[AbortedEntry]:
+def _own_entries(part: TierPart, objects: SegmentObjects) -> list[AbortedTransaction]:
     """Return the transactions whose markers a part has.
 
     The index of its segment may have others, from a tail that an unclean election took out of the history.

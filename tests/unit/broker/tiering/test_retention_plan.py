@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.broker.tiering.lineage import EpochLineage
 from crabka.broker.tiering.retention_plan import (
     LogExtent,
     RemovalReason,
@@ -12,6 +11,7 @@ from crabka.broker.tiering.retention_plan import (
     RetentionPlan,
     plan_retention,
 )
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.log.tierable import SegmentExtent
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from tests.support.remote_segments import DELETING, STARTED, remote_segment

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from crabka._kio import ErrorCode
+from crabka.clients.admin import Admin
 from crabka.clients.errors import AbortableTransactionError, TransactionError
-from crabka.clients.group_admin import GroupAdmin
 from crabka.clients.group_types import GroupOffset
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
@@ -135,7 +135,7 @@ def test_progress_has_the_last_witness_before_it(world: World) -> None:
 
 def witness_of(target: ReplayTarget) -> Chain:
     with BrokerSession(target.bootstrap, {}) as session:
-        found = session.run(lambda cluster: GroupAdmin(cluster).list_group_offsets("r", [T1]))
+        found = session.run(lambda cluster: Admin(cluster).groups.list_offsets("r", [T1]))
     return committed_witness(found[T1])
 
 

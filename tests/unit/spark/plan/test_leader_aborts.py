@@ -13,11 +13,11 @@ from crabka.clients.isolation import AbortedSpan
 from crabka.clients.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import OperationError
+from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
 from crabka.spark.broker_session import BrokerSession
 from crabka.spark.errors import SegmentVanishedError, TierReadError
 from crabka.spark.plan import leader_aborts
-from crabka.spark.plan.index_files import AbortedEntry
 from crabka.spark.plan.leader_aborts import LeaderAborts
 
 T0 = TopicPartition("t", 0)
@@ -58,7 +58,7 @@ def aborts(leader: Leader, timeout_ms: int = 60_000) -> LeaderAborts:
 
 def test_transactions_end_at_the_border() -> None:
     leader = Leader([TELLING])
-    assert aborts(leader).across(60) == [AbortedEntry(9, 50, 59, -1)]
+    assert aborts(leader).across(60) == [AbortedTransaction(9, 50, 59, -1)]
     # At the border itself, if it is the last stable offset, the answer would have neither records nor aborts.
     assert leader.fetched == [59]
 
@@ -75,7 +75,7 @@ def test_transactions_end_at_the_border() -> None:
 )
 def test_an_answer_that_does_not_tell_is_asked_for_again(first: FetchAnswer | Exception) -> None:
     leader = Leader([first, TELLING])
-    assert aborts(leader).across(60) == [AbortedEntry(9, 50, 59, -1)]
+    assert aborts(leader).across(60) == [AbortedTransaction(9, 50, 59, -1)]
     assert len(leader.fetched) == 2
 
 

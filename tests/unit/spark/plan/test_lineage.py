@@ -3,8 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crabka.formats.leader_epochs import NO_END
 from crabka.remote.segments import RemoteLogSegmentMetadata
-from crabka.spark.plan.lineage import NO_END, choose_parts, epoch_ends_of, is_in_history, newest_segment, segment_epochs
+from crabka.spark.plan.lineage import choose_parts, epoch_ends_of, is_in_history, segment_epochs
 from tests.support.remote_segments import remote_segment
 
 
@@ -50,10 +51,8 @@ def test_an_epoch_that_is_not_in_the_middle_of_the_history_is_a_hole() -> None:
     assert parts_of([segment], {0: 10, 2: NO_END}) == [(0, 0, 10), (0, 20, 30)]
 
 
-def test_the_newest_segment_is_of_the_latest_epoch() -> None:
+def test_the_epochs_of_segments_are_those_of_all_of_them() -> None:
     old, new = remote_segment(0, 99, epochs=[(1, 0)]), remote_segment(0, 9, epochs=[(0, 0), (3, 5)])
-    assert newest_segment([old, new]) is new
-    assert newest_segment([]) is None
     assert segment_epochs([old, new]) == [0, 1, 3]
 
 

@@ -20,7 +20,7 @@ def test_objects_of_a_segment_are_read() -> None:
     objects = SegmentObjects(store_of(tier))
     first, second = tier.segments
     assert objects.epochs(second) == ((0, 0), (2, 45))
-    assert objects.offset_index(first).offsets[0] == 9
+    assert objects.offset_index(first).entries()[0][0] == 9
     assert objects.offset_after(first, (FIRST_TIMESTAMP_MS + 25) * 1000) > 0
     assert objects.first_open_transaction(first) is None
     assert objects.aborted(first) == []

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from crabka.formats.leader_epochs import NO_END
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.spark.errors import SegmentVanishedError
-from crabka.spark.plan.lineage import NO_END, TierPart, choose_parts
+from crabka.spark.plan.lineage import TierPart, choose_parts
 from crabka.spark.plan.segment_objects import SegmentObjects
 from crabka.spark.plan.timestamp_lookup import NO_MATCH, first_offset_at
 from tests.support.planted_tier import FIRST_TIMESTAMP_MS, PlantedTier, batches, two_segments

@@ -45,10 +45,10 @@ def test_requests_go_to_the_active_controller_also_after_it_changed() -> None:
     async def test(admin: Admin, simulation: ClientSimulation) -> None:
         controllers.simulation = simulation
         nodes = simulation.brokers.brokers
-        await admin.unregister_broker(5)
+        await admin.cluster.unregister_broker(5)
         assert [len(nodes[node].asked(ApiKey.UNREGISTER_BROKER)) for node in (1, 2)] == [0, 1]
         controllers.active = 1
-        await admin.unregister_broker(5)
+        await admin.cluster.unregister_broker(5)
         assert [len(nodes[node].asked(ApiKey.UNREGISTER_BROKER)) for node in (1, 2)] == [1, 1]
 
     with_controller_admin(
@@ -56,12 +56,12 @@ def test_requests_go_to_the_active_controller_also_after_it_changed() -> None:
     )
 
 
-def test_controllers_tell_of_each_other() -> None:
+def test_controllers_return_each_other() -> None:
     controllers = ControllersOfTest()
 
     async def test(admin: Admin, simulation: ClientSimulation) -> None:
         controllers.simulation = simulation
-        found = await admin.describe_cluster()
+        found = await admin.cluster.describe()
         assert (found.controller_id, [node.node_id for node in found.brokers]) == (2, [1, 2])
 
     with_controller_admin(test, node_ids=(1, 2), DESCRIBE_CLUSTER=controllers.describe)
@@ -73,7 +73,7 @@ def test_without_an_active_controller_any_is_asked() -> None:
 
     async def test(admin: Admin, simulation: ClientSimulation) -> None:
         controllers.simulation = simulation
-        assert (await admin.describe_cluster()).controller_id == -1
+        assert (await admin.cluster.describe()).controller_id == -1
 
     with_controller_admin(test, node_ids=(1, 2), DESCRIBE_CLUSTER=controllers.describe)
 
@@ -85,7 +85,7 @@ def test_an_active_controller_that_is_gone_does_not_stop_the_others() -> None:
         controllers.simulation = simulation
         nodes = simulation.brokers.brokers
         nodes[2].close()
-        await admin.unregister_broker(5)
+        await admin.cluster.unregister_broker(5)
         assert len(nodes[1].asked(ApiKey.UNREGISTER_BROKER)) == 1
 
     with_controller_admin(
@@ -106,12 +106,12 @@ def test_a_broker_is_not_taken_for_a_controller() -> None:
 
     async def test(admin: Admin, _: ClientSimulation) -> None:
         with pytest.raises(OperationError, match="asking for the controllers: this is a broker"):
-            await admin.describe_cluster()
+            await admin.cluster.describe()
 
     with_controller_admin(test, DESCRIBE_CLUSTER=answer)
 
 
 @run_with(with_controller_admin)
-async def test_controllers_do_not_tell_of_topics(admin: Admin, /) -> None:
-    with pytest.raises(ConfigError, match="controllers do not tell of topics"):
+async def test_controllers_have_no_metadata_of_topics(admin: Admin, /) -> None:
+    with pytest.raises(ConfigError, match="controllers have no metadata of topics"):
         await admin.list_topics()

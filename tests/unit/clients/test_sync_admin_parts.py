@@ -9,7 +9,7 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients.cluster_types import ElectionKind
-from crabka.clients.sync import SyncAdmin
+from crabka.clients.sync_admin import SyncAdmin
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.kraft.voters import VoterEndpoint
@@ -18,6 +18,7 @@ from tests.support.loopback_cluster import loopback_cluster
 from tests.support.scripted_broker import ReceivedRequest
 
 T0 = TopicPartition("t", 0)
+ENDPOINTS = [VoterEndpoint("C", "h", 1)]
 
 
 def _refusal(request: ReceivedRequest) -> Any:
@@ -40,15 +41,18 @@ def _refusal(request: ReceivedRequest) -> Any:
 @pytest.mark.parametrize(
     ("api_key", "call"),
     [
-        (ApiKey.DESCRIBE_CLUSTER, lambda admin: admin.describe_cluster(include_fenced=True)),
-        (ApiKey.UNREGISTER_BROKER, lambda admin: admin.unregister_broker(1)),
-        (ApiKey.DESCRIBE_QUORUM, lambda admin: admin.describe_quorum()),
-        (ApiKey.ADD_RAFT_VOTER, lambda admin: admin.add_raft_voter(1, UUID(int=1), [VoterEndpoint("C", "h", 1)])),
-        (ApiKey.REMOVE_RAFT_VOTER, lambda admin: admin.remove_raft_voter(1, UUID(int=1))),
-        (ApiKey.UPDATE_FEATURES, lambda admin: admin.update_features({"f": 1})),
-        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, lambda admin: admin.alter_partition_reassignments({T0: [1]})),
-        (ApiKey.LIST_PARTITION_REASSIGNMENTS, lambda admin: admin.list_partition_reassignments()),
-        (ApiKey.ELECT_LEADERS, lambda admin: admin.elect_leaders(ElectionKind.PREFERRED)),
+        (ApiKey.DESCRIBE_CLUSTER, lambda admin: admin.cluster.describe(include_fenced=True)),
+        (ApiKey.UNREGISTER_BROKER, lambda admin: admin.cluster.unregister_broker(1)),
+        (ApiKey.DESCRIBE_QUORUM, lambda admin: admin.cluster.describe_quorum()),
+        (
+            ApiKey.ADD_RAFT_VOTER,
+            lambda admin: admin.cluster.add_raft_voter(1, UUID(int=1), ENDPOINTS),
+        ),
+        (ApiKey.REMOVE_RAFT_VOTER, lambda admin: admin.cluster.remove_raft_voter(1, UUID(int=1))),
+        (ApiKey.UPDATE_FEATURES, lambda admin: admin.cluster.update_features({"f": 1})),
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, lambda admin: admin.replicas.reassign({T0: [1]})),
+        (ApiKey.LIST_PARTITION_REASSIGNMENTS, lambda admin: admin.replicas.list_reassignments()),
+        (ApiKey.ELECT_LEADERS, lambda admin: admin.replicas.elect_leaders(ElectionKind.PREFERRED)),
     ],
 )
 def test_a_refusal_reaches_the_caller(api_key: ApiKey, call: Any) -> None:
@@ -62,8 +66,8 @@ def test_a_refusal_reaches_the_caller(api_key: ApiKey, call: Any) -> None:
 def test_features_and_controllers_are_asked_for() -> None:
     with loopback_cluster() as (cluster, bootstrap):
         with SyncAdmin(bootstrap) as admin:
-            assert admin.describe_features() == {}
+            assert admin.cluster.describe_features() == {}
         cluster.brokers[1].answers[ApiKey.DESCRIBE_CLUSTER] = _refusal
         with SyncAdmin(bootstrap, of_controllers=True) as admin, pytest.raises(OperationError):
-            admin.describe_cluster()
+            admin.cluster.describe()
         assert cluster.asked(ApiKey.DESCRIBE_CLUSTER)[-1].body.endpoint_type == 2

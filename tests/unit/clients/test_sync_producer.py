@@ -1,18 +1,16 @@
-"""The blocking clients over real sockets."""
+"""The blocking producer over real sockets."""
 
 from __future__ import annotations
-
-import threading
 
 import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients.errors import AbortableTransactionError
 from crabka.clients.fetcher import FetchedRecord, FetcherSettings, OffsetReset
-from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.clients.producer import ProducerSettings
-from crabka.clients.sync import LoopThread, SyncAdmin, SyncFetcher, SyncProducer
-from crabka.errors import ConfigError, OperationError
+from crabka.clients.sync_fetcher import SyncFetcher
+from crabka.clients.sync_producer import SyncProducer
+from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.loopback_cluster import loopback_cluster
@@ -48,58 +46,6 @@ def test_failed_delivery_reaches_the_future_and_bad_calls_raise() -> None:
             assert caught.value.error_code is ErrorCode.message_too_large
             with pytest.raises(OperationError):
                 producer.send("t", bytes(2_000_000))
-
-
-def test_positions_can_be_moved() -> None:
-    with loopback_cluster() as (cluster, bootstrap):
-        cluster.create_topic("t")
-        with SyncProducer(bootstrap) as producer:
-            producer.send_many("t", ((None, b"%d" % number) for number in range(5)))
-        with SyncFetcher(bootstrap, FROM_START) as fetcher:
-            fetcher.assign({T0: 3})
-            assert [record.offset for record in fetcher.poll(10_000)] == [3, 4]
-            fetcher.seek(T0, 1)
-            assert fetcher.poll(10_000)[0].offset == 1
-            fetcher.seek_to([T0], EARLIEST)
-            assert fetcher.position(T0) == 0
-            with pytest.raises(KeyError):
-                fetcher.seek(TopicPartition("t", 9), 0)
-
-
-def test_admin_sees_topics_and_offsets() -> None:
-    with loopback_cluster() as (cluster, bootstrap), SyncAdmin(bootstrap) as admin:
-        cluster.create_topic("t", 2)
-        assert set(admin.list_topics()) == {"t"}
-        assert len(admin.describe_topics(["t"])["t"].partitions) == 2
-        assert admin.list_offsets({T0: LATEST})[T0].offset == 0
-        assert admin.describe_features() == {}
-
-
-def test_clients_close_twice_and_leave_no_thread() -> None:
-    before = threading.active_count()
-    with loopback_cluster() as (_, bootstrap):
-        admin = SyncAdmin(bootstrap)
-        admin.close()
-        admin.close()
-    assert threading.active_count() == before
-
-
-def test_bad_bootstrap_leaves_no_thread() -> None:
-    before = threading.active_count()
-    with pytest.raises(ConfigError):
-        SyncAdmin("a:b")
-    assert threading.active_count() == before
-
-
-def test_loop_thread_raises_what_the_coroutine_raises() -> None:
-    async def fail() -> None:
-        raise LookupError("here")
-
-    thread = LoopThread("test")
-    with pytest.raises(LookupError, match="here"):
-        thread.run(fail())
-    thread.close()
-    thread.close()
 
 
 def test_transactions_can_be_driven_without_async() -> None:
