@@ -448,13 +448,15 @@ async def test_a_highest_offset_that_a_deleted_segment_left_does_not_keep_record
 
 
 @run_with(in_scene)
-async def test_a_segment_that_vanishes_before_it_is_copied_is_no_catastrophe(scene: TierScene, /) -> None:
-
+async def test_a_segment_that_vanishes_before_it_is_copied_is_no_catastrophe(
+    scene: TierScene, /, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broker = scene.broker()
     broker.fill(2)
-    log: Any = broker.log
-    prepare, answers = log.prepare_for_copy, [False]
-    log.prepare_for_copy = lambda segment: answers.pop() if answers else prepare(segment)
+    prepare, answers = LogTiering.prepare_for_copy, [False]
+    monkeypatch.setattr(
+        LogTiering, "prepare_for_copy", lambda log, segment: answers.pop() if answers else prepare(log, segment)
+    )
     broker.lead()
     await passes(5)
     assert scene.finished_ranges() == ranges(2)

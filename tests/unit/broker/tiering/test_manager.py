@@ -288,15 +288,15 @@ async def test_a_broker_that_hands_over_to_nobody_asks_nobody_and_stops_at_once(
 
 @pytest.mark.parametrize("error", [StorageError("/b1", "dead"), InvariantError("impossible")])
 @run_with(in_scene)
-async def test_failures_that_concern_the_node_are_told_to_it(scene: TierScene, /, error: Exception) -> None:
-
+async def test_failures_that_concern_the_node_are_told_to_it(
+    scene: TierScene, /, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     broker = scene.broker()
-    log: Any = broker.log
 
     def fail(*_arguments: object) -> None:
         raise error
 
-    log.tierable_segments = fail
+    monkeypatch.setattr(LogTiering, "tierable_segments", fail)
     broker.fill(1)
     broker.lead()
     await passes(2)
