@@ -15,6 +15,10 @@ PACKAGES = [
     *("broker", "cli", "clients", "config", "control", "controller", "embedded", "kraft", "log", "metadata", "net"),
     *("node", "protocol", "quorum", "records", "runtime", "serving", "spark", "testing", "vfs"),
 ]
+PACKAGES += [
+    f"spark/{name}" for name in ("access", "decode", "jobs", "lake", "options", "plan", "read", "session", "source")
+]
+PACKAGES += [f"spark/lake/{name}" for name in ("formats", "maintenance", "syncing", "values")]
 MODULES = ["errors", "ids", "ports"]
 
 
@@ -72,6 +76,14 @@ def test_the_contracts_hold_on_the_empty_skeleton(skeleton: Path) -> None:
         ("node/part.py", "import crabka.spark.part", "Imports point down only"),
         ("spark/part.py", "import crabka.broker.part", "Spark jobs know the tier and the clients"),
         ("spark/part.py", "def f():\n    import crabka.log.part", "Spark jobs know the tier and the clients"),
+        ("spark/plan/part.py", "import crabka.spark.source.part", "Imports in Spark code point down only"),
+        (
+            "spark/options/part.py",
+            "def f():\n    import crabka.spark.decode.part",
+            "Imports in Spark code point down only",
+        ),
+        ("spark/session/part.py", "import crabka.spark.access.part", "Imports in Spark code point down only"),
+        ("spark/lake/values/part.py", "import crabka.spark.lake.formats.part", "Imports in lake code point down only"),
         ("cli/part.py", "def f():\n    import pyarrow", "Only crabka.spark needs the libraries"),
     ],
 )

@@ -23,9 +23,9 @@ from crabka.clients.transaction_messages import OffsetToCommit
 from crabka.errors import ConfigError, CrabkaError
 from crabka.ids import TopicPartition
 from crabka.records.record import Headers
-from crabka.spark.broker_session import BrokerSession
+from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.jobs.pace import Pace
-from crabka.spark.plan.witnesses import BatchWitness, Chain, chains_from_json, cut_chain, extended
+from crabka.spark.plan.history.witnesses import BatchWitness, Chain, chains_from_json, cut_chain, extended
 
 if TYPE_CHECKING:
     import pyarrow as pa

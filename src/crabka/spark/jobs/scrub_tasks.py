@@ -18,9 +18,8 @@ from crabka.remote.scrub.lineage import overlaps, predecessors
 from crabka.remote.scrub.segment_check import Fingerprints
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
 from crabka.remote_topic.serde import decode_event, encode_event
-from crabka.spark.collecting import collect_rows
-from crabka.spark.failures import SparkJobError
-from crabka.spark.row_tasks import ArrowTask
+from crabka.spark.session.error_texts import SparkJobError
+from crabka.spark.session.row_tasks import ArrowTask, collect_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

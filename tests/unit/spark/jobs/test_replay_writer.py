@@ -15,7 +15,7 @@ from crabka.clients.group_types import GroupOffset
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
-from crabka.spark.broker_session import BrokerSession
+from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.decode import arrow_schema
 from crabka.spark.jobs.replay import COLUMNS
 from crabka.spark.jobs.replay_writer import (
@@ -27,7 +27,7 @@ from crabka.spark.jobs.replay_writer import (
     in_transactions,
     rows_of_batch,
 )
-from crabka.spark.plan.witnesses import BatchWitness, Chain
+from crabka.spark.plan.history.witnesses import BatchWitness, Chain
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.memory_transactions import MemoryTransactions
 

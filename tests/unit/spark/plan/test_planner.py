@@ -17,14 +17,14 @@ from crabka.log.producer_snapshots import encode_snapshot
 from crabka.log.producer_state import ProducerEntry
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
-from crabka.spark.broker_session import BrokerSession
+from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import DataLossError, SegmentVanishedError
-from crabka.spark.plan.catalog import TierCatalog
-from crabka.spark.plan.divergence import LogCutError
+from crabka.spark.options.source_options import SourceOptions
+from crabka.spark.plan.catalog.segments import TierCatalog
+from crabka.spark.plan.catalog.snapshot_catalog import write_snapshot_file
+from crabka.spark.plan.history.divergence import LogCutError
+from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.planner import plan_offsets, plan_read
-from crabka.spark.plan.segment_objects import SegmentObjects
-from crabka.spark.plan.snapshot_catalog import write_snapshot_file
-from crabka.spark.source.options import SourceOptions
 from tests.support.planted_tier import (
     FIRST_TIMESTAMP_MS,
     ORDERS,

@@ -8,8 +8,8 @@ from crabka.clients.errors import AuthenticationError, ClientNetworkError, Versi
 from crabka.embedded import Broker
 from crabka.errors import WireError
 from crabka.ids import TopicPartition
-from crabka.spark.broker_session import BrokerSession
-from crabka.spark.source.options import SourceOptions
+from crabka.spark.access.broker_session import BrokerSession
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.source.stream_reader import CrabkaStreamReader
 from tests.support.pickling import sent
 
