@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from crabka.log.dir_writer import DirWriter
-from crabka.log.flushing import FlushPlan
-from crabka.log.log_durability import LogDurability
-from crabka.log.log_truncation import LogTruncation
-from crabka.log.partition_log import PartitionLog
+from crabka.log.dirs.dir_writer import DirWriter
+from crabka.log.partition.durability import LogDurability
+from crabka.log.partition.flushing import FlushPlan
+from crabka.log.partition.partition_log import PartitionLog
+from crabka.log.partition.truncation import LogTruncation
 from tests.support.flush_world import run_flushes
 
 MAX_SEEDS = 300

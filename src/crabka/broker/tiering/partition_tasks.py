@@ -11,8 +11,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.tiering.copier import CustomMetadataTooLargeError
-from crabka.broker.tiering.progress import note_copied_offset
+from crabka.broker.tiering.copy.copier import CustomMetadataTooLargeError
+from crabka.broker.tiering.copy.progress import note_copied_offset
 from crabka.errors import InvariantError, StorageError
 from crabka.remote.errors import NotReadyError
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Container, Coroutine
 
-    from crabka.broker.tiering.copier import CopyTask
-    from crabka.broker.tiering.purge import TierPurge
+    from crabka.broker.tiering.copy.copier import CopyTask
+    from crabka.broker.tiering.expire.purge import TierPurge
     from crabka.broker.tiering.tools import TierTools
     from crabka.config.server import ServerConfig
-    from crabka.log.partition_log import PartitionLog
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.remote.segments import TopicIdPartition
 
     RunOnce = Callable[[], Awaitable[None]]

@@ -11,7 +11,7 @@ import pytest
 from crabka.broker.tiering.manager import CLOSING_MS
 from crabka.broker.tiering.stats import REMOTE_COPY_LAG_BYTES
 from crabka.errors import InvariantError, StorageError
-from crabka.log.log_tiering import LogTiering
+from crabka.log.partition.tiering import LogTiering
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager, PartitionDump, RlmmCacheDump
 from crabka.remote.segments import RemoteLogSegmentMetadata
