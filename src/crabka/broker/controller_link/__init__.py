@@ -1,1 +1,1 @@
-"""TODO-PACKAGE controller_link."""
+"""What a broker sends to the active controller, and requests of clients that it forwards."""

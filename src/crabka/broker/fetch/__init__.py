@@ -1,1 +1,1 @@
-"""TODO-PACKAGE fetch."""
+"""Reads by consumers and followers: who fetches, incremental sessions, and the rows of an answer."""

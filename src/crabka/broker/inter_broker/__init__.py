@@ -1,1 +1,1 @@
-"""TODO-PACKAGE inter_broker."""
+"""Requests to other brokers: one connection to each, and queues of what is to be sent."""

@@ -1,1 +1,1 @@
-"""TODO-PACKAGE lifecycle."""
+"""The broker role of a node from start to stop: its parts, its registration, and changes of the metadata."""

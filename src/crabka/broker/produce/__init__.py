@@ -1,1 +1,1 @@
-"""TODO-PACKAGE produce."""
+"""Appends by clients and by the node itself: what a batch waits for before it enters a partition."""

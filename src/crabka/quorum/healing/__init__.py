@@ -1,1 +1,1 @@
-"""TODO-PACKAGE healing."""
+"""Checks of the metadata log and its files, lost entries, and offline repair."""

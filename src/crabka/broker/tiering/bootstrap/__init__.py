@@ -1,1 +1,1 @@
-"""TODO-PACKAGE bootstrap."""
+"""How the replicas of a tiered partition begin after what the tier holds."""

@@ -1,1 +1,1 @@
-"""TODO-PACKAGE copy."""
+"""Copies sealed segments of led partitions to the tier, and the tasks that a partition has for it."""

@@ -1,1 +1,1 @@
-"""TODO-PACKAGE expire."""
+"""Removes from the tier what retention no longer keeps, unfinished uploads, and deleted topics."""

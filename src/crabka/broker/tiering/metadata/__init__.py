@@ -1,1 +1,1 @@
-"""TODO-PACKAGE metadata."""
+"""The metadata of the tier as the broker uses it."""
