@@ -1,13 +1,12 @@
 """Snapshots of the metadata log: `<end offset>-<epoch>.checkpoint` (KIP-630).
 
 A snapshot is a file of batches that numbers its own offsets from 0: a control batch with SnapshotHeader (and, from
-kraft.version 1 on, KRaftVersion and the voters), metadata records, a control batch with SnapshotFooter. What it
-covers is told by its name alone. A file is complete or not there: it is written under another name and renamed.
+kraft.version 1 on, KRaftVersion and the voters), metadata records, a control batch with SnapshotFooter. Its name
+alone says what it covers. A file is complete or not there: it is written under another name and renamed.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kio.static.primitive import i16, i64
 
 from crabka.errors import CorruptDataError
+from crabka.formats.file_names import METADATA_SNAPSHOT_SUFFIX, metadata_snapshot_name, parse_metadata_snapshot_name
 from crabka.metadata.records import decode_record, encode_record
 from crabka.quorum.log.voters import VoterNode, kraft_version_record, voters_from_record, voters_to_record
 from crabka.records.builder import build_batch
@@ -34,12 +34,9 @@ from crabka.vfs import read_file
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
 
-SUFFIX = ".checkpoint"
-PARTIAL_SUFFIX = ".checkpoint.part"
-BOOTSTRAP_FILE = "bootstrap.checkpoint"
+PARTIAL_SUFFIX = f"{METADATA_SNAPSHOT_SUFFIX}.part"
 # Header and footer.
 _MIN_BATCHES = 2
-_NAME = re.compile(r"^(\d{20})-(\d{10})\.checkpoint$")
 # Kafka's readers accept batches up to 8 MiB; ours stay well below.
 _MAX_BATCH_BYTES = 1 << 20
 # The first batch holds the header and the voters: room for hundreds of them.
@@ -55,7 +52,7 @@ class SnapshotId(NamedTuple):
     @property
     def file_name(self) -> str:
         """Name of the snapshot's file."""
-        return f"{self.end_offset:020d}-{self.epoch:010d}{SUFFIX}"
+        return metadata_snapshot_name(self.end_offset, self.epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,8 @@ class SnapshotContent:
 
 def list_snapshots(fs: FileSystem, directory: str) -> list[SnapshotId]:
     """Return the complete snapshots of a metadata directory, oldest first."""
-    matches = [_NAME.match(name) for name in fs.listdir(directory)]
-    return sorted(SnapshotId(int(match[1]), int(match[2])) for match in matches if match)
+    found = (parse_metadata_snapshot_name(name) for name in fs.listdir(directory))
+    return sorted(SnapshotId(*each) for each in found if each is not None)
 
 
 def remove_partial_snapshots(fs: FileSystem, directory: str) -> None:
@@ -84,7 +81,7 @@ def remove_partial_snapshots(fs: FileSystem, directory: str) -> None:
 
 def write_snapshot(fs: FileSystem, path: str, snapshot: SnapshotContent, *, epoch: int, now_ms: int) -> int:
     """Write a snapshot or bootstrap file durably; return its size. Blocks: call it in a thread."""
-    partial = f"{path.removesuffix(SUFFIX)}{PARTIAL_SUFFIX}"
+    partial = f"{path.removesuffix(METADATA_SNAPSHOT_SUFFIX)}{PARTIAL_SUFFIX}"
     file = fs.open(partial, create=True)
     try:
         file.truncate(0)
