@@ -14,12 +14,12 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from crabka.broker.partition import Partition
+from crabka.broker.partition.partition import Partition
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
-from crabka.log.cleaner import CleanerSettings, LogCleaner
-from crabka.log.log_manager import LogManager
-from crabka.log.partition_log import PartitionLog
+from crabka.log.cleaner.cleaner import CleanerSettings, LogCleaner
+from crabka.log.dirs.log_manager import LogManager
+from crabka.log.partition.partition_log import PartitionLog
 from crabka.metadata.topics import PartitionImage
 from crabka.ports import Runtime
 from crabka.records.header import BatchHeader, parse_header
@@ -129,8 +129,8 @@ class FlushWorld:
         """Append a batch as a produce request does; one that was flushed before its answer is acknowledged."""
         batch = make_batch(self.rng.randint(1, 3), value_bytes=self.rng.randrange(120))
         header = parse_header(batch)
-        if self.partition.must_queue(len(batch), header):
-            result = await self.partition.append_queued(self.threads, batch, header, NOW_MS)
+        if self.partition.queue.is_needed(len(batch), header):
+            result = await self.partition.queue.append(self.threads, batch, header, NOW_MS)
         else:
             result = self.partition.append(batch, header, NOW_MS)
         if self.config.flush_messages == 1:
@@ -173,7 +173,7 @@ class FlushWorld:
         """
         if self.config.compact:
             return
-        async with self.partition.turn():
+        async with self.partition.queue.turn():
             if self.log.is_being_written:
                 await self.partition.writer.drain()
             low = max(self.log.local_log_start_offset, self.log.log_end_offset - 20)

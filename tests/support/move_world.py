@@ -16,19 +16,19 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from crabka.broker.lifecycle.metadata_publisher import MetadataPublisher
 from crabka.broker.logdirs.move_host import MoveHost
 from crabka.broker.logdirs.move_registry import MoveRegistry
 from crabka.broker.logdirs.resume import MoveResolution
-from crabka.broker.metadata_publisher import MetadataPublisher
-from crabka.broker.partition import Partition
-from crabka.broker.partitions import PartitionRegistry
+from crabka.broker.partition.partition import Partition
+from crabka.broker.partition.partitions import PartitionRegistry
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError, StorageError
 from crabka.formats.meta_properties import MetaProperties
 from crabka.ids import TopicPartition
-from crabka.log.cleaner import CleanerSettings, LogCleaner
-from crabka.log.directories import write_meta_properties
-from crabka.log.log_manager import LogManager
+from crabka.log.cleaner.cleaner import CleanerSettings, LogCleaner
+from crabka.log.dirs.log_manager import LogManager
+from crabka.log.dirs.meta_properties import write_meta_properties
 from crabka.metadata.image import MetadataImage
 from crabka.ports import Runtime
 from crabka.protocol.error_codes import ErrorCode
@@ -292,8 +292,8 @@ class MoveNode:
             header = parse_header(batch)
             model.pending = [value]
             try:
-                if partition.must_queue(len(batch), header):
-                    result = await partition.append_queued(self.threads, batch, header, self.runtime.clock.now_ms())
+                if partition.queue.is_needed(len(batch), header):
+                    result = await partition.queue.append(self.threads, batch, header, self.runtime.clock.now_ms())
                 else:
                     result = partition.append(batch, header, self.runtime.clock.now_ms())
             except StorageError as error:
@@ -323,7 +323,7 @@ class MoveNode:
         partition, model = self.partition, self.world.model
         if partition is None:
             return
-        async with partition.turn():
+        async with partition.queue.turn():
             if self.partition is not partition:
                 return
             offset = max(min(offset, len(model.lines)), model.start)

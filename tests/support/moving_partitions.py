@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from crabka.broker.partition import Partition
+from crabka.broker.partition.partition import Partition
 from crabka.metadata.records import PartitionChangeRecord
 from crabka.metadata.requests import Outcome
 from crabka.protocol.apis import ApiKey
@@ -29,7 +29,7 @@ class HeldWatermark:
         async def advance() -> None:
             log = self.partition.log
             type(log).set_high_watermark(log, log.log_end_offset)
-            for waiter in tuple(self.partition._waiters):
+            for waiter in tuple(self.partition.waiters.for_readable):
                 waiter.progressed(self.partition, 1)
 
         self._node.run(advance())

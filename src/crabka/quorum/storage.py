@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crabka.errors import ConfigError, CorruptDataError
+from crabka.formats.file_names import BOOTSTRAP_SNAPSHOT
 from crabka.formats.meta_properties import FILE_NAME as META_PROPERTIES
 from crabka.formats.meta_properties import MetaProperties
 from crabka.kraft.log_view import OffsetAndEpoch
-from crabka.log.directories import read_meta_properties as maybe_read_meta_properties
-from crabka.quorum.durable_end import read_durable_end
+from crabka.log.dirs.meta_properties import read_meta_properties as maybe_read_meta_properties
 from crabka.quorum.loading import LoadedMetadata, load_snapshot
-from crabka.quorum.log_survey import LogSurvey
-from crabka.quorum.metadata_log import DIRECTORY_NAME, MetadataLog
-from crabka.quorum.set_aside import set_aside
-from crabka.quorum.snapshots import BOOTSTRAP_FILE, read_snapshot, remove_partial_snapshots
+from crabka.quorum.log.durable_end import read_durable_end
+from crabka.quorum.log.metadata_log import DIRECTORY_NAME, MetadataLog
+from crabka.quorum.log.survey import LogSurvey
+from crabka.quorum.snapshots.files import read_snapshot, remove_partial_snapshots
+from crabka.quorum.snapshots.set_aside import set_aside
 
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
@@ -82,7 +83,7 @@ class MetadataStorage:
 
     def read_bootstrap(self) -> list[Any]:
         """Return the records of `bootstrap.checkpoint`. Raises ConfigError if a new cluster has none."""
-        path = f"{self.metadata_dir}/{BOOTSTRAP_FILE}"
+        path = f"{self.metadata_dir}/{BOOTSTRAP_SNAPSHOT}"
         if not self.fs.exists(path):
             raise ConfigError(f"{path} is missing: format the directory first")
         try:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.partition import Partition
+from crabka.broker.partition.partition import Partition
 from crabka.metadata.records import PartitionChangeRecord
 from crabka.metadata.requests import Outcome
 from crabka.testing import VirtualTimeLoop
@@ -65,7 +65,7 @@ class LaggingPartition:
             self._loop.call_later(self._free_at_s - self._loop.time(), self._reach, offset, generation)
             return
         type(log).set_high_watermark(log, offset)
-        for waiter in tuple(partition._waiters):
+        for waiter in tuple(partition.waiters.for_readable):
             waiter.progressed(partition, 1)
 
 

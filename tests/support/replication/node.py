@@ -26,7 +26,7 @@ from crabka.broker.replication.leader_state import LeaderLog, LeaderReplication,
 from crabka.broker.replication.truncation import diverging_epoch
 from crabka.errors import OperationError
 from crabka.formats.leader_epochs import EpochEnd
-from crabka.log.leader_epochs import LeaderEpochCache
+from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.topics import PartitionImage
 from crabka.protocol.error_codes import ErrorCode

@@ -27,7 +27,7 @@ from crabka.errors import CorruptDataError, StorageError
 if TYPE_CHECKING:
     from crabka.broker.logdirs.future_log import CopyStep
     from crabka.broker.logdirs.move_host import MoveHost
-    from crabka.broker.partition import Partition
+    from crabka.broker.partition.partition import Partition
 
 logger = logging.getLogger(__name__)
 
@@ -206,7 +206,7 @@ class Mover:
 
     async def _enter(self, turn: contextlib.AsyncExitStack) -> bool:
         partition = self.partition
-        await turn.enter_async_context(partition.turn())
+        await turn.enter_async_context(partition.queue.turn())
         while self._log.is_being_written:
             # A write that its task was cancelled from.
             await partition.writer.drain()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from crabka.broker.identity import BrokerIdentity
+    from crabka.broker.controller_link.identity import BrokerIdentity
     from crabka.broker.replication.followed import FollowedPartition
     from crabka.broker.replication.follower_changes import FollowerChanges
     from crabka.broker.replication.follower_session import FetchKey

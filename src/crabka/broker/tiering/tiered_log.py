@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig
     from crabka.formats.leader_epochs import EpochLineage
-    from crabka.log.tierable import SegmentExtent, TierableSegment, UntieredPart
+    from crabka.log.partition.tierable import SegmentExtent, TierableSegment, UntieredPart
 
 
 class LogEpochs(Protocol):

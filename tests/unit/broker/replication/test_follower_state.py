@@ -28,7 +28,7 @@ from crabka.broker.replication.follower_state import (
     TakeLeaderOffsets,
 )
 from crabka.formats.leader_epochs import EpochEnd
-from crabka.log.leader_epochs import LeaderEpochCache
+from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.protocol.error_codes import ErrorCode
 
 

@@ -7,7 +7,7 @@ import pytest
 from crabka.broker.replication.truncation import diverging_epoch, truncation_offset
 from crabka.errors import OperationError
 from crabka.formats.leader_epochs import EpochEnd
-from crabka.log.leader_epochs import LeaderEpochCache
+from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.protocol.error_codes import ErrorCode
 
 

@@ -13,8 +13,8 @@ from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.formats.offset_index import OffsetIndex
 from crabka.ids import TopicPartition
-from crabka.log.producer_snapshots import encode_snapshot
-from crabka.log.producer_state import ProducerEntry
+from crabka.log.producers.producer_state import ProducerEntry
+from crabka.log.producers.snapshots import encode_snapshot
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.access.broker_session import BrokerSession

@@ -1,0 +1,454 @@
+"""The files of `__cluster_metadata-0`: segments, indexes, leader epochs.
+
+Owns the directory except snapshots and quorum-state. Appended bytes are durable when `append` returns; `write` leaves
+that to `begin_flush`, whose `run` is the only thing that may go on in a thread beside other calls. Apart from that the
+class blocks on the disk and is not thread-safe: its driver makes one call at a time.
+
+After a power cut the end of the last segment may be torn; `open` cuts the log at the first batch that is not whole,
+with a warning. What was acknowledged lies before that point, since it was synced, unless the disk lost it later:
+`durable_end` shows that, and `open` lets its caller refuse before anything is changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from crabka.config.topic import TopicConfig
+from crabka.errors import CorruptDataError, require
+from crabka.formats.file_names import (
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    offset_name,
+)
+from crabka.kraft.log_view import OffsetAndEpoch
+from crabka.log.partition.leader_epochs import LeaderEpochCache
+from crabka.log.segment.caches import Handle
+from crabka.log.segment.indexes import IndexBuilder, SegmentIndexes
+from crabka.log.segment.scan import scan_headers
+from crabka.log.segment.segment import Segment, SegmentContext
+from crabka.quorum.healing.check import SegmentsTarget, SegmentTarget, WrongIndexes
+from crabka.quorum.log.durable_end import DurableEnd
+from crabka.quorum.log.epoch_runs import WrongRun
+from crabka.quorum.log.reader import LogReader, LogSegments
+from crabka.quorum.log.recent_batches import RecentBatch
+from crabka.quorum.log.side_files import SideFiles
+from crabka.quorum.log.survey import (
+    LogSurvey,
+    MetadataDamage,
+    StoredBatch,
+    read_segment,
+    survey_log,
+)
+from crabka.records.header import BatchHeader, parse_header
+
+if TYPE_CHECKING:
+    from crabka.ports import FileSystem
+    from crabka.quorum.settings import MetadataLogSettings
+
+DIRECTORY_NAME = "__cluster_metadata-0"
+# Of the leader epoch in a batch: after base offset and length.
+EPOCH_POSITION = 12
+LOGGER = logging.getLogger(__name__)
+# Raises to refuse a log as it was found, before anything of it is changed.
+Accept = Callable[[LogSurvey, OffsetAndEpoch | None], None]
+
+
+class LogFlush(NamedTuple):
+    """A sync of the log up to `end_offset`, ready to run in a thread."""
+
+    end: OffsetAndEpoch
+    handle: Handle
+    fs: FileSystem
+    # Set if a new file needs its name synced.
+    directory: str | None
+    note: DurableEnd
+
+    @property
+    def end_offset(self) -> int:
+        """Where the log ends that is made durable."""
+        return self.end.offset
+
+    def run(self) -> int:
+        """Make it durable, then note that it is; return the end offset. Raises OSError."""
+        self.handle.file.fsync()
+        if self.directory is not None:
+            self.fs.fsync_dir(self.directory)
+        self.note.raise_to(self.end)
+        return self.end.offset
+
+
+class MetadataLog:
+    """The metadata log of a node."""
+
+    def __init__(self, fs: FileSystem, directory: str, settings: MetadataLogSettings, cluster_id: str = "") -> None:
+        self._fs = fs
+        self._note = DurableEnd(fs, directory, cluster_id)
+        self._directory = directory
+        self._settings = settings
+        self._config = TopicConfig(segment_ms=settings.segment_ms, segment_bytes=settings.segment_bytes)
+        self._context = SegmentContext(fs)
+        self._files = LogSegments(self._context, directory)
+        self._reader = LogReader(self._files)
+        self._side_files = SideFiles(fs, directory)
+        # A new file needs its directory synced before its content counts as durable.
+        self._names_changed = False
+        # The epoch of the record before the log start.
+        self._start_epoch = 0
+        # Rises whenever what the log held is no longer what it holds: a cut or a restart.
+        self.changes = 0
+        # What `open` had to cut off, for the metrics.
+        self.cut_count = 0
+        self.cut_bytes = 0
+
+    @classmethod
+    def open(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        settings: MetadataLogSettings,
+        *,
+        start_offset: int,
+        start_epoch: int | None = None,
+        cluster_id: str = "",
+        accept: Accept | None = None,
+        shown_end: OffsetAndEpoch | None = None,
+        now_ms: int,
+    ) -> MetadataLog:
+        """Open or create the log; `start_offset` is where the newest snapshot ends, the log's start if it is new.
+
+        `start_epoch` is the epoch of the last record in the snapshot. A log that has another one there was about to be
+        replaced by that snapshot, and is dropped. `accept` gets what was found and the noted durable end, and may
+        raise; it is called before anything is changed. `shown_end` is an end that damaged files show to have been
+        durable; it counts where no note says more. A log that begins after `start_offset` is dropped, too: nothing
+        leads up to it.
+        """
+        log = cls(fs, directory, settings, cluster_id)
+        log._start_epoch = start_epoch or 0
+        survey = survey_log(fs, directory, start_offset, log._note.end)
+        if accept is not None:
+            accept(survey, log._note.end)
+        shown = [end for end in (survey.sealed_end, shown_end) if end is not None]
+        if log._note.end is None and shown:
+            log._note.replace(max(shown, key=lambda end: end.recency))
+        log._load(survey, now_ms)
+        if not log._files.segments or log.end_offset < start_offset or not log._agrees(start_offset, start_epoch):
+            log._restart_at(OffsetAndEpoch(start_offset, start_epoch or 0), now_ms)
+        log._note.raise_to(log.end)
+        log._note.sync()
+        require(log.start_offset <= start_offset, f"the log starts at {log.start_offset}, the snapshot ends before")
+        wrong = log._side_files.mend_partition_metadata()
+        if wrong:
+            LOGGER.warning("Written anew: %s", wrong)
+        return log
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last record."""
+        return self._files.end_offset
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that the log holds."""
+        return self._files.segments[0].base_offset
+
+    @property
+    def end(self) -> OffsetAndEpoch:
+        """Where the log ends, with the epoch of its last record or of the snapshot before it."""
+        return OffsetAndEpoch(
+            self._files.end_offset, self._files.epochs.latest if self._files.epochs.latest >= 0 else self._start_epoch
+        )
+
+    @property
+    def durable_end(self) -> OffsetAndEpoch | None:
+        """What this replica made durable before: the log has lost entries if it ends below that."""
+        return self._note.end
+
+    @property
+    def last_epoch(self) -> int:
+        """The newest leader epoch in the log, -1 in an empty one."""
+        return self._files.epochs.latest
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all segments."""
+        return sum(segment.size for segment in self._files.segments)
+
+    def write(self, batches: Sequence[bytes], now_ms: int) -> None:
+        """Write batches that follow the log end; a later flush makes them durable.
+
+        After an OSError of either the log must not be used.
+        """
+        for batch in batches:
+            header = parse_header(batch)
+            self._maybe_roll(header, now_ms)
+            active = self._files.segments[-1]
+            self._files.recent.add(RecentBatch(header.base_offset, active.base_offset, active.size, batch))
+            active.append([batch], header.size_in_bytes, header.last_offset, header.max_timestamp)
+            self._files.epochs.assign(header.partition_leader_epoch, header.base_offset)
+            self._files.end_offset = header.next_offset
+
+    def begin_flush(self) -> LogFlush:
+        """Return what makes everything written so far durable."""
+        directory = self._directory if self._names_changed else None
+        self._names_changed = False
+        return LogFlush(self.end, self._files.segments[-1].handle(), self._fs, directory, self._note)
+
+    def read(self, start_offset: int) -> Iterator[StoredBatch]:
+        """Yield the batches from the one that holds `start_offset` on. Raises CorruptDataError for a bad one."""
+        return self._reader.read(start_offset)
+
+    def read_slice(self, offset: int, max_bytes: int) -> bytes:
+        """Return whole batches from the one that holds `offset` on, of one segment: at least one, if there is any.
+
+        Raises CorruptDataError if the batch of `offset` is damaged.
+        """
+        return self._reader.read_slice(offset, max_bytes)
+
+    def epoch_at(self, offset: int) -> int | None:
+        """Return the epoch of the record at an offset, None if the log does not hold it."""
+        return self._reader.epoch_at(offset)
+
+    def epoch_end(self, epoch: int) -> tuple[int, int] | None:
+        """Return the largest epoch of the log not above `epoch`, and where it ends; None if there is no such epoch."""
+        lineage = self._files.epochs.lineage
+        known = lineage.floor_epoch(epoch)
+        return None if known is None else (known, min(lineage.end_of(known), self._files.end_offset))
+
+    def truncate(self, end_offset: int, now_ms: int) -> int:
+        """Cut the log at `end_offset`, durably; return where it ends, lower if that lay inside a batch.
+
+        Raises CorruptDataError, before anything is changed, if damage hides where that is.
+        """
+        if not self._reader.can_cut_at(end_offset):
+            raise CorruptDataError(self._directory, f"damage hides where the log must be cut for offset {end_offset}")
+        self._lower_note(self._end_before(end_offset))
+        self.changes += 1
+        self._files.recent.truncate(end_offset)
+        reopen = False
+        while len(self._files.segments) > 1 and self._files.segments[-1].base_offset > end_offset:
+            self._drop(self._files.segments.pop())
+            reopen = True
+        active = self._files.segments[-1]
+        if reopen:
+            active.activate(active.indexes(), self._config, now_ms)
+        self._files.end_offset = active.truncate(end_offset)
+        self._files.epochs.truncate_from_end(self._files.end_offset)
+        self._sync()
+        return self._files.end_offset
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the log end, unless the active one is empty. Waits for the disk."""
+        active = self._files.segments[-1]
+        if active.size == 0:
+            return
+        active.handle().file.fsync()
+        if self._files.epochs.dirty:
+            # After a crash epochs are found again in the last segment only, and this one no longer is.
+            self._side_files.write_epochs(self._files.epochs)
+        active.seal()
+        self._side_files.write_producer_snapshot(self._files.end_offset)
+        self._add_segment(self._files.end_offset, now_ms)
+
+    def begin_check(self) -> SegmentsTarget:
+        """Return what a check of the segments works on, as it is now."""
+        files = self._files
+        segments = [
+            SegmentTarget(segment, segment.size, files.end_of(segment), is_sealed=not segment.is_active)
+            for segment in files.segments
+        ]
+        return SegmentsTarget(self._fs, segments, LeaderEpochCache(files.epochs.entries), self.changes)
+
+    @property
+    def restored_count(self) -> int:
+        """How many damaged batches were written back from memory."""
+        return self._reader.restored_count
+
+    def restore(self, segments: Sequence[Segment]) -> list[int]:
+        """Write recent batches of these segments back where they are damaged, durably; return their offsets."""
+        return [offset for segment in segments for offset in self._reader.restore(segment)]
+
+    def end_of(self, segment: Segment) -> int:
+        """Return the offset after the last record of a segment, or of one that is gone."""
+        return self._files.end_of(segment)
+
+    def replace_indexes(self, wrong: Sequence[WrongIndexes]) -> list[str]:
+        """Write index files anew that do not fit their segments; return what was wrong with them."""
+        for each in wrong:
+            each.segment.write_indexes(each.indexes)
+            each.segment.forget_cached()
+        return [str(each) for each in wrong]
+
+    def mend_side_files(self) -> Iterator[str]:
+        """Write small files anew that are not as they must be, yield what was wrong. No flush may be under way."""
+        yield from self._side_files.mend(self._files.epochs)
+        yield from filter(None, [self._note.mend()])
+
+    def delete_before(self, offset: int) -> int:
+        """Remove segments that end at or below `offset`, never the active one; return how many."""
+        count = 0
+        while len(self._files.segments) > 1 and self._files.segments[1].base_offset <= offset:
+            segment = self._files.segments.pop(0)
+            segment.close()
+            self._remove_files(segment)
+            count += 1
+        if count:
+            self._files.epochs.truncate_from_start(self.start_offset)
+            self._side_files.write_epochs(self._files.epochs)
+            self._fs.fsync_dir(self._directory)
+        return count
+
+    def restart_at(self, snapshot: OffsetAndEpoch, now_ms: int) -> None:
+        """Drop everything and go on after a durable snapshot, which covers what lies before."""
+        self._lower_note(snapshot)
+        self._restart_at(snapshot, now_ms)
+
+    def settle(self) -> None:
+        """A leader brought back what was lost: from here on the log as it is counts, durably on return."""
+        self._note.replace(self.end)
+
+    def _restart_at(self, snapshot: OffsetAndEpoch, now_ms: int) -> None:
+        offset, self._start_epoch = snapshot
+        self.changes += 1
+        self._files.recent.truncate(0)
+        while self._files.segments:
+            self._drop(self._files.segments.pop())
+        self._files.epochs.clear()
+        self._files.end_offset = offset
+        self._add_segment(offset, now_ms)
+        self._sync()
+
+    def close(self) -> None:
+        """Write the indexes and, as Kafka does, an empty producer snapshot at the end offset."""
+        if not self._files.segments:
+            return
+        self._sync()
+        self._note.close()
+        active = self._files.segments[-1]
+        active.seal()
+        self._side_files.write_producer_snapshot(self._files.end_offset)
+        for segment in self._files.segments:
+            segment.close()
+        self._files.segments = []
+
+    def _load(self, survey: LogSurvey, now_ms: int) -> None:
+        """Take over what is whole and cut the rest off."""
+        self._files.epochs = survey.epochs
+        stored = self._side_files.read_epochs()
+        if stored == self._files.epochs.entries:
+            self._files.epochs.note_saved(self._files.epochs.version)
+        elif stored and not self._files.epochs.entries:
+            self._side_files.write_epochs(self._files.epochs)
+        self._files.end_offset = survey.end_offset
+        for base, size in survey.segments:
+            self._files.segments.append(Segment(self._context, self._directory, base, size))
+        if survey.covered_segments:
+            text = "Segments %s of %s are removed, a snapshot covers them: %s"
+            LOGGER.warning(text, survey.covered_segments, self._directory, survey.covered_reason)
+            for base in survey.covered_segments:
+                self._drop(Segment(self._context, self._directory, base, 0))
+        for wrong in survey.wrong_epochs:
+            self._correct_epochs(wrong)
+        if survey.damage is not None:
+            self._cut(survey, survey.damage)
+        if self._files.segments:
+            self._activate_last(now_ms)
+
+    def _cut(self, survey: LogSurvey, damage: MetadataDamage) -> None:
+        """Remove what is not whole; the last segment first, so that a crash in between leaves no gap."""
+        LOGGER.warning("%s", damage)
+        self.cut_count += 1
+        self.cut_bytes += damage.size_bytes
+        for base in reversed(survey.lost_segments):
+            self._drop(Segment(self._context, self._directory, base, 0))
+        if survey.segments:
+            file = self._fs.open(f"{self._directory}/{offset_name(survey.segments[-1][0])}{LOG_SUFFIX}")
+            try:
+                file.truncate(survey.segments[-1][1])
+            finally:
+                file.close()
+
+    def _correct_epochs(self, wrong: WrongRun) -> None:
+        """Write the right epoch into batches whose content is whole and whose neighbours show it, durably."""
+        text = "Offsets %d to %d of %s had epoch %d between batches of epoch %d: corrected"
+        LOGGER.warning(text, wrong.offset, wrong.end_offset - 1, self._directory, wrong.found, wrong.epoch)
+        for segment in self._files.starting_at(wrong.offset):
+            file = self._fs.open(segment.log_path)
+            try:
+                for position, header in scan_headers(file, 0, segment.size):
+                    if wrong.offset <= header.base_offset < wrong.end_offset:
+                        file.pwritev([wrong.epoch.to_bytes(4, "big")], position + EPOCH_POSITION)
+                file.fsync()
+            finally:
+                file.close()
+
+    def _activate_last(self, now_ms: int) -> None:
+        """Open the last segment for appending."""
+        segment = self._files.segments[-1]
+        builder = IndexBuilder(segment.base_offset, self._config.index_interval_bytes)
+        position = 0
+        for header, data in read_segment(self._fs, segment.log_path, segment.size):
+            builder.add(position, header)
+            self._files.recent.add(RecentBatch(header.base_offset, segment.base_offset, position, data))
+            position += len(data)
+        file = self._fs.open(segment.log_path)
+        try:
+            # A process that died without a power cut leaves bytes that were never synced: from here on they count.
+            file.fsync()
+        finally:
+            file.close()
+        # So does its name.
+        self._fs.fsync_dir(self._directory)
+        segment.activate(builder.finish(), self._config, now_ms)
+
+    def _maybe_roll(self, header: BatchHeader, now_ms: int) -> None:
+        active = self._files.segments[-1]
+        if active.size == 0:
+            return
+        too_large = active.size + header.size_in_bytes > self._settings.segment_bytes
+        too_old = header.max_timestamp > active.roll_timestamp
+        if too_large or too_old:
+            self.roll(now_ms)
+
+    def _add_segment(self, base_offset: int, now_ms: int) -> None:
+        segment = Segment(self._context, self._directory, base_offset, 0)
+        indexes = SegmentIndexes.empty(base_offset)
+        segment.activate(indexes, self._config, now_ms)
+        self._files.segments.append(segment)
+        self._names_changed = True
+
+    def _sync(self) -> None:
+        self._files.segments[-1].handle().file.fsync()
+        if self._names_changed:
+            self._fs.fsync_dir(self._directory)
+            self._names_changed = False
+        if self._files.epochs.dirty:
+            self._side_files.write_epochs(self._files.epochs)
+        self._note.raise_to(self.end)
+
+    def _lower_note(self, end: OffsetAndEpoch) -> None:
+        """Take back what the note says before the log loses it; not if the log lacks some of that already."""
+        noted = self._note.end
+        if noted is not None and end.recency < noted.recency <= self.end.recency:
+            self._note.replace(end)
+
+    def _end_before(self, end_offset: int) -> OffsetAndEpoch:
+        """Return the end of the log once it is cut at `end_offset`, or a lower one."""
+        kept = self._files.epochs.lineage.before(end_offset)
+        return OffsetAndEpoch(self.start_offset, kept.latest if kept.epochs else self._start_epoch)
+
+    def _agrees(self, offset: int, epoch: int | None) -> bool:
+        """Whether the last record before `offset` has this epoch, as far as the log still holds it."""
+        return epoch is None or offset <= self.start_offset or self.epoch_at(offset - 1) == epoch
+
+    def _drop(self, segment: Segment) -> None:
+        """Remove the last segment; after a crash in the middle of a series the log just ends later."""
+        segment.close()
+        self._remove_files(segment)
+        self._fs.fsync_dir(self._directory)
+
+    def _remove_files(self, segment: Segment) -> None:
+        for path in [*segment.existing_paths(), segment.stem + SNAPSHOT_SUFFIX]:
+            if self._fs.exists(path):
+                self._fs.unlink(path)
