@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from crabka.ports import Runtime
 
 
-class _RandomChance:
+class _RuntimeRng:
     def __init__(self, runtime: Runtime) -> None:
         self._rng = runtime.rng
 
@@ -296,7 +296,7 @@ def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOpti
         options.kraft,
         log,
         history=history,
-        chance=_RandomChance(runtime),
+        rng=_RuntimeRng(runtime),
         election=election,
         durable_end=log.durable_end,
         now_ms=runtime.clock.monotonic_ms(),
