@@ -1,1 +1,1 @@
-"""Decisions over metadata: pure functions from an image and a wish to records and an answer."""
+"""Decisions over metadata: pure functions from an image and a request to records and an answer."""
