@@ -75,7 +75,7 @@ class ControlView:
         return broker is not None and broker.has_online_directory(directory)
 
     def default_directory(self, broker_id: int) -> DirectoryId:
-        """Return the log dir of a new replica: known at once for a broker with one dir, otherwise reported by it later."""
+        """Return the log dir of a new replica: known at once for a broker with one dir, else reported by it later."""
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None:
             return DIRECTORY_UNASSIGNED

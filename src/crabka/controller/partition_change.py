@@ -125,7 +125,7 @@ class _Draft:
             self._removing = self._adding = ()
 
     def choose_eligible(self) -> None:
-        """Keep replicas that leave the ISR below min ISR as eligible: nothing new is acknowledged meanwhile (KIP-966)."""
+        """Keep replicas that leave the ISR below min ISR eligible: nothing is acknowledged meanwhile (KIP-966)."""
         if not self._rules.elr_enabled or len(self._isr) >= self._rules.min_isr:
             self._elr = ()
             return
