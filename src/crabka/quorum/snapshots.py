@@ -1,8 +1,8 @@
 """Snapshots of the metadata log: `<end offset>-<epoch>.checkpoint` (KIP-630).
 
 A snapshot is a file of batches that numbers its own offsets from 0: a control batch with SnapshotHeader (and, from
-kraft.version 1 on, KRaftVersion and the voters), metadata records, a control batch with SnapshotFooter. What it
-covers is told by its name alone. A file is complete or not there: it is written under another name and renamed.
+kraft.version 1 on, KRaftVersion and the voters), metadata records, a control batch with SnapshotFooter. Only its
+name tells what it covers. A file is complete or absent: it is written under another name and renamed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _HEAD_BYTES = 64 << 10
 
 
 class SnapshotId(NamedTuple):
-    """What a snapshot covers: everything below `end_offset`, whose last record is of `epoch`."""
+    """The end of a snapshot: it covers everything below `end_offset`, whose last record is of `epoch`."""
 
     end_offset: int
     epoch: int
@@ -64,7 +64,7 @@ class SnapshotContent:
 
     records: Sequence[Any]
     last_timestamp: int = 0
-    # 0 and no voters where the quorum is static and lives in the nodes' configs.
+    # 0 and no voters where the quorum is static and defined by the nodes' configs.
     kraft_version: int = 0
     voters: tuple[VoterNode, ...] = ()
 
@@ -76,7 +76,7 @@ def list_snapshots(fs: FileSystem, directory: str) -> list[SnapshotId]:
 
 
 def remove_partial_snapshots(fs: FileSystem, directory: str) -> None:
-    """Remove what an interrupted writer left."""
+    """Remove partial files of interrupted writers."""
     for name in fs.listdir(directory):
         if name.endswith(PARTIAL_SUFFIX):
             fs.unlink(f"{directory}/{name}")
@@ -100,7 +100,7 @@ def write_snapshot(fs: FileSystem, path: str, snapshot: SnapshotContent, *, epoc
 
 
 def read_snapshot(fs: FileSystem, path: str, epoch: int | None = None) -> SnapshotContent:
-    """Read a snapshot of an epoch, or a bootstrap file, whole.
+    """Read a snapshot of an epoch, or a bootstrap file, completely.
 
     Raises CorruptDataError unless it is complete and intact.
     """
@@ -143,10 +143,10 @@ def _parse_snapshot(path: str, data: bytes, epoch: int | None) -> SnapshotConten
 
 
 def _checked_batches(path: str, data: bytes, epoch: int | None) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield the batches of a snapshot with their positions. Raises CorruptDataError for one that cannot be right.
+    """Yield the batches of a snapshot with their positions. Raises CorruptDataError for an invalid one.
 
     The checksum of a batch covers neither its offset nor its epoch. A snapshot numbers its offsets from 0, and all of
-    its batches are of the epoch in its name: a file whose content belongs under another name shows by that.
+    its batches are of the epoch in its name: this detects a file whose content belongs to another name.
     """
     end = offset = 0
     for position, header in iter_headers(data):
@@ -164,7 +164,7 @@ def _checked_batches(path: str, data: bytes, epoch: int | None) -> Iterator[tupl
 
 
 class SnapshotHead(NamedTuple):
-    """What the first batch of a snapshot says."""
+    """The content of a snapshot's first batch."""
 
     timestamp_ms: int
     kraft_version: int = 0
@@ -172,7 +172,7 @@ class SnapshotHead(NamedTuple):
 
 
 def read_snapshot_head(fs: FileSystem, path: str) -> SnapshotHead:
-    """Read no more than the first batch of a snapshot, whatever follows it. Raises CorruptDataError."""
+    """Read only the first batch of a snapshot. Raises CorruptDataError."""
     file = fs.open(path, read_only=True)
     try:
         head = file.pread(_HEAD_BYTES, 0)

@@ -50,7 +50,7 @@ def test_a_lone_voter_refuses_and_names_the_loss_and_the_way_out() -> None:
 def test_a_voter_among_others_says_that_it_waits(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         LossCheck("/m", KEY, VoterSet())(loaded(VOTER, OTHER), SURVEY, OffsetAndEpoch(9, 2))
-    assert "neither votes nor stands" in caplog.text
+    assert "does not take part in elections" in caplog.text
 
 
 def test_an_observer_just_fetches_again(caplog: pytest.LogCaptureFixture) -> None:
