@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.loads import wait_first_acknowledged
-from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.quorum.storage import read_meta_properties
 from crabka.runtime import real_runtime
 

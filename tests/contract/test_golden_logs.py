@@ -21,11 +21,11 @@ from crabka.formats.file_names import (
 )
 from crabka.formats.transaction_index import decode_aborted, encode_aborted
 from crabka.ids import TopicPartition
-from crabka.log.checkpoints import read_offset_checkpoint
-from crabka.log.partition_log import PartitionLog
-from crabka.log.producer_snapshots import decode_snapshot, encode_snapshot
-from crabka.log.recovery import DAY_MS, OpenOptions, open_log
-from crabka.log.segment import SegmentContext
+from crabka.log.dirs.checkpoints import read_offset_checkpoint
+from crabka.log.partition.partition_log import PartitionLog
+from crabka.log.producers.snapshots import decode_snapshot, encode_snapshot
+from crabka.log.recovery.recovery import DAY_MS, OpenOptions, open_log
+from crabka.log.segment.segment import SegmentContext
 from crabka.records.record import decode_records
 from crabka.vfs import OsFileSystem
 from tests.support.golden import GOLDEN

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from crabka.controller.partition_change import (
+from crabka.controller.decisions.partition_change import (
     ChangeRules,
     Election,
     PartitionPlace,

@@ -12,20 +12,20 @@ from typing import Any, Self
 import pytest
 
 from crabka.broker.handlers import list_offsets
-from crabka.broker.partition import Partition
-from crabka.broker.tiering.chunk_cache import ChunkCache
-from crabka.broker.tiering.index_cache import IndexCacheLimits, RemoteIndexCache
-from crabka.broker.tiering.index_files import IndexFiles
+from crabka.broker.partition.partition import Partition
 from crabka.broker.tiering.quota import ByteRateQuota
-from crabka.broker.tiering.read_tools import ReadTools
-from crabka.broker.tiering.reader import RemoteFetch, RemoteReads
-from crabka.broker.tiering.reader_pool import ReaderPool
+from crabka.broker.tiering.read.chunk_cache import ChunkCache
+from crabka.broker.tiering.read.healing.verified_parts import VerifiedParts
+from crabka.broker.tiering.read.index_cache import IndexCacheLimits, RemoteIndexCache
+from crabka.broker.tiering.read.index_files import IndexFiles
+from crabka.broker.tiering.read.pool import ReaderPool
+from crabka.broker.tiering.read.reader import RemoteFetch, RemoteReads
+from crabka.broker.tiering.read.tools import ReadTools
 from crabka.broker.tiering.stats import TierStats
-from crabka.broker.tiering.verified_parts import VerifiedParts
 from crabka.config.topic import TopicConfig
 from crabka.ids import uuid_from_text
-from crabka.log.log_manager import LogManager
-from crabka.log.timestamps import TimestampOffset
+from crabka.log.dirs.log_manager import LogManager
+from crabka.log.partition.timestamps import TimestampOffset
 from crabka.ports import Runtime
 from crabka.records.control import parse_control_record
 from crabka.records.header import iter_headers

@@ -17,10 +17,10 @@ from crabka.formats.file_names import (
     REPLICATION_CHECKPOINT,
     parse_directory_name,
 )
-from crabka.log.checkpoints import read_offset_checkpoint
-from crabka.log.partition_log import PartitionLog
-from crabka.log.recovery import OpenOptions, open_log
-from crabka.log.segment import SegmentContext
+from crabka.log.dirs.checkpoints import read_offset_checkpoint
+from crabka.log.partition.partition_log import PartitionLog
+from crabka.log.recovery.recovery import OpenOptions, open_log
+from crabka.log.segment.segment import SegmentContext
 from crabka.vfs import OsFileSystem
 from tests.support.golden import GOLDEN
 from tests.support.logs import read_headers

@@ -11,8 +11,8 @@ from crabka.kraft.voters import VoterEndpoint, VoterNode
 from crabka.net import ConnectionLimits, Dispatch, Server
 from crabka.ports import Runtime
 from crabka.quorum.formatting import FormatPlan, write_format
-from crabka.quorum.raft_options import QuorumOptions
-from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.quorum.raft.options import QuorumOptions
+from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.runtime.real import real_runtime
 from tests.support.quorum_node import new_topic

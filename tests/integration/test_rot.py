@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from crabka.log.offline_check import check_directory
+from crabka.log.healing.offline_check import check_directory
 from crabka.vfs import OsFileSystem
 from tests.support.cluster_process.cluster import ClusterProcesses, combined
 from tests.support.cluster_process.nodes import ClusterNode, CrabkaClusterNode

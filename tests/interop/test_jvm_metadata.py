@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from crabka.config.properties import parse_properties
 from crabka.config.server import ServerConfig
 from crabka.quorum.formatting import format_storage
-from crabka.quorum.raft_options import QuorumOptions
-from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.quorum.raft.options import QuorumOptions
+from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.runtime import real_runtime
 from tests.support.jvm import JvmKafka, require_jvm, run_tool

@@ -12,8 +12,8 @@ from crabka.clients.sync import LoopThread
 from crabka.kraft.voters import VoterEndpoint, VoterNode
 from crabka.net import ConnectionLimits, Server
 from crabka.quorum.formatting import FormatPlan, write_format
-from crabka.quorum.raft_options import QuorumOptions
-from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.quorum.raft.options import QuorumOptions
+from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.runtime.real import real_runtime
 from tests.support.jvm import CLUSTER_ID, JvmKafka, require_jvm, run_tool
 from tests.support.node_process import accepts_connections, wait_until

@@ -12,18 +12,18 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from crabka.controller import partition_change
-from crabka.controller.alter_partition import IsrMember, IsrProposal, alter_partitions
-from crabka.controller.broker_changes import fence_broker, unregister_broker
-from crabka.controller.control_view import ControllerRules, ControlView
-from crabka.controller.elect_leaders import balance_leaders, elect_leaders, elect_unclean_leaders
-from crabka.controller.heartbeats import BrokerHeartbeat, decide_heartbeat
-from crabka.controller.partitions import MorePartitions, create_partitions
-from crabka.controller.reassignments import Reassignment, alter_reassignments, list_reassignments
-from crabka.controller.registration import BrokerApplication, RegistrationTerms, admit_broker
-from crabka.controller.replica_directories import ReplicaPlacement, assign_replicas
-from crabka.controller.sessions import BrokerIncarnation, BrokerSessions
-from crabka.controller.topics import create_topics
+from crabka.controller.decisions import partition_change
+from crabka.controller.decisions.alter_partition import IsrMember, IsrProposal, alter_partitions
+from crabka.controller.decisions.broker_changes import fence_broker, unregister_broker
+from crabka.controller.decisions.control_view import ControllerRules, ControlView
+from crabka.controller.decisions.elect_leaders import balance_leaders, elect_leaders, elect_unclean_leaders
+from crabka.controller.decisions.heartbeats import BrokerHeartbeat, decide_heartbeat
+from crabka.controller.decisions.partitions import MorePartitions, create_partitions
+from crabka.controller.decisions.reassignments import Reassignment, alter_reassignments, list_reassignments
+from crabka.controller.decisions.registration import BrokerApplication, RegistrationTerms, admit_broker
+from crabka.controller.decisions.replica_directories import ReplicaPlacement, assign_replicas
+from crabka.controller.decisions.sessions import BrokerIncarnation, BrokerSessions
+from crabka.controller.decisions.topics import create_topics
 from crabka.metadata.cluster import VersionRange
 from crabka.metadata.features import SUPPORTED_FEATURES
 from crabka.metadata.requests import WantedTopic

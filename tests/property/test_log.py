@@ -9,11 +9,11 @@ from crabka.config.topic import TopicConfig
 from crabka.formats.offset_index import OffsetIndex
 from crabka.formats.time_index import TimeIndex
 from crabka.formats.transaction_index import AbortedTransaction, decode_aborted, encode_aborted
-from crabka.log.leader_epochs import LeaderEpochCache
-from crabka.log.partition_log import PartitionLog
-from crabka.log.producer_snapshots import decode_snapshot, encode_snapshot
-from crabka.log.producer_state import AppendOrigin, BatchMark, ProducerEntry, ProducerStateManager
-from crabka.log.recovery import OpenOptions
+from crabka.log.partition.leader_epochs import LeaderEpochCache
+from crabka.log.partition.partition_log import PartitionLog
+from crabka.log.producers.producer_state import AppendOrigin, BatchMark, ProducerEntry, ProducerStateManager
+from crabka.log.producers.snapshots import decode_snapshot, encode_snapshot
+from crabka.log.recovery.recovery import OpenOptions
 from crabka.records.header import MAX_SEQUENCE, iter_headers, parse_header
 from crabka.records.record import decode_records
 from tests.support.logs import (

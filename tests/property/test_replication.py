@@ -13,7 +13,7 @@ import pytest
 from crabka.broker.replication import follower_state
 from crabka.broker.replication.isr_state import IsrState
 from crabka.broker.replication.leader_state import LeaderReplication
-from crabka.controller import alter_partition, broker_changes, partition_change, registration
+from crabka.controller.decisions import alter_partition, broker_changes, partition_change, registration
 from tests.support.replication import node
 from tests.support.replication.invariants import BrokenReplicationError
 from tests.support.replication.world import Conditions, ReplicationWorld

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crabka.broker.tiering.copy_plan import copied_offset, highest_remote_offset
+from crabka.broker.tiering.copy.plan import copied_offset, highest_remote_offset
+from crabka.broker.tiering.expire.retention_plan import LogExtent, RemovalReason, RetentionLimits, plan_retention
 from crabka.broker.tiering.lineage import EpochLineage
-from crabka.broker.tiering.retention_plan import LogExtent, RemovalReason, RetentionLimits, plan_retention
-from crabka.log.tierable import SegmentExtent
+from crabka.log.partition.tierable import SegmentExtent
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from tests.support.remote_segments import DELETING, FINISHED, STARTED, ListedSegments, remote_segment
 

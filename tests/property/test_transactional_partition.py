@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crabka.log.log_reads import LogReads
-from crabka.log.producer_state import ProducerStateManager
+from crabka.log.partition.reads import LogReads
+from crabka.log.producers.producer_state import ProducerStateManager
 from crabka.records.control import EndTransactionMarker
 from tests.support.transaction_model import TransactionWorld
 

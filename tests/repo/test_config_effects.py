@@ -7,7 +7,7 @@ from pathlib import Path
 
 from crabka.config.keys import ConfigKey
 from crabka.config.server import TOPIC_SYNONYMS
-from crabka.config.server_keys import SERVER_KEYS
+from crabka.config.settings.table import SERVER_KEYS
 from crabka.config.topic import TOPIC_KEYS, field_name
 
 SOURCE = Path(__file__).parents[2] / "src" / "crabka"

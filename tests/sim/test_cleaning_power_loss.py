@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from crabka.log.partition_log import PartitionLog
+from crabka.log.partition.partition_log import PartitionLog
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.cleaning import clean
 from tests.support.compaction_model import (

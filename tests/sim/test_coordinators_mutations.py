@@ -12,10 +12,10 @@ from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.state import ConsumerGroupData
 from crabka.broker.groups.coordinator import GroupCoordinator
 from crabka.broker.groups.membership import Membership
-from crabka.broker.leader_append import LeaderAppender
+from crabka.broker.produce.leader_append import LeaderAppender
 from crabka.broker.transactions.messages import Resume
 from crabka.broker.transactions.transaction import Transaction
-from crabka.log.log_state import LogState
+from crabka.log.partition.state import LogState
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.coordinator_sim.copy_world import run_copy_world
 from tests.support.coordinator_sim.moving import run_moving_groups

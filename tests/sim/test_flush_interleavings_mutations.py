@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from crabka.log.dir_writer import DirWriter
-from crabka.log.flushing import FlushPlan
-from crabka.log.log_durability import LogDurability
-from crabka.log.log_shrinking import LogShrinking
-from crabka.log.log_state import LogState
+from crabka.log.dirs.dir_writer import DirWriter
+from crabka.log.partition.durability import LogDurability
+from crabka.log.partition.flushing import FlushPlan
+from crabka.log.partition.shrinking import LogShrinking
+from crabka.log.partition.state import LogState
 from tests.support.flush_world import run_flushes
 
 MAX_SEEDS = 300

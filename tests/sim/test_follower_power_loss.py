@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from crabka.log.partition_log import PartitionLog
+from crabka.log.partition.partition_log import PartitionLog
 from tests.support.following import FOLLOWER, FollowerWorld, follow
 from tests.support.logs import append, make_batch, read_batches
 

@@ -9,8 +9,8 @@ import pytest
 
 from crabka.broker.replication import follower_state
 from crabka.broker.replication.follower_changes import FollowerChanges
-from crabka.log.log_shrinking import LogShrinking
-from crabka.log.segment import Segment
+from crabka.log.partition.shrinking import LogShrinking
+from crabka.log.segment.segment import Segment
 from crabka.testing import MemoryFile
 from tests.sim.test_follower_power_loss import run
 

@@ -10,13 +10,13 @@ import pytest
 
 from crabka.errors import CrabkaError
 from crabka.kraft.settings import KraftSettings
-from crabka.log.scrub_settings import ScrubSettings
+from crabka.log.healing.scrub_settings import ScrubSettings
 from crabka.metadata.records import NoOpRecord
 from crabka.protocol.apis import ApiKey
-from crabka.quorum import log_survey
-from crabka.quorum.log_survey import LogSurvey, survey_log
+from crabka.quorum.log import survey as log_survey
+from crabka.quorum.log.survey import LogSurvey, survey_log
 from crabka.quorum.settings import MetadataLogSettings
-from crabka.quorum.snapshots import list_snapshots, read_snapshot
+from crabka.quorum.snapshots.files import list_snapshots, read_snapshot
 from tests.support.async_tests import run_with
 from tests.support.kraft_sim import planted
 from tests.support.quorum_node import LOG_DIRECTORY

@@ -11,7 +11,7 @@ import pytest
 from crabka.broker.logdirs import copy_steps
 from crabka.broker.logdirs.future_log import FutureLog
 from crabka.broker.logdirs.resume import Contents, MoveResolution
-from crabka.broker.partition import Partition
+from crabka.broker.partition.partition import Partition
 from crabka.errors import OperationError
 from crabka.formats.file_names import DirectoryKind
 from crabka.ids import TopicPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.ids import TopicPartition
-from crabka.log.checkpoints import read_offset_checkpoint
+from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import disk_failure

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import pytest
 
-from crabka.log import segment_recovery
-from crabka.log.flushing import FlushPlan
-from crabka.log.log_manager import LogManager
+from crabka.log.dirs.log_manager import LogManager
+from crabka.log.partition.flushing import FlushPlan
+from crabka.log.recovery import segment_recovery
 from crabka.ports import Buffer, FileSystem
-from crabka.quorum.metadata_log import LogFlush
+from crabka.quorum.log.metadata_log import LogFlush
 from crabka.vfs import write_atomic, write_guarded
 from tests.support.power_loss.trace import BrokenInvariantError
 from tests.support.power_loss.world import run_world

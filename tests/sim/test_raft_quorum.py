@@ -17,9 +17,9 @@ from crabka.ports import Network
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.loading import load_read_only
-from crabka.quorum.metadata_log import LogFlush
-from crabka.quorum.raft_options import QuorumOptions
-from crabka.quorum.raft_sender import PlaintextDialer
+from crabka.quorum.log.metadata_log import LogFlush
+from crabka.quorum.raft.options import QuorumOptions
+from crabka.quorum.raft.sender import PlaintextDialer
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with
 from tests.support.golden import GOLDEN

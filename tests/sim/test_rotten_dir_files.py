@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.log.checkpoints import read_offset_checkpoint
-from crabka.quorum.state_file import read_quorum_state
+from crabka.log.dirs.checkpoints import read_offset_checkpoint
+from crabka.quorum.raft.state_file import read_quorum_state
 from crabka.vfs import read_file, write_atomic
 from tests.support.sim_node import SimNode, batch
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from crabka.broker.partition import Partition
-from crabka.log import dir_writer
-from crabka.log.append import PendingAppend
+from crabka.broker.partition.partition import Partition
+from crabka.log.dirs import dir_writer
+from crabka.log.partition.append import PendingAppend
 from crabka.ports import Runtime
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
@@ -169,7 +169,7 @@ def test_order_and_idempotence_are_kept(node: SlowNode) -> None:
 
 
 def test_a_dir_that_is_fast_again_is_written_on_the_loop(node: SlowNode, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "crabka.log.dir_writer")
+    caplog.set_level(logging.INFO, "crabka.log.dirs.dir_writer")
     node.slow_down()
     index, slow = node.slow.index, node.slow
     for write_ms in [LIMIT_MS / 10 - 2] * 15 + [LIMIT_MS] + [LIMIT_MS / 10 - 2] * 15:

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from crabka.broker.tiering.surveys import LOST_TTL_MS
+from crabka.broker.tiering.read.healing.surveys import LOST_TTL_MS
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.layout import object_path

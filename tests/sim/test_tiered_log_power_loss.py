@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
-from crabka.log.partition_log import AppendOrigin, PartitionLog
-from crabka.log.producer_snapshots import encode_snapshot
-from crabka.log.producer_state import ProducerStateManager
-from crabka.log.recovery import OpenOptions, open_log
-from crabka.log.replay import replay_batch
-from crabka.log.segment import SegmentContext
+from crabka.log.partition.partition_log import AppendOrigin, PartitionLog
+from crabka.log.producers.producer_state import ProducerStateManager
+from crabka.log.producers.snapshots import encode_snapshot
+from crabka.log.recovery.recovery import OpenOptions, open_log
+from crabka.log.recovery.replay import replay_batch
+from crabka.log.segment.segment import SegmentContext
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import BatchHeader, parse_header
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem

@@ -8,17 +8,19 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.tiering import copier, expirer, partition_tasks, retention_plan
-from crabka.broker.tiering.copier import CopyTask, SegmentCopier
-from crabka.broker.tiering.copy_plan import copied_offset, plan_copy
-from crabka.broker.tiering.expirer import ExpiryTask
-from crabka.broker.tiering.leader_start import LeaderStart
-from crabka.broker.tiering.leftovers import LeftoverWatch
+from crabka.broker.tiering import partition_tasks
+from crabka.broker.tiering.bootstrap.leader_start import LeaderStart
+from crabka.broker.tiering.copy import copier
+from crabka.broker.tiering.copy.copier import CopyTask, SegmentCopier
+from crabka.broker.tiering.copy.plan import copied_offset, plan_copy
+from crabka.broker.tiering.copy.progress import lineage_of
+from crabka.broker.tiering.expire import expirer, retention_plan
+from crabka.broker.tiering.expire.expirer import ExpiryTask
+from crabka.broker.tiering.expire.leftovers import LeftoverWatch
+from crabka.broker.tiering.expire.retention_plan import Removal, RemovalReason, RetentionPlan, plan_retention
 from crabka.broker.tiering.lineage import EpochLineage
-from crabka.broker.tiering.metadata_port import PartitionLookup, TierMetadata
-from crabka.broker.tiering.progress import lineage_of
-from crabka.broker.tiering.retention_plan import Removal, RemovalReason, RetentionPlan, plan_retention
-from crabka.log.tierable import TierableSegment
+from crabka.broker.tiering.metadata.tier_metadata import PartitionLookup, TierMetadata
+from crabka.log.partition.tierable import TierableSegment
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tests.support.tier_sim.cluster import TierCluster
 from tests.support.tier_sim.model import ViolationError

@@ -6,7 +6,7 @@ import random
 
 from crabka.config.topic import TopicConfig
 from crabka.formats.transaction_index import AbortedTransaction
-from crabka.log.partition_log import AppendOrigin, PartitionLog
+from crabka.log.partition.partition_log import AppendOrigin, PartitionLog
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from tests.support.logs import NOW_MS, ProducerFields, make_batch
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crabka.log.cleaning_pass import GroupCopier, RecordFilter, load_offsets
-from crabka.log.cleaning_plan import CleaningRange
-from crabka.log.offset_map import OffsetMap
-from crabka.log.partition_log import PartitionLog
+from crabka.log.cleaner.cleaning_pass import GroupCopier, RecordFilter, load_offsets
+from crabka.log.cleaner.offset_map import OffsetMap
+from crabka.log.cleaner.plan import CleaningRange
+from crabka.log.partition.partition_log import PartitionLog
 
 
 def clean(log: PartitionLog, *, first_dirty: int = 0, now_ms: int, map_bytes: int = 1 << 20) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from crabka.config.topic import TopicConfig
-from crabka.log.partition_log import AppendOrigin, PartitionLog
-from crabka.log.recovery import OpenOptions, open_log
-from crabka.log.segment import SegmentContext
+from crabka.log.partition.partition_log import AppendOrigin, PartitionLog
+from crabka.log.recovery.recovery import OpenOptions, open_log
+from crabka.log.segment.segment import SegmentContext
 from crabka.ports import FileSystem
 from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch

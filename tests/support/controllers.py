@@ -7,7 +7,7 @@ from typing import Any
 
 from crabka.kraft.voters import VoterEndpoint
 from crabka.protocol.apis import SPECS, ApiKey, MessageTypes, request_types, response_types
-from crabka.quorum.raft_watch import QuorumLeader
+from crabka.quorum.raft.watch import QuorumLeader
 
 
 class KnownLeader:

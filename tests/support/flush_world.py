@@ -14,12 +14,12 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from crabka.broker.partition import Partition
+from crabka.broker.partition.partition import Partition
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
-from crabka.log.cleaner import CleanerSettings, LogCleaner
-from crabka.log.log_manager import LogManager
-from crabka.log.partition_log import PartitionLog
+from crabka.log.cleaner.cleaner import CleanerSettings, LogCleaner
+from crabka.log.dirs.log_manager import LogManager
+from crabka.log.partition.partition_log import PartitionLog
 from crabka.metadata.topics import PartitionImage
 from crabka.ports import Runtime
 from crabka.records.header import BatchHeader, parse_header

@@ -13,23 +13,23 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from crabka.broker.fetch_sessions import FetchSessionCache, SessionTarget
-from crabka.broker.identity import BrokerIdentity
-from crabka.broker.metadata_publisher import MetadataPublisher
-from crabka.broker.partition import Partition
-from crabka.broker.partitions import PartitionRegistry
+from crabka.broker.controller_link.identity import BrokerIdentity
+from crabka.broker.fetch.sessions import FetchSessionCache, SessionTarget
+from crabka.broker.lifecycle.metadata_publisher import MetadataPublisher
+from crabka.broker.partition.partition import Partition
+from crabka.broker.partition.partitions import PartitionRegistry
 from crabka.broker.replication.fetchers import ReplicaFetchers
 from crabka.broker.replication.truncation import diverging_epoch
-from crabka.broker.tiering.follower_tier import FollowerTier
-from crabka.broker.tiering.reader import RemoteReads
+from crabka.broker.tiering.bootstrap.follower_tier import FollowerTier
+from crabka.broker.tiering.read.reader import RemoteReads
 from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.config.topic import TOPIC_KEYS, TopicConfig, parse_topic_overrides, topic_fields
 from crabka.errors import OperationError
 from crabka.ids import DIRECTORY_UNASSIGNED, TopicPartition
-from crabka.log.log_manager import LogManager
-from crabka.log.partition_log import PartitionLog
-from crabka.log.recovery import OpenOptions, open_log
+from crabka.log.dirs.log_manager import LogManager
+from crabka.log.partition.partition_log import PartitionLog
+from crabka.log.recovery.recovery import OpenOptions, open_log
 from crabka.metadata.difference import ImageDifference
 from crabka.metadata.image import MetadataImage
 from crabka.ports import FileSystem

@@ -17,8 +17,8 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaError, Message
 from crabka.ids import uuid_from_text
 from crabka.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
 from crabka.quorum.formatting import FormatPlan, write_format
-from crabka.quorum.raft_quorum import RaftQuorum
-from crabka.quorum.voters import VoterEndpoint, VoterNode
+from crabka.quorum.log.voters import VoterEndpoint, VoterNode
+from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.runtime import real_runtime
 from tests.support.crabka_process import CrabkaProcess, crabka_command
 from tests.support.golden import GOLDEN

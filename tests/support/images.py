@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from crabka.controller.broker_changes import unfencing_records
-from crabka.controller.control_view import ControlView
-from crabka.controller.registration import BrokerApplication, RegistrationTerms, admit_broker
-from crabka.controller.topics import TopicDefaults, create_topics
+from crabka.controller.decisions.broker_changes import unfencing_records
+from crabka.controller.decisions.control_view import ControlView
+from crabka.controller.decisions.registration import BrokerApplication, RegistrationTerms, admit_broker
+from crabka.controller.decisions.topics import TopicDefaults, create_topics
 from crabka.metadata.cluster import Endpoint
 from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.features import SUPPORTED_FEATURES

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
-from crabka.log.log_manager import LogManager
+from crabka.log.dirs.log_manager import LogManager
 from crabka.ports import FileSystem, Runtime
 from crabka.testing import InlineThreads, SimulatedClock, VirtualTimeLoop
 from tests.support.logs import append, make_batch

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
-from crabka.log.partition_log import PartitionLog
-from crabka.log.recovery import OpenOptions, open_log
-from crabka.log.segment import SegmentContext
+from crabka.log.partition.partition_log import PartitionLog
+from crabka.log.recovery.recovery import OpenOptions, open_log
+from crabka.log.segment.segment import SegmentContext
 from crabka.ports import FileSystem
 from crabka.records.builder import build_batch
 from crabka.records.header import BatchHeader, iter_headers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crabka.broker.logdirs.future_log import MAX_STEP_BYTES, FutureLog
 from crabka.config.topic import TopicConfig
-from crabka.log.partition_log import PartitionLog
+from crabka.log.partition.partition_log import PartitionLog
 from crabka.testing import MemoryFileSystem
 from tests.support.logs import LOG_DIR, LOG_PATH, TOPIC_PARTITION, make_context, open_test_log
 

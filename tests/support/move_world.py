@@ -16,19 +16,19 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from crabka.broker.lifecycle.metadata_publisher import MetadataPublisher
 from crabka.broker.logdirs.move_host import MoveHost
 from crabka.broker.logdirs.move_registry import MoveRegistry
 from crabka.broker.logdirs.resume import MoveResolution
-from crabka.broker.metadata_publisher import MetadataPublisher
-from crabka.broker.partition import Partition
-from crabka.broker.partitions import PartitionRegistry
+from crabka.broker.partition.partition import Partition
+from crabka.broker.partition.partitions import PartitionRegistry
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError, StorageError
 from crabka.formats.meta_properties import MetaProperties
 from crabka.ids import TopicPartition
-from crabka.log.cleaner import CleanerSettings, LogCleaner
-from crabka.log.directories import write_meta_properties
-from crabka.log.log_manager import LogManager
+from crabka.log.cleaner.cleaner import CleanerSettings, LogCleaner
+from crabka.log.dirs.log_manager import LogManager
+from crabka.log.dirs.meta_properties import write_meta_properties
 from crabka.metadata.image import MetadataImage
 from crabka.ports import Runtime
 from crabka.protocol.error_codes import ErrorCode

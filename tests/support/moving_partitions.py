@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from crabka.broker.partition import Partition
+from crabka.broker.partition.partition import Partition
 from crabka.metadata.records import PartitionChangeRecord
 from crabka.metadata.requests import Outcome
 from crabka.protocol.apis import ApiKey

@@ -7,8 +7,8 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from crabka.broker.identity import BrokerIdentity
-from crabka.broker.inter_broker import BrokerConnections
+from crabka.broker.controller_link.identity import BrokerIdentity
+from crabka.broker.inter_broker.connections import BrokerConnections
 from crabka.clients.connection import ConnectionSettings
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.apis import ApiKey, MessageTypes, request_types, response_types

@@ -11,8 +11,8 @@ from crabka.formats.offset_index import OffsetIndex
 from crabka.formats.time_index import TimeIndex
 from crabka.formats.transaction_index import AbortedTransaction, encode_aborted
 from crabka.ids import uuid_to_text
-from crabka.log.producer_snapshots import decode_snapshot, encode_snapshot
-from crabka.log.producer_state import ProducerEntry
+from crabka.log.producers.producer_state import ProducerEntry
+from crabka.log.producers.snapshots import decode_snapshot, encode_snapshot
 from crabka.ports import Buffer
 from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch

@@ -10,10 +10,10 @@ from uuid import UUID
 from crabka.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
 from crabka.ports import FileSystem, Network, Runtime
 from crabka.quorum.formatting import FormatPlan, write_format
-from crabka.quorum.raft_options import QuorumOptions
-from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.quorum.log.voters import VoterEndpoint, VoterNode
+from crabka.quorum.raft.options import QuorumOptions
+from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.quorum.settings import MetadataLogSettings
-from crabka.quorum.voters import VoterEndpoint, VoterNode
 from crabka.testing.inline_threads import InlineThreads
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.testing.simulated_clock import EPOCH_MS, SimulatedClock

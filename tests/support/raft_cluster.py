@@ -12,16 +12,16 @@ from uuid import UUID
 from crabka.errors import OperationError
 from crabka.kraft.settings import KraftSettings
 from crabka.kraft.voters import VoterEndpoint, VoterNode
-from crabka.log.scrub_settings import ScrubSettings
+from crabka.log.healing.scrub_settings import ScrubSettings
 from crabka.metadata.image import MetadataImage
 from crabka.net import ConnectionInfo, ConnectionLimits, Server
 from crabka.protocol.apis import SPECS, ApiKey, encode_response, read_request, response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import pack_response, parse_request_header
 from crabka.quorum.formatting import FormatPlan, write_format
-from crabka.quorum.raft_messages import API_KEYS
-from crabka.quorum.raft_options import QuorumOptions
-from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.quorum.raft.messages import API_KEYS
+from crabka.quorum.raft.options import QuorumOptions
+from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop
 from crabka.testing.simulated_clock import EPOCH_MS

@@ -7,20 +7,20 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, Self, TypeVar
 
-from crabka.broker.partition import Partition
-from crabka.broker.tiering.build_reads import build_remote_reads
-from crabka.broker.tiering.chunk_cache import ChunkCache
-from crabka.broker.tiering.index_cache import IndexCacheLimits, RemoteIndexCache
-from crabka.broker.tiering.index_files import DIRECTORY, IndexFiles
+from crabka.broker.partition.partition import Partition
 from crabka.broker.tiering.quota import ByteRateQuota
-from crabka.broker.tiering.read_tools import ReadTools
-from crabka.broker.tiering.reader import RemoteFetch, RemoteReads, RemoteRecords
-from crabka.broker.tiering.reader_pool import ReaderPool
+from crabka.broker.tiering.read.build import build_remote_reads
+from crabka.broker.tiering.read.chunk_cache import ChunkCache
+from crabka.broker.tiering.read.healing.verified_parts import VerifiedParts
+from crabka.broker.tiering.read.index_cache import IndexCacheLimits, RemoteIndexCache
+from crabka.broker.tiering.read.index_files import DIRECTORY, IndexFiles
+from crabka.broker.tiering.read.pool import ReaderPool
+from crabka.broker.tiering.read.reader import RemoteFetch, RemoteReads, RemoteRecords
+from crabka.broker.tiering.read.tools import ReadTools
 from crabka.broker.tiering.stats import TierStats
 from crabka.broker.tiering.tools import TierTools
-from crabka.broker.tiering.verified_parts import VerifiedParts
 from crabka.config.topic import TopicConfig
-from crabka.log.partition_log import PartitionLog
+from crabka.log.partition.partition_log import PartitionLog
 from crabka.ports import FileRange, FileSystem, Payload, Threads
 from crabka.protocol.hot import RecordParts
 from crabka.remote.backends.local import LocalTieredStorage

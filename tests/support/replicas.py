@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from crabka.broker.fetch_client import FIRST_VERSION_WITH_REPLICA_STATE
-from crabka.broker.partition import Partition
-from crabka.broker.partition_followers import PartitionFollowers
+from crabka.broker.fetch.client import FIRST_VERSION_WITH_REPLICA_STATE
+from crabka.broker.partition.followers import PartitionFollowers
+from crabka.broker.partition.partition import Partition
 from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.broker.replication.host import ReplicaHost
 from crabka.broker.replication.isr_state import ProposedIsr

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crabka.log.log_healing import Repairs, write_rebuilt_indexes
-from crabka.log.partition_log import PartitionLog
-from crabka.log.segment_check import LogCheckFindings, SegmentCheck
+from crabka.log.healing.segment_check import LogCheckFindings, SegmentCheck
+from crabka.log.partition.healing import Repairs, write_rebuilt_indexes
+from crabka.log.partition.partition_log import PartitionLog
 from crabka.ports import FileSystem
 from crabka.testing import FaultyFileSystem, MemoryFileSystem
 

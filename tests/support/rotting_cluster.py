@@ -15,9 +15,9 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import NewTopic
 
 from crabka.errors import CrabkaError
-from crabka.log.offline_check import check_directory, log_directories
-from crabka.quorum.log_survey import read_segment, segment_bases, survey_log
-from crabka.quorum.snapshots import list_snapshots, read_snapshot
+from crabka.log.healing.offline_check import check_directory, log_directories
+from crabka.quorum.log.survey import read_segment, segment_bases, survey_log
+from crabka.quorum.snapshots.files import list_snapshots, read_snapshot
 from crabka.vfs import OsFileSystem
 from tests.support.cluster_process.cluster import ClusterProcesses
 from tests.support.cluster_process.reading import read_committed

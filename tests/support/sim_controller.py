@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from crabka.config.server import ServerConfig
-from crabka.control.context import ControlContext
-from crabka.control.service import ControllerService
+from crabka.controller.context import ControlContext
+from crabka.controller.service import ControllerService
 from crabka.kraft.messages import Request as QuorumRequest
 from crabka.kraft.settings import KraftSettings
 from crabka.metadata.cluster import Endpoint
@@ -19,9 +19,9 @@ from crabka.net import ConnectionLimits, Server
 from crabka.ports import Listener, Network
 from crabka.protocol.apis import ApiKey, request_types
 from crabka.protocol.error_codes import ErrorCode
-from crabka.quorum.raft_messages import encode_request
-from crabka.quorum.raft_options import QuorumOptions
-from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.quorum.raft.messages import encode_request
+from crabka.quorum.raft.options import QuorumOptions
+from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.runtime.task_scope import TaskScope
 from crabka.testing import MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop
 from crabka.testing.simulated_runtime import simulated_runtime

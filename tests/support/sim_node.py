@@ -17,7 +17,7 @@ from crabka.broker.api_table import SERVED
 from crabka.broker.context import BrokerContext
 from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
-from crabka.control.metadata_writer import MetadataWriter
+from crabka.controller.metadata_writer import MetadataWriter
 from crabka.node.node import Node
 from crabka.ports import FileSystem, Runtime
 from crabka.protocol.apis import ApiKey, encode_request, read_response, request_types

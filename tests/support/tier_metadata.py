@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
-from crabka.broker.tiering.metadata_port import TierMetadata, TierMetadataManager
+from crabka.broker.tiering.metadata.tier_metadata import TierMetadata, TierMetadataManager
 from crabka.ports import Threads
 from crabka.remote.errors import NotReadyError
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager

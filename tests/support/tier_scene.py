@@ -12,20 +12,20 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from crabka.broker.partition import Partition
-from crabka.broker.tiering.follower_tier import FollowerTier
-from crabka.broker.tiering.leader_start import LeaderStart
+from crabka.broker.partition.partition import Partition
+from crabka.broker.tiering.bootstrap.follower_tier import FollowerTier
+from crabka.broker.tiering.bootstrap.leader_start import LeaderStart
 from crabka.broker.tiering.manager import TierHooks, TieringManager
-from crabka.broker.tiering.metadata_port import TierMetadata, TierMetadataManager
+from crabka.broker.tiering.metadata.tier_metadata import TierMetadata, TierMetadataManager
 from crabka.broker.tiering.stats import TierStats
 from crabka.broker.tiering.tools import TierTools
 from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
-from crabka.log.partition_log import PartitionLog
-from crabka.log.recovery import OpenOptions, open_log
-from crabka.log.segment import SegmentContext
+from crabka.log.partition.partition_log import PartitionLog
+from crabka.log.recovery.recovery import OpenOptions, open_log
+from crabka.log.segment.segment import SegmentContext
 from crabka.ports import Network, Runtime
 from crabka.records.header import iter_headers
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from crabka.config.topic import TopicConfig
-from crabka.log.partition_log import PartitionLog
-from crabka.log.producer_snapshots import encode_snapshot
-from crabka.log.recovery import OpenOptions
-from crabka.log.segment import SegmentContext
+from crabka.log.partition.partition_log import PartitionLog
+from crabka.log.producers.snapshots import encode_snapshot
+from crabka.log.recovery.recovery import OpenOptions
+from crabka.log.segment.segment import SegmentContext
 from tests.support.logs import NOW_MS, ProducerFields, append, make_batch, open_test_log
 
 SEGMENT_BYTES = 2 * len(make_batch(producer=ProducerFields(1)))

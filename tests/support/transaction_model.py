@@ -9,9 +9,9 @@ import pytest
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError
-from crabka.log.partition_log import AppendOrigin, PartitionLog
-from crabka.log.recovery import OpenOptions
-from crabka.log.verification import ANY_TERMS, AppendTerms, Verification
+from crabka.log.partition.partition_log import AppendOrigin, PartitionLog
+from crabka.log.producers.verification import ANY_TERMS, AppendTerms, Verification
+from crabka.log.recovery.recovery import OpenOptions
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import iter_headers

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from crabka.broker.api_table import TABLE
 from crabka.broker.differences import DIFFERENCES
-from crabka.control.api_table import TABLE as CONTROLLER_TABLE
+from crabka.controller.api_table import TABLE as CONTROLLER_TABLE
 from crabka.protocol.apis import SPECS, ApiSpec
 from crabka.serving.api_table import ServedApi
 

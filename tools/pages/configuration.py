@@ -8,7 +8,7 @@ from crabka.config.client_metrics import CLIENT_METRICS_KEYS
 from crabka.config.group import GROUP_KEYS
 from crabka.config.keys import REQUIRED, ConfigKey
 from crabka.config.server import TOPIC_SYNONYMS
-from crabka.config.server_keys import DYNAMIC_ONLY_KEYS, SERVER_KEY_GROUPS
+from crabka.config.settings.table import DYNAMIC_ONLY_KEYS, SERVER_KEY_GROUPS
 from crabka.config.topic import TOPIC_KEYS
 
 if TYPE_CHECKING:

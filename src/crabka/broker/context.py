@@ -12,31 +12,31 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
 
-    from crabka.broker.auto_create import AutoTopicCreation
-    from crabka.broker.controller_channel import ControllerRequests
-    from crabka.broker.fetch_sessions import FetchSessionCache
+    from crabka.broker.controller_link.auto_create import AutoTopicCreation
+    from crabka.broker.controller_link.channel import ControllerRequests
+    from crabka.broker.controller_link.identity import BrokerIdentity
+    from crabka.broker.controller_link.producer_ids import ProducerIdAllocator
+    from crabka.broker.fetch.sessions import FetchSessionCache
     from crabka.broker.groups.coordinator import GroupCoordinator
     from crabka.broker.healing.rebuilder import ReplicaRebuilder
     from crabka.broker.healing.scrubber import LogScrubber
-    from crabka.broker.identity import BrokerIdentity
-    from crabka.broker.inter_broker import BrokerConnections
-    from crabka.broker.leader_append import LeaderAppender
+    from crabka.broker.inter_broker.connections import BrokerConnections
     from crabka.broker.logdirs.move_registry import MoveRegistry
-    from crabka.broker.partitions import PartitionRegistry
-    from crabka.broker.producer_ids import ProducerIdAllocator
+    from crabka.broker.partition.partitions import PartitionRegistry
+    from crabka.broker.produce.leader_append import LeaderAppender
     from crabka.broker.replication.fetchers import ReplicaFetchers
     from crabka.broker.tiering.assembly import BrokerTiering
-    from crabka.broker.tiering.reader import RemoteReads
+    from crabka.broker.tiering.read.reader import RemoteReads
     from crabka.broker.transactions.coordinator import TransactionCoordinator
-    from crabka.broker.txn_markers import LocalMarkerWriter
-    from crabka.broker.txn_verification import PartitionAdder
+    from crabka.broker.transactions.local_markers import LocalMarkerWriter
+    from crabka.broker.transactions.verification import PartitionAdder
     from crabka.config.server import ServerConfig
     from crabka.errors import InvariantError
-    from crabka.log.cleaner import LogCleaner
-    from crabka.log.log_manager import LogManager
+    from crabka.log.cleaner.cleaner import LogCleaner
+    from crabka.log.dirs.log_manager import LogManager
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
-    from crabka.quorum.raft_quorum import RaftQuorum
+    from crabka.quorum.raft.quorum import RaftQuorum
     from crabka.serving.metrics import NodeMetrics
 
 # Jobs of requests that are with the thread pool at a time; others wait in order.

@@ -20,7 +20,7 @@ from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 from crabka.ports import Runtime
 from crabka.quorum.formatting import format_storage, is_formatted, new_cluster_id, new_directory_id
-from crabka.quorum.voters import VoterEndpoint, VoterNode
+from crabka.quorum.log.voters import VoterEndpoint, VoterNode
 from crabka.runtime import real_runtime
 
 _NAME = re.compile(r"node-(\d+)\Z")

@@ -17,8 +17,8 @@ from crabka.metadata.features import METADATA_VERSION
 from crabka.ports import FileSystem
 from crabka.quorum.formatting import format_storage, is_formatted, new_cluster_id, parse_release_version
 from crabka.quorum.initial_controllers import parse_initial_controllers
+from crabka.quorum.log.voters import VoterNode
 from crabka.quorum.storage import read_meta_properties
-from crabka.quorum.voters import VoterNode
 from crabka.runtime import real_runtime
 
 

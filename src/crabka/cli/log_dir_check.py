@@ -11,13 +11,13 @@ import urllib.request
 from typing import TYPE_CHECKING, Final
 
 from crabka.errors import ConfigError
-from crabka.log.offline_check import check_directory, log_directories
+from crabka.log.healing.offline_check import check_directory, log_directories
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crabka.cli.output import Row
-    from crabka.log.offline_check import Problem
+    from crabka.log.healing.offline_check import Problem
     from crabka.ports import FileSystem
 
 STATE_COLUMNS: Final = (

@@ -23,11 +23,11 @@ from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 from crabka.formats.meta_properties import MetaProperties
 from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
-from crabka.log.log_dir import LogDir
+from crabka.log.dirs.log_dir import LogDir
 from crabka.quorum.formatting import is_formatted
-from crabka.quorum.repair import ACCEPT_CLUSTER_ID, ACCEPT_LOSS, plan_repair
+from crabka.quorum.healing.repair import ACCEPT_CLUSTER_ID, ACCEPT_LOSS, plan_repair
+from crabka.quorum.log.voters import VoterEndpoint
 from crabka.quorum.storage import read_meta_properties
-from crabka.quorum.voters import VoterEndpoint
 from crabka.runtime import real_runtime
 
 app = typer.Typer(help="The metadata quorum: describe, add and remove voters, repair.", no_args_is_help=False)

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from crabka.clients.producer_settings import ProducerSettings
     from crabka.clients.security import ClientSecurity
     from crabka.clients.security_settings import SecuritySettings
-    from crabka.clients.sync import SyncAdmin, SyncFetcher, SyncProducer
+    from crabka.clients.sync_admin import SyncAdmin
+    from crabka.clients.sync_fetcher import SyncFetcher
+    from crabka.clients.sync_producer import SyncProducer
     from crabka.clients.transaction_messages import GroupMembership, OffsetToCommit
 
 __all__ = [
@@ -109,7 +111,9 @@ __getattr__ = lazy_exports(
         "producer_settings": ["ProducerSettings"],
         "security": ["ClientSecurity"],
         "security_settings": ["SecuritySettings"],
-        "sync": ["SyncAdmin", "SyncFetcher", "SyncProducer"],
+        "sync_admin": ["SyncAdmin"],
+        "sync_fetcher": ["SyncFetcher"],
+        "sync_producer": ["SyncProducer"],
         "transaction_messages": ["GroupMembership", "OffsetToCommit"],
     },
 )

@@ -14,9 +14,9 @@ from crabka.config.client_metrics import CLIENT_METRICS_KEYS, SubscriptionError,
 from crabka.config.group import GROUP_KEYS, parse_group_overrides
 from crabka.config.keys import LIST, ConfigKey
 from crabka.config.server import topic_defaults
-from crabka.config.server_checks import check_broker_local_retention
-from crabka.config.server_keys import DYNAMIC_ONLY_KEYS, SERVER_KEYS
-from crabka.config.server_security import asks_for_security
+from crabka.config.settings.checks import check_broker_local_retention
+from crabka.config.settings.security import asks_for_security
+from crabka.config.settings.table import DYNAMIC_ONLY_KEYS, SERVER_KEYS
 from crabka.config.topic import TOPIC_KEYS, TopicConfig, check_remote_storage
 from crabka.errors import ConfigError, OperationError
 

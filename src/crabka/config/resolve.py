@@ -15,8 +15,8 @@ from crabka.config.client_metrics import CLIENT_METRICS_KEYS, parse_client_metri
 from crabka.config.group import GROUP_KEYS, broker_synonym
 from crabka.config.keys import ConfigKey, Value, to_text
 from crabka.config.server import TOPIC_SYNONYMS, ServerConfig, topic_default_values, with_aliases
-from crabka.config.server_keys import DYNAMIC_ONLY_KEYS, SERVER_KEYS
-from crabka.config.server_tiering import TIER_ADDRESS_KEYS
+from crabka.config.settings.table import DYNAMIC_ONLY_KEYS, SERVER_KEYS
+from crabka.config.settings.tiering import TIER_ADDRESS_KEYS
 from crabka.config.topic import TOPIC_KEYS, parse_topic_overrides
 
 if TYPE_CHECKING:

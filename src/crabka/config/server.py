@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from crabka.config import server_checks
 from crabka.config.java_classes import assignor_name, check_java_class
 from crabka.config.keys import REQUIRED, Value
 from crabka.config.listeners import ListenerAddress
-from crabka.config.server_derived import derived_fields
-from crabka.config.server_keys import SERVER_KEYS, unknown_key_warning
-from crabka.config.server_security import asks_for_security
+from crabka.config.settings import checks as server_checks
+from crabka.config.settings.derived import derived_fields
+from crabka.config.settings.security import asks_for_security
+from crabka.config.settings.table import SERVER_KEYS, unknown_key_warning
 from crabka.config.topic import TopicConfig, field_name, topic_fields
 from crabka.errors import ConfigError
 

@@ -17,7 +17,7 @@ from crabka.runtime.network import own_host_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from crabka.broker.side_port import SidePort
+    from crabka.broker.lifecycle.side_port import SidePort
     from crabka.config.listeners import ListenerAddress
     from crabka.config.server import ServerConfig
     from crabka.net.connection import ConnectionInfo, Dispatch

@@ -15,24 +15,24 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from crabka.broker.healing.metrics import collect_scrub
+from crabka.broker.lifecycle.metrics import collect_cuts, render_metrics
+from crabka.broker.lifecycle.service import BrokerService
+from crabka.broker.lifecycle.side_port import SidePort
 from crabka.broker.logdirs.metrics import collect_log_dirs, collect_moves
-from crabka.broker.metrics import collect_cuts, render_metrics
-from crabka.broker.partitions import PartitionRegistry
-from crabka.broker.service import BrokerService
-from crabka.broker.side_port import SidePort
+from crabka.broker.partition.partitions import PartitionRegistry
 from crabka.broker.tiering.metrics import collect_tier
-from crabka.control.service import ControllerService
+from crabka.controller.service import ControllerService
 from crabka.errors import ConfigError, CrabkaError, InvariantError, StorageError
 from crabka.kraft.voters import VoterEndpoint
-from crabka.log.cleaner import CleanerStats
-from crabka.log.log_dir import LogDir
-from crabka.log.log_manager import LogManager
-from crabka.log.scrub_settings import ScrubSettings
+from crabka.log.cleaner.cleaner import CleanerStats
+from crabka.log.dirs.log_dir import LogDir
+from crabka.log.dirs.log_manager import LogManager
+from crabka.log.healing.scrub_settings import ScrubSettings
 from crabka.net.descriptor_guard import DescriptorGuard
 from crabka.node.listeners import NodeListeners
 from crabka.node.quorum_metrics import collect_quorum
-from crabka.quorum.raft_options import quorum_options
-from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.quorum.raft.options import quorum_options
+from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.quorum.storage import read_meta_properties
 from crabka.runtime.task_scope import TaskScope
 

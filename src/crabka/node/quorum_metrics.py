@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from crabka.quorum.raft_quorum import RaftQuorum
+    from crabka.quorum.raft.quorum import RaftQuorum
 
 
 def collect_quorum(quorum: RaftQuorum) -> Iterator[Metric]:

@@ -20,8 +20,8 @@ from crabka.formats import file_names as naming
 from crabka.formats.checkpoints import encode_epochs
 from crabka.formats.partition_metadata import encode_partition_metadata
 from crabka.ids import TopicPartition
-from crabka.log.log_dir import CheckpointOffsets, LogDir
-from crabka.log.producer_snapshots import decode_snapshot
+from crabka.log.dirs.log_dir import CheckpointOffsets, LogDir
+from crabka.log.producers.snapshots import decode_snapshot
 from crabka.metadata.configs import ConfigResourceType
 from crabka.metadata.records import ConfigRecord, PartitionRecord, ProducerIdsRecord, TopicRecord
 from crabka.quorum.formatting import FormatPlan, plan_format, write_format

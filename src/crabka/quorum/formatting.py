@@ -17,7 +17,7 @@ from crabka.errors import ConfigError
 from crabka.formats.meta_properties import FILE_NAME as META_PROPERTIES
 from crabka.formats.meta_properties import MetaProperties
 from crabka.ids import uuid_to_text
-from crabka.log.directories import write_meta_properties
+from crabka.log.dirs.meta_properties import write_meta_properties
 from crabka.metadata.bootstrap import feature_records
 from crabka.metadata.features import (
     DEFAULT_FEATURE_LEVELS,
@@ -29,10 +29,10 @@ from crabka.metadata.features import (
     SUPPORTED_FEATURES,
     TRANSACTION_VERSION,
 )
-from crabka.quorum.metadata_log import DIRECTORY_NAME
-from crabka.quorum.snapshots import BOOTSTRAP_FILE, SnapshotContent, SnapshotId, write_snapshot
+from crabka.quorum.log.metadata_log import DIRECTORY_NAME
+from crabka.quorum.log.voters import VoterEndpoint, VoterNode
+from crabka.quorum.snapshots.files import BOOTSTRAP_FILE, SnapshotContent, SnapshotId, write_snapshot
 from crabka.quorum.storage import read_meta_properties
-from crabka.quorum.voters import VoterEndpoint, VoterNode
 
 if TYPE_CHECKING:
     from crabka.config.server import ServerConfig

@@ -10,7 +10,7 @@ from uuid import UUID
 from crabka.config.listeners import parse_address
 from crabka.errors import ConfigError
 from crabka.ids import ZERO_UUID, uuid_from_text
-from crabka.quorum.voters import VoterEndpoint, VoterNode
+from crabka.quorum.log.voters import VoterEndpoint, VoterNode
 
 _FORM = "ID@HOST:PORT:DIRECTORY_ID"
 

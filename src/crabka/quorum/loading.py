@@ -15,10 +15,10 @@ from crabka.errors import CorruptDataError
 from crabka.formats.file_names import LOG_SUFFIX, offset_name
 from crabka.metadata.records import decode_record
 from crabka.metadata.replay import MetadataReplay
-from crabka.quorum.log_survey import StoredBatch, read_segment, segment_bases
-from crabka.quorum.set_aside import DamagedSnapshot, damaged_snapshot
-from crabka.quorum.snapshots import SnapshotContent, SnapshotId, list_snapshots, read_snapshot
-from crabka.quorum.voters import VoterNode, voters_from_record
+from crabka.quorum.log.survey import StoredBatch, read_segment, segment_bases
+from crabka.quorum.log.voters import VoterNode, voters_from_record
+from crabka.quorum.snapshots.files import SnapshotContent, SnapshotId, list_snapshots, read_snapshot
+from crabka.quorum.snapshots.set_aside import DamagedSnapshot, damaged_snapshot
 from crabka.records.control import KRaftVersionRecord, VotersRecord, parse_control_record
 from crabka.records.header import crc_valid
 from crabka.records.record import decode_records

@@ -11,13 +11,13 @@ from crabka.errors import ConfigError, CorruptDataError
 from crabka.formats.meta_properties import FILE_NAME as META_PROPERTIES
 from crabka.formats.meta_properties import MetaProperties
 from crabka.kraft.log_view import OffsetAndEpoch
-from crabka.log.directories import read_meta_properties as maybe_read_meta_properties
-from crabka.quorum.durable_end import read_durable_end
+from crabka.log.dirs.meta_properties import read_meta_properties as maybe_read_meta_properties
 from crabka.quorum.loading import LoadedMetadata, load_snapshot
-from crabka.quorum.log_survey import LogSurvey
-from crabka.quorum.metadata_log import DIRECTORY_NAME, MetadataLog
-from crabka.quorum.set_aside import set_aside
-from crabka.quorum.snapshots import BOOTSTRAP_FILE, read_snapshot, remove_partial_snapshots
+from crabka.quorum.log.durable_end import read_durable_end
+from crabka.quorum.log.metadata_log import DIRECTORY_NAME, MetadataLog
+from crabka.quorum.log.survey import LogSurvey
+from crabka.quorum.snapshots.files import BOOTSTRAP_FILE, read_snapshot, remove_partial_snapshots
+from crabka.quorum.snapshots.set_aside import set_aside
 
 if TYPE_CHECKING:
     from crabka.ports import FileSystem

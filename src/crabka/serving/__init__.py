@@ -1,1 +1,1 @@
-"""How a node answers frames: requests, tables of APIs, dispatch to handlers, and answers that both roles share."""
+"""How a node answers frames: the request, the table of APIs, the way from bytes to a handler and back."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from crabka.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from crabka.spark.export import export_snapshot
-    from crabka.spark.shipping import ship, write_package_zip
+    from crabka.spark.jobs.export import export_snapshot
+    from crabka.spark.options.source_options import SourceOptions
+    from crabka.spark.session.shipping import ship, write_package_zip
     from crabka.spark.source.explanation import explain
-    from crabka.spark.source.options import SourceOptions
     from crabka.spark.source.registration import register
 
 __all__ = ["SourceOptions", "explain", "export_snapshot", "register", "ship", "write_package_zip"]
@@ -22,10 +22,10 @@ __all__ = ["SourceOptions", "explain", "export_snapshot", "register", "ship", "w
 __getattr__ = lazy_exports(
     __name__,
     {
-        "export": ["export_snapshot"],
-        "shipping": ["ship", "write_package_zip"],
+        "jobs.export": ["export_snapshot"],
+        "options.source_options": ["SourceOptions"],
+        "session.shipping": ["ship", "write_package_zip"],
         "source.explanation": ["explain"],
-        "source.options": ["SourceOptions"],
         "source.registration": ["register"],
     },
 )

@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from crabka.broker.directory_reports import DirectoryReports
-from crabka.broker.partition_replicas import PartitionReplicas
-from crabka.broker.purgatory import Delayed, DelayedProduce
-from crabka.broker.replica_losses import ReplicaLosses
+from crabka.broker.controller_link.directory_reports import DirectoryReports
+from crabka.broker.controller_link.replica_losses import ReplicaLosses
+from crabka.broker.partition.purgatory import Delayed, DelayedProduce
+from crabka.broker.partition.replicas import PartitionReplicas
 from crabka.broker.replication.follower_state import CutFollowerLog, FetchAnswered, FetchPhase, FollowerFetching
 from crabka.broker.replication.isr_state import IsrState
 from crabka.broker.replication.leader_state import LeaderReplication
 from crabka.broker.transactions.messages import Resume
 from crabka.broker.transactions.transaction import Transaction
-from crabka.controller import alter_partition
+from crabka.controller.decisions import alter_partition
 from crabka.protocol.error_codes import ErrorCode
-from crabka.quorum.metadata_log import LogFlush
+from crabka.quorum.log.metadata_log import LogFlush
 from tests.support.cluster_sim import scripts
 from tests.support.cluster_sim.clients import ALL_THERE
 from tests.support.cluster_sim.copying import EXACTLY_ONCE

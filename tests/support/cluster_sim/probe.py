@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from crabka.broker.partition import Partition
+from crabka.broker.partition.partition import Partition
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.topics import PartitionImage
 from crabka.ports import FileSystem
-from crabka.quorum.raft_log import RaftLog
+from crabka.quorum.raft.log import RaftLog
 from crabka.records.header import BatchHeader, iter_headers
 from crabka.vfs import read_file
 from tests.support.cluster_sim.machine import ClusterMachine

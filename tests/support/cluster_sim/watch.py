@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from crabka.broker.purgatory import DelayedProduce
+from crabka.broker.partition.purgatory import DelayedProduce
 from crabka.ids import TopicPartition
 from crabka.metadata.image import MetadataImage
 from tests.support.cluster_sim.machine import ClusterMachine

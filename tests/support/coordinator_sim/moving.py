@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.partition import Partition
+from crabka.broker.partition.partition import Partition
 from crabka.metadata.records import PartitionChangeRecord
 from crabka.metadata.requests import Outcome
 from crabka.testing import VirtualTimeLoop

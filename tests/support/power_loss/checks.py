@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import uuid
 
-from crabka.broker.partition import Partition
+from crabka.broker.partition.partition import Partition
 from crabka.errors import CorruptDataError
 from crabka.formats.file_names import RECOVERY_POINT_CHECKPOINT
 from crabka.ids import TopicPartition
-from crabka.log.checkpoints import read_offset_checkpoint
+from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.metadata.configs import ConfigResourceType
 from crabka.node.node import Node
 from crabka.ports import FileSystem

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from crabka.formats.offset_index import OffsetIndex
-from crabka.log.producer_state import ProducerStateManager
-from crabka.log.replay import replay_batch
+from crabka.log.producers.producer_state import ProducerStateManager
+from crabka.log.recovery.replay import replay_batch
 from crabka.ports import FileSystem
 from crabka.records.header import BatchHeader, crc_valid, iter_headers
 from crabka.records.record import Record, decode_records

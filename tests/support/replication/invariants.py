@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crabka.controller.control_view import ControlView
-from crabka.controller.partition_change import RECOVERING
+from crabka.controller.decisions.control_view import ControlView
+from crabka.controller.decisions.partition_change import RECOVERING
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.topics import PartitionImage
 

@@ -25,7 +25,7 @@ from crabka.broker.replication.isr_state import ProposedIsr
 from crabka.broker.replication.leader_state import LeaderLog, LeaderReplication, ReplicationLimits
 from crabka.broker.replication.truncation import diverging_epoch
 from crabka.errors import OperationError
-from crabka.log.leader_epochs import EpochEnd, LeaderEpochCache
+from crabka.log.partition.leader_epochs import EpochEnd, LeaderEpochCache
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.topics import PartitionImage
 from crabka.protocol.error_codes import ErrorCode

@@ -13,15 +13,15 @@ from typing import Any
 
 from crabka.broker.replication.isr_state import ProposalFate
 from crabka.broker.replication.leader_state import ReplicationLimits
-from crabka.controller.alter_partition import IsrMember, IsrProposal, alter_partitions
-from crabka.controller.broker_changes import fence_broker
-from crabka.controller.control_view import DEFAULT_RULES
-from crabka.controller.elect_leaders import balance_leaders
-from crabka.controller.heartbeats import BrokerHeartbeat, decide_heartbeat
-from crabka.controller.partition_change import RECOVERING
-from crabka.controller.reassignments import Reassignment, alter_reassignments
-from crabka.controller.registration import BrokerApplication, RegistrationTerms, admit_broker
-from crabka.controller.sessions import BrokerIncarnation, BrokerSessions
+from crabka.controller.decisions.alter_partition import IsrMember, IsrProposal, alter_partitions
+from crabka.controller.decisions.broker_changes import fence_broker
+from crabka.controller.decisions.control_view import DEFAULT_RULES
+from crabka.controller.decisions.elect_leaders import balance_leaders
+from crabka.controller.decisions.heartbeats import BrokerHeartbeat, decide_heartbeat
+from crabka.controller.decisions.partition_change import RECOVERING
+from crabka.controller.decisions.reassignments import Reassignment, alter_reassignments
+from crabka.controller.decisions.registration import BrokerApplication, RegistrationTerms, admit_broker
+from crabka.controller.decisions.sessions import BrokerIncarnation, BrokerSessions
 from crabka.errors import OperationError
 from crabka.metadata.cluster import VersionRange
 from crabka.metadata.features import SUPPORTED_FEATURES

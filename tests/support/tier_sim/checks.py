@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from crabka.broker.tiering.reader import RemoteFetch
+from crabka.broker.tiering.read.reader import RemoteFetch
 from crabka.errors import OffsetInRemoteTierError, OperationError
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.errors import RemoteStorageError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from crabka.records.header import iter_headers, parse_header
 
 if TYPE_CHECKING:
-    from crabka.log.partition_log import PartitionLog
+    from crabka.log.partition.partition_log import PartitionLog
 
 
 class ViolationError(AssertionError):

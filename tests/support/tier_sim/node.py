@@ -10,8 +10,8 @@ import random
 import uuid
 from typing import TYPE_CHECKING, Any, cast
 
-from crabka.broker.partition import Partition
-from crabka.broker.partitions import PartitionRegistry
+from crabka.broker.partition.partition import Partition
+from crabka.broker.partition.partitions import PartitionRegistry
 from crabka.broker.replication.followed import FollowedPartition
 from crabka.broker.replication.follower_changes import FollowerChanges
 from crabka.broker.replication.follower_state import (
@@ -30,16 +30,16 @@ from crabka.broker.replication.follower_state import (
     TakeLeaderOffsets,
 )
 from crabka.broker.replication.truncation import diverging_epoch
-from crabka.broker.tiering.build_reads import build_remote_reads
-from crabka.broker.tiering.follower_tier import FollowerTier
-from crabka.broker.tiering.leader_start import LeaderStart
+from crabka.broker.tiering.bootstrap.follower_tier import FollowerTier
+from crabka.broker.tiering.bootstrap.leader_start import LeaderStart
 from crabka.broker.tiering.manager import TierHooks, TieringManager
-from crabka.broker.tiering.metadata_port import TierMetadata, TierMetadataManager
+from crabka.broker.tiering.metadata.tier_metadata import TierMetadata, TierMetadataManager
+from crabka.broker.tiering.read.build import build_remote_reads
 from crabka.broker.tiering.stats import TierStats
 from crabka.broker.tiering.tools import TierTools
 from crabka.errors import OffsetInRemoteTierError, OperationError
 from crabka.ids import TopicPartition
-from crabka.log.log_manager import LogManager
+from crabka.log.dirs.log_manager import LogManager
 from crabka.ports import Network, Runtime
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.segments import TopicIdPartition
@@ -50,7 +50,7 @@ from tests.support.tier_scene import CrashingFailpoints
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crabka.log.partition_log import PartitionLog
+    from crabka.log.partition.partition_log import PartitionLog
     from tests.support.tier_sim.cluster import TierCluster
     from tests.support.tier_sim.model import WrittenBatch
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from crabka.errors import OperationError
-from crabka.log.producer_state import AppendOrigin
+from crabka.log.producers.producer_state import AppendOrigin
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import parse_header
 from crabka.remote.errors import RemoteBackendError

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crabka.broker.current_leaders import MISDIRECTED_FETCH, MISDIRECTED_PRODUCE, UNKNOWN_LEADER, CurrentLeaders
-from crabka.broker.partitions import PartitionRegistry
+from crabka.broker.partition.partitions import PartitionRegistry
 from crabka.ids import ZERO_UUID
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.error_codes import ErrorCode

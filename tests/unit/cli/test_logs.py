@@ -13,7 +13,7 @@ from crabka.cli.logs import JsonFormatter, LogFormat, TextFormatter, set_up_logg
 
 
 def _record(message: str, *arguments: object) -> logging.LogRecord:
-    record = logging.LogRecord("crabka.log.segment", logging.WARNING, "file", 1, message, arguments, None)
+    record = logging.LogRecord("crabka.log.segment.segment", logging.WARNING, "file", 1, message, arguments, None)
     record.created, record.msecs = 1_700_000_000.25, 250.0
     return record
 
@@ -43,7 +43,7 @@ def test_json_line_is_one_object() -> None:
     assert json.loads(JsonFormatter().format(_record("é"))) == {
         "time": "2023-11-14T22:13:20.250Z",
         "level": "warning",
-        "logger": "crabka.log.segment",
+        "logger": "crabka.log.segment.segment",
         "message": "é",
     }
     line = JsonFormatter().format(_failed_record())

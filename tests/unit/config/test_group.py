@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.config.group import GROUP_KEYS, broker_synonym, parse_group_overrides
-from crabka.config.server_keys import SERVER_KEYS
+from crabka.config.settings.table import SERVER_KEYS
 from crabka.errors import ConfigError
 from tests.unit.config.nodes import server
 

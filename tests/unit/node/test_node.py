@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.lifecycle import BrokerLifecycle
+from crabka.broker.lifecycle.lifecycle import BrokerLifecycle
 from crabka.config.server import ServerConfig
 from crabka.embedded.one_node import start_one_node
 from crabka.errors import ConfigError, InvariantError, StorageError
-from crabka.log.log_dir import LogDir
+from crabka.log.dirs.log_dir import LogDir
 from crabka.node.node import Node, _collect_more
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request
-from crabka.quorum.raft_quorum import RaftQuorum
+from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.runtime import real_runtime
 from crabka.testing import FaultyFileSystem, disk_failure
 from crabka.vfs import read_file, write_atomic
@@ -83,7 +83,7 @@ def test_the_addresses_are_told() -> None:
         assert node.node.side_port_address == f"{NODE_HOST}:8080"
 
 
-@pytest.mark.parametrize("work", ["crabka.quorum.raft_quorum._open", "crabka.log.log_dir.LogDir.scan"])
+@pytest.mark.parametrize("work", ["crabka.quorum.raft.quorum._open", "crabka.log.dirs.log_dir.LogDir.scan"])
 @run_with(real_time)
 async def test_a_start_that_is_given_up_keeps_its_dirs_while_a_thread_works_on_them(
     work: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -160,7 +160,7 @@ def test_a_step_of_the_stop_that_fails_does_not_keep_the_dirs(node: SimNode, mon
     async def broken(_service: object) -> None:
         raise LookupError("where is it?")
 
-    monkeypatch.setattr("crabka.control.service.ControllerService.close", broken)
+    monkeypatch.setattr("crabka.controller.service.ControllerService.close", broken)
     with pytest.raises(LookupError):
         node.stop()
     assert node.memory.exists("/d1/.kafka_cleanshutdown")
@@ -309,7 +309,7 @@ def test_cuts_and_losses_of_all_logs_are_among_the_metrics(node: SimNode) -> Non
 
 
 def test_what_is_kept_but_not_enforced_is_said_at_start(node: SimNode, caplog: pytest.LogCaptureFixture) -> None:
-    from tests.unit.control.handlers.test_alter_client_quotas import alter
+    from tests.unit.controller.handlers.test_alter_client_quotas import alter
 
     alter(node, {"user": "a"}, {"producer_byte_rate": 5.0})
     node.restart()

@@ -3,8 +3,8 @@ from __future__ import annotations
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.node.quorum_metrics import collect_quorum
 from crabka.ports import Runtime
-from crabka.quorum.raft_quorum import RaftQuorum
-from crabka.quorum.snapshots import SnapshotId
+from crabka.quorum.raft.quorum import RaftQuorum
+from crabka.quorum.snapshots.files import SnapshotId
 from tests.support.quorum_node import LOG_DIRECTORY, formatted_disk, open_quorum, run_node
 from tests.support.rotting import flip
 

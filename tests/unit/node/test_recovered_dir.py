@@ -13,13 +13,13 @@ from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 from crabka.formats.checkpoints import decode_epochs
 from crabka.ids import TopicPartition
-from crabka.log.checkpoints import read_offset_checkpoint
-from crabka.log.producer_snapshots import encode_snapshot
-from crabka.log.producer_state import ProducerEntry
+from crabka.log.dirs.checkpoints import read_offset_checkpoint
+from crabka.log.producers.producer_state import ProducerEntry
+from crabka.log.producers.snapshots import encode_snapshot
 from crabka.metadata.records import ConfigRecord, PartitionRecord, ProducerIdsRecord, TopicRecord
 from crabka.node.recovered_dir import TOPIC_CONFIGS, RecoveredDir, write_recovered_dir
 from crabka.ports import Clock, Network, Runtime, Threads
-from crabka.quorum.snapshots import BOOTSTRAP_FILE, read_snapshot
+from crabka.quorum.snapshots.files import BOOTSTRAP_FILE, read_snapshot
 from crabka.quorum.storage import read_meta_properties
 from crabka.records.control import parse_control_record
 from crabka.records.header import iter_headers

@@ -26,9 +26,9 @@ from crabka.quorum.formatting import (
     resolve_features,
     write_format,
 )
-from crabka.quorum.snapshots import SnapshotId, read_snapshot
+from crabka.quorum.log.voters import VoterEndpoint, VoterNode
+from crabka.quorum.snapshots.files import SnapshotId, read_snapshot
 from crabka.quorum.storage import read_meta_properties
-from crabka.quorum.voters import VoterEndpoint, VoterNode
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.testing.memory_file_system import MemoryFileSystem
 from tests.support.golden import GOLDEN

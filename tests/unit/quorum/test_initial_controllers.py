@@ -7,7 +7,7 @@ import pytest
 from crabka.errors import ConfigError
 from crabka.ids import uuid_from_text
 from crabka.quorum.initial_controllers import parse_initial_controllers
-from crabka.quorum.voters import VoterEndpoint, VoterNode
+from crabka.quorum.log.voters import VoterEndpoint, VoterNode
 
 FIRST = "JEXY6aqzQY-32P5TStzaFg"
 SECOND = "MvDxzVmcRsaTz33bUuRU6A"

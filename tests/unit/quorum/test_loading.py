@@ -7,7 +7,7 @@ import pytest
 from crabka.errors import CorruptDataError
 from crabka.metadata.records import MetadataVersionError
 from crabka.quorum.loading import load_read_only, load_snapshot
-from crabka.quorum.snapshots import SnapshotId
+from crabka.quorum.snapshots.files import SnapshotId
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.testing.faulty_file_system import FaultyFileSystem, read_only_disk

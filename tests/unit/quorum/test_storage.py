@@ -6,11 +6,11 @@ from crabka.errors import ConfigError, CorruptDataError
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.metadata.records import NoOpRecord, encode_record
 from crabka.quorum.loading import load_read_only
-from crabka.quorum.log_survey import segment_bases
-from crabka.quorum.metadata_log import DIRECTORY_NAME
-from crabka.quorum.set_aside import DAMAGED_SUFFIX
+from crabka.quorum.log.metadata_log import DIRECTORY_NAME
+from crabka.quorum.log.survey import segment_bases
 from crabka.quorum.settings import MetadataLogSettings
-from crabka.quorum.snapshots import SnapshotContent, SnapshotId, list_snapshots, write_snapshot
+from crabka.quorum.snapshots.files import SnapshotContent, SnapshotId, list_snapshots, write_snapshot
+from crabka.quorum.snapshots.set_aside import DAMAGED_SUFFIX
 from crabka.quorum.storage import MetadataStorage, read_meta_properties
 from crabka.records.builder import build_batch
 from crabka.records.record import Record

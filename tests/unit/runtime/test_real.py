@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from crabka.log.descriptors import LogDescriptors
+from crabka.log.segment.descriptors import LogDescriptors
 from crabka.runtime import real_runtime
 from crabka.vfs import read_file, write_atomic
 from crabka.vfs.syncing import sync_together

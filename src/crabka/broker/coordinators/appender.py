@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from crabka.broker.leader_append import LeaderAppender
-from crabka.log.verification import ANY_TERMS
+from crabka.broker.produce.leader_append import LeaderAppender
+from crabka.log.producers.verification import ANY_TERMS
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
-    from crabka.broker.partition import Partition
-    from crabka.log.log_manager import LogManager
+    from crabka.broker.partition.partition import Partition
+    from crabka.log.dirs.log_manager import LogManager
     from crabka.ports import Runtime
 
     Done = Callable[[ErrorCode], None]

@@ -13,7 +13,7 @@ from crabka.records.header import crc_valid, iter_headers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crabka.log.partition_log import PartitionLog
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.ports import Threads
     from crabka.records.header import BatchHeader
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from crabka.broker.coordinators.appender import WITHOUT_LIMIT_MS
 from crabka.broker.coordinators.loader import replay_log
-from crabka.broker.partition_replicas import RequiredOffset
-from crabka.broker.purgatory import DelayedProduce
+from crabka.broker.partition.purgatory import DelayedProduce
+from crabka.broker.partition.replicas import RequiredOffset
 from crabka.errors import InvariantError, OperationError
 from crabka.protocol.error_codes import ErrorCode
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from typing import Any
 
-    from crabka.broker.partition import Partition
-    from crabka.broker.partitions import PartitionRegistry
+    from crabka.broker.partition.partition import Partition
+    from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.ports import Runtime
     from crabka.records.header import BatchHeader
 

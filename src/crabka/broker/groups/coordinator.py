@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from crabka.broker.groups.consumer.settings import ConsumerSettings
     from crabka.broker.groups.records import Pair
     from crabka.broker.groups.shard import AnyGroup, HostedShard
-    from crabka.broker.partitions import PartitionRegistry
+    from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.config.server import ServerConfig
-    from crabka.log.log_manager import LogManager
+    from crabka.log.dirs.log_manager import LogManager
     from crabka.metadata.delta import MetadataDelta
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime

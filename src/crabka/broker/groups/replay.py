@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from crabka.broker.groups.records import decode_pair
 from crabka.errors import WireError
-from crabka.log.replay import end_marker
+from crabka.log.recovery.replay import end_marker
 from crabka.records.record import decode_records
 
 if TYPE_CHECKING:

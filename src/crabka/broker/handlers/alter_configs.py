@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.config_forwarding import forward_changes, verdict_rows
+from crabka.broker.controller_link.config_forwarding import forward_changes, verdict_rows
 from crabka.metadata.requests import ItemVerdict
 from crabka.protocol.apis import ApiKey, response_types
 from crabka.protocol.error_codes import ErrorCode

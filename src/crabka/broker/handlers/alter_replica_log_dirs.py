@@ -20,7 +20,7 @@ from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
-    from crabka.broker.partition import Partition
+    from crabka.broker.partition.partition import Partition
     from crabka.serving.request import Request
 
 # "-" before the partition, "." and 32 digits behind it, "-future".

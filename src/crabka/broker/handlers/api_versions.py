@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.api_table import SERVED
-from crabka.control.api_versions_answer import answer_api_versions
+from crabka.serving.api_versions_answer import answer_api_versions
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.broker.cluster_view import INTERNAL_TOPICS
-from crabka.broker.partition_replicas import RequiredOffset
-from crabka.broker.purgatory import DelayedDeletion
+from crabka.broker.partition.purgatory import DelayedDeletion
+from crabka.broker.partition.replicas import RequiredOffset
 from crabka.errors import OperationError, StorageError
 from crabka.protocol.apis import ms, response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
-    from crabka.broker.partition import Partition
-    from crabka.broker.partition_replicas import PartitionReplicas
+    from crabka.broker.partition.partition import Partition
+    from crabka.broker.partition.replicas import PartitionReplicas
     from crabka.protocol.apis import MessageTypes
     from crabka.serving.request import Request
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.control.config_answer import answer_describe_configs
+from crabka.serving.config_answer import answer_describe_configs
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext

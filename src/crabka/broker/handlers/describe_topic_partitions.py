@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.cluster_view import INTERNAL_TOPICS, leader_of, offline_replicas, partition_error
-from crabka.controller.topic_names import is_legal_topic_name
 from crabka.ids import ZERO_UUID
+from crabka.metadata.topic_names import is_legal_topic_name
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.authorized_operations import TOPIC_OPERATIONS, UNASKED_OPERATIONS

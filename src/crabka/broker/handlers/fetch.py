@@ -17,17 +17,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crabka.broker.current_leaders import MISDIRECTED_FETCH, CurrentLeaders
-from crabka.broker.fetch_client import fetch_client, selects_by_rack
-from crabka.broker.fetch_reader import (
+from crabka.broker.fetch.client import fetch_client, selects_by_rack
+from crabka.broker.fetch.reader import (
     FetchRead,
     TargetRead,
     read_slices,
     read_targets,
     with_cold_bytes,
 )
-from crabka.broker.fetch_sessions import remember_sent
-from crabka.broker.purgatory import DelayedCommittedFetch, DelayedFetch, DelayedReplicaFetch
-from crabka.broker.remote_rows import RemoteBudget, with_remote_records
+from crabka.broker.fetch.remote_rows import RemoteBudget, with_remote_records
+from crabka.broker.fetch.sessions import remember_sent
+from crabka.broker.partition.purgatory import DelayedCommittedFetch, DelayedFetch, DelayedReplicaFetch
 from crabka.errors import OperationError
 from crabka.protocol.apis import ms
 from crabka.protocol.hot import NO_AFFINITY, FetchTopicResult, pack_fetch_response
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.broker.context import BrokerContext
-    from crabka.broker.fetch_sessions import FetchPlan
-    from crabka.broker.partition import Partition
+    from crabka.broker.fetch.sessions import FetchPlan
+    from crabka.broker.partition.partition import Partition
     from crabka.broker.replication.follower_progress import FollowerProgress
     from crabka.ports import Payload
     from crabka.protocol.hot import NodeEndpoint

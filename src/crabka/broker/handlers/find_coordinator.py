@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crabka.broker.auto_create import create_missing_topics
 from crabka.broker.cluster_view import broker_endpoints, leader_of
+from crabka.broker.controller_link.auto_create import create_missing_topics
 from crabka.broker.groups.shard import OFFSETS_TOPIC
 from crabka.broker.transactions.shard import TRANSACTIONS_TOPIC
 from crabka.protocol.apis import response_types

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.config_forwarding import forward_changes, verdict_rows
+from crabka.broker.controller_link.config_forwarding import forward_changes, verdict_rows
 from crabka.config.alter import ConfigOp
-from crabka.control.log_levels import change_loggers
 from crabka.metadata.configs import ConfigResource
 from crabka.metadata.requests import ResourceChange
 from crabka.protocol.apis import ApiKey, response_types
+from crabka.serving.log_levels import change_loggers
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext

@@ -17,18 +17,18 @@ import asyncio
 import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crabka.broker.remote_rows import remote_error_code
-from crabka.broker.tiering.deadline import RemoteWaitOverError
+from crabka.broker.fetch.remote_rows import remote_error_code
+from crabka.broker.tiering.read.deadline import RemoteWaitOverError
 from crabka.errors import CorruptDataError, OperationError, StorageError
-from crabka.log.decompression import search_limit
-from crabka.log.timestamps import TimestampOffset
+from crabka.log.partition.decompression import search_limit
+from crabka.log.partition.timestamps import TimestampOffset
 from crabka.protocol.apis import ms, response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.errors import RemoteStorageError
 
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
-    from crabka.broker.partition import Partition
+    from crabka.broker.partition.partition import Partition
     from crabka.serving.request import Request
 
 LATEST = -1

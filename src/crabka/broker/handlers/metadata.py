@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from crabka.broker.auto_create import create_missing_topics
 from crabka.broker.cluster_view import INTERNAL_TOPICS, alive_endpoints, leader_of, offline_replicas, partition_error
-from crabka.controller.topic_names import is_legal_topic_name
+from crabka.broker.controller_link.auto_create import create_missing_topics
 from crabka.ids import ZERO_UUID
+from crabka.metadata.topic_names import is_legal_topic_name
 from crabka.metadata.topics import NO_LEADER
 from crabka.protocol.apis import encode_response, response_types
 from crabka.protocol.error_codes import ErrorCode

@@ -15,13 +15,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.current_leaders import MISDIRECTED_PRODUCE, CurrentLeaders
-from crabka.broker.partition_replicas import RequiredOffset
-from crabka.broker.purgatory import DelayedProduce
-from crabka.broker.transactional_produce import TransactionalProduce
-from crabka.broker.txn_verification import PRODUCE_VERSIONS, TransactionalProducer, VerificationMode
+from crabka.broker.partition.purgatory import DelayedProduce
+from crabka.broker.partition.replicas import RequiredOffset
+from crabka.broker.produce.transactional_produce import TransactionalProduce
+from crabka.broker.transactions.verification import PRODUCE_VERSIONS, TransactionalProducer, VerificationMode
 from crabka.errors import OperationError, StorageError, WireError, drop_tracebacks
-from crabka.log.validation import check_client_batch
-from crabka.log.verification import ANY_TERMS, AppendTerms
+from crabka.log.partition.validation import check_client_batch
+from crabka.log.producers.verification import ANY_TERMS, AppendTerms
 from crabka.protocol.error_codes import ErrorCode, error_message
 from crabka.protocol.hot import ProducePartitionResult, ProduceTopicResult, pack_produce_response, read_produce_request
 from crabka.records.header import CODEC_MASK, TRANSACTIONAL_FLAG
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.broker.context import BrokerContext
-    from crabka.broker.partition import Partition
-    from crabka.broker.partition_replicas import PartitionReplicas
-    from crabka.log.append import AppendResult
+    from crabka.broker.partition.partition import Partition
+    from crabka.broker.partition.replicas import PartitionReplicas
+    from crabka.log.partition.append import AppendResult
     from crabka.ports import Buffer
     from crabka.protocol.hot import ProducePartition, ProduceTopic
     from crabka.records.header import BatchHeader

@@ -16,7 +16,7 @@ from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.broker.groups.messages import NO_GENERATION, UNKNOWN_MEMBER, CommitAttempt
 from crabka.broker.groups.offsets import CommittedOffset
 from crabka.broker.groups.records import offset_pair
-from crabka.broker.txn_verification import (
+from crabka.broker.transactions.verification import (
     OFFSET_COMMIT_VERSIONS,
     TransactionalProducer,
     VerificationMode,
@@ -25,7 +25,7 @@ from crabka.broker.txn_verification import (
 )
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
-from crabka.log.verification import ANY_TERMS, AppendTerms
+from crabka.log.producers.verification import ANY_TERMS, AppendTerms
 from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch

@@ -10,12 +10,12 @@ import logging
 from typing import TYPE_CHECKING
 
 from crabka.errors import CorruptDataError
-from crabka.log.directories import heal_meta_properties
+from crabka.log.dirs.meta_properties import heal_meta_properties
 
 if TYPE_CHECKING:
-    from crabka.log.log_manager import LogManager
+    from crabka.log.dirs.log_manager import LogManager
     from crabka.ports import Runtime
-    from crabka.quorum.raft_quorum import RaftQuorum
+    from crabka.quorum.raft.quorum import RaftQuorum
 
 logger = logging.getLogger(__name__)
 

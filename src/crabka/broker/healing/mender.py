@@ -1,6 +1,6 @@
 """Repairs a damaged range of a log in place, from the first source whose batches are those that were written there.
 
-If no source has them, a batch with one wrong byte is corrected from its checksum (`log.batch_correction`).
+If no source has them, a batch with one wrong byte is corrected from its checksum (`log.healing.batch_correction`).
 
 The log keeps its offsets, its end and its place in the ISR: nothing is cut, so nothing that was acknowledged is ever
 missing from a replica that counts for it. docs/internals/healing.md says why that is safe for leaders and followers.
@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from crabka.broker.healing.sources import SourceError
-from crabka.log.batch_correction import RangeFacts, correct_range
-from crabka.log.decompression import decompressed_limit
-from crabka.log.log_healing import sync_files
-from crabka.log.mending import MISFIT, MendError, MendRules, fit, whole_batches
+from crabka.log.healing.batch_correction import RangeFacts, correct_range
+from crabka.log.healing.mending import MISFIT, MendError, MendRules, fit, whole_batches
+from crabka.log.partition.decompression import decompressed_limit
+from crabka.log.partition.healing import sync_files
 
 if TYPE_CHECKING:
     from crabka.broker.healing.sources import PartitionSources, RepairSource
-    from crabka.broker.partition import Partition
-    from crabka.log.damage import DamagedRange
-    from crabka.log.segment_check import CheckTarget
+    from crabka.broker.partition.partition import Partition
+    from crabka.log.healing.damage import DamagedRange
+    from crabka.log.healing.segment_check import CheckTarget
     from crabka.ports import Runtime
     from crabka.records.header import BatchHeader
 

@@ -22,11 +22,11 @@ from crabka.ids import DIRECTORY_LOST
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crabka.broker.directory_reports import DirectoryReports
-    from crabka.broker.partition import Partition
+    from crabka.broker.controller_link.directory_reports import DirectoryReports
+    from crabka.broker.partition.partition import Partition
     from crabka.broker.replication.fetchers import ReplicaFetchers
     from crabka.ids import DirectoryId
-    from crabka.log.log_manager import LogManager
+    from crabka.log.dirs.log_manager import LogManager
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.topics import PartitionImage
     from crabka.ports import Runtime

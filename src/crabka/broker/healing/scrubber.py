@@ -15,27 +15,27 @@ from typing import TYPE_CHECKING, Final
 
 from crabka.broker.healing.rebuilder import RebuildRefusedError
 from crabka.errors import InvariantError, StorageError
-from crabka.log.cleaner_throttle import CleanerThrottle
-from crabka.log.log_healing import sync_files, write_rebuilt_indexes
-from crabka.log.mending import MISFIT
-from crabka.log.scrub_schedule import ScrubProgress, ScrubSchedule
-from crabka.log.scrub_settings import FIRST_PASS_MS, ScrubSettings
-from crabka.log.segment_check import SegmentCheck
-from crabka.log.small_files_check import check_small_files
+from crabka.log.cleaner.throttle import CleanerThrottle
+from crabka.log.healing.mending import MISFIT
+from crabka.log.healing.scrub_schedule import ScrubProgress, ScrubSchedule
+from crabka.log.healing.scrub_settings import FIRST_PASS_MS, ScrubSettings
+from crabka.log.healing.segment_check import SegmentCheck
+from crabka.log.healing.small_files_check import check_small_files
+from crabka.log.partition.healing import sync_files, write_rebuilt_indexes
 
 if TYPE_CHECKING:
     from crabka.broker.healing.dir_files import DirFiles
     from crabka.broker.healing.mender import RangeMender
     from crabka.broker.healing.rebuilder import ReplicaRebuilder
-    from crabka.broker.partition import Partition
-    from crabka.broker.partitions import PartitionRegistry
+    from crabka.broker.partition.partition import Partition
+    from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.ids import TopicPartition
-    from crabka.log.cleaner import LogCleaner
-    from crabka.log.damage import DamagedRange
-    from crabka.log.log_manager import LogManager
-    from crabka.log.partition_log import PartitionLog
-    from crabka.log.scrub_schedule import ScrubJob
-    from crabka.log.segment_check import CheckTarget, LogCheckFindings
+    from crabka.log.cleaner.cleaner import LogCleaner
+    from crabka.log.dirs.log_manager import LogManager
+    from crabka.log.healing.damage import DamagedRange
+    from crabka.log.healing.scrub_schedule import ScrubJob
+    from crabka.log.healing.segment_check import CheckTarget, LogCheckFindings
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.ports import Runtime
 
 logger = logging.getLogger(__name__)

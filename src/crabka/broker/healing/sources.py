@@ -22,9 +22,9 @@ from crabka.remote.errors import RemoteStorageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crabka.broker.inter_broker import BrokerConnections
-    from crabka.broker.partition import Partition
-    from crabka.broker.tiering.reader import RemoteReads
+    from crabka.broker.inter_broker.connections import BrokerConnections
+    from crabka.broker.partition.partition import Partition
+    from crabka.broker.tiering.read.reader import RemoteReads
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Payload, Threads
 
@@ -117,7 +117,7 @@ class TierSource:
 
     async def fetch(self, partition: Partition, offset: int, end_offset: int) -> bytes:
         """Return batches of the tier from the one that holds `offset` on."""
-        from crabka.broker.tiering.reader import RemoteFetch
+        from crabka.broker.tiering.read.reader import RemoteFetch
 
         wanted = RemoteFetch(
             partition,

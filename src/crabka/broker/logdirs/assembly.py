@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka.broker.directory_reports import DirectoryReports
+from crabka.broker.controller_link.directory_reports import DirectoryReports
 from crabka.broker.logdirs.assignments import DirectoryAssignments
 from crabka.broker.logdirs.move_host import MoveHost
 from crabka.broker.logdirs.move_registry import MoveRegistry
@@ -14,12 +14,12 @@ from crabka.broker.replication.throttle import throttled_rate
 if TYPE_CHECKING:
     import uuid
 
-    from crabka.broker.assembly import BrokerParts
-    from crabka.broker.partitions import PartitionRegistry
+    from crabka.broker.lifecycle.assembly import BrokerParts
+    from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.config.server import ServerConfig
     from crabka.ids import TopicPartition
-    from crabka.log.cleaner import LogCleaner
-    from crabka.log.log_manager import LogManager
+    from crabka.log.cleaner.cleaner import LogCleaner
+    from crabka.log.dirs.log_manager import LogManager
     from crabka.metadata.configs import ConfigsImage
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime

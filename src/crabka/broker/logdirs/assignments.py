@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crabka.broker.directory_reports import DirectoryReports
-    from crabka.broker.partition import Partition
+    from crabka.broker.controller_link.directory_reports import DirectoryReports
+    from crabka.broker.partition.partition import Partition
     from crabka.ids import DirectoryId
-    from crabka.log.log_manager import LogManager
+    from crabka.log.dirs.log_manager import LogManager
     from crabka.metadata.image import MetadataImage
 
 # After an answer the metadata are here within moments; if not, it is told again.

@@ -23,7 +23,7 @@ from crabka.formats.file_names import (
     offset_name,
 )
 from crabka.formats.transaction_index import encode_aborted
-from crabka.log.scan import scan_headers
+from crabka.log.segment.scan import scan_headers
 from crabka.records.header import HEADER_SIZE, parse_header
 from crabka.vfs import read_file, write_atomic, write_synced
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.logdirs.future_log import FutureLog
     from crabka.formats.transaction_index import AbortedTransaction
-    from crabka.log.log_moving import CopyableSegment, SmallFiles
+    from crabka.log.partition.moving import CopyableSegment, SmallFiles
     from crabka.ports import File, FileSystem
 
 _SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)

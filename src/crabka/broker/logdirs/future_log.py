@@ -30,8 +30,8 @@ from crabka.vfs import write_synced
 if TYPE_CHECKING:
     import uuid
 
-    from crabka.log.log_moving import CopyableSegment
-    from crabka.log.partition_log import PartitionLog
+    from crabka.log.partition.moving import CopyableSegment
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.ports import FileSystem
 
 # At most so much is copied by one step of a thread.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from crabka.broker.logdirs.move_registry import MoveRegistry
-    from crabka.log.log_dirs import LogDirs
+    from crabka.log.dirs.log_dirs import LogDirs
 
 _NAME: Final = "kafka_log_logmanager"
 

@@ -10,9 +10,9 @@ from crabka.broker.logdirs.move_throttle import MoveThrottle
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crabka.broker.partition import Partition
+    from crabka.broker.partition.partition import Partition
     from crabka.ids import TopicPartition
-    from crabka.log.log_manager import LogManager
+    from crabka.log.dirs.log_manager import LogManager
     from crabka.ports import Runtime
 
 

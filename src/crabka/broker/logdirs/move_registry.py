@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from crabka.broker.logdirs.move_events import Finish
     from crabka.broker.logdirs.move_host import MoveHost
-    from crabka.broker.partition import Partition
-    from crabka.broker.partitions import PartitionRegistry
+    from crabka.broker.partition.partition import Partition
+    from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.errors import CrabkaError
 
 logger = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from crabka.errors import CorruptDataError, StorageError
 if TYPE_CHECKING:
     from crabka.broker.logdirs.future_log import CopyStep
     from crabka.broker.logdirs.move_host import MoveHost
-    from crabka.broker.partition import Partition
+    from crabka.broker.partition.partition import Partition
 
 logger = logging.getLogger(__name__)
 

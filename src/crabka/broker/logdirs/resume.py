@@ -29,7 +29,7 @@ from crabka.ids import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 
 if TYPE_CHECKING:
     from crabka.ids import TopicPartition
-    from crabka.log.log_dir import LogDirContent
+    from crabka.log.dirs.log_dir import LogDirContent
     from crabka.ports import FileSystem
 
 logger = logging.getLogger(__name__)

@@ -25,14 +25,14 @@ from crabka.broker.replication.follower_state import (
 )
 from crabka.broker.replication.throttle import may_move
 from crabka.errors import InvariantError, OperationError
-from crabka.log.leader_epochs import EpochEnd
+from crabka.log.partition.leader_epochs import EpochEnd
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from crabka.broker.identity import BrokerIdentity
+    from crabka.broker.controller_link.identity import BrokerIdentity
     from crabka.broker.replication.followed import FollowedPartition
     from crabka.broker.replication.follower_changes import FollowerChanges
     from crabka.broker.replication.follower_session import FetchKey

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
-    from crabka.broker.identity import BrokerIdentity
-    from crabka.broker.partition import Partition
-    from crabka.broker.partitions import PartitionRegistry
-    from crabka.broker.tiering.follower_tier import FollowerTier
+    from crabka.broker.controller_link.identity import BrokerIdentity
+    from crabka.broker.partition.partition import Partition
+    from crabka.broker.partition.partitions import PartitionRegistry
+    from crabka.broker.tiering.bootstrap.follower_tier import FollowerTier
     from crabka.config.server import ServerConfig
     from crabka.metadata.delta import MetadataDelta
     from crabka.metadata.image import MetadataImage

@@ -9,7 +9,7 @@ from crabka.broker.replication.throttle import is_throttled_replica
 from crabka.protocol.hot.follower_fetch import pack_fetch_partition
 
 if TYPE_CHECKING:
-    from crabka.broker.partition import Partition
+    from crabka.broker.partition.partition import Partition
     from crabka.broker.replication.follower_session import FetchKey
     from crabka.broker.replication.follower_state import FollowerPosition
 

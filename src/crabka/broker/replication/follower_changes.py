@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.replication.follower_state import FetchFailed, LogBroken, LogChanged, LogRejected
-from crabka.broker.tiering.deadline import RemoteWaitOverError
+from crabka.broker.tiering.read.deadline import RemoteWaitOverError
 from crabka.errors import CorruptDataError, CrabkaError, OperationError, StorageError
 from crabka.records.header import HEADER_SIZE, parse_header
 from crabka.remote.errors import RemoteStorageError
@@ -21,8 +21,8 @@ from crabka.remote.errors import RemoteStorageError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 
-    from crabka.broker.partition import Partition
-    from crabka.broker.partitions import PartitionRegistry
+    from crabka.broker.partition.partition import Partition
+    from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.broker.replication.followed import FollowedPartition
     from crabka.broker.replication.follower_state import (
         AppendFetched,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
         RebuildFromTier,
         RestartLog,
     )
-    from crabka.broker.tiering.follower_tier import FollowerTier
-    from crabka.log.dir_writer import DirWriter
+    from crabka.broker.tiering.bootstrap.follower_tier import FollowerTier
+    from crabka.log.dirs.dir_writer import DirWriter
     from crabka.ports import Clock
 
 logger = logging.getLogger(__name__)

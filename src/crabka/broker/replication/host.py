@@ -13,7 +13,7 @@ from crabka.broker.replication.throttle import LEADER_RATE, ReplicationThrottle,
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from crabka.broker.partition_followers import PartitionFollowers
+    from crabka.broker.partition.followers import PartitionFollowers
     from crabka.broker.replication.isr_state import ProposedIsr
     from crabka.metadata.cluster import BrokerRegistration
     from crabka.metadata.configs import ConfigsImage

@@ -19,7 +19,7 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
-    from crabka.broker.partition_followers import PartitionFollowers
+    from crabka.broker.partition.followers import PartitionFollowers
     from crabka.broker.replication.isr_state import ProposedIsr
     from crabka.ids import TopicId
     from crabka.protocol.message_types import MessageTypes

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crabka.broker.tiering.cluster_facts import BrokerClusterFacts
-from crabka.broker.tiering.follower_tier import FollowerTier
-from crabka.broker.tiering.leader_start import LeaderStart
+from crabka.broker.tiering.bootstrap.follower_tier import FollowerTier
+from crabka.broker.tiering.bootstrap.leader_start import LeaderStart
+from crabka.broker.tiering.expire.cluster_facts import BrokerClusterFacts
 from crabka.broker.tiering.manager import TierHooks, TieringManager
-from crabka.broker.tiering.metadata_port import TierMetadata
-from crabka.broker.tiering.metadata_topic import MetadataTopicHost
+from crabka.broker.tiering.metadata.tier_metadata import TierMetadata
+from crabka.broker.tiering.metadata.topic import MetadataTopicHost
 from crabka.broker.tiering.stats import TierStats
 from crabka.broker.tiering.tools import TierTools
 from crabka.errors import CrabkaError, InvariantError
@@ -19,8 +19,8 @@ from crabka.remote.plugins import load_storage_manager
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from crabka.broker.assembly import BrokerParts
-    from crabka.broker.tiering.reader import RemoteReads
+    from crabka.broker.lifecycle.assembly import BrokerParts
+    from crabka.broker.tiering.read.reader import RemoteReads
     from crabka.config.server import ServerConfig
     from crabka.metadata.cluster import Endpoint
     from crabka.metadata.delta import MetadataDelta

@@ -12,14 +12,14 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.tiering.copier import CopyTask, SegmentCopier
-from crabka.broker.tiering.deletion import PartitionRemover, SegmentRemover
-from crabka.broker.tiering.expirer import ExpiryTask
-from crabka.broker.tiering.forsaken import ForsakenPartitions
-from crabka.broker.tiering.orphans import OrphanSweep
+from crabka.broker.tiering.copy.copier import CopyTask, SegmentCopier
+from crabka.broker.tiering.expire.deletion import PartitionRemover, SegmentRemover
+from crabka.broker.tiering.expire.expirer import ExpiryTask
+from crabka.broker.tiering.expire.orphans import OrphanSweep
+from crabka.broker.tiering.expire.purge import TierPurge
+from crabka.broker.tiering.expire.untiered import ForsakenPartitions
 from crabka.broker.tiering.partition_tasks import FollowerTask, LeaderGate, PartitionTasks, RepeatedTask
 from crabka.broker.tiering.pool import TierPool
-from crabka.broker.tiering.purge import TierPurge
 from crabka.broker.tiering.quota import ByteRateQuota
 from crabka.errors import InvariantError, StorageError
 from crabka.remote.errors import NotReadyError
@@ -29,10 +29,10 @@ from crabka.runtime.task_scope import TaskScope
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from crabka.broker.partition import Partition
-    from crabka.broker.tiering.leader_start import LeaderStart
-    from crabka.broker.tiering.metadata_port import TierMetadataManager
-    from crabka.broker.tiering.orphans import ClusterFacts
+    from crabka.broker.partition.partition import Partition
+    from crabka.broker.tiering.bootstrap.leader_start import LeaderStart
+    from crabka.broker.tiering.expire.orphans import ClusterFacts
+    from crabka.broker.tiering.metadata.tier_metadata import TierMetadataManager
     from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
     from crabka.errors import CrabkaError

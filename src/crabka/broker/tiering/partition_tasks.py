@@ -11,8 +11,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.tiering.copier import CustomMetadataTooLargeError
-from crabka.broker.tiering.progress import note_copied_offset
+from crabka.broker.tiering.copy.copier import CustomMetadataTooLargeError
+from crabka.broker.tiering.copy.progress import note_copied_offset
 from crabka.errors import InvariantError, StorageError
 from crabka.remote.errors import NotReadyError
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Container, Coroutine
 
-    from crabka.broker.tiering.copier import CopyTask
-    from crabka.broker.tiering.purge import TierPurge
+    from crabka.broker.tiering.copy.copier import CopyTask
+    from crabka.broker.tiering.expire.purge import TierPurge
     from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
     from crabka.config.server import ServerConfig

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.config.topic import TopicConfig
-    from crabka.log.tierable import SegmentExtent, TierableSegment, UntieredPart
+    from crabka.log.partition.tierable import SegmentExtent, TierableSegment, UntieredPart
 
 
 class LogEpochs(Protocol):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from crabka.broker.tiering.metadata_port import TierMetadata
+    from crabka.broker.tiering.metadata.tier_metadata import TierMetadata
     from crabka.broker.tiering.stats import TierStats
     from crabka.config.server import ServerConfig
     from crabka.ports import Runtime

@@ -49,12 +49,12 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator
 
-    from crabka.broker.partitions import PartitionRegistry
-    from crabka.broker.producer_ids import ProducerIdAllocator
+    from crabka.broker.controller_link.producer_ids import ProducerIdAllocator
+    from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.broker.transactions.state import TransactionSnapshot
     from crabka.config.server import ServerConfig
     from crabka.ids import TopicPartition
-    from crabka.log.log_manager import LogManager
+    from crabka.log.dirs.log_manager import LogManager
     from crabka.metadata.delta import MetadataDelta
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime

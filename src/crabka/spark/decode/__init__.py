@@ -1,6 +1,20 @@
 """Record batches to Arrow: what the source, the lake jobs and the audit read stored segments with.
 
 Whole runs of batches are turned into Arrow columns by compiled kernels; no Python object is made per record.
+
+Reading order:
+
+- `decoder` is the entry: bytes in, Arrow batches out; `places` and `schema` have its values, `errors` its error.
+- `batches` finds the batches with rows to give, checks them, and drops control batches and aborted ones (`aborted`).
+- `groups` brings the records of several batches into one buffer, decompressed by `codecs`.
+- `kernels` walks headers and records, `gather` copies fields, `columns` wraps them as Arrow columns.
+- `jit` compiles and caches the kernels; `warm` loads them ahead.
+
+Invariants:
+
+- No offset, size or count of the bytes is used before it is checked; memory is bounded by the limits of the decoder.
+- A batch gives all of its wanted rows or, if it is corrupt, none.
+- Importing this package imports neither numba nor pyarrow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""Jobs on a tier and its tables: each a function that a program calls and a command that an operator runs."""
+"""Jobs on a tier and its tables: each a function that a program calls and a command that an operator runs.
+
+- `audit` checks a tier, with `scrub_tasks` in Spark tasks.
+- `replay` writes a topic, or rows of a DataFrame, back to a topic; `replay_tables` does so with a table of `lake sync`.
+  `replay_writer` is the transactional producer of one partition, `pace` its rate.
+- `stats` counts records, bytes and keys per day, with `batch_facts` in Spark tasks; `stats_plot` draws them.
+- `recover` reads from a bucket what a new cluster needs to serve its topics.
+- `export` writes the metadata of a tier to a file, for reads without brokers.
+
+Jobs collect rows by `row_tasks.collect_rows`, which fails if Java dies in between, and report errors as one sentence.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from crabka.broker.handlers.produce import FIRST_VERSION_WITH_TOPIC_IDS
-from crabka.broker.partition import Partition
+from crabka.broker.partition.partition import Partition
 from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode

@@ -12,8 +12,8 @@ import pytest
 
 from crabka.broker.healing.dir_files import DirFiles
 from crabka.formats.meta_properties import MetaProperties
-from crabka.log.directories import write_meta_properties
-from crabka.log.log_manager import LogManager
+from crabka.log.dirs.log_manager import LogManager
+from crabka.log.dirs.meta_properties import write_meta_properties
 from crabka.ports import Runtime
 from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from crabka.vfs import read_file

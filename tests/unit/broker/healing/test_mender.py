@@ -8,9 +8,9 @@ import uuid
 
 from crabka.broker.healing.mender import RangeMender
 from crabka.broker.healing.sources import RepairSource, SourceError
-from crabka.broker.partition import Partition
-from crabka.log.damage import DamagedRange
-from crabka.log.partition_log import PartitionLog
+from crabka.broker.partition.partition import Partition
+from crabka.log.healing.damage import DamagedRange
+from crabka.log.partition.partition_log import PartitionLog
 from crabka.ports import Runtime
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from tests.support.aborting import SMALL_SEGMENTS, fill_with_transactions

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from crabka.broker.healing.rebuilder import RebuildRefusedError, ReplicaRebuilder, is_out, rebuild_refusal
-from crabka.broker.partition import Partition
+from crabka.broker.partition.partition import Partition
 from crabka.ids import DIRECTORY_LOST, DirectoryId, TopicId, TopicPartition
-from crabka.log.log_manager import LogManager
+from crabka.log.dirs.log_manager import LogManager
 from crabka.metadata.topics import PartitionImage
 from crabka.ports import Runtime
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop

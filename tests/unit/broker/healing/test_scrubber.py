@@ -11,14 +11,14 @@ import pytest
 
 from crabka.broker.healing.rebuilder import RebuildRefusedError
 from crabka.broker.healing.scrubber import LogScrubber
-from crabka.broker.partition import Partition
-from crabka.broker.partitions import PartitionRegistry
+from crabka.broker.partition.partition import Partition
+from crabka.broker.partition.partitions import PartitionRegistry
 from crabka.ids import TopicPartition
-from crabka.log.cleaner import CleanerSettings, LogCleaner
-from crabka.log.damage import DamagedRange
-from crabka.log.log_manager import LogManager
-from crabka.log.partition_log import PartitionLog
-from crabka.log.scrub_settings import FIRST_PASS_MS, ScrubSettings
+from crabka.log.cleaner.cleaner import CleanerSettings, LogCleaner
+from crabka.log.dirs.log_manager import LogManager
+from crabka.log.healing.damage import DamagedRange
+from crabka.log.healing.scrub_settings import FIRST_PASS_MS, ScrubSettings
+from crabka.log.partition.partition_log import PartitionLog
 from crabka.ports import Runtime
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from tests.support.aborting import SMALL_SEGMENTS, all_aborted, fill_with_transactions

@@ -9,8 +9,8 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.broker.healing.sources import FETCH_BYTES, PartitionSources, ReplicaSource, SourceError, TierSource
-from crabka.broker.partition import Partition
-from crabka.broker.tiering.reader import RemoteFetch, RemoteRecords
+from crabka.broker.partition.partition import Partition
+from crabka.broker.tiering.read.reader import RemoteFetch, RemoteRecords
 from crabka.config.topic import TopicConfig
 from crabka.ports import FileRange
 from crabka.protocol.apis import ApiKey

@@ -12,7 +12,7 @@ from prometheus_client.core import Metric
 from crabka.broker.logdirs.metrics import collect_log_dirs, collect_moves
 from crabka.broker.logdirs.move_events import MoveState
 from crabka.broker.logdirs.move_registry import MoveProgress, MoveStats
-from crabka.log.log_dirs import LogDirs
+from crabka.log.dirs.log_dirs import LogDirs
 from crabka.testing import MemoryFileSystem
 
 

@@ -11,7 +11,7 @@ from crabka.broker.logdirs.move_journal import MoveMarker, find_markers, marker_
 from crabka.broker.logdirs.resume import MoveResolution
 from crabka.errors import StorageError
 from crabka.ids import TopicPartition
-from crabka.log.log_dir import LogDir, LogDirContent
+from crabka.log.dirs.log_dir import LogDir, LogDirContent
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 
 TP = TopicPartition("t", 0)

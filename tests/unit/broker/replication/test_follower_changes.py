@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from crabka.log.dir_writer import MAX_HELD_BYTES
-from crabka.log.partition_log import PartitionLog
+from crabka.log.dirs.dir_writer import MAX_HELD_BYTES
+from crabka.log.partition.partition_log import PartitionLog
 from crabka.records.header import parse_header
 from tests.support.async_tests import run_with
 from tests.support.following import FOLLOWER, FollowerWorld, follow

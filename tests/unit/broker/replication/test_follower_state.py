@@ -27,7 +27,7 @@ from crabka.broker.replication.follower_state import (
     RestartLog,
     TakeLeaderOffsets,
 )
-from crabka.log.leader_epochs import EpochEnd, LeaderEpochCache
+from crabka.log.partition.leader_epochs import EpochEnd, LeaderEpochCache
 from crabka.protocol.error_codes import ErrorCode
 
 

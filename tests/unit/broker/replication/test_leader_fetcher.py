@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from crabka.ids import TopicPartition
-from crabka.log.checkpoints import read_offset_checkpoint
-from crabka.log.partition_log import PartitionLog
+from crabka.log.dirs.checkpoints import read_offset_checkpoint
+from crabka.log.partition.partition_log import PartitionLog
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem

@@ -6,7 +6,7 @@ import pytest
 
 from crabka.broker.replication.truncation import diverging_epoch, truncation_offset
 from crabka.errors import OperationError
-from crabka.log.leader_epochs import EpochEnd, LeaderEpochCache
+from crabka.log.partition.leader_epochs import EpochEnd, LeaderEpochCache
 from crabka.protocol.error_codes import ErrorCode
 
 

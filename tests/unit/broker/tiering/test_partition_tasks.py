@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.tiering.copier import CustomMetadataTooLargeError
+from crabka.broker.tiering.copy.copier import CustomMetadataTooLargeError
 from crabka.broker.tiering.partition_tasks import MetadataGate, PartitionTasks, RepeatedTask, TaskBackoff
 from crabka.errors import InvariantError, StorageError
 from crabka.remote.errors import NotReadyError, RemoteBackendError

@@ -8,7 +8,7 @@ import pytest
 
 from crabka.broker.transactions.ports import TxnMarker
 from crabka.errors import CrabkaError, OperationError
-from crabka.log.replay import end_marker
+from crabka.log.recovery.replay import end_marker
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import get_type_hints
 
 from crabka.broker.transactions import ports
-from crabka.broker.txn_markers import LocalMarkerWriter
+from crabka.broker.transactions.local_markers import LocalMarkerWriter
 
 
 def test_the_writer_of_a_node_has_the_shape_of_the_port() -> None:

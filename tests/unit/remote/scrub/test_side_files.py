@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from crc32c import crc32c
 
-from crabka.log.producer_snapshots import encode_snapshot
-from crabka.log.producer_state import ProducerEntry
+from crabka.log.producers.producer_state import ProducerEntry
+from crabka.log.producers.snapshots import encode_snapshot
 from crabka.remote.scrub.side_files import (
     check_epoch_checkpoint,
     check_producer_snapshot,

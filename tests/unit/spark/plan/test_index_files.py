@@ -7,8 +7,8 @@ from crc32c import crc32c
 
 from crabka.errors import CorruptDataError
 from crabka.formats.transaction_index import AbortedTransaction, encode_aborted
-from crabka.log.producer_snapshots import encode_snapshot
-from crabka.log.producer_state import ProducerEntry
+from crabka.log.producers.producer_state import ProducerEntry
+from crabka.log.producers.snapshots import encode_snapshot
 from crabka.records.header import iter_headers
 from crabka.spark.plan.index_files import (
     AbortedEntry,

@@ -12,8 +12,8 @@ from crabka.clients.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
-from crabka.log.producer_snapshots import encode_snapshot
-from crabka.log.producer_state import ProducerEntry
+from crabka.log.producers.producer_state import ProducerEntry
+from crabka.log.producers.snapshots import encode_snapshot
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.broker_session import BrokerSession

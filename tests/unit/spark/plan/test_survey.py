@@ -11,8 +11,8 @@ from crabka.clients.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
-from crabka.log.producer_snapshots import encode_snapshot
-from crabka.log.producer_state import ProducerEntry
+from crabka.log.producers.producer_state import ProducerEntry
+from crabka.log.producers.snapshots import encode_snapshot
 from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC

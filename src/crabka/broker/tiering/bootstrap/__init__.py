@@ -1,0 +1,1 @@
+"""How the replicas of a tiered partition begin after what the tier holds."""

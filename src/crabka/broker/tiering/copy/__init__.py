@@ -1,0 +1,1 @@
+"""Copies sealed segments of led partitions to the tier, and the tasks that a partition has for it."""

@@ -1,0 +1,1 @@
+"""Removes from the tier what retention no longer keeps, unfinished uploads, and deleted topics."""

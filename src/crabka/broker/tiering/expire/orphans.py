@@ -1,0 +1,71 @@
+"""Finishes deletions that nobody else will: of partitions whose topic is gone.
+
+Who led a partition removes its data when the topic is deleted. If that broker crashes, nobody leads the partition any
+more; then the leader of its partition of the metadata topic, the owner, finishes it. Whether a topic is gone is asked
+only after catching up with the controller: a broker that lags must not delete what was created a moment ago.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from crabka.broker.tiering.expire.deletion import PartitionRemover
+    from crabka.broker.tiering.tools import TierTools
+    from crabka.remote.segments import TopicIdPartition
+
+log = logging.getLogger(__name__)
+
+
+class ClusterFacts(Protocol):
+    """What must be known of the cluster to tell what is left over."""
+
+    def is_topic_deleted(self, partition: TopicIdPartition) -> bool:
+        """Return whether there is no topic of that id."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Return when this broker knows all that the controller had committed at the call. Raises OperationError."""
+        ...
+
+
+class OrphanSweep:
+    """Looks for what is left over, again and again."""
+
+    def __init__(
+        self,
+        tools: TierTools,
+        remover: PartitionRemover,
+        cluster: ClusterFacts,
+        *,
+        is_busy: Callable[[TopicIdPartition], bool],
+    ) -> None:
+        """`is_busy` tells the partitions that this broker tiers, or removes already."""
+        self._tools = tools
+        self._remover = remover
+        self._cluster = cluster
+        self._is_busy = is_busy
+        # Seen by the last run: whoever led them gets the time between two runs.
+        self._seen: frozenset[TopicIdPartition] = frozenset()
+
+    async def run_once(self) -> None:
+        """Remove what was left over in the last run already. Raises RemoteStorageError, OperationError."""
+        found = self._left_over()
+        due = found & self._seen
+        self._seen = found
+        if not due:
+            return
+        await self._cluster.catch_up()
+        for partition in due & self._left_over():
+            log.info("What %s left in the tier is removed", partition)
+            await self._remover.delete(partition)
+
+    def _left_over(self) -> frozenset[TopicIdPartition]:
+        return frozenset(
+            partition
+            for partition in self._tools.metadata.partitions_of_own()
+            if not self._is_busy(partition) and self._cluster.is_topic_deleted(partition)
+        )

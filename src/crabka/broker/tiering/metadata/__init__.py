@@ -1,0 +1,1 @@
+"""The metadata of the tier as the broker uses it."""

@@ -1,0 +1,52 @@
+"""What a handler of the controller role may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+
+    from crabka.config.server import ServerConfig
+    from crabka.controller.broker_watch import BrokerWatch
+    from crabka.controller.decisions.control_view import ControllerRules
+    from crabka.controller.decisions.sessions import BrokerSessions
+    from crabka.controller.metadata_writer import MetadataWriter
+    from crabka.errors import InvariantError
+    from crabka.metadata.image import MetadataImage
+    from crabka.ports import Runtime
+    from crabka.quorum.raft.quorum import RaftQuorum
+    from crabka.serving.metrics import NodeMetrics
+
+
+@dataclass(slots=True)
+class ControlContext:
+    """Everything that handlers of the controller role share. One per node, owned by the node's loop."""
+
+    # Settings of the node's file alone, and with the dynamic ones over them.
+    static_config: ServerConfig
+    config: ServerConfig
+    rules: ControllerRules
+    runtime: Runtime
+    cluster_id: str
+    quorum: RaftQuorum
+    metadata_writer: MetadataWriter
+    sessions: BrokerSessions
+    watch: BrokerWatch
+    metrics: NodeMetrics
+    # Runs a coroutine as a task of the node, so that no task outlives it.
+    spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+    # Stops the node: its state is inconsistent, so it must not answer any more requests.
+    on_broken_invariant: Callable[[InvariantError], None]
+
+    @property
+    def image(self) -> MetadataImage:
+        """Return the newest metadata that is committed and applied."""
+        return self.quorum.image
+
+    @property
+    def node_id(self) -> int:
+        """Return this node's id."""
+        return self.config.node_id

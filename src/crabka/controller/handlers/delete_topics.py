@@ -1,0 +1,53 @@
+"""DeleteTopics (20): by name, from version 6 on also by id (KIP-516)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from crabka.controller.decisions.topics import delete_topics
+from crabka.ids import ZERO_UUID
+from crabka.protocol.apis import response_types
+from crabka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from crabka.controller.context import ControlContext
+    from crabka.ids import TopicId
+    from crabka.serving.request import Request
+
+_FIRST_VERSION_WITH_IDS = 6
+_FIRST_VERSION_WITH_DELETION_DISABLED = 3
+
+
+async def handle(context: ControlContext, request: Request) -> Any:
+    """Delete topics; their files are removed after `file.delete.delay.ms`."""
+    types = response_types(request.api_key, request.version)
+    wanted = _wanted(request)
+    results = await context.metadata_writer.submit(
+        lambda image: delete_topics(image, wanted, enabled=context.config.delete_topic_enable)
+    )
+    return types.message(
+        throttle_time=0,
+        responses=[
+            types.new(
+                "DeletableTopicResult",
+                # Before version 6 the name is not nullable, and topics have no ids in the request.
+                name=result.name,
+                topic_id=result.topic_id,
+                error_code=_code_for(request.version, result.verdict.error_code),
+                error_message=result.verdict.message,
+            )
+            for result in results
+        ],
+    )
+
+
+def _wanted(request: Request) -> list[tuple[str | None, TopicId]]:
+    if request.version >= _FIRST_VERSION_WITH_IDS:
+        return [(topic.name, topic.topic_id or ZERO_UUID) for topic in request.body.topics]
+    return [(name, ZERO_UUID) for name in request.body.topic_names]
+
+
+def _code_for(version: int, code: ErrorCode) -> ErrorCode:
+    if code is ErrorCode.topic_deletion_disabled and version < _FIRST_VERSION_WITH_DELETION_DISABLED:
+        return ErrorCode.invalid_request
+    return code

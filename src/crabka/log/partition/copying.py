@@ -1,0 +1,205 @@
+"""The following side of a partition log: batches of a leader are taken as they are (replication).
+
+They come with offsets, epochs and checksums. Each is checked once, by its header and CRC; records are never looked at,
+except in the markers of transactions. Batches that go into one segment become one write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from crc32c import crc32c
+from kio.schema.errors import ErrorCode
+
+from crabka.errors import OperationError, require
+from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
+from crabka.formats.transaction_index import AbortedTransaction
+from crabka.log.partition.durability import LogDurability
+from crabka.log.recovery.replay import end_marker
+from crabka.records.header import (
+    ATTRIBUTES_POSITION,
+    CONTROL_FLAG,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    BatchHeader,
+    iter_headers,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crabka.log.producers.producer_state import CompletedTransaction
+    from crabka.log.segment.caches import Handle
+    from crabka.log.segment.segment import Segment
+    from crabka.ports import Buffer
+    from crabka.records.control import EndTransactionMarker
+
+ANY_EPOCH: Final = (1 << 31) - 1
+
+# Half the price of a NamedTuple's own constructor.
+_new_tuple = tuple.__new__
+
+
+class CopiedBatch(NamedTuple):
+    """A batch that passed the checks, with what is needed after it was written."""
+
+    position: int
+    # Behind its last byte.
+    end: int
+    last_offset: int
+    header: BatchHeader
+    # The end of a transaction, if the batch is one.
+    marker: EndTransactionMarker | None
+
+
+class PendingCopy(NamedTuple):
+    """Batches of a leader for one segment, to be written at once. The log takes nothing else until that is finished."""
+
+    segment: Segment
+    handle: Handle
+    data: memoryview
+    position: int
+    batches: list[CopiedBatch]
+
+    @property
+    def next_offset(self) -> int:
+        """Where the log will end."""
+        return self.batches[-1].last_offset + 1
+
+    def write(self) -> None:
+        """Write the batches into the page cache. May run in any thread; raises OSError."""
+        # The handle is the append's own, so the file stays open when its log is closed or deleted meanwhile.
+        self.handle.file.pwritev([self.data], self.position)
+
+
+class LogCopying(LogDurability):
+    """Appending as a follower does."""
+
+    def append_as_follower(self, batches: Buffer, *, now_ms: int = 0, max_epoch: int = ANY_EPOCH) -> int:
+        """Append whole batches with the offsets and epochs that they have; return how many bytes these were.
+
+        A batch that is cut off at the end is left out. So is what comes from a newer leader epoch than `max_epoch`, the
+        one that was asked. Raises OperationError (CORRUPT_MESSAGE) when a checksum is wrong or offsets go back, before
+        anything is written, and StorageError.
+        """
+        size = 0
+        for pending in self.copies(batches, now_ms=now_ms, max_epoch=max_epoch):
+            try:
+                pending.write()
+            except OSError as error:
+                self.abandon_append()
+                raise self._storage_error(error) from error
+            self.finish_copy(pending)
+            size += len(pending.data)
+        if self.flushes_by_count and self.flush_due():
+            self.flush()
+        return size
+
+    def copies(self, batches: Buffer, *, now_ms: int = 0, max_epoch: int = ANY_EPOCH) -> Iterator[PendingCopy]:
+        """Yield the writes of `append_as_follower` for a caller who may use a thread.
+
+        Each must be finished by `finish_copy`, or given up by `abandon_append`, before the next is asked for. The flush
+        that `flush.messages` may demand is left to the caller as well. Raises as `append_as_follower`.
+        """
+        require(self._pending is None, f"{self.topic}-{self.partition}: an append overtakes another")
+        view = memoryview(batches)
+        run: list[CopiedBatch] = []
+        start = 0
+        for batch in self._checked_copies(view, max_epoch):
+            position, end, last_offset, header, _ = batch
+            active = self._active
+            if (run or active.size or last_offset - active.base_offset > MAX_RELATIVE_OFFSET) and self._must_roll(
+                active, end - start, last_offset, header.max_timestamp, now_ms
+            ):
+                if run:
+                    yield self._begin_copy(view[start:position], run)
+                self._roll(now_ms, header.base_offset)
+                run, start = [], position
+            run.append(batch)
+        if run:
+            yield self._begin_copy(view[start : run[-1].end], run)
+
+    def _checked_copies(self, view: memoryview, max_epoch: int) -> list[CopiedBatch]:
+        checked: list[CopiedBatch] = []
+        expected = self.log_end_offset
+        for position, header in iter_headers(view):
+            base_offset, length, epoch, magic, crc, attributes, delta, *_ = header
+            if epoch > max_epoch:
+                break
+            end = position + length + LOG_OVERHEAD
+            if base_offset < expected or delta < 0 or magic != MAGIC_V2:
+                raise OperationError(
+                    ErrorCode.corrupt_message,
+                    f"batch at offset {base_offset} does not fit {self.topic}-{self.partition}, "
+                    f"which ends at {expected}",
+                )
+            found = crc32c(view[position + ATTRIBUTES_POSITION : end])
+            if crc != found:
+                raise OperationError(
+                    ErrorCode.corrupt_message,
+                    f"batch at offset {base_offset} of {self.topic}-{self.partition} is damaged: its checksum (CRC-32C)"
+                    f" is {found:#010x}, and {crc:#010x} in its header",
+                )
+            marker = end_marker(view[position:end], header) if attributes & CONTROL_FLAG else None
+            checked.append(_new_tuple(CopiedBatch, (position, end, base_offset + delta, header, marker)))
+            expected = base_offset + delta + 1
+        return checked
+
+    def _begin_copy(self, data: memoryview, batches: list[CopiedBatch]) -> PendingCopy:
+        segment = self._active
+        with self._storage_errors():
+            handle = segment.handle()
+        pending = PendingCopy(segment, handle, data, segment.size, batches)
+        self._pending = pending
+        # At once: this node may become the leader while a thread writes, and note its own epoch behind these.
+        for _, _, _, header, _ in batches:
+            if header.partition_leader_epoch > self.leader_epochs.latest:
+                self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+        return pending
+
+    def finish_copy(self, pending: PendingCopy) -> None:
+        """Make batches that were written a part of the log.
+
+        Raises OperationError (NOT_LEADER_OR_FOLLOWER) if the log was closed or deleted meanwhile.
+        """
+        require(pending is self._pending, f"{self.topic}-{self.partition}: another append has begun")
+        self._pending = None
+        segment = pending.segment
+        if not segment.is_active:
+            raise OperationError(ErrorCode.not_leader_or_follower)
+        for position, end, last_offset, header, marker in pending.batches:
+            segment.append(None, end - position, last_offset, header.max_timestamp)
+            self.log_end_offset = last_offset + 1
+            if header.producer_id >= 0:
+                self._note_producer(header, marker)
+
+    def _note_producer(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
+        if not header.attributes & CONTROL_FLAG:
+            self.producer_state.apply(header, header.base_offset)
+        elif marker is not None:
+            self._complete(self.producer_state.apply_marker(header, header.base_offset, marker))
+        elif header.records_count == 0:
+            self.producer_state.apply_emptied_marker(header)
+
+    def abandon_append(self) -> None:
+        """Forget the append that was deferred."""
+        self._pending = None
+
+    def _complete(self, completed: CompletedTransaction | None) -> None:
+        """Record an aborted transaction for read_committed consumers."""
+        if completed is None or not completed.aborted:
+            return
+        stable = self.producer_state.last_stable_offset_after(completed)
+        entry = AbortedTransaction(completed.producer_id, completed.first_offset, completed.last_offset, stable)
+        with self._storage_errors():
+            self._active.append_aborted(entry)
+            self._note_names()
+
+    def _must_roll(self, segment: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        return (
+            segment.size + size > self._segment_bytes
+            or max_timestamp > segment.roll_timestamp
+            or now_ms > segment.roll_at_ms
+            or segment.full
+            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        )

@@ -1,0 +1,1 @@
+"""Checks of the metadata log and its files, lost entries, and offline repair."""
