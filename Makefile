@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 # Whole files, in the order of tests/support/order.py.
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-PURE := src/crabka/formats/*,src/crabka/records/*,src/crabka/protocol/*,src/crabka/metadata/*,src/crabka/kraft/*,src/crabka/controller/*
+PURE := src/crabka/formats/*,src/crabka/records/*,src/crabka/protocol/*,src/crabka/metadata/*,src/crabka/kraft/*,src/crabka/controller/decisions/*
 CODE := src tests tools $(wildcard bench)
 
 # The stamp is named after the content of what decides the environment: the same content installs nothing twice.

@@ -19,7 +19,7 @@ import obstore
 from obstore.store import LocalStore, S3Store
 
 from crabka.remote.backends.local import LocalTieredStorage
-from crabka.remote.backends.s3 import S3RemoteStorage
+from crabka.remote.backends.s3 import s3_storage
 from crabka.remote.segments import LogSegmentData, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.remote.storage_manager import RemoteStorageManager
 
@@ -155,7 +155,7 @@ def main(kind: str, settings_text: str, size: str, directory: str) -> None:
     where = Path(directory)
     storage: RemoteStorageManager
     if kind == "s3":
-        storage = S3RemoteStorage()
+        storage = s3_storage()
         plain = partial(upload_to_s3, plain_s3_store(settings))
     else:
         storage = LocalTieredStorage()

@@ -70,7 +70,7 @@ def test_both_starts_and_their_epochs_are_those_that_kafka_lists(source: Path, t
         assert offset == wanted["offset"]
         # Where the next record will be written no record says the epoch: it is that of the leader.
         if offset < log.log_end_offset:
-            assert log.leader_epochs.epoch_for_offset(offset) == wanted["leader_epoch"]
+            assert log.leader_epochs.lineage.epoch_at(offset) == wanted["leader_epoch"]
     assert log.log_end_offset == log.high_watermark == listed["latest"][source.name]["offset"]
 
 
@@ -106,14 +106,16 @@ def test_segments_and_all_their_files_are_offered_as_kafka_copied_them(tmp_path:
         )
         assert (each.txn_index_path is None) == row["txn_index_empty"]
         assert each.is_flushed
-        epochs = ", ".join(f"{epoch}={start}" for epoch, start in log.leader_epochs.between(base, each.end_offset))
+        epochs = ", ".join(
+            f"{epoch}={start}" for epoch, start in log.leader_epochs.lineage.between(base, each.end_offset)
+        )
         assert epochs == row["leader_epochs"]
         files = {
             ".log": Path(each.log_path).read_bytes(),
             ".index": Path(each.offset_index_path).read_bytes(),
             ".timeindex": Path(each.time_index_path).read_bytes(),
             ".snapshot": Path(each.producer_snapshot_path).read_bytes(),
-            ".leader_epoch_checkpoint": log.leader_epochs.text_up_to(each.end_offset + 1),
+            ".leader_epoch_checkpoint": log.leader_epochs.encode(each.end_offset + 1),
         }
         for suffix, content in files.items():
             (stored,) = TIER.rglob(f"{base:020d}-{row['segment_id']}{suffix}")

@@ -9,9 +9,9 @@ import obstore
 import pytest
 from obstore.store import MemoryStore
 
-from crabka.remote.backends.file import FileRemoteStorage
+from crabka.remote.backends.file import file_storage
 from crabka.remote.backends.local import LocalTieredStorage
-from crabka.remote.backends.object_store import STREAM_PIECE_BYTES
+from crabka.remote.backends.object_store import STREAM_PIECE_BYTES, ObjectStoreStorage
 from crabka.testing import FaultyStorageManager, InmemoryRemoteStorage, MemoryFileSystem
 from crabka.testing.remote_contracts import LocalSegmentFiles, StorageManagerContract
 
@@ -75,12 +75,12 @@ class TestLocalTieredStorageOnSimulatedDisk(StorageManagerContract):
 
 
 @pytest.mark.usefixtures("obstore_runtime")
-class TestFileRemoteStorage(StorageManagerContract):
+class TestFileStorage(StorageManagerContract):
     large_segment_bytes = STREAM_PIECE_BYTES + 17
 
     @pytest.fixture
-    def storage(self, tmp_path: Path) -> Iterator[FileRemoteStorage]:
-        storage = FileRemoteStorage()
+    def storage(self, tmp_path: Path) -> Iterator[ObjectStoreStorage]:
+        storage = file_storage()
         storage.configure({"dir": str(tmp_path)})
         yield storage
         storage.close()

@@ -147,30 +147,30 @@ def test_cluster_log_dirs_and_producers_are_described(bootstrap: str) -> None:
         admin.create_topics([NewTopic("t", 1, 1)])
         with SyncProducer(bootstrap) as producer:
             producer.send_many("t", [(None, b"a"), (None, b"b")])
-        cluster = admin.describe_cluster()
+        cluster = admin.cluster.describe()
         (broker,) = cluster.brokers
         replicas = {
-            name: info for entry in admin.describe_log_dirs(broker.node_id) for name, info in entry.replicas.items()
+            name: info for entry in admin.log_dirs.describe(broker.node_id) for name, info in entry.replicas.items()
         }
         assert replicas["t", 0].size_bytes > 0
         (state,) = admin.describe_producers([partition])[partition]
         assert state.last_sequence == 1
-        assert admin.describe_features()["metadata.version"].finalized > 0
+        assert admin.cluster.describe_features()["metadata.version"].finalized > 0
 
 
 def test_groups_are_managed_without_being_a_member(bootstrap: str) -> None:
     partition, other = TopicPartition("t", 0), TopicPartition("t", 1)
     with SyncAdmin(bootstrap) as admin:
         admin.create_topics([NewTopic("t", 2, 1)])
-        assert admin.list_group_offsets("g") == {}
-        admin.alter_group_offsets("g", {partition: 7, other: 8})
-        assert admin.list_group_offsets("g") == {partition: GroupOffset(7, -1, ""), other: GroupOffset(8, -1, "")}
-        assert [(group.group_id, group.state) for group in admin.list_groups(states=["Empty"])] == [("g", "Empty")]
-        description = admin.describe_group("g")
+        assert admin.groups.list_offsets("g") == {}
+        admin.groups.alter_offsets("g", {partition: 7, other: 8})
+        assert admin.groups.list_offsets("g") == {partition: GroupOffset(7, -1, ""), other: GroupOffset(8, -1, "")}
+        assert [(group.group_id, group.state) for group in admin.groups.list(states=["Empty"])] == [("g", "Empty")]
+        description = admin.groups.describe("g")
         assert (description.type, description.state, description.members) == ("classic", "Empty", ())
-        admin.delete_group_offsets("g", [other])
-        assert list(admin.list_group_offsets("g")) == [partition]
-        admin.delete_group("g")
+        admin.groups.delete_offsets("g", [other])
+        assert list(admin.groups.list_offsets("g")) == [partition]
+        admin.groups.delete("g")
         with pytest.raises(OperationError) as caught:
-            admin.describe_group("g")
+            admin.groups.describe("g")
         assert caught.value.error_code is ErrorCode.group_id_not_found

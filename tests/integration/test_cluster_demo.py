@@ -11,7 +11,8 @@ import pytest
 from crabka.cli.cluster_layout import find_homes
 from crabka.cli.cluster_processes import running_pid
 from crabka.clients.admin_types import NewTopic
-from crabka.clients.sync import SyncAdmin, SyncProducer
+from crabka.clients.sync_admin import SyncAdmin
+from crabka.clients.sync_producer import SyncProducer
 from crabka.errors import OperationError
 from tests.support.cluster_processes import CrabkaCluster
 from tests.support.node_process import wait_until
@@ -35,14 +36,14 @@ def test_a_killed_node_is_replaced_and_comes_back(cluster: CrabkaCluster) -> Non
     with SyncAdmin(cluster.bootstrap_servers) as admin, SyncProducer(cluster.bootstrap_servers) as producer:
         # Each broker learns of the others a moment after they are there.
         wait_until(lambda: _brokers(admin) == [1, 2, 3], "all brokers are known", timeout_s=CHANGE_SECONDS)
-        quorum = admin.describe_quorum()
+        quorum = admin.cluster.describe_quorum()
         assert sorted(voter.node_id for voter in quorum.voters) == [1, 2, 3]
         admin.create_topics([NewTopic("t", assignments={0: [3, 1, 2]})])
         assert len(producer.send_many("t", [(None, b"before")])) == 1
         cluster.kill(3)
         wait_until(lambda: _leader(admin) in (1, 2), "another broker leads", timeout_s=CHANGE_SECONDS)
         assert len(producer.send_many("t", [(None, b"meanwhile")])) == 1
-        wait_until(lambda: 3 in admin.describe_cluster(include_fenced=True).fenced, "broker 3 is fenced")
+        wait_until(lambda: 3 in admin.cluster.describe(include_fenced=True).fenced, "broker 3 is fenced")
         cluster.start_again(3)
         wait_until(lambda: sorted(_isr(admin)) == [1, 2, 3], "broker 3 is in sync", timeout_s=CHANGE_SECONDS)
 
@@ -58,7 +59,7 @@ def test_a_cluster_keeps_its_data_and_its_ports(tmp_path: Path) -> None:
 
 
 def _brokers(admin: SyncAdmin) -> list[int]:
-    return sorted(broker.node_id for broker in admin.describe_cluster().brokers)
+    return sorted(broker.node_id for broker in admin.cluster.describe().brokers)
 
 
 def _leader(admin: SyncAdmin) -> int:

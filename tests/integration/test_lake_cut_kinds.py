@@ -17,13 +17,13 @@ import pytest
 from crabka.errors import ConfigError, CrabkaError
 from crabka.spark.errors import DataLossError
 from crabka.spark.lake.errors import LakeError
-from crabka.spark.lake.planner_source import PlannerSource
-from crabka.spark.lake.rewinding import rewind_table
-from crabka.spark.lake.settings import SyncSettings
-from crabka.spark.lake.tables import Lake
-from crabka.spark.lake.topic_sync import TopicSync
-from crabka.spark.plan.divergence import LogCutError
-from crabka.spark.source.options import SourceOptions
+from crabka.spark.lake.formats.tables import Lake
+from crabka.spark.lake.maintenance.rewinding import rewind_table
+from crabka.spark.lake.syncing.planner_source import PlannerSource
+from crabka.spark.lake.syncing.settings import SyncSettings
+from crabka.spark.lake.syncing.topic_sync import TopicSync
+from crabka.spark.options.source_options import SourceOptions
+from crabka.spark.plan.history.divergence import LogCutError
 from crabka.spark.source.stream_reader import CrabkaStreamReader
 from tests.support.lake_reader import table_rows
 from tests.support.lake_tables import ALL_FORMATS, lake_of

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from crabka.spark.lake.rewinding import RewindStep, rewind_table
-from crabka.spark.lake.topic_sync import SyncStep
+from crabka.spark.lake.maintenance.rewinding import RewindStep, rewind_table
+from crabka.spark.lake.syncing.topic_sync import SyncStep
 from tests.support.lake_driver import cut_topic, driver_topic, run
 from tests.support.lake_reader import table_places, table_rows
 from tests.support.lake_tables import ALL_FORMATS, lake_of

@@ -87,7 +87,7 @@ def test_a_topic_with_another_count_is_used_as_it_is(tmp_path: Path) -> None:
             admin.create_topics([NewTopic(METADATA_TOPIC, 3, 1)])
         run(test())
         with SyncAdmin(broker.bootstrap_servers) as admin:
-            (log_dir,) = admin.describe_log_dirs(1)
+            (log_dir,) = admin.log_dirs.describe(1)
             written = {key for key, replica in log_dir.replicas.items() if replica.size_bytes}
             assert (METADATA_TOPIC, metadata_partition_for(PARTITIONS[3], 3)) in written
 

@@ -25,7 +25,7 @@ RATE = 60
 
 def progress(bootstrap: str) -> int:
     with SyncAdmin(bootstrap) as admin:
-        return sum(offset.offset for offset in admin.list_group_offsets("replay").values())
+        return sum(offset.offset for offset in admin.groups.list_offsets("replay").values())
 
 
 def is_beyond(bootstrap: str, count: int) -> bool:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import plan_read
 from crabka.spark.plan.ranges import PlanReport
 from crabka.spark.read import ReadSettings, read_split
-from crabka.spark.source.options import SourceOptions
 from tests.support.golden_node import GoldenProcess
 from tests.support.golden_rows import golden_rows
 

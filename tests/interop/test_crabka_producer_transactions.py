@@ -50,12 +50,12 @@ def set_version(bootstrap: str, version: int) -> None:
 
     def level() -> int:
         with SyncAdmin(bootstrap) as fresh:
-            return fresh.describe_features()[TRANSACTION_VERSION].finalized
+            return fresh.cluster.describe_features()[TRANSACTION_VERSION].finalized
 
     if (current := level()) != version:
         with SyncAdmin(bootstrap) as admin:
             direction = UPGRADE if version > current else SAFE_DOWNGRADE
-            admin.update_features({TRANSACTION_VERSION: version}, upgrade_type=direction)
+            admin.cluster.update_features({TRANSACTION_VERSION: version}, upgrade_type=direction)
         wait_until(lambda: level() == version, f"transactions have version {version}")
 
 
@@ -87,7 +87,7 @@ def test_committed_records_and_offsets_are_there_once(bootstrap: str, version: i
         wait_until(
             lambda: read_to_end(bootstrap, topic, 2, READ_COMMITTED) == committed, "the last markers are written"
         )
-        wait_until(lambda: admin.list_group_offsets(group)[progress].offset == ROUNDS, "the last offset is committed")
+        wait_until(lambda: admin.groups.list_offsets(group)[progress].offset == ROUNDS, "the last offset is committed")
 
 
 @pytest.mark.parametrize("version", [2, 1])

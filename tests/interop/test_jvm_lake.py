@@ -9,12 +9,12 @@ import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.spark.lake.errors import LakeError
-from crabka.spark.lake.planner_source import PlannerSource
-from crabka.spark.lake.rewinding import rewind_table
-from crabka.spark.lake.settings import SyncSettings
-from crabka.spark.lake.tables import Lake
-from crabka.spark.lake.topic_sync import TopicSync
-from crabka.spark.plan.divergence import LogCutError
+from crabka.spark.lake.formats.tables import Lake
+from crabka.spark.lake.maintenance.rewinding import rewind_table
+from crabka.spark.lake.syncing.planner_source import PlannerSource
+from crabka.spark.lake.syncing.settings import SyncSettings
+from crabka.spark.lake.syncing.topic_sync import TopicSync
+from crabka.spark.plan.history.divergence import LogCutError
 from tests.support.jvm import JvmKafka
 from tests.support.lake_reader import table_rows
 from tests.support.lake_tables import lake_of

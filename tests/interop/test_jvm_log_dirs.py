@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka import KafkaException
 
 from crabka.clients.admin_types import NewTopic
-from crabka.clients.sync import SyncAdmin, SyncProducer
+from crabka.clients.sync_admin import SyncAdmin
+from crabka.clients.sync_producer import SyncProducer
 from crabka.ids import TopicPartition
 from tests.support.crabka_process import READY, crabka_command
 from tests.support.jvm import JvmKafka, ToolResult, require_jvm, run_tool
@@ -74,7 +75,7 @@ def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disks]:
     dirs = [str(root / name) for name in ("a", "b", "c")]
     with target_node(root / "node", {"log.dirs": ",".join(dirs)}) as node:
         with SyncAdmin(node.bootstrap_servers) as admin:
-            node_id = str(admin.describe_cluster().brokers[0].node_id)
+            node_id = str(admin.cluster.describe().brokers[0].node_id)
         yield Disks(node, dirs, node_id)
 
 
@@ -133,7 +134,7 @@ def test_kafka_configs_cordons_a_log_dir(disks: Disks) -> None:
     change = ["--entity-type", "brokers", "--entity-name", disks.node_id, "--alter"]
     disks.tool(CONFIGS, *change, "--add-config", f"cordoned.log.dirs=[{disks.dirs[1]},{disks.dirs[2]}]")
     with SyncAdmin(disks.node.bootstrap_servers) as admin:
-        cordoned = [each.path for each in admin.describe_log_dirs(int(disks.node_id)) if each.is_cordoned]
+        cordoned = [each.path for each in admin.log_dirs.describe(int(disks.node_id)) if each.is_cordoned]
     assert cordoned == disks.dirs[1:]
     disks.tool(TOPICS, "--create", "--topic", "fenced", "--partitions", "3", "--replication-factor", "1")
     found = {path: len(replicas) for path, replicas in disks.describe("fenced").items()}
@@ -240,11 +241,11 @@ def _move_to_other(admin: SyncAdmin, topic: str) -> None:
     def place(is_future: bool) -> list[str]:
         return [
             each.path
-            for each in admin.describe_log_dirs(1)
+            for each in admin.log_dirs.describe(1)
             if (topic, 0) in each.replicas and each.replicas[topic, 0].is_future is is_future
         ]
 
     (source,) = place(False)
-    target = next(each.path for each in admin.describe_log_dirs(1) if each.path != source)
-    admin.alter_replica_log_dirs(1, {TopicPartition(topic, 0): target})
+    target = next(each.path for each in admin.log_dirs.describe(1) if each.path != source)
+    admin.log_dirs.move_replicas(1, {TopicPartition(topic, 0): target})
     wait_until(lambda: place(False) == [target] and not place(True), f"{topic} has moved", timeout_s=MOVE_SECONDS)

@@ -1,4 +1,4 @@
-"""S3RemoteStorage when the network or the server misbehaves: a real S3 server behind a proxy that does."""
+"""The S3 storage when the network or the server misbehaves: a real S3 server behind a proxy that does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from crabka.remote.backends.s3 import S3RemoteStorage
+from crabka.remote.backends.object_store import ObjectStoreStorage
+from crabka.remote.backends.s3 import s3_storage
 from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType
@@ -52,25 +53,25 @@ def segment(fs: MemoryFileSystem) -> LocalSegment:
 
 
 @pytest.fixture
-def storage(gateway: VersityGateway, proxy: FaultyProxy, fs: MemoryFileSystem) -> Iterator[S3RemoteStorage]:
-    storage = S3RemoteStorage(fs)
+def storage(gateway: VersityGateway, proxy: FaultyProxy, fs: MemoryFileSystem) -> Iterator[ObjectStoreStorage]:
+    storage = s3_storage(fs)
     storage.configure(gateway.storage_settings(endpoint=proxy.endpoint, **HURRIED, **IN_PARTS))
     yield storage
     storage.close()
 
 
-def copy(storage: S3RemoteStorage, segment: LocalSegment) -> None:
+def copy(storage: ObjectStoreStorage, segment: LocalSegment) -> None:
     storage.copy_log_segment_data(segment.metadata, segment.data)
 
 
-def clear(storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment) -> None:
+def clear(storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment) -> None:
     proxy.faults.clear()
     storage.delete_log_segment_data(segment.metadata)
 
 
 @pytest.mark.parametrize("answer", [SLOW_DOWN, THROTTLED, BROKEN, None], ids=["503", "429", "500", "dropped"])
 def test_a_request_that_fails_for_a_moment_is_sent_again(
-    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment, answer: CannedAnswer | None
+    storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment, answer: CannedAnswer | None
 ) -> None:
     faults = [
         proxy.add(HttpFault(method="PUT", path="partNumber=2", times=2, answer=answer)),
@@ -86,7 +87,7 @@ def test_a_request_that_fails_for_a_moment_is_sent_again(
 
 @pytest.mark.parametrize(("answer", "told"), [(SLOW_DOWN, "SlowDown"), (THROTTLED, "TooManyRequests"), (BROKEN, "500")])
 def test_a_store_that_keeps_refusing_is_told_and_may_be_tried_later(
-    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment, answer: CannedAnswer, told: str
+    storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment, answer: CannedAnswer, told: str
 ) -> None:
     fault = proxy.add(HttpFault(answer=answer))
     for action in (
@@ -116,7 +117,12 @@ def test_a_store_that_keeps_refusing_is_told_and_may_be_tried_later(
     ],
 )
 def test_whatever_step_of_a_copy_fails_nothing_stays(
-    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment, gateway: VersityGateway, method: str, path: str
+    storage: ObjectStoreStorage,
+    proxy: FaultyProxy,
+    segment: LocalSegment,
+    gateway: VersityGateway,
+    method: str,
+    path: str,
 ) -> None:
     fault = proxy.add(HttpFault(method=method, path=path, answer=BROKEN))
     with pytest.raises(RemoteBackendError):
@@ -136,7 +142,7 @@ def test_whatever_step_of_a_copy_fails_nothing_stays(
     ("method", "path"), [("PUT", ".timeindex"), ("PUT", "partNumber=2&"), ("POST", "uploadId"), ("HEAD", ".log")]
 )
 def test_what_was_done_although_its_answer_was_lost_counts(
-    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment, method: str, path: str
+    storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment, method: str, path: str
 ) -> None:
     fault = proxy.add(HttpFault(method=method, path=path, times=1, lose_answer=True))
     copy(storage, segment)
@@ -146,7 +152,7 @@ def test_what_was_done_although_its_answer_was_lost_counts(
 
 
 def test_an_upload_that_somebody_aborted_is_an_error_to_be_tried_again(
-    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment
+    storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment
 ) -> None:
     gone = CannedAnswer(404, b"<Error><Code>NoSuchUpload</Code><Message>It is gone.</Message></Error>")
     proxy.add(HttpFault(method="POST", path="uploadId", answer=gone))
@@ -156,7 +162,7 @@ def test_an_upload_that_somebody_aborted_is_an_error_to_be_tried_again(
 
 
 def test_a_part_that_fails_in_the_middle_of_a_long_upload_takes_the_others_with_it(
-    storage: S3RemoteStorage, proxy: FaultyProxy, fs: MemoryFileSystem
+    storage: ObjectStoreStorage, proxy: FaultyProxy, fs: MemoryFileSystem
 ) -> None:
     segment = write_segment(fs, "/local", log=b"0123456789abcdef" * (42 << 16))
     proxy.add(HttpFault(method="PUT", path="partNumber=2&", answer=BROKEN))
@@ -166,7 +172,7 @@ def test_a_part_that_fails_in_the_middle_of_a_long_upload_takes_the_others_with_
 
 
 def test_a_deletion_that_fails_half_way_leaves_no_log_and_is_finished_by_the_next(
-    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment
+    storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment
 ) -> None:
     copy(storage, segment)
     proxy.add(HttpFault(method="POST", path="?delete", skip=1, answer=BROKEN))
@@ -179,7 +185,7 @@ def test_a_deletion_that_fails_half_way_leaves_no_log_and_is_finished_by_the_nex
 
 
 def test_an_answer_that_breaks_off_is_fetched_again(
-    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment
+    storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment
 ) -> None:
     copy(storage, segment)
     fault = proxy.add(HttpFault(method="GET", path=".log", times=2, cut_to=100_000))
@@ -189,7 +195,7 @@ def test_an_answer_that_breaks_off_is_fetched_again(
 
 
 def test_answers_that_always_break_off_are_an_error_and_no_short_read(
-    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment
+    storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment
 ) -> None:
     copy(storage, segment)
     proxy.add(HttpFault(method="GET", path=".log", cut_to=0))
@@ -200,7 +206,7 @@ def test_answers_that_always_break_off_are_an_error_and_no_short_read(
 
 
 def test_an_object_that_was_stored_short_is_refused(
-    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment
+    storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment
 ) -> None:
     short = CannedAnswer(200, headers={"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT", "ETag": '"x"'}, length=17)
     proxy.add(HttpFault(method="HEAD", path=".log", answer=short))
@@ -212,7 +218,7 @@ def test_a_store_that_answers_too_slowly_is_given_up(
     gateway: VersityGateway, proxy: FaultyProxy, fs: MemoryFileSystem, segment: LocalSegment
 ) -> None:
     patience = {"request_timeout_ms": "200", "retry_max": "1", "retry_backoff_ms": "1"}
-    storage = S3RemoteStorage(fs)
+    storage = s3_storage(fs)
     storage.configure(gateway.storage_settings(endpoint=proxy.endpoint, **patience))
     never = threading.Event()
     proxy.add(HttpFault(method="GET", wait_for=never))
@@ -224,7 +230,7 @@ def test_a_store_that_answers_too_slowly_is_given_up(
 
 
 def test_requests_go_to_the_key_and_to_nothing_else(
-    storage: S3RemoteStorage, proxy: FaultyProxy, segment: LocalSegment
+    storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment
 ) -> None:
     copy(storage, segment)
     proxy.requests.clear()

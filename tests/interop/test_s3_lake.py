@@ -11,12 +11,12 @@ import pyiceberg.catalog
 import pytest
 from pyiceberg.utils.config import Config
 
-from crabka.spark.lake.commits import compact_once
 from crabka.spark.lake.errors import CommitConflictError
-from crabka.spark.lake.json_values import JsonValues
-from crabka.spark.lake.settings import SyncSettings
-from crabka.spark.lake.tables import Lake, files
-from crabka.spark.lake.topic_sync import TopicSync
+from crabka.spark.lake.formats.tables import Lake, files
+from crabka.spark.lake.maintenance.compaction import compact_once, compact_table
+from crabka.spark.lake.syncing.settings import SyncSettings
+from crabka.spark.lake.syncing.topic_sync import TopicSync
+from crabka.spark.lake.values.json_values import JsonValues
 from tests.support.lake_reader import ICEBERG_CATALOG, table_places
 from tests.support.lake_tables import ALL_FORMATS, new_table, now_ms, written
 from tests.support.lake_topic import InlineRunner, ListTopic
@@ -95,7 +95,7 @@ def test_compaction_and_vacuum_leave_the_rows(gateway: VersityGateway, lake: Lak
     assert stale is not None
     assert compact_once(table, 1 << 20).files_removed == 2
     with pytest.raises(CommitConflictError):
-        stale.compact(1 << 20)
+        compact_table(stale, 1 << 20)
     removed = table.vacuum(0, now_ms() + HOUR_MS).removed
     assert len([path for path in removed if path.endswith(".parquet")]) == 3
     assert places(gateway, lake, "orders") == [(0, offset) for offset in range(10)]

@@ -1,4 +1,4 @@
-"""S3RemoteStorage on a real S3 server."""
+"""The S3 storage on a real S3 server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 from crabka.errors import ConfigError
 from crabka.ports import FileSystem
 from crabka.remote.backends.local import LocalTieredStorage
-from crabka.remote.backends.s3 import S3RemoteStorage
+from crabka.remote.backends.object_store import ObjectStoreStorage
+from crabka.remote.backends.s3 import s3_storage
 from crabka.remote.errors import InvalidRangeError, RemoteBackendError, SegmentNotFoundError
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType
@@ -48,14 +49,14 @@ def segment(fs: MemoryFileSystem) -> LocalSegment:
     return write_segment(fs, "/local")
 
 
-def open_storage(gateway: VersityGateway, fs: FileSystem, **changes: str) -> S3RemoteStorage:
-    storage = S3RemoteStorage(fs)
+def open_storage(gateway: VersityGateway, fs: FileSystem, **changes: str) -> ObjectStoreStorage:
+    storage = s3_storage(fs)
     storage.configure(gateway.storage_settings(**changes))
     return storage
 
 
 @pytest.fixture
-def storage(gateway: VersityGateway, fs: MemoryFileSystem) -> Iterator[S3RemoteStorage]:
+def storage(gateway: VersityGateway, fs: MemoryFileSystem) -> Iterator[ObjectStoreStorage]:
     storage = open_storage(gateway, fs)
     yield storage
     storage.close()
@@ -79,7 +80,7 @@ def test_a_segment_comes_back_as_it_was(
 
 
 def test_keys_are_the_names_of_a_local_tier(
-    gateway: VersityGateway, storage: S3RemoteStorage, segment: LocalSegment, fs: MemoryFileSystem
+    gateway: VersityGateway, storage: ObjectStoreStorage, segment: LocalSegment, fs: MemoryFileSystem
 ) -> None:
     storage.copy_log_segment_data(segment.metadata, segment.data)
     local = LocalTieredStorage(OsFileSystem(), str(gateway.bucket_dir))
@@ -87,7 +88,7 @@ def test_keys_are_the_names_of_a_local_tier(
     storage.delete_log_segment_data(segment.metadata)
 
 
-def test_ranges_are_cut_and_checked(storage: S3RemoteStorage, fs: MemoryFileSystem) -> None:
+def test_ranges_are_cut_and_checked(storage: ObjectStoreStorage, fs: MemoryFileSystem) -> None:
     segment = write_segment(fs, "/local", log=b"0123456789")
     storage.copy_log_segment_data(segment.metadata, segment.data)
     assert storage.fetch_log_segment(segment.metadata, 8, 100) == b"89"
@@ -98,7 +99,9 @@ def test_ranges_are_cut_and_checked(storage: S3RemoteStorage, fs: MemoryFileSyst
     storage.delete_log_segment_data(segment.metadata)
 
 
-def test_what_is_missing_is_not_found_and_its_deletion_is_fine(storage: S3RemoteStorage, segment: LocalSegment) -> None:
+def test_what_is_missing_is_not_found_and_its_deletion_is_fine(
+    storage: ObjectStoreStorage, segment: LocalSegment
+) -> None:
     with pytest.raises(SegmentNotFoundError):
         storage.fetch_log_segment(segment.metadata, 0)
     with pytest.raises(SegmentNotFoundError):
@@ -110,7 +113,7 @@ def test_what_is_missing_is_not_found_and_its_deletion_is_fine(storage: S3Remote
     storage.delete_log_segment_data(segment.metadata)
 
 
-def test_an_absent_transaction_index_is_not_found(storage: S3RemoteStorage, fs: MemoryFileSystem) -> None:
+def test_an_absent_transaction_index_is_not_found(storage: ObjectStoreStorage, fs: MemoryFileSystem) -> None:
     segment = write_segment(fs, "/local", aborted=False)
     storage.copy_log_segment_data(segment.metadata, segment.data)
     with pytest.raises(SegmentNotFoundError, match="TRANSACTION index"):
@@ -118,7 +121,7 @@ def test_an_absent_transaction_index_is_not_found(storage: S3RemoteStorage, fs: 
     storage.delete_log_segment_data(segment.metadata)
 
 
-def test_an_object_shorter_than_its_metadata_is_an_error(storage: S3RemoteStorage, segment: LocalSegment) -> None:
+def test_an_object_shorter_than_its_metadata_is_an_error(storage: ObjectStoreStorage, segment: LocalSegment) -> None:
     storage.copy_log_segment_data(segment.metadata, segment.data)
     longer = replace(segment.metadata, segment_size_bytes=len(segment.log) + 10)
     for start in (0, len(segment.log) + 1):
@@ -200,7 +203,7 @@ def test_credentials_come_from_the_environment_where_none_are_given(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
     settings = gateway.storage_settings()
     del settings["access.key.id"], settings["secret.access.key"]
-    storage = S3RemoteStorage(fs)
+    storage = s3_storage(fs)
     storage.configure(settings)
     storage.copy_log_segment_data(segment.metadata, segment.data)
     storage.delete_log_segment_data(segment.metadata)
@@ -208,7 +211,7 @@ def test_credentials_come_from_the_environment_where_none_are_given(
 
 
 def test_a_bad_certificate_file_is_a_matter_of_configuration(gateway: VersityGateway, tmp_path: Path) -> None:
-    storage = S3RemoteStorage(OsFileSystem())
+    storage = s3_storage(OsFileSystem())
     with pytest.raises(ConfigError, match=r"ca\.certificate\.path"):
         storage.configure(gateway.storage_settings(ca_certificate_path=f"{tmp_path}/absent.pem"))
     storage.close()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from crabka.remote.backends.object_store import STREAM_PIECE_BYTES
-from crabka.remote.backends.s3 import S3RemoteStorage
+from crabka.remote.backends.object_store import STREAM_PIECE_BYTES, ObjectStoreStorage
+from crabka.remote.backends.s3 import s3_storage
 from crabka.remote.layout import partition_directory
 from crabka.testing.remote_contracts import StorageManagerContract
 from crabka.testing.remote_samples import SAMPLE_PARTITION
@@ -36,23 +36,23 @@ def prefix(request: pytest.FixtureRequest, gateway: VersityGateway) -> str:
     return prefix
 
 
-class TestS3RemoteStorage(StorageManagerContract):
+class TestS3Storage(StorageManagerContract):
     large_segment_bytes = STREAM_PIECE_BYTES + 17
 
     @pytest.fixture
-    def storage(self, gateway: VersityGateway, prefix: str) -> Iterator[S3RemoteStorage]:
-        storage = S3RemoteStorage()
+    def storage(self, gateway: VersityGateway, prefix: str) -> Iterator[ObjectStoreStorage]:
+        storage = s3_storage()
         storage.configure(gateway.storage_settings(prefix=prefix))
         yield storage
         storage.close()
 
 
-class TestS3RemoteStorageInParts(StorageManagerContract):
+class TestS3StorageInParts(StorageManagerContract):
     large_segment_bytes = STREAM_PIECE_BYTES + (5 << 20) + 17
 
     @pytest.fixture
-    def storage(self, gateway: VersityGateway, prefix: str) -> Iterator[S3RemoteStorage]:
-        storage = S3RemoteStorage()
+    def storage(self, gateway: VersityGateway, prefix: str) -> Iterator[ObjectStoreStorage]:
+        storage = s3_storage()
         parts = {"multipart_threshold_bytes": SMALLEST_PART, "multipart_part_bytes": SMALLEST_PART}
         storage.configure(gateway.storage_settings(prefix=prefix, **parts))
         yield storage

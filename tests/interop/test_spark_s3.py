@@ -11,11 +11,11 @@ import pytest
 from crabka.remote.backends.bucket import Bucket
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.layout import object_path
+from crabka.spark.access.tier_store import open_tier_store
 from crabka.spark.errors import DataLossError
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import plan_read
 from crabka.spark.read import ReadSettings, read_split
-from crabka.spark.source.options import SourceOptions
-from crabka.spark.tier_store import open_tier_store
 from tests.support.planted_tier import PlantedTier, two_segments
 from tests.support.versitygw import VersityGateway
 

@@ -36,7 +36,7 @@ def unused_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def job_session(_name: str, _master: str | None = None) -> Iterator[Any]:
         yield UnusedSession()
 
-    monkeypatch.setattr("crabka.spark.session.job_session", job_session)
+    monkeypatch.setattr("crabka.spark.session.job_session.job_session", job_session)
     monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path))
 
 

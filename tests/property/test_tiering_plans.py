@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from crabka.broker.tiering.copy.plan import copied_offset, highest_remote_offset
 from crabka.broker.tiering.expire.retention_plan import LogExtent, RemovalReason, RetentionLimits, plan_retention
-from crabka.broker.tiering.lineage import EpochLineage
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.log.partition.tierable import SegmentExtent
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from tests.support.remote_segments import DELETING, FINISHED, STARTED, ListedSegments, remote_segment
@@ -87,7 +87,7 @@ def test_a_segment_of_a_history_is_one_that_could_have_been_copied_from_it(
     lineage = EpochLineage(entries, end_offset)
     for segment in tier:
         same = list(segment.leader_epochs) == cut(entries, segment.start_offset, segment.end_offset)
-        assert lineage.has(segment) == same
+        assert lineage.holds(segment.leader_epochs, segment.end_offset) == same
 
 
 @st.composite

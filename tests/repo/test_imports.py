@@ -12,9 +12,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [
-    *("broker", "cli", "clients", "config", "control", "controller", "embedded", "kraft", "log", "metadata", "net"),
+    *("broker", "cli", "clients", "config", "controller", "embedded", "kraft", "log", "metadata", "net"),
     *("node", "protocol", "quorum", "records", "runtime", "serving", "spark", "testing", "vfs"),
+    *("controller/decisions", "formats", "remote", "remote_topic"),
 ]
+PACKAGES += [
+    f"spark/{name}" for name in ("access", "decode", "jobs", "lake", "options", "plan", "read", "session", "source")
+]
+PACKAGES += [f"spark/lake/{name}" for name in ("formats", "maintenance", "syncing", "values")]
 MODULES = ["errors", "ids", "ports"]
 
 
@@ -56,14 +61,15 @@ def test_the_contracts_hold_on_the_empty_skeleton(skeleton: Path) -> None:
     [
         ("records/part.py", "import asyncio", "Pure packages"),
         ("protocol/part.py", "from os import path", "Pure packages"),
-        ("controller/part.py", "import time", "Pure packages"),
+        ("controller/decisions/part.py", "import time", "Pure packages"),
         ("kraft/part.py", "import random", "Pure packages"),
         ("kraft/part.py", "import crabka.metadata.part", "Imports point down only"),
         ("metadata/part.py", "import crabka.vfs.part", "Pure packages"),
         ("records/part.py", "import crabka.log.part", "Imports point down only"),
         ("clients/part.py", "import crabka.quorum.part", "Imports point down only"),
-        ("serving/part.py", "import crabka.control.part", "Imports point down only"),
-        ("control/part.py", "import crabka.broker.part", "Imports point down only"),
+        ("controller/decisions/part.py", "import crabka.serving.part", "Decisions of the controller"),
+        ("serving/part.py", "import crabka.controller.part", "Imports point down only"),
+        ("controller/part.py", "import crabka.broker.part", "Imports point down only"),
         ("cli/part.py", "import crabka.testing.part", "Imports point down only"),
         ("broker/part.py", "import time", "Node code reaches the machine only through ports"),
         ("log/part.py", "def f():\n    import os", "Node code reaches the machine only through ports"),
@@ -72,6 +78,14 @@ def test_the_contracts_hold_on_the_empty_skeleton(skeleton: Path) -> None:
         ("node/part.py", "import crabka.spark.part", "Imports point down only"),
         ("spark/part.py", "import crabka.broker.part", "Spark jobs know the tier and the clients"),
         ("spark/part.py", "def f():\n    import crabka.log.part", "Spark jobs know the tier and the clients"),
+        ("spark/plan/part.py", "import crabka.spark.source.part", "Imports in Spark code point down only"),
+        (
+            "spark/options/part.py",
+            "def f():\n    import crabka.spark.decode.part",
+            "Imports in Spark code point down only",
+        ),
+        ("spark/session/part.py", "import crabka.spark.access.part", "Imports in Spark code point down only"),
+        ("spark/lake/values/part.py", "import crabka.spark.lake.formats.part", "Imports in lake code point down only"),
         ("cli/part.py", "def f():\n    import pyarrow", "Only crabka.spark needs the libraries"),
     ],
 )

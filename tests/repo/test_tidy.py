@@ -20,8 +20,13 @@ CHECKS = [
     tidy.unfinished_problems,
     tidy.init_problems,
     tidy.link_problems,
-    tidy.class_name_problems,
 ]
+
+
+@pytest.mark.parametrize("check", tidy.COUNTED, ids=lambda check: check.title)
+def test_the_repository_keeps_its_allowances(check: tidy.Counted) -> None:
+    problems = tidy.allowance_problems(check, ROOT)
+    assert not problems, "\n".join(problems)
 
 
 def plant(root: Path, name: str, text: str) -> None:
@@ -76,10 +81,14 @@ def test_too_many_positional_parameters_are_found(tmp_path: Path) -> None:
 
 
 def test_a_module_without_a_unit_test_is_found(tmp_path: Path) -> None:
-    plant(tmp_path, "src/crabka/log/segment.py", "def f(): ...\n")
+    plant(tmp_path, "src/crabka/log/segment.py", "def f(): ...\n" * 41)
     plant(tmp_path, "tests/unit/test_segment.py", "")
+    plant(tmp_path, "src/crabka/log/small.py", "def f(): ...\n" * 40)
     problems = tidy.mirror_problems(tmp_path)
-    assert problems[0] == "src/crabka/log/segment.py: no tests/unit/log/test_segment.py"
+    assert problems == [
+        "src/crabka/log/segment.py: no tests/unit/log/test_segment.py",
+        "tests/unit/test_segment.py: no such module in src/crabka/.",
+    ]
 
 
 def test_a_unit_test_without_a_module_is_found(tmp_path: Path) -> None:
@@ -119,10 +128,9 @@ def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
     assert tidy.link_problems(tmp_path) == ["docs/a.md: ../gone.md"]
 
 
-def test_a_class_name_used_twice_is_found(tmp_path: Path) -> None:
-    plant(tmp_path, "src/crabka/a.py", "class Segment: ...\nclass _Private: ...\n")
-    plant(tmp_path, "src/crabka/b.py", "class Segment: ...\nclass _Private: ...\n")
-    assert tidy.class_name_problems(tmp_path) == ["class Segment in src/crabka/a.py, src/crabka/b.py"]
+def test_an_import_of_a_test_module_is_found(tmp_path: Path) -> None:
+    plant(tmp_path, "tests/unit/test_a.py", "from tests.support.x import y\nfrom tests.unit.test_b import run\n")
+    assert tidy.test_import_problems(tmp_path) == ["tests/unit/test_a.py: tests.unit.test_b.run"]
 
 
 def test_ignored_files_are_not_checked() -> None:

@@ -60,7 +60,7 @@ def run(seed: int) -> None:
         log, synced = await prepare(world, rng)
         own = world.partition().log
         before = content(own)
-        common = min(synced, log.leader_epochs.end_offset_for(COMMON_EPOCH, log.log_end_offset).end_offset)
+        common = min(synced, log.leader_epochs.lineage.end_offset_for(COMMON_EPOCH, log.log_end_offset).end_offset)
         world.learn_leader(1, NEW_EPOCH)
         for _ in range(rng.randint(0, 3)):
             await world.settle(rng.randint(0, 30))

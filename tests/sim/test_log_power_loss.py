@@ -200,7 +200,7 @@ class World:
     def _check_epochs(self, expected: list[Written]) -> None:
         for each in expected:
             offset = max(each.header.base_offset, self.log.log_start_offset)
-            assert self.log.leader_epochs.epoch_for_offset(offset) == each.header.partition_leader_epoch
+            assert self.log.leader_epochs.lineage.epoch_at(offset) == each.header.partition_leader_epoch
 
 
 def _essence(entry: ProducerEntry) -> tuple[int, int, int]:

@@ -281,7 +281,7 @@ class TieredWorld:
         for each in self.history:
             if each.header.last_offset >= self.log.log_start_offset:
                 offset = max(each.header.base_offset, self.log.log_start_offset)
-                assert self.log.leader_epochs.epoch_for_offset(offset) == each.header.partition_leader_epoch
+                assert self.log.leader_epochs.lineage.epoch_at(offset) == each.header.partition_leader_epoch
 
     def _check_producers(self) -> None:
         model, start = self._producers(), self.log.log_start_offset

@@ -18,8 +18,8 @@ from crabka.broker.tiering.expire import expirer, retention_plan
 from crabka.broker.tiering.expire.expirer import ExpiryTask
 from crabka.broker.tiering.expire.leftovers import LeftoverWatch
 from crabka.broker.tiering.expire.retention_plan import Removal, RemovalReason, RetentionPlan, plan_retention
-from crabka.broker.tiering.lineage import EpochLineage
 from crabka.broker.tiering.metadata.tier_metadata import PartitionLookup, TierMetadata
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.log.partition.tierable import TierableSegment
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tests.support.tier_sim.cluster import TierCluster

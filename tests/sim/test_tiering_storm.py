@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from crabka.broker.tiering.copy.plan import RemoteLookup
-from crabka.broker.tiering.lineage import EpochLineage
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.records.builder import build_batch
 from crabka.records.header import iter_headers
 from crabka.records.record import Record
@@ -229,7 +229,7 @@ class TierStorm:
         found = {header.base_offset: bytes(data[61:]) for header, data in read_batches(log, log.local_log_start_offset)}
         offset = log.log_start_offset
         while offset < log.local_log_start_offset:
-            epoch = log.leader_epochs.epoch_for_offset(offset)
+            epoch = log.leader_epochs.lineage.epoch_at(offset)
             assert epoch is not None
             segment = self.scene.rlmm.remote_log_segment_metadata(ORDERS, epoch, offset)
             assert segment is not None, f"offset {offset} of epoch {epoch} is nowhere; {self.scene.states()}"

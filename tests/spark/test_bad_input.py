@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from crabka.cli.main import execute
-from crabka.spark.failures import failure_of
+from crabka.spark.session.error_texts import failure_of
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def unused_session(monkeypatch: pytest.MonkeyPatch) -> None:
     def job_session(_name: str, _master: str | None = None) -> Iterator[Any]:
         yield UnusedSession()
 
-    monkeypatch.setattr("crabka.spark.session.job_session", job_session)
+    monkeypatch.setattr("crabka.spark.session.job_session.job_session", job_session)
 
 
 LAKE = "lake sync orders --to {lake}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import plan_read
-from crabka.spark.source.options import SourceOptions
 from tests.support.seeds import base_seed
 from tests.support.spark_rows import load, rows_of
 from tests.support.spark_topics import Place, create_tiered_topic, fill, tiered_kafka, wait_for_tier

@@ -14,7 +14,7 @@ import pyspark.util
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from crabka.spark.collecting import collect_rows
+from crabka.spark.session.row_tasks import collect_rows
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 frame = spark.range(0, 2_000_000, 1, 4)

@@ -14,9 +14,9 @@ from confluent_kafka import TopicPartition as Position
 from crabka.cli.app import main
 from crabka.clients import SyncAdmin
 from crabka.spark.lake import Lake, LakeError, LakeSync, SyncRequest, SyncSettings, files, value_decoder
-from crabka.spark.lake.commits import compact_once
-from crabka.spark.lake.planner_source import PlannerSource
-from crabka.spark.lake.spark_runner import SparkRunner
+from crabka.spark.lake.maintenance.compaction import compact_once
+from crabka.spark.lake.syncing.planner_source import PlannerSource
+from crabka.spark.lake.syncing.spark_runner import SparkRunner
 from tests.support.lake_reader import table_places, table_rows
 from tests.support.lake_tables import ALL_FORMATS, lake_of
 from tests.support.spark_topics import Place, create_tiered_topic, create_topic, fill, tiered_broker, wait_for_tier

@@ -94,7 +94,7 @@ JOBS = """
 import sys
 from pathlib import Path
 from crabka.cli.main import execute
-from crabka.spark.session import job_session
+from crabka.spark.session.job_session import job_session
 
 bootstrap, tier, lake, report = sys.argv[1:]
 with job_session("jobs"):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import plan_read
-from crabka.spark.source.options import SourceOptions
 from tests.support.scale import scaled, soaking
 from tests.support.seeds import base_seed
 from tests.support.spark_rows import load, rows_of

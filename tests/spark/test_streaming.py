@@ -87,7 +87,7 @@ def test_restarts_read_every_record_once_while_the_tier_moves(
     assert offsets_in(spark, tmp_path, "moving") == list(range(total))
     with SyncAdmin(place.bootstrap) as admin:
         # The last commit may be missing: Spark tells of a batch when the next one begins.
-        assert admin.list_group_offsets("watchers")[TopicPartition("moving", 0)].offset > 0
+        assert admin.groups.list_offsets("watchers")[TopicPartition("moving", 0)].offset > 0
 
 
 @pytest.mark.usefixtures("stock")

@@ -115,7 +115,7 @@ class FlushWorld:
             expected = header.next_offset
             offset = max(header.base_offset, log.log_start_offset)
             assert header.partition_leader_epoch == self.epochs[offset]
-            found = log.leader_epochs.epoch_for_offset(offset)
+            found = log.leader_epochs.lineage.epoch_at(offset)
             assert found == self.epochs[offset], f"offset {offset} is of epoch {self.epochs[offset]}, found {found}"
 
     # -- work ----------------------------------------------------------------------------------------------------

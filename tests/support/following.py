@@ -146,7 +146,7 @@ class ToyLeader:
                     -4: log.local_log_start_offset,
                     -6: log.highest_remote_offset + 1,
                 }[wanted.timestamp]
-                epoch = log.leader_epochs.epoch_for_offset(offset)
+                epoch = log.leader_epochs.lineage.epoch_at(offset)
                 rows.append(
                     new(
                         "ListOffsetsPartitionResponse",

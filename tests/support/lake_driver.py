@@ -16,12 +16,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from crabka.spark.lake.json_values import JsonValues
-from crabka.spark.lake.rewinding import RewindStep, rewind_table
-from crabka.spark.lake.settings import SyncSettings
-from crabka.spark.lake.tables import Lake
-from crabka.spark.lake.topic_sync import SyncStep, TopicSync
-from crabka.spark.plan.divergence import LogCutError
+from crabka.spark.lake.formats.tables import Lake
+from crabka.spark.lake.maintenance.rewinding import RewindStep, rewind_table
+from crabka.spark.lake.syncing.settings import SyncSettings
+from crabka.spark.lake.syncing.topic_sync import SyncStep, TopicSync
+from crabka.spark.lake.values.json_values import JsonValues
+from crabka.spark.plan.history.divergence import LogCutError
 from tests.support.lake_topic import InlineRunner, ListTopic
 
 _TRIES = 20

@@ -9,11 +9,11 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from crabka.spark.lake.data_files import DataFile, file_name, partition_directory
-from crabka.spark.lake.parquet_files import ParquetFileWriter, conform
-from crabka.spark.lake.schemas import DATE, RAW_VALUE_FIELD, table_schema
-from crabka.spark.lake.table import TableFormat, TableSpec
-from crabka.spark.lake.tables import Lake
+from crabka.spark.lake.formats.data_files import DataFile, file_name, partition_directory
+from crabka.spark.lake.formats.parquet_files import ParquetFileWriter
+from crabka.spark.lake.formats.table import TableFormat, TableSpec
+from crabka.spark.lake.formats.tables import Lake
+from crabka.spark.lake.values.schemas import DATE, RAW_VALUE_FIELD, conform, table_schema
 from tests.support import object_stores as _started  # noqa: F401 - before any test takes stock of descriptors
 
 TOPIC_ID = "L2wP1Nn5Q6iBIYkNMxXEhw"

@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from crabka.ids import TopicPartition
-from crabka.spark.lake.schemas import HEADERS_TYPE
-from crabka.spark.lake.tasks import TaskResult, WriteJob, decode_results, encode_result, run_task
-from crabka.spark.lake.topic_sync import TopicEnds, TopicInspection
-from crabka.spark.plan.divergence import Divergence, LogCutError, ReadPosition
+from crabka.spark.lake.syncing.tasks import TaskResult, WriteJob, decode_results, encode_result, run_task
+from crabka.spark.lake.syncing.topic_sync import TopicEnds, TopicInspection
+from crabka.spark.lake.values.schemas import HEADERS_TYPE
+from crabka.spark.plan.history.divergence import Divergence, LogCutError, ReadPosition
+from crabka.spark.plan.history.witnesses import BatchWitness
 from crabka.spark.plan.ranges import BrokerRange, PlannedRange, ReadPlan, Split
-from crabka.spark.plan.witnesses import BatchWitness
 from tests.support.lake_tables import FIRST_TIMESTAMP, TOPIC_ID
 
 _RANGE = 5

@@ -38,7 +38,7 @@ def log_dirs_of(node: NodeProcess) -> list[Path]:
 def places(node: NodeProcess, topic: str, partition: int = 0) -> list[ReplicaPlace]:
     """All copies of a partition."""
 
-    described = with_admin(node.bootstrap_servers, lambda admin: admin.describe_log_dirs(NODE_ID))
+    described = with_admin(node.bootstrap_servers, lambda admin: admin.log_dirs.describe(NODE_ID))
     return [
         ReplicaPlace(Path(directory.path), found.size_bytes, found.is_future)
         for directory in described
@@ -55,7 +55,7 @@ def other_dir(node: NodeProcess, topic: str, partition: int = 0) -> Path:
 def begin_move(node: NodeProcess, target: Path, topic: str, partition: int = 0) -> None:
     """Ask for a partition to be in a log dir. Raises OperationError if that is refused."""
     targets = {TopicPartition(topic, partition): str(target)}
-    with_admin(node.bootstrap_servers, lambda admin: admin.alter_replica_log_dirs(NODE_ID, targets))
+    with_admin(node.bootstrap_servers, lambda admin: admin.log_dirs.move_replicas(NODE_ID, targets))
 
 
 def wait_moved(

@@ -399,7 +399,7 @@ class MoveNode:
         for header, batch in read_batches(log):
             for record in decode_records(batch, header):
                 found[record.offset] = record.value
-            assert log.leader_epochs.epoch_for_offset(header.base_offset) == header.partition_leader_epoch
+            assert log.leader_epochs.lineage.epoch_at(header.base_offset) == header.partition_leader_epoch
         expected = [*model.lines, *model.pending]
         assert log.log_end_offset >= model.acknowledged, (
             f"ends at {log.log_end_offset}, {model.acknowledged} were acknowledged"

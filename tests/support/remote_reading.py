@@ -107,7 +107,7 @@ class TierWriter:
                 broker_id=1,
                 event_timestamp_ms=NOW_MS,
                 segment_size_bytes=segment.size_bytes,
-                leader_epochs=log.leader_epochs.between(segment.base_offset, segment.end_offset),
+                leader_epochs=log.leader_epochs.lineage.between(segment.base_offset, segment.end_offset),
                 txn_index_empty=segment.txn_index_path is None,
             )
             data = LogSegmentData(
@@ -116,7 +116,7 @@ class TierWriter:
                 time_index=segment.time_index_path,
                 producer_snapshot_index=segment.producer_snapshot_path,
                 transaction_index=segment.txn_index_path,
-                leader_epoch_index=log.leader_epochs.text_up_to(segment.end_offset + 1),
+                leader_epoch_index=log.leader_epochs.encode(segment.end_offset + 1),
             )
             self._rlmm.add_remote_log_segment_metadata(metadata)
             self._storage.copy_log_segment_data(metadata, data)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.ranges import ReadPlan
-from crabka.spark.source.options import SourceOptions
 
 
 def options(uri: str, **more: str) -> SourceOptions:

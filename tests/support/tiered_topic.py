@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crabka.clients.admin_types import NewTopic
-from crabka.clients.sync import SyncAdmin, SyncProducer
+from crabka.clients.sync_admin import SyncAdmin
+from crabka.clients.sync_producer import SyncProducer
 from crabka.remote.backends.local import ROOT_NAME
 from crabka.remote.scrub import TierEvent
 from crabka.remote.segments import TopicIdPartition

@@ -40,5 +40,5 @@ def transition_diagram(table: Mapping[State | None, Mapping[State, str]]) -> str
 
 
 def _storage_table() -> str:
-    rows = [f"| `{name}` | `{place.partition(':')[2]}` |" for name, place in BUILT_IN_STORAGES.items()]
-    return "\n".join(["| name | class |", "|---|---|", *rows])
+    rows = [f"| `{name}` | `{place.partition(':')[0]}` |" for name, place in BUILT_IN_STORAGES.items()]
+    return "\n".join(["| name | module |", "|---|---|", *rows])

@@ -48,7 +48,7 @@ def audit(
     # Spark takes seconds to import; other commands do not need it.
     from crabka.cli.tier_progress import TierProgress
     from crabka.spark.jobs.audit import AuditOptions, audit_tier
-    from crabka.spark.session import job_session
+    from crabka.spark.session.job_session import job_session
 
     try:
         options = AuditOptions(

@@ -51,7 +51,7 @@ def unregister(
     """Make the cluster forget a broker that is gone for good."""
     with_admin(
         bootstrap,
-        lambda admin: admin.unregister_broker(broker),
+        lambda admin: admin.cluster.unregister_broker(broker),
         controllers=bootstrap_controller,
         command_config=command_config,
     )
@@ -60,7 +60,7 @@ def unregister(
 
 async def broker_rows(admin: Admin) -> list[Row]:
     """Return a row for each registered broker; what a broker that is down would tell is None."""
-    cluster = await admin.describe_cluster(include_fenced=True)
+    cluster = await admin.cluster.describe(include_fenced=True)
     topics = (await admin.list_topics()).values()
     quorum = await _quorum(admin)
     nodes = sorted(cluster.brokers)
@@ -83,7 +83,7 @@ async def broker_rows(admin: Admin) -> list[Row]:
 
 async def _quorum(admin: Admin) -> DescribedQuorum | None:
     try:
-        return await admin.describe_quorum()
+        return await admin.cluster.describe_quorum()
     except (VersionMismatchError, OperationError):
         # Brokers without a quorum of their own, or between two leaders of it, still have something to show.
         return None
@@ -97,7 +97,7 @@ def _part(quorum: DescribedQuorum, node_id: int) -> str:
 
 async def _log_dirs(admin: Admin, node: BrokerEndpoint, *, fenced: bool) -> list[LogDirDescription] | None:
     try:
-        return None if fenced else await admin.describe_log_dirs(node.node_id)
+        return None if fenced else await admin.log_dirs.describe(node.node_id)
     except (ClientNetworkError, OperationError):
         return None
 

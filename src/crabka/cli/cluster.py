@@ -162,7 +162,7 @@ async def _unfenced(admin: Admin) -> set[int]:
     """Return the brokers that serve; none while nobody can say."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            return {broker.node_id for broker in (await admin.describe_cluster()).brokers}
+            return {broker.node_id for broker in (await admin.cluster.describe()).brokers}
     except (ClientNetworkError, OperationError, TimeoutError):
         return set()
 
@@ -197,7 +197,7 @@ def _stop(homes: Sequence[NodeHome]) -> None:
 
 def _ask_cluster(running: Sequence[NodeHome]) -> ClusterDescription | None:
     try:
-        return with_admin(bootstrap_of(running), lambda admin: admin.describe_cluster(include_fenced=True))
+        return with_admin(bootstrap_of(running), lambda admin: admin.cluster.describe(include_fenced=True))
     except (ConfigError, ClientNetworkError, OperationError):
         # Nodes that nobody can ask are shown all the same.
         return None

@@ -68,7 +68,7 @@ def reset(
             print(f"group {group} does not exist yet, --execute makes it", file=sys.stderr)
         plan = await plan_reset(admin, group, places if topic else None, goal)
         if execute:
-            await admin.alter_group_offsets(group, {each.partition: each.new for each in plan})
+            await admin.groups.alter_offsets(group, {each.partition: each.new for each in plan})
         return plan
 
     with explained(group):
@@ -94,7 +94,7 @@ def _goal(
 async def _exists_free(admin: Admin, group: str) -> bool:
     """Return whether the group exists. Raises OperationError if it has members."""
     try:
-        found = await admin.describe_group(group)
+        found = await admin.groups.describe(group)
     except OperationError as error:
         if error.error_code is not ErrorCode.group_id_not_found:
             raise
@@ -111,7 +111,7 @@ async def _exists_free(admin: Admin, group: str) -> bool:
 
 async def plan_reset(admin: Admin, group: str, places: list[str] | None, goal: ResetGoal) -> list[PlannedOffset]:
     """Return what a reset would write; without places for all that the group has committed."""
-    committed = await admin.list_group_offsets(group)
+    committed = await admin.groups.list_offsets(group)
     if places is None:
         existing = await admin.list_topics()
         partitions = [each for each in committed if each.topic in existing]

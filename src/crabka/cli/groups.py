@@ -41,7 +41,7 @@ def list_(
 ) -> None:
     """List groups."""
     found = with_admin(
-        bootstrap, lambda admin: admin.list_groups(states=state or (), types=type_ or ()), command_config=command_config
+        bootstrap, lambda admin: admin.groups.list(states=state or (), types=type_ or ()), command_config=command_config
     )
     print_rows(("group", "type", "state", "protocol"), [_summary(group) for group in found], as_json=as_json)
 
@@ -57,7 +57,7 @@ def describe(
     """Show the state of a group, how far it has read, and its members."""
 
     async def ask(admin: Admin) -> tuple[GroupDescription, list[Row]]:
-        found = await admin.describe_group(group)
+        found = await admin.groups.describe(group)
         return found, await lag_rows(admin, found)
 
     with explained(group):
@@ -90,7 +90,7 @@ def delete(
         for group in groups:
             try:
                 with explained(group):
-                    await admin.delete_group(group)
+                    await admin.groups.delete(group)
             except OperationError as error:
                 failure = failure or error
         if failure is not None:
@@ -116,7 +116,7 @@ def delete_offsets(
 
     async def run(admin: Admin) -> list[TopicPartition]:
         partitions = await expand(admin, places)
-        await admin.delete_group_offsets(group, partitions)
+        await admin.groups.delete_offsets(group, partitions)
         return partitions
 
     with explained(group):
@@ -131,7 +131,7 @@ async def lag_rows(admin: Admin, group: GroupDescription) -> list[Row]:
 
     What cannot be known is None: the committed offset before the first commit, the end of a log without a leader.
     """
-    committed = await admin.list_group_offsets(group.group_id)
+    committed = await admin.groups.list_offsets(group.group_id)
     owners = {partition: member for member in group.members for partition in member.assignment or ()}
     partitions = sorted({*committed, *owners})
     topics = await admin.list_topics() if partitions else {}

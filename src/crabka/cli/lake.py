@@ -38,8 +38,8 @@ from crabka.cli.output import print_json, print_rows
 from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
-    from crabka.spark.lake.table import TableFormat
-    from crabka.spark.lake.tables import Lake
+    from crabka.spark.lake.formats.table import TableFormat
+    from crabka.spark.lake.formats.tables import Lake
 
 app = typer.Typer(
     help="Topics as Delta, Iceberg or Parquet tables: sync, status, rewind, compact, vacuum.", no_args_is_help=False
@@ -75,12 +75,12 @@ def sync(
     with _lake_commands():
         from crabka.cli.lake_progress import LakeProgress, follow_until_interrupted
         from crabka.spark.lake.errors import TopicsFailedError
-        from crabka.spark.lake.given_schemas import decoder_of
-        from crabka.spark.lake.planner_source import PlannerSource
-        from crabka.spark.lake.settings import MIB, SyncSettings
-        from crabka.spark.lake.spark_runner import SparkRunner
-        from crabka.spark.lake.sync_job import LakeSync, SyncRequest
-        from crabka.spark.session import job_session
+        from crabka.spark.lake.syncing.planner_source import PlannerSource
+        from crabka.spark.lake.syncing.settings import MIB, SyncSettings
+        from crabka.spark.lake.syncing.spark_runner import SparkRunner
+        from crabka.spark.lake.syncing.sync_job import LakeSync, SyncRequest
+        from crabka.spark.lake.values.given_schemas import decoder_of
+        from crabka.spark.session.job_session import job_session
 
         lake = place.open()
         source = PlannerSource(origin.source_options())
@@ -120,8 +120,8 @@ def status(
 ) -> None:
     """Show how far tables are behind their topics, how old they are, their files and their last commits."""
     with _lake_commands():
-        from crabka.spark.lake.planner_source import PlannerSource
-        from crabka.spark.lake.status import table_status
+        from crabka.spark.lake.maintenance.status import table_status
+        from crabka.spark.lake.syncing.planner_source import PlannerSource
 
         lake = place.open()
         source = None if offline else PlannerSource(origin.source_options())
@@ -154,8 +154,8 @@ def rewind(
 ) -> None:
     """Take back rows that the topic does not have any more because its log was cut; the next sync reads on there."""
     with _lake_commands():
-        from crabka.spark.lake.planner_source import PlannerSource
-        from crabka.spark.lake.rewinding import rewind_table
+        from crabka.spark.lake.maintenance.rewinding import rewind_table
+        from crabka.spark.lake.syncing.planner_source import PlannerSource
 
         lake = place.open()
         source = PlannerSource(origin.source_options())
@@ -174,8 +174,8 @@ def compact(
 ) -> None:
     """Merge small files of tables. Syncs and readers may go on meanwhile."""
     with _lake_commands():
-        from crabka.spark.lake.commits import compact_once
-        from crabka.spark.lake.settings import MIB
+        from crabka.spark.lake.maintenance.compaction import compact_once
+        from crabka.spark.lake.syncing.settings import MIB
 
         lake = place.open()
         rows = []

@@ -15,7 +15,7 @@ from crabka.cli.serve import read_properties
 from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
-    from crabka.spark.lake.tables import Lake
+    from crabka.spark.lake.formats.tables import Lake
 
 DEFAULT_FORMAT = "delta"
 
@@ -100,7 +100,7 @@ class TablePlace:
 
     def open(self) -> Lake:
         """Return the place of the tables. Raises ConfigError."""
-        from crabka.spark.lake.tables import Lake
+        from crabka.spark.lake.formats.tables import Lake
 
         return Lake(self.root, self.table_format, lambda: int(time.time() * 1000), self.catalog)
 

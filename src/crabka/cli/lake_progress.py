@@ -11,8 +11,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from crabka.spark.lake.sync_job import LakeSync, SyncListener
-from crabka.spark.lake.topic_sync import RoundResult
+from crabka.spark.lake.syncing.sync_job import LakeSync, SyncListener
+from crabka.spark.lake.syncing.topic_sync import RoundResult
 
 
 class LakeProgress(SyncListener):

@@ -138,7 +138,7 @@ def _require_moving(left: list[SentReplica], moves: list[RunningMove], looks_los
 async def _dirs(admin: Admin, broker: int, poll_seconds: float) -> list[LogDirDescription]:
     for _ in range(PATIENCE):
         try:
-            return await admin.describe_log_dirs(broker, include_failed=True)
+            return await admin.log_dirs.describe(broker, include_failed=True)
         except (ClientNetworkError, OperationError):
             await asyncio.sleep(poll_seconds)
-    return await admin.describe_log_dirs(broker, include_failed=True)
+    return await admin.log_dirs.describe(broker, include_failed=True)

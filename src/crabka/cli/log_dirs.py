@@ -114,7 +114,7 @@ def move(
     async def run(admin: Admin) -> int:
         node_id = await _broker_of(admin, partition) if broker is None else broker
         try:
-            await admin.alter_replica_log_dirs(node_id, {partition: to})
+            await admin.log_dirs.move_replicas(node_id, {partition: to})
         except OperationError as error:
             if error.error_code is ErrorCode.replica_not_available:
                 raise OperationError(
@@ -192,7 +192,7 @@ def check(
         raise typer.Exit(1 if problems else 0)
 
     async def run(admin: Admin) -> dict[int, str | None]:
-        nodes = broker or [node.node_id for node in (await admin.describe_cluster()).brokers]
+        nodes = broker or [node.node_id for node in (await admin.cluster.describe()).brokers]
         if now:
             for node in nodes:
                 change = ConfigChange(SCRUB_NOW, str(time.time_ns()))
@@ -261,7 +261,7 @@ def balance(
 
 async def _execute(admin: Admin, plans: dict[int, list[PlannedMove]], *, wait: bool) -> None:
     for node, plan in plans.items():
-        await admin.alter_replica_log_dirs(node, {move.partition: move.target for move in plan})
+        await admin.log_dirs.move_replicas(node, {move.partition: move.target for move in plan})
     if wait:
         sent = [SentReplica(node, move.partition, move.target) for node, plan in plans.items() for move in plan]
         await wait_until_arrived(admin, sent)
@@ -279,8 +279,8 @@ async def _describe(admin: Admin, brokers: list[int] | None) -> BrokerDirs:
     """Return the log dirs of some brokers, or of all that are there."""
     wanted = brokers
     if not wanted:
-        wanted = [node.node_id for node in (await admin.describe_cluster()).brokers]
-    described = await asyncio.gather(*(admin.describe_log_dirs(node, include_failed=True) for node in wanted))
+        wanted = [node.node_id for node in (await admin.cluster.describe()).brokers]
+    described = await asyncio.gather(*(admin.log_dirs.describe(node, include_failed=True) for node in wanted))
     return dict(zip(wanted, described, strict=True))
 
 

@@ -131,7 +131,7 @@ def elect_leaders(
 
     async def run(admin: Admin) -> dict[TopicPartition, OperationError | None]:
         named = None if topic is None else await expand(admin, split_places(topic))
-        return await admin.elect_leaders(kind, named)
+        return await admin.replicas.elect_leaders(kind, named)
 
     results = with_admin(bootstrap, run, command_config=command_config)
     rows = [_election_row(partition, results[partition]) for partition in sorted(results)]
@@ -157,7 +157,7 @@ async def _move(
 ) -> tuple[Assignment, Assignment]:
     """Carry out a goal; return the replicas before and the plan. Without a goal wait for what is under way."""
     if not goal.is_given:
-        ongoing = await admin.list_partition_reassignments()
+        ongoing = await admin.replicas.list_reassignments()
         current = {each: move.replicas for each, move in ongoing.items()}
         plan = {each: move.target for each, move in ongoing.items()}
         await _finish(admin, plan, throttled=None)
@@ -167,7 +167,7 @@ async def _move(
         return current, plan
     if throttle is not None:
         await set_throttle(admin, current, plan, throttle)
-    await admin.alter_partition_reassignments(plan)
+    await admin.replicas.reassign(plan)
     if wait:
         await _finish(admin, plan, throttled={partition.topic for partition in plan})
     return current, plan
@@ -184,7 +184,7 @@ async def plan_moves(admin: Admin, goal: MoveGoal) -> tuple[Assignment, Assignme
         return {partition: current[partition] for partition in plan}, plan
     current = await _replicas(admin, goal.topics or [goal.topic or ""])
     if goal.topics:
-        racks = {broker.node_id: broker.rack for broker in (await admin.describe_cluster()).brokers}
+        racks = {broker.node_id: broker.rack for broker in (await admin.cluster.describe()).brokers}
         return current, plan_for_brokers(current, goal.brokers, racks)
     if goal.partition is not None:
         wanted = TopicPartition(goal.topic or "", goal.partition)
@@ -217,9 +217,9 @@ def _ask_ongoing(
     bootstrap: str, goal: MoveGoal, *, controllers: str | None, command_config: str | None, cancel: bool
 ) -> dict[TopicPartition, ReplicaMove]:
     async def run(admin: Admin) -> dict[TopicPartition, ReplicaMove]:
-        ongoing = await admin.list_partition_reassignments(await _named(admin, goal))
+        ongoing = await admin.replicas.list_reassignments(await _named(admin, goal))
         if cancel and ongoing:
-            await admin.alter_partition_reassignments(dict.fromkeys(ongoing))
+            await admin.replicas.reassign(dict.fromkeys(ongoing))
             if controllers is None:
                 # Controllers do not know where topics are throttled.
                 await clear_throttle(admin, {partition.topic for partition in ongoing})

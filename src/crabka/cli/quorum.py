@@ -52,7 +52,7 @@ def describe(
     """Show the leader of the quorum, its voters and its observers."""
 
     async def ask(admin: Admin) -> tuple[str, DescribedQuorum]:
-        return (await admin.describe_cluster()).cluster_id, await admin.describe_quorum()
+        return (await admin.cluster.describe()).cluster_id, await admin.cluster.describe_quorum()
 
     cluster_id, quorum = with_admin(bootstrap, ask, controllers=bootstrap_controller, command_config=command_config)
     nodes = replica_rows(quorum, now_ms=time.time_ns() // 1_000_000)
@@ -85,7 +85,7 @@ def add(
     endpoints = [VoterEndpoint(each.name, each.host, each.port) for each in controller_endpoints(server)]
 
     async def run(admin: Admin) -> None:
-        await admin.add_raft_voter(server.node_id, directory, endpoints, cluster_id=identity.cluster_id)
+        await admin.cluster.add_raft_voter(server.node_id, directory, endpoints, cluster_id=identity.cluster_id)
 
     with_admin(bootstrap, run, controllers=bootstrap_controller, command_config=command_config)
     shown = [f"{each.name}://{each.host}:{each.port}" for each in endpoints]
@@ -119,7 +119,7 @@ def remove(
         raise ConfigError(f"--directory-id: {error}") from error
     with_admin(
         bootstrap,
-        lambda admin: admin.remove_raft_voter(controller_id, directory),
+        lambda admin: admin.cluster.remove_raft_voter(controller_id, directory),
         controllers=bootstrap_controller,
         command_config=command_config,
     )

@@ -87,7 +87,7 @@ async def _moving(
 ) -> dict[TopicPartition, ReplicaMove]:
     for _ in range(PATIENCE):
         try:
-            return await admin.list_partition_reassignments(partitions)
+            return await admin.replicas.list_reassignments(partitions)
         except (ClientNetworkError, OperationError):
             await asyncio.sleep(poll_seconds)
-    return await admin.list_partition_reassignments(partitions)
+    return await admin.replicas.list_reassignments(partitions)

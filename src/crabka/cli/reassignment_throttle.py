@@ -41,7 +41,7 @@ async def set_throttle(
         changes = [ConfigChange(key, value) for key, value in settings.items()]
         await admin.alter_configs(ConfigOwner(ResourceType.TOPIC, topic), changes)
     involved = {replica for replicas in (*current.values(), *plan.values()) for replica in replicas}
-    living = {broker.node_id for broker in (await admin.describe_cluster()).brokers}
+    living = {broker.node_id for broker in (await admin.cluster.describe()).brokers}
     rates = [ConfigChange(key, str(bytes_per_second)) for key in RATES]
     for broker in sorted(involved & living):
         await admin.alter_configs(ConfigOwner(ResourceType.BROKER, str(broker)), rates)
@@ -52,7 +52,7 @@ async def clear_throttle(admin: Admin, topics: Iterable[str] | None = None) -> N
     existing = set(await admin.list_topics())
     for topic in sorted(existing if topics is None else existing & set(topics)):
         await _reset(admin, ConfigOwner(ResourceType.TOPIC, topic), (LEADERS, FOLLOWERS))
-    for broker in (await admin.describe_cluster()).brokers:
+    for broker in (await admin.cluster.describe()).brokers:
         await _reset(admin, ConfigOwner(ResourceType.BROKER, str(broker.node_id)), RATES)
 
 

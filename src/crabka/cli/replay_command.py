@@ -61,7 +61,7 @@ def replay(
     from crabka.spark.jobs.replay import replay_topic
     from crabka.spark.jobs.replay_tables import replay_lake_table
     from crabka.spark.jobs.replay_writer import ReplayTarget
-    from crabka.spark.session import job_session
+    from crabka.spark.session.job_session import job_session
 
     if codec not in CODEC_NAMES:
         raise ConfigError(f"--codec {codec}: not one of {', '.join(CODEC_NAMES)}")

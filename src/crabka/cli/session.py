@@ -9,7 +9,7 @@ from crabka.cli.serve import read_properties
 from crabka.clients.admin import Admin
 from crabka.clients.cluster import Cluster, ClusterSettings
 from crabka.clients.connection import ConnectionSettings
-from crabka.clients.controller_cluster import ControllerCluster
+from crabka.clients.metadata_sources import BrokerMetadata, ControllerMetadata, MetadataSource
 from crabka.clients.security import ClientSecurity
 from crabka.runtime import real_runtime, run
 
@@ -22,8 +22,8 @@ METADATA_TIMEOUT_MS = 10_000
 def with_cluster(
     bootstrap: str,
     use: Callable[[Cluster], Awaitable[T]],
-    cluster_class: type[Cluster] = Cluster,
     *,
+    source: MetadataSource | None = None,
     command_config: str | None = None,
 ) -> T:
     """Connect as a file of client properties says, call `use`, disconnect.
@@ -35,7 +35,7 @@ def with_cluster(
     async def session() -> T:
         runtime = real_runtime()
         try:
-            async with cluster_class(runtime, bootstrap, settings) as cluster:
+            async with Cluster(runtime, bootstrap, settings, source) as cluster:
                 return await use(cluster)
         finally:
             runtime.threads.close()
@@ -50,9 +50,10 @@ def with_admin(
     controllers: str | None = None,
     command_config: str | None = None,
 ) -> T:
-    """Like `with_cluster` for administrative calls; with addresses of controllers they are asked instead of brokers."""
-    address, cluster_class = (bootstrap, Cluster) if controllers is None else (controllers, ControllerCluster)
-    return with_cluster(address, lambda cluster: use(Admin(cluster)), cluster_class, command_config=command_config)
+    """Like `with_cluster` for administrative calls; addresses of controllers take the place of those of brokers."""
+    address = bootstrap if controllers is None else controllers
+    source = BrokerMetadata() if controllers is None else ControllerMetadata()
+    return with_cluster(address, lambda cluster: use(Admin(cluster)), source=source, command_config=command_config)
 
 
 def cluster_settings(command_config: str | None) -> ClusterSettings:

@@ -35,7 +35,7 @@ def stats(
     """Count records, bytes, keys, codecs and the lag from event to tier."""
     from crabka.spark.jobs.stats import tier_stats
     from crabka.spark.jobs.stats_plot import plot_stats
-    from crabka.spark.session import job_session
+    from crabka.spark.session.job_session import job_session
 
     if bool(topics) == (pattern is not None):
         raise ConfigError("name topics, or a --pattern of their names")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crabka.errors import CrabkaError
-from crabka.spark.java import java_problem
+from crabka.spark.session.java import java_problem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +61,7 @@ def give_lake_tour(topic: str, tier: str, lake_dir: str, say: Say) -> LakeFacts 
         return problem
     from crabka.spark import register
     from crabka.spark.lake import Lake
-    from crabka.spark.session import job_session
+    from crabka.spark.session.job_session import job_session
 
     Path(lake_dir).mkdir(parents=True, exist_ok=True)
     options = {"tier.uri": f"file://{Path(tier).resolve()}", "tier.metadata": "listing"}
@@ -91,7 +91,7 @@ def give_lake_tour(topic: str, tier: str, lake_dir: str, say: Say) -> LakeFacts 
 def _sync(lake: Lake, topic: str, options: dict[str, str]) -> TopicSummary:
     """Bring the topic into its table."""
     from crabka.spark.lake import SyncRequest, SyncSettings, sync
-    from crabka.spark.lake.given_schemas import decoder_of
+    from crabka.spark.lake.values.given_schemas import decoder_of
 
     request = SyncRequest(topics=(topic,), settings=SyncSettings(decoder=decoder_of("json", None)))
     (summary,) = sync(lake, options, request)

@@ -11,7 +11,7 @@ from crabka.clients.errors import ClientNetworkError
 from crabka.clients.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
-from crabka.remote.scrub.lineage import newest
+from crabka.remote.segments import newest_segment
 from crabka.remote_topic.tier_view import TierView, offsets_at, topic_settings
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ async def status_rows(admin: Admin, view: TierView) -> list[Row]:
     for partition, identity in shown.items():
         known = {name: found[partition] for name, found in offsets.items()}
         remote = finished.get(identity, [])
-        if known["tiered"] is None and (last := newest(remote)) is not None:
+        if known["tiered"] is None and (last := newest_segment(remote)) is not None:
             # Older brokers do not answer this kind of question.
             known["tiered"] = last.end_offset
         size = local_bytes.get(partition)
@@ -116,7 +116,7 @@ async def _local_bytes(
 
     async def ask(node_id: int) -> dict[TopicPartition, int]:
         try:
-            dirs = await admin.describe_log_dirs(node_id)
+            dirs = await admin.log_dirs.describe(node_id)
         except (ClientNetworkError, OperationError):
             return {}
         return {

@@ -30,7 +30,7 @@ def open_storage(tier: str | None, config_file: str | None) -> RemoteStorageMana
 
 async def explain_missing_storage(admin: Admin) -> ConfigError:
     """Return what to tell somebody who named no storage."""
-    cluster = await admin.describe_cluster()
+    cluster = await admin.cluster.describe()
     owner = ConfigOwner(ResourceType.BROKER, str(cluster.brokers[0].node_id))
     found = (await admin.describe_configs(owner, [CLASS_NAME])).get(CLASS_NAME)
     if found is None or found.value is None:

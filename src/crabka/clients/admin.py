@@ -1,11 +1,11 @@
 """Administration of a cluster: topics, configs, offsets, producers.
 
-Nodes and the quorum are in `cluster_admin`, replicas in `replica_admin`, log dirs in `log_dir_admin`, groups in
-`group_admin`.
+`Admin.cluster` has the calls about nodes and the quorum, `Admin.replicas` those about reassignments and elections,
+`Admin.log_dirs` and `Admin.groups` those about log dirs and groups.
 
-Each call is one Kafka request, sent to some broker (which forwards to the controller), to the partition's leader or
-to the broker it is about. Calls for several things are carried out for all of them; if some fail, the first error is
-raised as OperationError after the rest is done.
+Each call is one Kafka request, sent to any broker (which forwards it to the controller), to the leader of a partition
+or to the broker that it is about. A call for several items processes all of them; if some fail, the first error is
+raised as OperationError after the others are done.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from crabka._kio import ErrorCode
+from crabka.clients.admin_requests import AdminRequests
 from crabka.clients.admin_types import (
     ActiveProducer,
     ConfigChange,
@@ -22,6 +23,7 @@ from crabka.clients.admin_types import (
     CreatedTopic,
     NewTopic,
 )
+from crabka.clients.cluster import Cluster
 from crabka.clients.cluster_admin import ClusterAdmin
 from crabka.clients.connection import Connection
 from crabka.clients.group_admin import GroupAdmin
@@ -35,8 +37,21 @@ from crabka.ids import ZERO_UUID, TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
 
 
-class Admin(ClusterAdmin, ReplicaAdmin, LogDirAdmin, GroupAdmin):
-    """Administrative calls over a cluster's connections; closing the cluster is the caller's matter."""
+class Admin:
+    """Administrative calls over the connections of a cluster, which the caller closes."""
+
+    def __init__(self, cluster: Cluster, timeout_ms: int = 30_000) -> None:
+        requests = AdminRequests(cluster, timeout_ms)
+        self._ask = requests.ask
+        self._cluster = requests.cluster
+        self._timeout_ms = requests.timeout_ms
+        # Nodes, the quorum, features.
+        self.cluster = ClusterAdmin(requests)
+        # Reassignments and elections.
+        self.replicas = ReplicaAdmin(requests)
+        self.log_dirs = LogDirAdmin(requests)
+        # Groups and their offsets.
+        self.groups = GroupAdmin(requests)
 
     async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
         """Create topics. Raises OperationError (topic_already_exists, invalid_config, ...)."""

@@ -1,12 +1,13 @@
 """A client's view of a cluster: one connection per broker and a cache of topics and leaders.
 
-Owns connections and metadata; producer, fetcher and admin ask it for both. Requests that fail on one broker are
-tried on the next here only for metadata; everything else is the caller's decision.
+Owns the connections and metadata that producer, fetcher and admin use. Only requests for metadata are retried on
+another node here; retries of other requests are the caller's decision.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,17 +19,18 @@ from crabka.clients.cluster_types import EndpointType
 from crabka.clients.connection import BodyBuilder, Connection, ConnectionSettings
 from crabka.clients.errors import ClientClosedError, ClientNetworkError, SessionEndedError
 from crabka.clients.metadata import ClusterView, PartitionMetadata, TopicMetadata
+from crabka.clients.metadata_sources import BrokerMetadata, MetadataSource
 from crabka.errors import ConfigError, OperationError, WireError
 from crabka.ids import TopicPartition
 from crabka.ports import Runtime
-from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.apis import ApiKey
 
 Bootstrap = str | Sequence[str]
 Address = tuple[str, int]
 
 DEFAULT_PORT: Final = 9092
 MAIN_CHANNEL: Final = "main"
-# How many sessions a request may outlast before it fails: a machine that is this slow gets nothing done.
+# A request that outlasts this many sessions fails: a machine that slow makes no progress.
 MAX_SESSIONS: Final = 5
 _STALE_CODES: Final = frozenset(
     {
@@ -49,7 +51,7 @@ _STALE_CODES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """How a client behaves towards the cluster as a whole."""
+    """Settings of a client for the cluster as a whole."""
 
     connection: ConnectionSettings = field(default_factory=ConnectionSettings)
     metadata_max_age_ms: int = 300_000
@@ -79,7 +81,7 @@ def parse_bootstrap(bootstrap: Bootstrap) -> list[Address]:
 async def _in_session(
     connect: Callable[[], Awaitable[Connection]], api_key: ApiKey, build: BodyBuilder, timeout_ms: int | None = None
 ) -> Any:
-    """Send a request; where the session ended because this client was late, connect and authenticate again."""
+    """Send a request; connect and authenticate again if the session ended because this client was late."""
     for _ in range(MAX_SESSIONS - 1):
         try:
             return await (await connect()).request(api_key, build, timeout_ms)
@@ -98,12 +100,20 @@ def _parse_address(text: str) -> Address:
 
 
 class Cluster:
-    """Connections and metadata of one Kafka cluster. Use as an async context manager or call `close`."""
+    """Connections and metadata of one Kafka cluster. Use as an async context manager or call `close`.
 
-    endpoint_type = EndpointType.BROKERS
+    With `ControllerMetadata` the bootstrap addresses are those of controllers, and requests go to the active one.
+    """
 
-    def __init__(self, runtime: Runtime, bootstrap: Bootstrap, settings: ClusterSettings | None = None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        bootstrap: Bootstrap,
+        settings: ClusterSettings | None = None,
+        source: MetadataSource | None = None,
+    ) -> None:
         self.runtime = runtime
+        self._source = source or BrokerMetadata()
         self.settings = settings or ClusterSettings()
         self._bootstrap = parse_bootstrap(bootstrap)
         self._connections: dict[tuple[Address, str], Connection] = {}
@@ -128,14 +138,19 @@ class Cluster:
         for connection in connections:
             await connection.wait_closed()
 
+    @property
+    def endpoint_type(self) -> EndpointType:
+        """Return the kind of the nodes."""
+        return self._source.endpoint_type
+
     def backoff(self) -> Backoff:
         """Return a fresh backoff with the configured pauses."""
         return Backoff(self.runtime.rng, self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
 
     async def connection(self, node_id: int, channel: str = MAIN_CHANNEL) -> Connection:
-        """Return an open connection to a broker. Raises ClientNetworkError, also for a broker nobody knows.
+        """Return an open connection to a node. Raises ClientNetworkError, also for an unknown node.
 
-        Brokers answer one connection in order, so long polls use a channel of their own: a second connection.
+        Brokers answer a connection in order, so long polls use a channel of their own: a second connection.
         """
         endpoint = self.view.brokers.get(node_id)
         if endpoint is None:
@@ -146,11 +161,21 @@ class Cluster:
         return await self._connect((endpoint.host, endpoint.port), channel)
 
     async def any_connection(self) -> Connection:
-        """Return an open connection to some broker. Raises the last failure when none can be reached."""
+        """Return an open connection to any broker, or to the active controller if the nodes are controllers.
+
+        Without an active controller it is any of them. One that has just died is still called active by the others;
+        another controller answers with an error, and the caller retries. Raises the last failure when no node can be
+        reached.
+        """
+        if self.endpoint_type is EndpointType.CONTROLLERS:
+            await self.refresh(())
+            if self.view.controller_id in self.view.brokers:
+                with contextlib.suppress(ClientNetworkError):
+                    return await self.connection(self.view.controller_id)
         for (_, channel), connection in self._connections.items():
             if connection.is_open and channel == MAIN_CHANNEL:
                 return connection
-        failure: Exception = ClientNetworkError("no broker is known")
+        failure: Exception = ClientNetworkError("no node is known")
         for address in self._addresses():
             try:
                 return await self._connect(address)
@@ -159,35 +184,36 @@ class Cluster:
         raise failure
 
     async def request_any(self, api_key: ApiKey, build: BodyBuilder, timeout_ms: int | None = None) -> Any:
-        """Send a request to some broker and return the response."""
+        """Send a request to any node and return the response."""
         return await _in_session(self.any_connection, api_key, build, timeout_ms)
 
     async def request(self, node_id: int, api_key: ApiKey, build: BodyBuilder, timeout_ms: int | None = None) -> Any:
-        """Send a request to a broker and return the response. Raises as `connection` and `Connection.request`."""
+        """Send a request to a node and return the response. Raises as `connection` and `Connection.request`."""
         return await _in_session(partial(self.connection, node_id), api_key, build, timeout_ms)
 
     async def refresh(self, topics: Sequence[str] | None) -> ClusterView:
         """Fetch metadata of the topics (None: of all) and merge it into the view.
 
-        Raises ClientNetworkError when no broker answers.
+        Raises ClientNetworkError when no node answers, ConfigError when controllers are asked for topics.
         """
+        build = self._source.request(topics, create_topics=self.settings.allow_auto_topic_creation)
         async with self._refresh_lock:
-            response = await self._fetch_metadata(topics)
-            self.view = self.view.merged(response, all_topics=topics is None)
+            response = await self._request_metadata(build)
+            self.view = self._source.view(self.view, response, all_topics=topics is None)
             now_ms = self.runtime.clock.monotonic_ms()
             for name in self.view.topics if topics is None else topics:
                 self._refreshed_at_ms[name] = now_ms
             return self.view
 
     def invalidate(self, topic: str) -> None:
-        """Forget a topic, so that the next lookup asks a broker."""
+        """Remove a topic from the view, so that the next lookup asks a broker."""
         self.view = self.view.without_topic(topic)
 
     async def topic(self, name: str, *, partition: int | None = None, timeout_ms: int | None = None) -> TopicMetadata:
         """Return a topic's metadata; with `partition`, metadata that has this one.
 
-        A topic that no broker knows is asked for until the time is over (`metadata_timeout_ms` unless given), because a
-        broker may learn of it later than another. With 0 ms it is asked for once. Raises OperationError with the
+        The lookup of an unknown topic is retried until the timeout (`metadata_timeout_ms` unless given), because
+        brokers learn of a new topic at different times. With 0 ms there is one attempt. Raises OperationError with the
         broker's code, ClientNetworkError when no broker answers in time.
         """
         found = self._fresh_topic(name)
@@ -207,7 +233,7 @@ class Cluster:
             await asyncio.sleep(pause_ms / 1000)
 
     async def partition(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> PartitionMetadata:
-        """Return a partition that has a leader; for one that is unknown the time counts as for `topic`.
+        """Return a partition that has a leader; the timeout is that of `topic`.
 
         Raises OperationError(unknown_topic_or_partition) or, while there is no leader, (leader_not_available).
         """
@@ -221,7 +247,7 @@ class Cluster:
         return found
 
     async def _look_up(self, name: str, partition: int | None) -> OperationError | ClientNetworkError | None:
-        """Ask for a topic; return why it is not known now, None if it is."""
+        """Fetch a topic; return why it is unknown, None if it is known."""
         try:
             await self.refresh([name])
         except ClientNetworkError as error:
@@ -239,28 +265,17 @@ class Cluster:
         age_ms = self.runtime.clock.monotonic_ms() - self._refreshed_at_ms.get(name, 0)
         return self.view.topics.get(name) if age_ms <= self.settings.metadata_max_age_ms else None
 
-    async def _fetch_metadata(self, topics: Sequence[str] | None) -> Any:
-        def build(types: MessageTypes) -> Any:
-            wanted = None
-            if topics is not None:
-                wanted = [types.new("MetadataRequestTopic", name=name, topic_id=None) for name in topics]
-            return types.message(
-                topics=wanted,
-                allow_auto_topic_creation=self.settings.allow_auto_topic_creation,
-                include_cluster_authorized_operations=False,
-                include_topic_authorized_operations=False,
-            )
-
-        failure: Exception = ClientNetworkError("no broker is known")
+    async def _request_metadata(self, build: BodyBuilder) -> Any:
+        failure: Exception = ClientNetworkError("no node is known")
         for address in self._addresses():
             try:
-                return await _in_session(partial(self._connect, address), ApiKey.METADATA, build)
+                return await _in_session(partial(self._connect, address), self._source.api_key, build)
             except (ClientNetworkError, WireError) as error:
                 failure = error
         raise failure
 
     def _addresses(self) -> list[Address]:
-        """Return where to try, brokers with an open connection first, the bootstrap list last."""
+        """Return all addresses, nodes with an open connection first, the bootstrap list last."""
         brokers = [(broker.host, broker.port) for broker in self.view.brokers.values()]
         self.runtime.rng.shuffle(brokers)
         brokers.sort(key=lambda address: not self._has_open(address))

@@ -1,6 +1,6 @@
 """Administration of a cluster's nodes: brokers, the metadata quorum (KIP-595, KIP-853), feature levels (KIP-584).
 
-Brokers pass these calls on to the active controller; over a `ControllerCluster` it is asked itself (KIP-919).
+Brokers forward these calls to the active controller; with `ControllerMetadata` they go there directly (KIP-919).
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ from crabka.kraft.voters import VoterEndpoint
 from crabka.protocol.apis import ApiKey, MessageTypes
 
 
-class ClusterAdmin(AdminRequests):
+class ClusterAdmin:
     """Calls about nodes and the quorum."""
 
-    async def describe_cluster(
+    def __init__(self, requests: AdminRequests) -> None:
+        self._ask = requests.ask
+        self._cluster = requests.cluster
+        self._timeout_ms = requests.timeout_ms
+
+    async def describe(
         self, *, include_fenced: bool = False, endpoint_type: EndpointType | None = None
     ) -> ClusterDescription:
         """Return id, active controller and brokers; fenced brokers too if asked (KIP-1073). Raises OperationError.

@@ -1,4 +1,4 @@
-"""Produce requests and what their answers mean for a batch: delivered, to be tried again, or lost.
+"""Produce requests, and the result of their answers for a batch: delivered, to be retried, or lost.
 
 Pure: values in, values out.
 """
@@ -22,8 +22,8 @@ from crabka.protocol.apis import MessageTypes, ms
 LAST_PRODUCE_VERSION_WITH_NAMES = 12
 
 
-class Verdict(enum.Enum):
-    """What becomes of a batch."""
+class DeliveryResult(enum.Enum):
+    """What to do with a batch after an answer."""
 
     DELIVERED = enum.auto()
     RETRY = enum.auto()
@@ -46,7 +46,7 @@ class PartitionOutcome(NamedTuple):
 
     @classmethod
     def of_failure(cls, error: CrabkaError) -> PartitionOutcome:
-        """Return the outcome of a request that got no answer: lost connections may be tried again."""
+        """Return the outcome of a request that got no answer: lost connections are retriable."""
         if isinstance(error, OperationError):
             return cls(error.error_code, error=error)
         is_network = isinstance(error, ClientNetworkError)
@@ -54,31 +54,31 @@ class PartitionOutcome(NamedTuple):
 
     @property
     def is_stale_metadata(self) -> bool:
-        """True if the batch went to a broker that does not lead the partition, or that is gone."""
+        """True if the broker does not lead the partition, or is gone."""
         return means_stale_metadata(self.error_code)
 
 
 class ProduceRequest(NamedTuple):
-    """How to build a Produce request, and the newest version that can carry it."""
+    """The builder of a Produce request, and the newest version that can carry it."""
 
     body: BodyBuilder
     max_version: int | None
 
 
-def judge(outcome: PartitionOutcome, *, follows_unsettled: bool) -> Verdict:
-    """Return what becomes of a batch; `follows_unsettled` tells that an earlier batch is not in the log yet."""
+def delivery_result(outcome: PartitionOutcome, *, follows_unsettled: bool) -> DeliveryResult:
+    """Return what to do with a batch; `follows_unsettled`: an earlier batch may not be in the log yet."""
     code = outcome.error_code
     if code in (ErrorCode.none, ErrorCode.duplicate_sequence_number):
-        return Verdict.DELIVERED
+        return DeliveryResult.DELIVERED
     if code is ErrorCode.out_of_order_sequence_number:
-        # Its predecessor failed on the way: the sequence is right once that one has arrived.
-        return Verdict.RETRY if follows_unsettled else Verdict.LOST
+        # The batch before it failed: the sequence is right once that one is in the log.
+        return DeliveryResult.RETRY if follows_unsettled else DeliveryResult.LOST
     if code is ErrorCode.unknown_producer_id:
-        # The partition forgot the producer, as retention may cause: nothing of it is left that could repeat.
-        return Verdict.RETRY_WITH_NEW_IDENTITY
+        # The partition no longer knows the producer, for example after retention: no batch of it is left to duplicate.
+        return DeliveryResult.RETRY_WITH_NEW_IDENTITY
     if isinstance(outcome.error, ClientClosedError):
-        return Verdict.LOST
-    return Verdict.RETRY if code.retriable else Verdict.LOST
+        return DeliveryResult.LOST
+    return DeliveryResult.RETRY if code.retriable else DeliveryResult.LOST
 
 
 def produce_request(

@@ -36,10 +36,14 @@ _FIRST_VERSION_OF_MANY_GROUPS: Final = 8
 _DEAD: Final = "Dead"
 
 
-class GroupAdmin(AdminRequests):
+class GroupAdmin:
     """Calls about groups."""
 
-    async def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[GroupListing]:
+    def __init__(self, requests: AdminRequests) -> None:
+        self._cluster = requests.cluster
+        self._timeout_ms = requests.timeout_ms
+
+    async def list(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> Sequence[GroupListing]:
         """Return the groups of all brokers by name, only those of some states and types if given."""
         brokers = (await self._cluster.refresh(())).brokers
 
@@ -57,7 +61,7 @@ class GroupAdmin(AdminRequests):
         answers = await asyncio.gather(*attempts)
         return sorted(group for groups in answers for group in groups)
 
-    async def describe_group(self, group_id: str) -> GroupDescription:
+    async def describe(self, group_id: str) -> GroupDescription:
         """Return a group with its members. Raises OperationError(group_id_not_found, ...)."""
 
         async def attempt() -> GroupDescription:
@@ -115,7 +119,7 @@ class GroupAdmin(AdminRequests):
             tuple(_classic_member(member, is_consumer=is_consumer) for member in group.members),
         )
 
-    async def list_group_offsets(
+    async def list_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
     ) -> dict[TopicPartition, GroupOffset]:
         """Return all that a group has committed, or that for some partitions; nothing for a group that is none.
@@ -159,7 +163,7 @@ class GroupAdmin(AdminRequests):
         passing = COORDINATOR_MOVES | ({ErrorCode.unstable_offset_commit} if require_stable else set())
         return await retry_passing(self._cluster, attempt, self._timeout_ms, passing)
 
-    async def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+    async def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets for a group without members, which is made if it does not exist.
 
         Raises OperationError, with unknown_member_id if the group has members.
@@ -198,7 +202,7 @@ class GroupAdmin(AdminRequests):
 
         await ask_coordinator(self._cluster, group_id, ask, self._timeout_ms)
 
-    async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+    async def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Forget what a group has committed for partitions (KIP-496).
 
         Raises OperationError (group_subscribed_to_topic, group_id_not_found, ...).
@@ -223,7 +227,7 @@ class GroupAdmin(AdminRequests):
 
         await ask_coordinator(self._cluster, group_id, ask, self._timeout_ms)
 
-    async def delete_group(self, group_id: str) -> None:
+    async def delete(self, group_id: str) -> None:
         """Delete a group with its offsets. Raises OperationError (non_empty_group, group_id_not_found, ...)."""
 
         async def ask(connection: Connection) -> None:

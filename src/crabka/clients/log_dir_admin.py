@@ -14,10 +14,14 @@ from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
 
 
-class LogDirAdmin(AdminRequests):
+class LogDirAdmin:
     """Calls that only the broker can answer that has the log dirs."""
 
-    async def describe_log_dirs(self, node_id: int, *, include_failed: bool = False) -> list[LogDirDescription]:
+    def __init__(self, requests: AdminRequests) -> None:
+        self._cluster = requests.cluster
+        self._timeout_ms = requests.timeout_ms
+
+    async def describe(self, node_id: int, *, include_failed: bool = False) -> list[LogDirDescription]:
         """Return the log dirs of a broker with the replicas in them; those that failed only on demand.
 
         Raises OperationError.
@@ -31,8 +35,8 @@ class LogDirAdmin(AdminRequests):
             _log_dir(result) for result in response.results if include_failed or result.error_code is ErrorCode.none
         ]
 
-    async def alter_replica_log_dirs(self, node_id: int, targets: Mapping[TopicPartition, str]) -> None:
-        """Begin to move replicas of a broker to other log dirs of it; `describe_log_dirs` shows how far they are.
+    async def move_replicas(self, node_id: int, targets: Mapping[TopicPartition, str]) -> None:
+        """Begin to move replicas of a broker to other log dirs of it; `describe` shows how far they are.
 
         A move to where a replica lies cancels another one. All partitions are tried; the first error is raised.
         Raises OperationError: log_dir_not_found, invalid_replica_assignment (cordoned), kafka_storage_error,

@@ -1,4 +1,4 @@
-"""All records that a producer holds: the partition that each goes to, its batch there, and the memory that it takes."""
+"""All records of a producer that are not delivered yet: their partitions, batches and memory."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class RecordBuffer:
         self._sticky: dict[str, StickyPartitioner] = {}
 
     def has_room(self, size: int) -> bool:
-        """Return whether a record may come in; one that is larger than the buffer may if it is alone."""
+        """Return whether a record fits; one larger than the buffer fits into an empty buffer."""
         return not self.size_bytes or self.size_bytes + size <= self._settings.buffer_bytes
 
     def choose_partition(self, topic: TopicMetadata, key: bytes | None, size: int) -> int:
-        """Return where a record goes: by its key, without one where a batch is being filled."""
+        """Return the partition of a record: by its key, without a key the partition whose batch is being filled."""
         partitions = topic.partitions
         if key is not None:
             return partition_for_key(key, len(partitions))
@@ -45,7 +45,7 @@ class RecordBuffer:
     def append(
         self, partition: TopicPartition, record: Record, size: int, now_ms: int
     ) -> tuple[asyncio.Future[RecordMetadata], bool]:
-        """Add a record; return a future for where it lands, and whether a batch began or is full."""
+        """Add a record; return a future for its offset, and whether a batch began or is full."""
         queue = self.queues.get(partition)
         if queue is None:
             is_transactional = self._settings.transactional_id is not None
@@ -59,7 +59,7 @@ class RecordBuffer:
             queue.waiting.append(batch)
             is_news = True
         delivery: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-        # Nobody has to look at a delivery: a failure that is not fetched must not be reported by the loop.
+        # Callers may ignore a delivery: the loop must not report a failure that is not retrieved.
         delivery.add_done_callback(_retrieve)
         batch.append(record, size, delivery)
         if batch.size_bytes >= self._settings.batch_bytes:
@@ -68,7 +68,7 @@ class RecordBuffer:
         return delivery, is_news
 
     def release(self, batch: ProducerBatch) -> None:
-        """Give back the room of a batch that is delivered or lost."""
+        """Release the memory of a batch that is delivered or lost."""
         self.size_bytes -= batch.size_bytes - HEADER_SIZE
 
     def unsettled(self) -> list[ProducerBatch]:
@@ -76,7 +76,7 @@ class RecordBuffer:
         return [batch for queue in self.queues.values() for batch in queue.unsettled()]
 
     def fail_all(self, error: Exception) -> None:
-        """Fail what is there, and forget it."""
+        """Fail and remove all batches."""
         for batch in self.unsettled():
             batch.fail(error)
         self.queues.clear()

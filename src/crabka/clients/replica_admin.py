@@ -14,10 +14,14 @@ from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
 
 
-class ReplicaAdmin(AdminRequests):
+class ReplicaAdmin:
     """Calls about reassignments and elections."""
 
-    async def alter_partition_reassignments(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> None:
+    def __init__(self, requests: AdminRequests) -> None:
+        self._ask = requests.ask
+        self._timeout_ms = requests.timeout_ms
+
+    async def reassign(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> None:
         """Begin to move partitions to other replicas; None cancels what is under way.
 
         All partitions are tried; the first error is raised. Raises OperationError (invalid_replica_assignment,
@@ -41,7 +45,7 @@ class ReplicaAdmin(AdminRequests):
             for result in topic.partitions:
                 check(result, f"{topic.name}-{result.partition_index}")
 
-    async def list_partition_reassignments(
+    async def list_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, ReplicaMove]:
         """Return what is being moved, of all partitions or of some. Raises OperationError."""

@@ -1,7 +1,7 @@
-"""The transaction of a producer: its phase, its partitions, and the talk with the coordinators (KIP-98, KIP-890).
+"""The transactions of a producer: phase, partitions, and requests to the coordinators (KIP-98, KIP-890).
 
-The producer asks it before it sends, and tells it of batches that are lost. It owns no task and no batch.
-A call that timed out may be made again: commits and aborts are recognised by the coordinator as the same.
+The producer checks it before it sends, and reports lost batches to it. It owns no task and no batch. A call that timed
+out may be repeated: the coordinator recognises a repeated commit or abort.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from crabka.clients.errors import (
     TransactionStateError,
     VersionMismatchError,
 )
-from crabka.clients.transaction_fates import LOST_PRODUCER, passing_codes, transaction_error
 from crabka.clients.transaction_messages import (
     FIRST_INIT_WITH_EPOCH,
     LAST_ADD_PARTITIONS_OF_CLIENTS,
@@ -43,6 +42,7 @@ from crabka.clients.transaction_messages import (
     worst_of_added,
     worst_of_offsets,
 )
+from crabka.clients.transaction_outcomes import LOST_PRODUCER, passing_codes, transaction_error
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
@@ -51,7 +51,7 @@ FIRST_VERSION_WITH_IMPLIED_ADDING: Final = 2
 
 
 class TransactionPhase(enum.Enum):
-    """Where a transactional producer stands."""
+    """The phase of a transactional producer."""
 
     NEW = "not initialised"
     INITIALIZING = "being initialised"
@@ -64,7 +64,7 @@ class TransactionPhase(enum.Enum):
 
 
 _MAY_FOLLOW: Final[Mapping[TransactionPhase, frozenset[TransactionPhase]]] = {
-    # A call that was not answered is made again in the phase that it began.
+    # A call without an answer is repeated in the phase that it began.
     TransactionPhase.INITIALIZING: frozenset({TransactionPhase.NEW, TransactionPhase.INITIALIZING}),
     TransactionPhase.OPEN: frozenset({TransactionPhase.READY}),
     TransactionPhase.COMMITTING: frozenset({TransactionPhase.OPEN, TransactionPhase.COMMITTING}),
@@ -72,11 +72,11 @@ _MAY_FOLLOW: Final[Mapping[TransactionPhase, frozenset[TransactionPhase]]] = {
         {TransactionPhase.OPEN, TransactionPhase.MUST_ABORT, TransactionPhase.ABORTING}
     ),
 }
-_SPOILABLE: Final = frozenset({TransactionPhase.OPEN, TransactionPhase.COMMITTING})
+_WRITABLE: Final = frozenset({TransactionPhase.OPEN, TransactionPhase.COMMITTING})
 
 
 class TransactionLimits(NamedTuple):
-    """How long a transaction may stay open at the coordinator, and how long a call waits for coordinators."""
+    """The timeout of a transaction at the coordinator, and how long a call waits for coordinators."""
 
     timeout_ms: int
     max_block_ms: int
@@ -91,12 +91,12 @@ class TransactionManager:
         self._limits = limits
         self._coordinators: dict[tuple[int, str], int] = {}
         self._error: TransactionError | None = None
-        # Partitions that batches may be sent to, and those that the coordinator must be told of before.
+        # Partitions that batches may be sent to, and those that must be added at the coordinator before.
         self._partitions: set[TopicPartition] = set()
         self._pending: set[TopicPartition] = set()
-        # The coordinator knows, or may know, of the transaction: it has to hear of its end.
+        # The coordinator knows, or may know, the transaction: its end has to be sent.
         self._is_started = False
-        # A sequence was used that no log has: the numbers start anew with another epoch.
+        # A sequence was used that may be in no log: sequences restart with another epoch.
         self._needs_new_epoch = False
         self._version = 0
         self.identity: ProducerIdentity | None = None
@@ -115,16 +115,16 @@ class TransactionManager:
     @property
     def is_writable(self) -> bool:
         """True while batches may be sent: they are dropped once the transaction cannot be committed."""
-        return self.phase in _SPOILABLE
+        return self.phase in _WRITABLE
 
     async def init(self) -> None:
-        """Take the transactional id over from earlier producers, whose open transaction is aborted."""
+        """Take over the transactional id from earlier producers, whose open transaction is aborted."""
         self._enter(TransactionPhase.INITIALIZING)
         await self._init_producer(ANONYMOUS)
         self.phase = TransactionPhase.READY
 
     def begin(self) -> None:
-        """Open a transaction; nobody hears of it before something is written."""
+        """Open a transaction; nothing is sent before the first record or offset."""
         self._enter(TransactionPhase.OPEN)
         self._partitions.clear()
         self._pending.clear()
@@ -139,7 +139,7 @@ class TransactionManager:
             raise TransactionStateError(f"the producer is {self.phase.value}: records are sent in a transaction")
 
     def add(self, partition: TopicPartition) -> None:
-        """Note that a partition will be written."""
+        """Record that a partition will be written."""
         if partition in self._partitions or partition in self._pending:
             return
         if self._adds_by_itself:
@@ -149,14 +149,14 @@ class TransactionManager:
             self._pending.add(partition)
 
     def holds(self, partition: TopicPartition) -> bool:
-        """Return whether batches of a partition may be sent; else `add_pending` has to come before."""
+        """Return whether batches of a partition may be sent; otherwise `add_pending` is needed first."""
         return partition in self._partitions
 
     async def add_pending(self) -> None:
-        """Tell the coordinator of partitions that it does not know yet. Raises TransactionError."""
+        """Add new partitions at the coordinator. Raises TransactionError."""
         adding = frozenset(self._pending)
         if adding:
-            await self._tell(ApiKey.ADD_PARTITIONS_TO_TXN, self._sender().add_partitions(adding), worst_of_added)
+            await self._add(ApiKey.ADD_PARTITIONS_TO_TXN, self._sender().add_partitions(adding), worst_of_added)
             self._is_started = True
             self._partitions |= adding
             self._pending -= adding
@@ -167,20 +167,20 @@ class TransactionManager:
         if not offsets:
             return
         if not self._adds_by_itself:
-            await self._tell(ApiKey.ADD_OFFSETS_TO_TXN, self._sender().add_offsets(group.group_id))
+            await self._add(ApiKey.ADD_OFFSETS_TO_TXN, self._sender().add_offsets(group.group_id))
         self._is_started = True
         place = (GROUP_KEY_TYPE, group.group_id)
         body = self._sender().commit_offsets(group, offsets)
-        await self._tell(ApiKey.TXN_OFFSET_COMMIT, body, worst_of_offsets, place=place)
+        await self._add(ApiKey.TXN_OFFSET_COMMIT, body, worst_of_offsets, place=place)
 
     def start_ending(self, *, commit: bool) -> None:
-        """Let nothing more into the transaction; `end` has to follow once the batches are settled."""
+        """Close the transaction for records; `end` has to follow once the batches are settled."""
         if commit or self.phase is TransactionPhase.FAILED:
             self._raise_error()
         self._enter(TransactionPhase.COMMITTING if commit else TransactionPhase.ABORTING)
 
     async def end(self, *, commit: bool) -> None:
-        """Let the coordinator commit or abort. Raises TransactionError, or ClientNetworkError: then try again."""
+        """Commit or abort at the coordinator. Raises TransactionError, or ClientNetworkError: then call it again."""
         self._raise_error_unless_aborting()
         is_forgotten = self._error is not None and self._error.error_code in LOST_PRODUCER
         if self._is_started and not is_forgotten:
@@ -196,14 +196,14 @@ class TransactionManager:
         self.phase = TransactionPhase.READY
 
     def lose_sequences(self) -> None:
-        """Note that a batch with sequences is given up: whether a log has it is not known."""
+        """Record that a batch with sequences is lost: it is unknown whether a log has it."""
         self._needs_new_epoch = True
 
-    def spoil(self, error: TransactionError) -> None:
-        """Note that something of the transaction is lost: it must be aborted, or the producer is of no use."""
+    def fail(self, error: TransactionError) -> None:
+        """Record that the transaction must be aborted, or with a FatalTransactionError that the producer has failed."""
         if isinstance(error, FatalTransactionError):
             self.phase, self._error = TransactionPhase.FAILED, error
-        elif self.phase in _SPOILABLE:
+        elif self.phase in _WRITABLE:
             self.phase, self._error = TransactionPhase.MUST_ABORT, error
 
     @property
@@ -219,7 +219,7 @@ class TransactionManager:
 
     def _raise_error(self) -> None:
         if self._error is not None:
-            # The same object would gather the frames of every call that raises it.
+            # One object would collect the frames of every call that raises it.
             raise type(self._error)(self._error.error_code, str(self._error)) from self._error
 
     def _raise_error_unless_aborting(self) -> None:
@@ -237,12 +237,12 @@ class TransactionManager:
 
         async def ask(connection: Connection) -> Any:
             if current != ANONYMOUS and connection.version_of(ApiKey.INIT_PRODUCER_ID) < FIRST_INIT_WITH_EPOCH:
-                raise OperationError(ErrorCode.unsupported_version, "the coordinator gives no new epochs (KIP-360)")
+                raise OperationError(ErrorCode.unsupported_version, "the coordinator returns no new epochs (KIP-360)")
             response = await connection.request(ApiKey.INIT_PRODUCER_ID, body)
             _require_none(ApiKey.INIT_PRODUCER_ID, response.error_code)
             return response, transactions_version(connection.api_versions)
 
-        response, self._version = await self._judged(ApiKey.INIT_PRODUCER_ID, ask)
+        response, self._version = await self._request(ApiKey.INIT_PRODUCER_ID, ask)
         self.identity = ProducerIdentity(response.producer_id, response.producer_epoch)
 
     async def _end_at_coordinator(self, *, commit: bool) -> None:
@@ -254,10 +254,10 @@ class TransactionManager:
             _require_none(ApiKey.END_TXN, response.error_code)
             return response
 
-        response = await self._judged(ApiKey.END_TXN, ask)
+        response = await self._request(ApiKey.END_TXN, ask)
         self.identity = next_identity(response, self.identity or ANONYMOUS)
 
-    async def _tell(
+    async def _add(
         self,
         api_key: ApiKey,
         body: BodyBuilder,
@@ -265,7 +265,7 @@ class TransactionManager:
         *,
         place: tuple[int, str] | None = None,
     ) -> None:
-        """Add to the transaction; whether a request that got no answer did so is not known, so it must be aborted."""
+        """Add to the transaction. After a request without an answer the outcome is unknown, so it must be aborted."""
         max_version = self._max_version(api_key)
         if api_key is ApiKey.ADD_PARTITIONS_TO_TXN:
             max_version = LAST_ADD_PARTITIONS_OF_CLIENTS
@@ -274,17 +274,17 @@ class TransactionManager:
             _require_none(api_key, code_of(await connection.request(api_key, body, max_version=max_version)))
 
         try:
-            await self._judged(api_key, ask, place)
+            await self._request(api_key, ask, place)
         except ClientNetworkError as error:
             unclear = AbortableTransactionError(ErrorCode.request_timed_out, str(error))
             self._needs_new_epoch = True
-            self.spoil(unclear)
+            self.fail(unclear)
             raise unclear from error
 
-    async def _judged(
+    async def _request(
         self, api_key: ApiKey, ask: Callable[[Connection], Awaitable[Any]], place: tuple[int, str] | None = None
     ) -> Any:
-        """Ask a coordinator until it answers; errors that stay change the phase and are raised as TransactionError."""
+        """Send a request to a coordinator, with retries; a final error fails the transaction as TransactionError."""
         try:
             return await self._ask(place or (TRANSACTION_KEY_TYPE, self._transactional_id), ask, api_key)
         except VersionMismatchError as error:
@@ -292,10 +292,10 @@ class TransactionManager:
             cause: Exception = error
         except OperationError as error:
             if error.error_code in passing_codes(api_key):
-                # Nothing is decided yet, or a commit is already: the call may be made again.
+                # The outcome is unknown: the call may be repeated.
                 raise RequestTimeoutError(f"{error} for {self._limits.max_block_ms} ms") from error
             failure, cause = transaction_error(api_key, error.error_code, str(error)), error
-        self.spoil(failure)
+        self.fail(failure)
         raise failure from cause
 
     async def _ask(self, place: tuple[int, str], ask: Callable[[Connection], Awaitable[Any]], api_key: ApiKey) -> Any:

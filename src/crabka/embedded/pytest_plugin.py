@@ -37,7 +37,7 @@ def crabka_broker(crabka_broker_settings: Mapping[str, str]) -> Iterator[Broker]
 def crabka_topic(crabka_broker: Broker) -> Iterator[str]:
     """The name of a new topic."""
     from crabka.clients.admin_types import NewTopic
-    from crabka.clients.sync import SyncAdmin
+    from crabka.clients.sync_admin import SyncAdmin
 
     name = f"topic-{uuid.uuid4().hex}"
     with SyncAdmin(crabka_broker.bootstrap_servers) as admin:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from crabka.errors import CorruptDataError
+from crabka.formats.leader_epochs import epochs_rise
 from crabka.ids import TopicPartition
 
 VERSION: Final = 0
@@ -65,12 +66,15 @@ def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 def decode_epochs(data: bytes, where: str = "") -> list[tuple[int, int]]:
-    """Return the (epoch, start offset) entries of a leader epoch checkpoint. Raises CorruptDataError."""
+    """Return the (epoch, start offset) entries of a leader epoch checkpoint, both rising. Raises CorruptDataError."""
     entries = decode_checkpoint(data, 2, where)
     # `int` also takes signs and underscores, which Kafka never writes.
     if not all(word.isdecimal() for entry in entries for word in entry):
         raise CorruptDataError(where, "an entry is not a number")
-    return [(int(epoch), int(start)) for epoch, start in entries]
+    epochs = [(int(epoch), int(start)) for epoch, start in entries]
+    if not epochs_rise(epochs):
+        raise CorruptDataError(where, "its epochs overlap")
+    return epochs
 
 
 def encode_clean_shutdown(broker_epoch: int) -> bytes:

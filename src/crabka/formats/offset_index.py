@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Final
 
 from crabka.formats.index_entries import require_rising, whole_entries
@@ -58,6 +59,11 @@ class OffsetIndex:
         """The largest indexed position, 0 if there is no entry."""
         return self._positions[-1] if self._positions else 0
 
+    @property
+    def positions(self) -> Sequence[int]:
+        """All indexed positions, rising."""
+        return self._positions
+
     def entries(self) -> list[tuple[int, int]]:
         """Return all (absolute offset, position) pairs."""
         return [(self.base_offset + o, p) for o, p in zip(self._offsets, self._positions, strict=True)]
@@ -86,8 +92,8 @@ class OffsetIndex:
         index = bisect_left(self._positions, position) - 1
         return self._positions[index] if index >= 0 else 0
 
-    def position_behind(self, offset: int) -> int | None:
-        """Return an indexed position behind the batch that holds `offset`, None if the index does not reach there."""
+    def position_after(self, offset: int) -> int | None:
+        """Return an indexed position after the batch that holds `offset`, None if the index does not reach there."""
         index = bisect_left(self._offsets, max(offset - self.base_offset, 0)) + 1
         return self._positions[index] if index < len(self._positions) else None
 

@@ -80,6 +80,11 @@ class TimeIndex:
             return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
         return TimeIndexEntry(self._timestamps[index], self.base_offset + self._offsets[index])
 
+    def first_offset_since(self, timestamp: int) -> int:
+        """Return the first offset that can have this timestamp or a later one."""
+        older = self.floor(timestamp - 1)
+        return self.base_offset if older.timestamp == NO_TIMESTAMP else older.offset + 1
+
     def truncate(self, end_offset: int) -> None:
         """Drop the entries at or above `end_offset`."""
         keep = bisect_left(self._offsets, max(end_offset - self.base_offset, 0))

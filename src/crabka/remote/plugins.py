@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from crabka.config.java_classes import LOCAL_TIERED_STORAGE
 from crabka.errors import ConfigError
@@ -18,6 +18,7 @@ from crabka.remote.storage_manager import RemoteStorageManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from crabka.config.server import ServerConfig
     from crabka.ports import FileSystem
@@ -28,12 +29,12 @@ _BACKENDS = "crabka.remote.backends"
 BUILT_IN_STORAGES: Mapping[str, str] = {
     LOCAL_TIERED_STORAGE: f"{_BACKENDS}.local:LocalTieredStorage",
     "local": f"{_BACKENDS}.local:LocalTieredStorage",
-    "file": f"{_BACKENDS}.file:FileRemoteStorage",
-    "s3": f"{_BACKENDS}.s3:S3RemoteStorage",
-    "gcs": f"{_BACKENDS}.gcs:GcsRemoteStorage",
-    "azure": f"{_BACKENDS}.azure:AzureRemoteStorage",
+    "file": f"{_BACKENDS}.file:file_storage",
+    "s3": f"{_BACKENDS}.s3:s3_storage",
+    "gcs": f"{_BACKENDS}.gcs:gcs_storage",
+    "azure": f"{_BACKENDS}.azure:azure_storage",
 }
-"""Where the storages are that come with Crabka; they are made with the file system of the node."""
+"""The storages of Crabka: what makes one with the file system of the node."""
 
 
 def load_storage_manager(config: ServerConfig, fs: FileSystem) -> RemoteStorageManager:
@@ -59,22 +60,27 @@ def _make(name: str, fs: FileSystem) -> RemoteStorageManager:
     built_in = BUILT_IN_STORAGES.get(name)
     try:
         if built_in is None:
-            return _class_of(name, name)()
-        return cast("Callable[[FileSystem], RemoteStorageManager]", _class_of(name, built_in))(fs)
+            return _class_of(name)()
+        module_name, _colon, maker = built_in.partition(":")
+        make: Callable[[FileSystem], RemoteStorageManager] = getattr(_import(name, module_name), maker)
+        return make(fs)
     except ConfigError:
         raise
     except Exception as error:
         raise ConfigError(f"{_KEY}: {name} cannot be made: {_text_of(error)}") from error
 
 
-def _class_of(name: str, place: str) -> type[RemoteStorageManager]:
-    """Import a class. Raises ConfigError if it is not there, or no storage, or only a part of one."""
-    module_name, _colon, class_name = place.partition(":")
+def _import(name: str, module_name: str) -> ModuleType:
     try:
-        module = importlib.import_module(module_name)
+        return importlib.import_module(module_name)
     except ImportError as error:
         raise ConfigError(f"{_KEY}: {name} needs the module {module_name}: {error}") from error
-    found = getattr(module, class_name, None)
+
+
+def _class_of(name: str) -> type[RemoteStorageManager]:
+    """Import a class. Raises ConfigError if it is missing, no storage, or incomplete."""
+    module_name, _colon, class_name = name.partition(":")
+    found = getattr(_import(name, module_name), class_name, None)
     if not isinstance(found, type):
         raise ConfigError(f"{_KEY}: {name}: the module {module_name} has no class {class_name!r}")
     if not issubclass(found, RemoteStorageManager):

@@ -6,6 +6,7 @@ Values only: how states may follow each other is in `lifecycle`, what a reader f
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final
@@ -215,3 +216,8 @@ class LogSegmentData:
     transaction_index: str | None = None
     # Text of a leader-epoch-checkpoint with all epochs up to the end of the segment.
     leader_epoch_index: bytes
+
+
+def newest_segment(segments: Iterable[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata | None:
+    """Return the segment that the latest leader copied last; its epochs are the history of the tier."""
+    return max(segments, key=lambda each: (each.leader_epochs[-1][0], each.end_offset), default=None)

@@ -1,8 +1,13 @@
-"""What a read can answer instead of rows; every message is one sentence that stands alone."""
+"""Errors of a read, and the choice between failing and going on; every message is one sentence that stands alone."""
 
 from __future__ import annotations
 
+import logging
+
 from crabka.errors import ConfigError, CrabkaError
+from crabka.spark.options.source_options import SourceOptions
+
+logger = logging.getLogger(__name__)
 
 
 class DataLossError(CrabkaError):
@@ -27,3 +32,10 @@ class TopicChangedError(DataLossError):
 
 class TierElsewhereError(ConfigError):
     """The tier is a directory that this machine does not have."""
+
+
+def lose(options: SourceOptions, error: DataLossError) -> None:
+    """Raise the error, or log the loss."""
+    if options.fail_on_data_loss:
+        raise error
+    logger.warning("%s; going on, since failOnDataLoss is false", error.loss)

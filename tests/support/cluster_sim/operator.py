@@ -105,7 +105,7 @@ class Operator:
         replicas = None
         if self._rng.random() < 0.85:
             replicas = self._rng.sample(self._broker_ids, min(plan.replication_factor, len(self._broker_ids)))
-        await admin.alter_partition_reassignments({where: replicas})
+        await admin.replicas.reassign({where: replicas})
         return f"{where} moves to {replicas}"
 
     async def _relocate(self, _admin: Admin) -> str:
@@ -125,21 +125,21 @@ class Operator:
 
     async def _elect(self, admin: Admin) -> str:
         """Let preferred leaders lead, wherever they can."""
-        elected = await admin.elect_leaders(ElectionKind.PREFERRED)
+        elected = await admin.replicas.elect_leaders(ElectionKind.PREFERRED)
         return f"preferred leaders of {[str(where) for where, error in elected.items() if error is None]}"
 
     async def _elect_anybody(self, hopeless: list[TopicPartition], admin: Admin) -> str:
-        await admin.elect_leaders(ElectionKind.UNCLEAN, hopeless)
+        await admin.replicas.elect_leaders(ElectionKind.UNCLEAN, hopeless)
         return f"anybody may lead {[str(where) for where in hopeless]}"
 
     async def _change_voters(self, admin: Admin) -> str:
         """Take one controller out of the quorum, or let the one that is out join again."""
-        quorum = await admin.describe_quorum()
+        quorum = await admin.cluster.describe_quorum()
         present = {voter.node_id for voter in quorum.voters}
         absent = [controller for controller in self._controllers if controller.voter_id not in present]
         if absent:
-            await admin.add_raft_voter(absent[0].voter_id, absent[0].directory_id, absent[0].endpoints)
+            await admin.cluster.add_raft_voter(absent[0].voter_id, absent[0].directory_id, absent[0].endpoints)
             return f"controller {absent[0].voter_id} is a voter again"
         leaving = self._rng.choice(self._controllers)
-        await admin.remove_raft_voter(leaving.voter_id, leaving.directory_id)
+        await admin.cluster.remove_raft_voter(leaving.voter_id, leaving.directory_id)
         return f"controller {leaving.voter_id} is no voter any more"

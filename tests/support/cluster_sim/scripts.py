@@ -229,8 +229,8 @@ async def _lead_elsewhere(world: ClusterWorld) -> None:
     try:
         async with world.desk.connect() as cluster:
             admin = Admin(cluster, ADMIN_TIMEOUT_MS)
-            await admin.alter_partition_reassignments(rotated)
-            await admin.elect_leaders(ElectionKind.PREFERRED, list(rotated))
+            await admin.replicas.reassign(rotated)
+            await admin.replicas.elect_leaders(ElectionKind.PREFERRED, list(rotated))
     except CrabkaError as error:
         world.trace.note(f"leaders stay: {error}")
 

@@ -25,7 +25,8 @@ from crabka.broker.replication.isr_state import ProposedIsr
 from crabka.broker.replication.leader_state import LeaderLog, LeaderReplication, ReplicationLimits
 from crabka.broker.replication.truncation import diverging_epoch
 from crabka.errors import OperationError
-from crabka.log.partition.leader_epochs import EpochEnd, LeaderEpochCache
+from crabka.formats.leader_epochs import EpochEnd
+from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.topics import PartitionImage
 from crabka.protocol.error_codes import ErrorCode
@@ -54,7 +55,7 @@ class ToyLog:
         return self.epochs.latest
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
-        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+        return self.epochs.lineage.end_offset_for(epoch, self.log_end_offset)
 
     def append(self, records: list[Record]) -> None:
         for epoch, value in records:

@@ -93,7 +93,7 @@ class TopicModel:
                 for batch in self.written.values()
                 if batch.last_offset >= start
                 and batch.last_offset < upper
-                and epochs.epoch_for_offset(max(batch.base_offset, start)) == batch.epoch
+                and epochs.lineage.epoch_at(max(batch.base_offset, start)) == batch.epoch
             ),
             key=lambda batch: batch.base_offset,
         )

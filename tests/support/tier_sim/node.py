@@ -346,7 +346,7 @@ class TierNode:
 def _tier_of(log: PartitionLog) -> LeaderTierKnown:
     """Return what a follower learns by asking for the earliest local offset, and for the epoch before that."""
     place = log.local_log_start_offset
-    epoch = log.leader_epochs.epoch_for_offset(place)
+    epoch = log.leader_epochs.lineage.epoch_at(place)
     assert epoch is not None
     before = log.end_offset_for_epoch(epoch - 1)
     last_epoch = before.epoch if before.end_offset >= place else epoch

@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import RunCommand
 def test_what_cannot_be_checked_has_an_exit_code_of_its_own(
     crabka: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crabka.spark.session.job_session", _no_session)
+    monkeypatch.setattr("crabka.spark.session.job_session.job_session", _no_session)
     outcome = crabka("audit", "--tier", f"file://{tmp_path}/nowhere")
     assert outcome.code == 2
     assert "could not check: " in outcome.err

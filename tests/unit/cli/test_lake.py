@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from crabka.spark.lake.settings import SyncSettings
-from crabka.spark.lake.topic_sync import TopicSync
+from crabka.spark.lake.syncing.settings import SyncSettings
+from crabka.spark.lake.syncing.topic_sync import TopicSync
 from tests.support.lake_reader import table_places
 from tests.support.lake_tables import lake_of
 from tests.support.lake_topic import InlineRunner, ListTopic
@@ -71,6 +71,6 @@ def test_a_format_that_is_none_is_bad_input(crabka: RunCommand, root: str) -> No
 
 
 def test_a_missing_library_says_what_to_install(crabka: RunCommand, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "crabka.spark.lake.commits", None)
+    monkeypatch.setitem(sys.modules, "crabka.spark.lake.syncing.commits", None)
     result = crabka("lake", "compact", "orders", "--to", root, "--format", "parquet")
     assert (result.code, "crabka[spark]" in result.err) == (2, True)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from crabka.cli.lake_progress import LakeProgress, follow_until_interrupted
-from crabka.spark.lake.commits import CommitOutcome
-from crabka.spark.lake.settings import SyncSettings
-from crabka.spark.lake.sync_job import LakeSync, SyncRequest
-from crabka.spark.lake.topic_sync import RoundResult, SyncStep
+from crabka.spark.lake.syncing.commits import CommitOutcome
+from crabka.spark.lake.syncing.settings import SyncSettings
+from crabka.spark.lake.syncing.sync_job import LakeSync, SyncRequest
+from crabka.spark.lake.syncing.topic_sync import RoundResult, SyncStep
 from tests.support.lake_reader import table_places
 from tests.support.lake_tables import lake_of
 from tests.support.lake_topic import InlineRunner, ListTopic

@@ -13,7 +13,7 @@ from crabka.errors import ConfigError
 
 
 def test_calls_reach_the_broker(broker: str) -> None:
-    description = with_admin(broker, lambda admin: admin.describe_cluster())
+    description = with_admin(broker, lambda admin: admin.cluster.describe())
     assert [node.node_id for node in description.brokers] == [1]
 
 
@@ -45,7 +45,7 @@ def test_protection_that_the_broker_does_not_have_is_told(broker: str, tmp_path:
     user = "sasl.mechanism=PLAIN\nsasl.username=alice\nsasl.password=s3cret\n"
     config = written(tmp_path, f"security.protocol=SASL_PLAINTEXT\n{user}")
     with pytest.raises(SaslAuthenticationError, match=r"speaks no SASL: set security.protocol to PLAINTEXT"):
-        with_admin(broker, lambda admin: admin.describe_cluster(), command_config=config)
+        with_admin(broker, lambda admin: admin.cluster.describe(), command_config=config)
 
 
 def test_mistakes_in_client_properties_are_told_before_anything_happens(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_mistakes_in_client_properties_are_told_before_anything_happens(tmp_path
         ("security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n", r"sasl.mechanism: OAUTHBEARER is not supported"),
     ]:
         with pytest.raises(ConfigError, match=complaint):
-            with_admin("127.0.0.1:1", lambda admin: admin.describe_cluster(), command_config=written(tmp_path, text))
+            with_admin("127.0.0.1:1", lambda admin: admin.cluster.describe(), command_config=written(tmp_path, text))
     missing = str(tmp_path / "missing.properties")
     with pytest.raises(ConfigError, match=r"cannot read .*missing.properties"):
-        with_admin("127.0.0.1:1", lambda admin: admin.describe_cluster(), command_config=missing)
+        with_admin("127.0.0.1:1", lambda admin: admin.cluster.describe(), command_config=missing)

@@ -25,7 +25,7 @@ def test_a_controller_that_does_not_come_is_given_up(code: ErrorCode) -> None:
 
     async def test(admin: Admin, simulation: ClientSimulation) -> None:
         with pytest.raises(OperationError) as caught:
-            await admin.unregister_broker(1)
+            await admin.cluster.unregister_broker(1)
         assert caught.value.error_code is code
         assert len(simulation.brokers.asked(ApiKey.UNREGISTER_BROKER)) > 2
 
@@ -42,7 +42,7 @@ def test_a_broker_that_goes_away_is_followed_by_another() -> None:
         return request.types.message(throttle_time=0, error_code=ErrorCode.none, error_message=None)
 
     async def test(admin: Admin, simulation: ClientSimulation) -> None:
-        await admin.unregister_broker(1)
+        await admin.cluster.unregister_broker(1)
         assert len(simulation.brokers.asked(ApiKey.UNREGISTER_BROKER)) == 2
 
     with_admin(test, node_ids=(1, 2), UNREGISTER_BROKER=answer)
@@ -54,7 +54,7 @@ def test_brokers_that_all_go_away_are_given_up() -> None:
 
     async def test(admin: Admin, _: ClientSimulation) -> None:
         with pytest.raises(ClientNetworkError):
-            await admin.unregister_broker(1)
+            await admin.cluster.unregister_broker(1)
 
     with_admin(test, UNREGISTER_BROKER=answer)
 
@@ -62,7 +62,7 @@ def test_brokers_that_all_go_away_are_given_up() -> None:
 @run_with(with_admin, UNREGISTER_BROKER=lambda _: NO_ANSWER)
 async def test_a_broker_that_does_not_answer_is_not_asked_again(admin: Admin, simulation: ClientSimulation, /) -> None:
     with pytest.raises(RequestTimeoutError):
-        await admin.unregister_broker(1)
+        await admin.cluster.unregister_broker(1)
     assert len(simulation.brokers.asked(ApiKey.UNREGISTER_BROKER)) == 1
 
 

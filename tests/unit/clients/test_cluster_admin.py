@@ -38,9 +38,9 @@ def test_brokers_are_described_and_fenced_ones_on_demand() -> None:
         )
 
     async def test(admin: Admin, _: ClientSimulation) -> None:
-        cluster = await admin.describe_cluster()
+        cluster = await admin.cluster.describe()
         assert (cluster.cluster_id, cluster.controller_id, cluster.brokers) == ("c", 3, ((3, "h", 5, "r"),))
-        everybody = await admin.describe_cluster(include_fenced=True)
+        everybody = await admin.cluster.describe(include_fenced=True)
         assert ([broker.node_id for broker in everybody.brokers], set(everybody.fenced)) == ([3, 4], {4})
 
     with_admin(test, DESCRIBE_CLUSTER=answer)
@@ -48,14 +48,14 @@ def test_brokers_are_described_and_fenced_ones_on_demand() -> None:
 
 @run_with(lambda test: with_admin(test, UNREGISTER_BROKER=_plain(ErrorCode.none)))
 async def test_a_broker_is_forgotten(admin: Admin, simulation: ClientSimulation, /) -> None:
-    await admin.unregister_broker(5)
+    await admin.cluster.unregister_broker(5)
     assert simulation.brokers.asked(ApiKey.UNREGISTER_BROKER)[0].body.broker_id == 5
 
 
 @run_with(lambda test: with_admin(test, UNREGISTER_BROKER=_plain(ErrorCode.broker_id_not_registered)))
 async def test_a_broker_that_nobody_knows_cannot_be_forgotten(admin: Admin, /) -> None:
     with pytest.raises(OperationError, match="broker 5: because") as caught:
-        await admin.unregister_broker(5)
+        await admin.cluster.unregister_broker(5)
     assert caught.value.error_code is ErrorCode.broker_id_not_registered
 
 
@@ -91,7 +91,7 @@ def _quorum(request: ReceivedRequest, code: ErrorCode = ErrorCode.none) -> Any:
 
 @run_with(with_admin, DESCRIBE_QUORUM=_quorum)
 async def test_the_quorum_is_described(admin: Admin, /) -> None:
-    quorum = await admin.describe_quorum()
+    quorum = await admin.cluster.describe_quorum()
     assert (quorum.leader_id, quorum.leader_epoch, quorum.high_watermark) == (1, 4, 91)
     assert quorum.voters == (QuorumReplica(1, DIRECTORY, 91, 7, 6),)
     assert [observer.node_id for observer in quorum.observers] == [2]
@@ -101,7 +101,7 @@ async def test_the_quorum_is_described(admin: Admin, /) -> None:
 @run_with(with_admin, DESCRIBE_QUORUM=_quorum)
 async def test_old_brokers_tell_less_of_the_quorum(admin: Admin, simulation: ClientSimulation, /) -> None:
     simulation.brokers.brokers[1].versions[ApiKey.DESCRIBE_QUORUM] = (0, 0)
-    quorum = await admin.describe_quorum()
+    quorum = await admin.cluster.describe_quorum()
     assert quorum.voters == (QuorumReplica(1, ZERO_UUID, 91, -1, -1),)
     assert quorum.nodes == {}
 
@@ -110,7 +110,7 @@ def test_a_leader_of_the_quorum_is_waited_for() -> None:
     codes = iter([ErrorCode.not_leader_or_follower, ErrorCode.none])
 
     async def test(admin: Admin, simulation: ClientSimulation) -> None:
-        assert (await admin.describe_quorum()).leader_id == 1
+        assert (await admin.cluster.describe_quorum()).leader_id == 1
         assert len(simulation.brokers.asked(ApiKey.DESCRIBE_QUORUM)) == 2
 
     with_admin(test, DESCRIBE_QUORUM=lambda request: _quorum(request, next(codes)))
@@ -118,7 +118,7 @@ def test_a_leader_of_the_quorum_is_waited_for() -> None:
 
 @run_with(lambda test: with_admin(test, ADD_RAFT_VOTER=_plain(ErrorCode.none)))
 async def test_a_voter_is_added_with_its_endpoints(admin: Admin, simulation: ClientSimulation, /) -> None:
-    await admin.add_raft_voter(3, DIRECTORY, [VoterEndpoint("CONTROLLER", "c3", 9093)], cluster_id="c")
+    await admin.cluster.add_raft_voter(3, DIRECTORY, [VoterEndpoint("CONTROLLER", "c3", 9093)], cluster_id="c")
     body = simulation.brokers.asked(ApiKey.ADD_RAFT_VOTER)[0].body
     assert (body.cluster_id, body.voter_id, body.voter_directory_id) == ("c", 3, DIRECTORY)
     assert [(each.name, each.host, each.port) for each in body.listeners] == [("CONTROLLER", "c3", 9093)]
@@ -128,7 +128,7 @@ async def test_a_voter_is_added_with_its_endpoints(admin: Admin, simulation: Cli
 @run_with(lambda test: with_admin(test, REMOVE_RAFT_VOTER=_plain(ErrorCode.voter_not_found)))
 async def test_a_voter_is_removed_by_both_its_ids(admin: Admin, simulation: ClientSimulation, /) -> None:
     with pytest.raises(OperationError, match="voter 3: because"):
-        await admin.remove_raft_voter(3, DIRECTORY)
+        await admin.cluster.remove_raft_voter(3, DIRECTORY)
     body = simulation.brokers.asked(ApiKey.REMOVE_RAFT_VOTER)[0].body
     assert (body.cluster_id, body.voter_id, body.voter_directory_id) == (None, 3, DIRECTORY)
 
@@ -164,13 +164,13 @@ def test_features_are_described_as_they_are_now_and_updated() -> None:
 
     async def test(admin: Admin, _: ClientSimulation) -> None:
         expected = {"group.version": FeatureRange(0, 1, 1), "other": FeatureRange(0, 2, -1)}
-        assert await admin.describe_features() == expected
-        await admin.update_features({"other": 2}, validate_only=True)
-        assert await admin.describe_features() == expected
-        await admin.update_features({"other": 2})
-        assert (await admin.describe_features())["other"].finalized == 2
+        assert await admin.cluster.describe_features() == expected
+        await admin.cluster.update_features({"other": 2}, validate_only=True)
+        assert await admin.cluster.describe_features() == expected
+        await admin.cluster.update_features({"other": 2})
+        assert (await admin.cluster.describe_features())["other"].finalized == 2
         with pytest.raises(OperationError) as caught:
-            await admin.update_features({"other": 3})
+            await admin.cluster.update_features({"other": 3})
         assert caught.value.error_code is ErrorCode.feature_update_failed
 
     with_admin(test, API_VERSIONS=versions, UPDATE_FEATURES=update)

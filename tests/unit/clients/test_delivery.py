@@ -8,7 +8,7 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients.accumulator import ProducerBatch
-from crabka.clients.delivery import PartitionOutcome, Verdict, judge, produce_request, read_outcomes
+from crabka.clients.delivery import DeliveryResult, PartitionOutcome, delivery_result, produce_request, read_outcomes
 from crabka.clients.errors import ClientClosedError, ClientNetworkError
 from crabka.errors import OperationError, WireError
 from crabka.ids import TopicPartition
@@ -18,32 +18,32 @@ TOPIC_ID = uuid.UUID(int=77)
 
 
 @pytest.mark.parametrize(
-    ("code", "follows_unsettled", "verdict"),
+    ("code", "follows_unsettled", "result"),
     [
-        (ErrorCode.none, False, Verdict.DELIVERED),
-        (ErrorCode.duplicate_sequence_number, False, Verdict.DELIVERED),
-        (ErrorCode.not_leader_or_follower, False, Verdict.RETRY),
-        (ErrorCode.not_enough_replicas, False, Verdict.RETRY),
-        (ErrorCode.network_exception, False, Verdict.RETRY),
-        (ErrorCode.out_of_order_sequence_number, True, Verdict.RETRY),
-        (ErrorCode.out_of_order_sequence_number, False, Verdict.LOST),
-        (ErrorCode.unknown_producer_id, False, Verdict.RETRY_WITH_NEW_IDENTITY),
-        (ErrorCode.message_too_large, False, Verdict.LOST),
-        (ErrorCode.topic_authorization_failed, True, Verdict.LOST),
+        (ErrorCode.none, False, DeliveryResult.DELIVERED),
+        (ErrorCode.duplicate_sequence_number, False, DeliveryResult.DELIVERED),
+        (ErrorCode.not_leader_or_follower, False, DeliveryResult.RETRY),
+        (ErrorCode.not_enough_replicas, False, DeliveryResult.RETRY),
+        (ErrorCode.network_exception, False, DeliveryResult.RETRY),
+        (ErrorCode.out_of_order_sequence_number, True, DeliveryResult.RETRY),
+        (ErrorCode.out_of_order_sequence_number, False, DeliveryResult.LOST),
+        (ErrorCode.unknown_producer_id, False, DeliveryResult.RETRY_WITH_NEW_IDENTITY),
+        (ErrorCode.message_too_large, False, DeliveryResult.LOST),
+        (ErrorCode.topic_authorization_failed, True, DeliveryResult.LOST),
     ],
 )
-def test_verdicts(code: ErrorCode, verdict: Verdict, *, follows_unsettled: bool) -> None:
-    assert judge(PartitionOutcome(code), follows_unsettled=follows_unsettled) is verdict
+def test_results(code: ErrorCode, result: DeliveryResult, *, follows_unsettled: bool) -> None:
+    assert delivery_result(PartitionOutcome(code), follows_unsettled=follows_unsettled) is result
 
 
 def test_lost_connections_may_be_retried_and_broken_peers_not() -> None:
-    def verdict_of(error: ClientNetworkError | WireError | ClientClosedError | OperationError) -> Verdict:
-        return judge(PartitionOutcome.of_failure(error), follows_unsettled=False)
+    def result_of(error: ClientNetworkError | WireError | ClientClosedError | OperationError) -> DeliveryResult:
+        return delivery_result(PartitionOutcome.of_failure(error), follows_unsettled=False)
 
-    assert verdict_of(ClientNetworkError("lost")) is Verdict.RETRY
-    assert verdict_of(OperationError(ErrorCode.leader_not_available)) is Verdict.RETRY
-    assert verdict_of(WireError("garbage")) is Verdict.LOST
-    assert verdict_of(ClientClosedError("closed")) is Verdict.LOST
+    assert result_of(ClientNetworkError("lost")) is DeliveryResult.RETRY
+    assert result_of(OperationError(ErrorCode.leader_not_available)) is DeliveryResult.RETRY
+    assert result_of(WireError("garbage")) is DeliveryResult.LOST
+    assert result_of(ClientClosedError("closed")) is DeliveryResult.LOST
 
 
 def batch_for(topic: str, partition: int) -> ProducerBatch:

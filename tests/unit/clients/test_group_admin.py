@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from crabka._kio import ErrorCode
+from crabka.clients.admin_requests import AdminRequests
 from crabka.clients.group_admin import GroupAdmin
 from crabka.clients.group_types import GroupListing, GroupMember, GroupOffset
 from crabka.errors import OperationError
@@ -35,7 +36,7 @@ def with_groups(
             for api_key in without:
                 del broker.versions[api_key]
         async with simulation.connect() as cluster:
-            await test(GroupAdmin(cluster, timeout_ms=2_000), simulation)
+            await test(GroupAdmin(AdminRequests(cluster, timeout_ms=2_000)), simulation)
 
     simulate(main, node_ids=node_ids)
 
@@ -55,7 +56,7 @@ def test_groups_of_all_brokers_are_listed() -> None:
     names = iter(["z", "y"])
 
     async def test(admin: GroupAdmin, simulation: ClientSimulation) -> None:
-        found = await admin.list_groups(states=["Stable"], types=["classic"])
+        found = await admin.list(states=["Stable"], types=["classic"])
         assert found == [GroupListing(name, "consumer", "Stable", "classic") for name in ("y", "z")]
         for request in simulation.brokers.asked(ApiKey.LIST_GROUPS):
             assert (request.body.states_filter, request.body.types_filter) == (("Stable",), ("classic",))
@@ -66,14 +67,14 @@ def test_groups_of_all_brokers_are_listed() -> None:
 @run_with(lambda test: with_groups(test, LIST_GROUPS=lambda request: listed(request, "g")))
 async def test_old_broker_tells_neither_state_nor_type(admin: GroupAdmin, simulation: ClientSimulation, /) -> None:
     limit(simulation, ApiKey.LIST_GROUPS, 2)
-    assert await admin.list_groups() == [GroupListing("g", "consumer", "", "")]
+    assert await admin.list() == [GroupListing("g", "consumer", "", "")]
 
 
 def test_groups_that_load_are_waited_for() -> None:
     codes = iter([ErrorCode.coordinator_load_in_progress, ErrorCode.none])
 
     async def test(admin: GroupAdmin, _: ClientSimulation) -> None:
-        assert [group.group_id for group in await admin.list_groups()] == ["g"]
+        assert [group.group_id for group in await admin.list()] == ["g"]
 
     with_groups(test, LIST_GROUPS=lambda request: listed(request, "g", next(codes)))
 
@@ -145,7 +146,7 @@ def consumer(request: ReceivedRequest, **fields: Any) -> Any:
 async def test_consumer_group_is_described_with_epochs_and_targets(
     admin: GroupAdmin, simulation: ClientSimulation, /
 ) -> None:
-    found = await admin.describe_group("g")
+    found = await admin.describe("g")
     assert (found.type, found.state, found.assignor) == ("consumer", "Reconciling", "uniform")
     assert (found.epoch, found.assignment_epoch, found.coordinator_id) == (8, 7, 1)
     assert found.members == (GroupMember("m", None, "c", "/h", (A1,), (A0, A1), 7),)
@@ -154,7 +155,7 @@ async def test_consumer_group_is_described_with_epochs_and_targets(
 
 @run_with(with_groups, CONSUMER_GROUP_DESCRIBE=not_found, DESCRIBE_GROUPS=classic)
 async def test_classic_group_is_described_where_the_other_kind_is_known(admin: GroupAdmin, /) -> None:
-    found = await admin.describe_group("g")
+    found = await admin.describe("g")
     assert (found.type, found.state, found.assignor, found.epoch) == ("classic", "Stable", "range", None)
     assert found.members == (GroupMember("m", "i", "c", "/h", (A0, A1)),)
 
@@ -165,13 +166,13 @@ async def test_classic_group_is_described_where_there_is_no_other_kind(
     admin: GroupAdmin, simulation: ClientSimulation, /, version: int
 ) -> None:
     limit(simulation, ApiKey.DESCRIBE_GROUPS, version)
-    (member,) = (await admin.describe_group("g")).members
+    (member,) = (await admin.describe("g")).members
     assert (member.client_id, member.assignment) == ("c", (A0, A1))
 
 
 def test_members_of_other_protocols_have_no_readable_assignment() -> None:
     async def test(admin: GroupAdmin, _: ClientSimulation) -> None:
-        (member,) = (await admin.describe_group("g")).members
+        (member,) = (await admin.describe("g")).members
         assert member.assignment is None
 
     def connect(request: ReceivedRequest) -> Any:
@@ -188,7 +189,7 @@ def test_group_that_does_not_exist_is_an_error_of_old_and_new_brokers() -> None:
         for version in answers:
             limit(simulation, ApiKey.DESCRIBE_GROUPS, version)
             with pytest.raises(OperationError, match="group g") as caught:
-                await admin.describe_group("g")
+                await admin.describe("g")
             assert caught.value.error_code is ErrorCode.group_id_not_found
             simulation.brokers.brokers[1].cut_connections()
 
@@ -230,7 +231,7 @@ async def test_offsets_of_a_group_are_asked_by_name(
     limit(simulation, ApiKey.OFFSET_FETCH, version)
     epoch = -1 if version < 5 else 3
     expected = {A0: GroupOffset(0, epoch, "note"), B0: GroupOffset(9, epoch, "note")}
-    assert await admin.list_group_offsets("g") == expected
+    assert await admin.list_offsets("g") == expected
     (request,) = simulation.brokers.asked(ApiKey.OFFSET_FETCH)
     assert request.version == min(version, 9)
     asked = request.body.groups[0] if version >= 8 else request.body
@@ -243,7 +244,7 @@ def test_unstable_offsets_of_partitions_are_asked_for_again(version: int) -> Non
 
     async def test(admin: GroupAdmin, simulation: ClientSimulation) -> None:
         limit(simulation, ApiKey.OFFSET_FETCH, version)
-        found = await admin.list_group_offsets("g", [A0, B0], require_stable=True)
+        found = await admin.list_offsets("g", [A0, B0], require_stable=True)
         assert found == {A0: GroupOffset(0, 3, "note"), B0: GroupOffset(9, 3, "note")}
         requests = simulation.brokers.asked(ApiKey.OFFSET_FETCH)
         assert len(requests) == 2
@@ -261,7 +262,7 @@ def test_unstable_offsets_of_partitions_are_asked_for_again(version: int) -> Non
 @run_with(lambda test, codes: with_groups(test, OFFSET_FETCH=lambda request: fetched(request, *codes)))
 async def test_errors_of_offset_fetch_are_raised(admin: GroupAdmin, /, codes: tuple[ErrorCode, ErrorCode]) -> None:
     with pytest.raises(OperationError, match="of group g") as caught:
-        await admin.list_group_offsets("g")
+        await admin.list_offsets("g")
     assert caught.value.error_code in codes
 
 
@@ -288,7 +289,7 @@ async def test_offsets_are_committed_without_a_member(
     admin: GroupAdmin, simulation: ClientSimulation, /, version: int
 ) -> None:
     limit(simulation, ApiKey.OFFSET_COMMIT, version)
-    await admin.alter_group_offsets("g", {A0: 5, B0: 6, A1: 7})
+    await admin.alter_offsets("g", {A0: 5, B0: 6, A1: 7})
     (request,) = simulation.brokers.asked(ApiKey.OFFSET_COMMIT)
     assert (request.body.generation_id_or_member_epoch, request.body.member_id) == (-1, "")
     assert ms(getattr(request.body, "retention_time", None)) == -1
@@ -303,7 +304,7 @@ async def test_offsets_are_committed_without_a_member(
 @run_with(lambda test: with_groups(test, OFFSET_COMMIT=lambda request: committed(request, ErrorCode.unknown_member_id)))
 async def test_commit_for_a_group_with_members_names_the_partition(admin: GroupAdmin, /) -> None:
     with pytest.raises(OperationError, match="committing for group g: a-0: unknown_member_id"):
-        await admin.alter_group_offsets("g", {A0: 5})
+        await admin.alter_offsets("g", {A0: 5})
 
 
 def deleted_offsets(request: ReceivedRequest, top: ErrorCode, code: ErrorCode = ErrorCode.none) -> Any:
@@ -333,12 +334,12 @@ def deleted_offsets(request: ReceivedRequest, top: ErrorCode, code: ErrorCode = 
 @run_with(lambda test, code, top: with_groups(test, OFFSET_DELETE=lambda request: deleted_offsets(request, top, code)))
 async def test_offsets_that_cannot_be_deleted(admin: GroupAdmin, /, text: str) -> None:
     with pytest.raises(OperationError, match=text):
-        await admin.delete_group_offsets("g", [A0])
+        await admin.delete_offsets("g", [A0])
 
 
 @run_with(lambda test: with_groups(test, OFFSET_DELETE=lambda request: deleted_offsets(request, ErrorCode.none)))
 async def test_offsets_are_deleted(admin: GroupAdmin, simulation: ClientSimulation, /) -> None:
-    await admin.delete_group_offsets("g", iter([A0, B0, A1]))
+    await admin.delete_offsets("g", iter([A0, B0, A1]))
     (request,) = simulation.brokers.asked(ApiKey.OFFSET_DELETE)
     sent = [(topic.name, [each.partition_index for each in topic.partitions]) for topic in request.body.topics]
     assert sent == [("a", [0, 1]), ("b", [0])]
@@ -355,7 +356,7 @@ def test_group_is_deleted_by_a_coordinator_that_has_loaded() -> None:
     codes = iter([ErrorCode.coordinator_load_in_progress, ErrorCode.none])
 
     async def test(admin: GroupAdmin, simulation: ClientSimulation) -> None:
-        await admin.delete_group("g")
+        await admin.delete("g")
         assert [request.body.groups_names for request in simulation.brokers.asked(ApiKey.DELETE_GROUPS)] == [("g",)] * 2
 
     with_groups(test, DELETE_GROUPS=lambda request: deleted(request, next(codes)))
@@ -364,4 +365,4 @@ def test_group_is_deleted_by_a_coordinator_that_has_loaded() -> None:
 @run_with(lambda test: with_groups(test, DELETE_GROUPS=lambda request: deleted(request, ErrorCode.non_empty_group)))
 async def test_group_with_members_is_not_deleted(admin: GroupAdmin, /) -> None:
     with pytest.raises(OperationError, match="group g: non_empty_group"):
-        await admin.delete_group("g")
+        await admin.delete("g")

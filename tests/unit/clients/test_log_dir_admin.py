@@ -36,7 +36,7 @@ def dirs(request: ReceivedRequest) -> Any:
 
 @run_with(with_admin, DESCRIBE_LOG_DIRS=dirs)
 async def test_log_dirs_that_work_are_described(admin: Admin, /) -> None:
-    (found,) = await admin.describe_log_dirs(1)
+    (found,) = await admin.log_dirs.describe(1)
     assert (found.path, found.total_bytes, found.usable_bytes) == ("/d1", 99, 9)
     assert (found.is_cordoned, found.is_online) == (True, True)
     assert found.replicas == {("t", 1): ReplicaInfo(10, 3, is_future=True)}
@@ -44,7 +44,7 @@ async def test_log_dirs_that_work_are_described(admin: Admin, /) -> None:
 
 @run_with(with_admin, DESCRIBE_LOG_DIRS=dirs)
 async def test_log_dirs_that_failed_are_described_on_demand(admin: Admin, /) -> None:
-    found = await admin.describe_log_dirs(1, include_failed=True)
+    found = await admin.log_dirs.describe(1, include_failed=True)
     assert [(each.path, each.is_online) for each in found] == [("/d1", True), ("/d2", False)]
 
 
@@ -54,7 +54,7 @@ def test_a_refusal_to_describe_is_raised() -> None:
 
     async def test(admin: Admin, _: ClientSimulation) -> None:
         with pytest.raises(OperationError, match="log dirs of broker 1"):
-            await admin.describe_log_dirs(1)
+            await admin.log_dirs.describe(1)
 
     with_admin(test, DESCRIBE_LOG_DIRS=refuse)
 
@@ -76,7 +76,7 @@ def test_moves_are_sent_by_target_and_their_first_error_is_raised() -> None:
     async def test(admin: Admin, _: ClientSimulation) -> None:
         targets = {TopicPartition("t", 0): "/a", TopicPartition("t", 1): "/b", TopicPartition("t", 2): "/a"}
         with pytest.raises(OperationError, match="t-1: log_dir_not_found"):
-            await admin.alter_replica_log_dirs(1, targets)
+            await admin.log_dirs.move_replicas(1, targets)
 
     with_admin(test, ALTER_REPLICA_LOG_DIRS=answer)
     ((first, second),) = [each.dirs for each in asked]

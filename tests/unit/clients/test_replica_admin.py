@@ -45,12 +45,12 @@ def _altered(request: ReceivedRequest) -> Any:
 async def test_partitions_are_moved_and_the_first_error_is_raised(
     admin: Admin, simulation: ClientSimulation, /
 ) -> None:
-    await admin.alter_partition_reassignments({T0: [1, 2], U0: [3], T1: [2]})
+    await admin.replicas.reassign({T0: [1, 2], U0: [3], T1: [2]})
     body = simulation.brokers.asked(ApiKey.ALTER_PARTITION_REASSIGNMENTS)[0].body
     asked = {topic.name: [(each.partition_index, each.replicas) for each in topic.partitions] for topic in body.topics}
     assert asked == {"t": [(0, (1, 2)), (1, (2,))], "u": [(0, (3,))]}
     with pytest.raises(OperationError, match="t-1: no_reassignment_in_progress"):
-        await admin.alter_partition_reassignments({T0: [1], T1: None})
+        await admin.replicas.reassign({T0: [1], T1: None})
 
 
 def test_what_moves_is_listed() -> None:
@@ -67,10 +67,10 @@ def test_what_moves_is_listed() -> None:
         return request.types.message(throttle_time=0, error_code=ErrorCode.none, error_message=None, topics=[topic])
 
     async def test(admin: Admin, simulation: ClientSimulation) -> None:
-        found = await admin.list_partition_reassignments()
+        found = await admin.replicas.list_reassignments()
         assert found == {T0: ReplicaMove((1, 2, 3), (3,), (1,))}
         assert found[T0].target == (2, 3)
-        await admin.list_partition_reassignments([T0, T1])
+        await admin.replicas.list_reassignments([T0, T1])
         everything, some = simulation.brokers.asked(ApiKey.LIST_PARTITION_REASSIGNMENTS)
         assert everything.body.topics is None
         assert [(topic.name, topic.partition_indexes) for topic in some.body.topics] == [("t", (0, 1))]
@@ -99,9 +99,9 @@ def _elected(request: ReceivedRequest) -> Any:
 @run_with(with_admin, ELECT_LEADERS=_elected)
 async def test_elections_report_each_partition(admin: Admin, simulation: ClientSimulation, /, version: int) -> None:
     simulation.brokers.brokers[1].versions[ApiKey.ELECT_LEADERS] = (0, version)
-    results = await admin.elect_leaders(ElectionKind.PREFERRED, [T0, T1])
+    results = await admin.replicas.elect_leaders(ElectionKind.PREFERRED, [T0, T1])
     assert results[T0] is None
     error = results[T1]
     assert error is not None
     assert error.error_code is ErrorCode.election_not_needed
-    assert await admin.elect_leaders(ElectionKind.PREFERRED) == {}
+    assert await admin.replicas.elect_leaders(ElectionKind.PREFERRED) == {}

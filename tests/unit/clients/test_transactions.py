@@ -236,7 +236,7 @@ async def test_lost_sequences_need_another_epoch(
     await start(transactions)
     before = transactions.identity
     transactions.lose_sequences()
-    transactions.spoil(AbortableTransactionError(ErrorCode.request_timed_out, "lost"))
+    transactions.fail(AbortableTransactionError(ErrorCode.request_timed_out, "lost"))
     await end(transactions, commit=False)
     assert transactions.identity != before
     assert len(coordinator.cluster.asked(ApiKey.INIT_PRODUCER_ID)) == (2 if version == 1 else 1)

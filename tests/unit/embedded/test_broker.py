@@ -10,7 +10,9 @@ import pytest
 
 from crabka.clients.admin_types import ConfigOwner, NewTopic, ResourceType
 from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.sync import SyncAdmin, SyncFetcher, SyncProducer
+from crabka.clients.sync_admin import SyncAdmin
+from crabka.clients.sync_fetcher import SyncFetcher
+from crabka.clients.sync_producer import SyncProducer
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
@@ -80,4 +82,4 @@ def _create_topic(broker: Broker, name: str) -> None:
 
 def _cluster_id(bootstrap_servers: str) -> str:
     with SyncAdmin(bootstrap_servers) as admin:
-        return admin.describe_cluster().cluster_id or ""
+        return admin.cluster.describe().cluster_id or ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crabka.clients.sync import SyncAdmin
+from crabka.clients.sync_admin import SyncAdmin
 from crabka.embedded.in_process import ProcessNode
 from crabka.errors import ConfigError
 
@@ -14,7 +14,7 @@ from crabka.errors import ConfigError
 def test_child_serves_and_stops_cleanly(tmp_path: Path) -> None:
     node = ProcessNode.start(str(tmp_path), "127.0.0.1", 0, {})
     with SyncAdmin(node.bootstrap_servers) as admin:
-        assert admin.describe_cluster().controller_id == 1
+        assert admin.cluster.describe().controller_id == 1
     node.stop()
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 

@@ -4,6 +4,8 @@ import pytest
 
 from crabka.errors import CorruptDataError
 from crabka.formats.offset_index import OffsetIndex
+from crabka.records.header import iter_headers
+from tests.support.planted_tier import batches, offset_index
 
 
 def index() -> OffsetIndex:
@@ -29,7 +31,7 @@ def test_floor_is_the_last_batch_that_ends_at_or_before(offset: int, position: i
     ("offset", "position"), [(900, 1194), (1004, 1194), (1005, 1468), (1015, 1468), (1016, None), (1018, None)]
 )
 def test_position_behind_an_offset(offset: int, position: int | None) -> None:
-    assert index().position_behind(offset) == position
+    assert index().position_after(offset) == position
 
 
 @pytest.mark.parametrize(
@@ -68,3 +70,28 @@ def test_truncating_drops_entries_at_or_above() -> None:
     assert truncated.entries() == [(1004, 444)]
     truncated.truncate(0)
     assert len(truncated) == 0
+
+
+@pytest.mark.parametrize("padding", [b"", bytes(80)])
+def test_positions_around_a_range_hold_all_of_its_batches(padding: bytes) -> None:
+    log = batches(100, 8)  # eight batches of five records
+    found = OffsetIndex.decode(100, offset_index(log) + padding, "x")
+    positions = [position for position, _ in iter_headers(log)]
+    for start in range(100, 141):
+        for end in range(start + 1, 141):
+            first, last = found.floor_position(start), found.position_after(end - 1) or len(log)
+            held = {h.base_offset for p, h in iter_headers(log) if first <= p < last}
+            wanted = {h.base_offset for _, h in iter_headers(log) if h.last_offset >= start and h.base_offset < end}
+            assert first in positions
+            assert last in (*positions, len(log))
+            assert wanted <= held
+    assert found.floor_position(125) > 0
+    assert found.position_after(109) is not None
+
+
+@pytest.mark.parametrize(("entry", "byte"), [(1, 0), (1, 3), (2, 4), (0, 5)])
+def test_a_flipped_byte_that_breaks_the_order_is_found(entry: int, byte: int) -> None:
+    data = bytearray(offset_index(batches(100, 8)))
+    data[8 * entry + byte] ^= 0xF0
+    with pytest.raises(CorruptDataError, match=r"^x: its entries do not rise"):
+        OffsetIndex.decode(100, data, "x")

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from crabka.errors import CorruptDataError
 from crabka.formats.time_index import TimeIndex, TimeIndexEntry
 from tests.support.golden import GOLDEN
+from tests.support.planted_tier import FIRST_TIMESTAMP_MS, batches, time_index
 
 
 def index() -> TimeIndex:
@@ -67,3 +70,29 @@ def test_truncating_drops_entries_at_or_above() -> None:
     times.truncate(110)
     assert times.entries() == [TimeIndexEntry(10, 104)]
     assert times.encode(1) == b""
+
+
+def test_offsets_below_the_first_that_can_match_are_older() -> None:
+    times = TimeIndex.decode(100, time_index(batches(100, 8)))
+    for timestamp in range(FIRST_TIMESTAMP_MS + 95, FIRST_TIMESTAMP_MS + 145):
+        start = times.first_offset_since(timestamp)
+        first_match = max(timestamp - FIRST_TIMESTAMP_MS, 100)
+        assert 100 <= start <= max(first_match, 140)
+        if first_match < 140:
+            assert start <= first_match
+    assert times.first_offset_since(FIRST_TIMESTAMP_MS + 130) > 110
+    assert times.last.timestamp == FIRST_TIMESTAMP_MS + 139
+    assert TimeIndex(100).first_offset_since(0) == 100
+
+
+@pytest.mark.parametrize("byte", [7, 10])
+def test_a_flipped_byte_that_breaks_the_order_is_found(byte: int) -> None:
+    data = bytearray(time_index(batches(100, 8)))
+    data[12 + byte] ^= 0x80
+    with pytest.raises(CorruptDataError, match=r"^x: its entries do not rise"):
+        TimeIndex.decode(100, data, "x")
+
+
+def test_an_entry_may_repeat_an_offset() -> None:
+    times = TimeIndex.decode(100, struct.pack(">qIqI", 1_000, 4, 2_000, 4))
+    assert times.first_offset_since(1_500) == 105

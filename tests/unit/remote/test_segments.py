@@ -16,6 +16,7 @@ from crabka.remote.segments import (
     RemoteLogSegmentState,
     SegmentDraft,
     TopicIdPartition,
+    newest_segment,
 )
 
 PARTITION = TopicIdPartition(uuid.UUID(int=7), "events", 3)
@@ -86,3 +87,10 @@ def test_a_draft_becomes_metadata_that_nobody_can_change() -> None:
 
 def test_a_draft_has_every_field_of_metadata() -> None:
     assert set(SegmentDraft.__annotations__) == {field.name for field in fields(RemoteLogSegmentMetadata)}
+
+
+def test_the_newest_segment_is_that_of_the_latest_leader() -> None:
+    old = replace(SEGMENT, leader_epochs=((1, 10),), end_offset=99)
+    new = replace(SEGMENT, leader_epochs=((1, 10), (2, 15)))
+    assert newest_segment([old, new]) is new
+    assert newest_segment([]) is None

@@ -201,5 +201,5 @@ def _found_at(partition: Partition, offset: int) -> TimestampOffset:
 
 
 def _epoch_at(partition: Partition, offset: int) -> int:
-    epoch = partition.log.leader_epochs.epoch_for_offset(offset)
+    epoch = partition.log.leader_epochs.lineage.epoch_at(offset)
     return partition.leader_epoch if epoch is None else epoch

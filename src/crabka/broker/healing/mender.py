@@ -68,7 +68,7 @@ class RangeMender:
         """Put a range right from what is left of it; return what was changed."""
         log, threads = partition.log, self._runtime.threads
         limit = decompressed_limit(log.config)
-        facts = RangeFacts(damaged.offset, damaged.end_offset, log.leader_epochs.epoch_for_offset, limit)
+        facts = RangeFacts(damaged.offset, damaged.end_offset, log.leader_epochs.lineage.epoch_at, limit)
         old = await threads.submit(_read_range, target, damaged)
         correction = await threads.submit(correct_range, old, facts)
         if correction is None:
@@ -84,7 +84,7 @@ class RangeMender:
         batches = await self._gather(source, partition, damaged)
         old = await threads.submit(_read_range, target, damaged)
         epochs = log.leader_epochs
-        rules = MendRules(epochs.epoch_for_offset, target.is_compacted)
+        rules = MendRules(epochs.lineage.epoch_at, target.is_compacted)
         data = await threads.submit(fit, damaged, old, batches, rules)
         await self._write(partition, target, damaged, data)
 

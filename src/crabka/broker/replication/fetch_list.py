@@ -25,7 +25,7 @@ from crabka.broker.replication.follower_state import (
 )
 from crabka.broker.replication.throttle import may_move
 from crabka.errors import InvariantError, OperationError
-from crabka.log.partition.leader_epochs import EpochEnd
+from crabka.formats.leader_epochs import EpochEnd
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from crabka.broker.replication.truncation import truncation_offset
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.log.partition.leader_epochs import EpochEnd
+    from crabka.formats.leader_epochs import EpochEnd
 
 _WITHOUT_ERROR = ErrorCode.none
 # The leader has not heard yet what this follower knows, which is a matter of milliseconds.

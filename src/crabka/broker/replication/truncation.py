@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crabka.errors import OperationError
-from crabka.log.partition.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
+from crabka.formats.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

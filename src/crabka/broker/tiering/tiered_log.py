@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from crabka.config.topic import TopicConfig
+    from crabka.formats.leader_epochs import EpochLineage
     from crabka.log.partition.tierable import SegmentExtent, TierableSegment, UntieredPart
 
 
@@ -15,15 +14,11 @@ class LogEpochs(Protocol):
     """The leader epochs of a log."""
 
     @property
-    def entries(self) -> list[tuple[int, int]]:
-        """All (epoch, first offset) in order."""
+    def lineage(self) -> EpochLineage:
+        """The epochs with their first offsets."""
         ...
 
-    def between(self, start_offset: int, last_offset: int, /) -> Sequence[tuple[int, int]]:
-        """Return the epochs of the records in [start, last]."""
-        ...
-
-    def text_up_to(self, end_offset: int, /) -> bytes:
+    def encode(self, end_offset: int, /) -> bytes:
         """Return a checkpoint file of the epochs that began before an offset."""
         ...
 

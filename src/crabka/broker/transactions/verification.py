@@ -1,7 +1,7 @@
 """Asks the transaction coordinator whether partitions belong to an open transaction (KIP-890).
 
 Old clients add partitions themselves, and the coordinator only confirms it; clients that bump their epoch with every
-transaction leave the adding to the first write. The state that a log keeps meanwhile is in `log.producers.verification`.
+transaction leave the adding to the first write. `log.producers.verification` has the state that a log keeps meanwhile.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class LogHealing(LogState):
 
     def _wrong_epoch(self, epochs: Iterable[tuple[int, int]]) -> str:
         for epoch, offset in epochs:
-            known = self.leader_epochs.epoch_for_offset(offset)
+            known = self.leader_epochs.lineage.epoch_at(offset)
             if epoch >= 0 and offset >= self.log_start_offset and known != epoch:
                 return f"the leader epoch at offset {offset} was known as {known}, and is {epoch}"
         return ""

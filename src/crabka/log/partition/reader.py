@@ -203,7 +203,7 @@ def plan_in_segment(
     end = segment.size
     if upper_offset is not None:
         # A near end saves reading what is cut off afterwards.
-        behind = index.position_behind(upper_offset)
+        behind = index.position_after(upper_offset)
         end = segment.size if behind is None else min(behind, segment.size)
     if end_position is not None:
         end = min(end, end_position)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from kio.schema.errors import ErrorCode
 
 from crabka.errors import CorruptDataError, OffsetInRemoteTierError, OperationError
+from crabka.formats.leader_epochs import EpochEnd
 from crabka.formats.transaction_index import AbortedTransaction, overlapping
 from crabka.log.partition.decompression import search_limit
-from crabka.log.partition.leader_epochs import EpochEnd
 from crabka.log.partition.reader import EXACT, ReadSlice, empty_slice, plan_in_segment
 from crabka.log.partition.state import LogState
 from crabka.log.partition.timestamps import TimestampOffset, find_by_timestamp, find_max_timestamp
@@ -187,4 +187,4 @@ class LogReads(LogState):
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """Return the largest epoch not above the given one and where it ends (OffsetForLeaderEpoch)."""
-        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+        return self.leader_epochs.lineage.end_offset_for(epoch, self.log_end_offset)

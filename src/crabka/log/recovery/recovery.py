@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import posixpath
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CorruptDataError, StorageError
@@ -235,10 +235,7 @@ def _read_epochs(context: SegmentContext, path: str) -> LeaderEpochCache | None:
     """Return the known leader epochs, None if their checkpoint is missing or damaged."""
     checkpoint = f"{path}/{LEADER_EPOCH_CHECKPOINT}"
     try:
-        entries = decode_epochs(read_file(context.fs, checkpoint), checkpoint)
-        if any(one[0] >= other[0] or one[1] >= other[1] for one, other in pairwise([(-1, -1), *entries])):
-            raise CorruptDataError(checkpoint, "epochs or offsets do not rise")
-        return LeaderEpochCache(entries)
+        return LeaderEpochCache(decode_epochs(read_file(context.fs, checkpoint), checkpoint))
     except FileNotFoundError:
         return None
     except CorruptDataError as error:
@@ -349,7 +346,7 @@ def _contradicts_epochs(loaded: LoadedLog, start: int) -> bool:
         return False
     ends = [*islice(active.headers(0), 1), *active.headers(active.indexes().offsets.last_position)]
     headers = [header for _, header in ends if header.partition_leader_epoch >= 0 and header.base_offset >= start]
-    wrong = sum(epochs.epoch_for_offset(each.base_offset) != each.partition_leader_epoch for each in headers)
+    wrong = sum(epochs.lineage.epoch_at(each.base_offset) != each.partition_leader_epoch for each in headers)
     return wrong * 2 > len(headers)
 
 

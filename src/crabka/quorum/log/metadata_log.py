@@ -212,12 +212,9 @@ class MetadataLog:
 
     def epoch_end(self, epoch: int) -> tuple[int, int] | None:
         """Return the largest epoch of the log not above `epoch`, and its end offset; None if there is no such epoch."""
-        end = self._files.end_offset
-        for known, start in reversed(self._files.epochs.entries):
-            if known <= epoch:
-                return known, end
-            end = start
-        return None
+        lineage = self._files.epochs.lineage
+        known = lineage.floor_epoch(epoch)
+        return None if known is None else (known, min(lineage.end_of(known), self._files.end_offset))
 
     def truncate(self, end_offset: int, now_ms: int) -> int:
         """Truncate the log to `end_offset`, durably; return its end, which is lower if that was inside a batch.
@@ -438,8 +435,8 @@ class MetadataLog:
 
     def _end_before(self, end_offset: int) -> OffsetAndEpoch:
         """Return the end of the log once it is truncated to `end_offset`, or a lower one."""
-        starts = [(epoch, start) for epoch, start in self._files.epochs.entries if start < end_offset]
-        return OffsetAndEpoch(self.start_offset, starts[-1][0] if starts else self._start_epoch)
+        kept = self._files.epochs.lineage.before(end_offset)
+        return OffsetAndEpoch(self.start_offset, kept.latest if kept.epochs else self._start_epoch)
 
     def _agrees(self, offset: int, epoch: int | None) -> bool:
         """Whether the last record before `offset` has this epoch, as far as the log still holds it."""

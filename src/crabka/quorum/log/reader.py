@@ -186,7 +186,7 @@ def batch_fault(data: Buffer, position: int, header: BatchHeader, expected: int,
         return "a batch has a wrong checksum"
     if header.base_offset != expected or header.last_offset < expected:
         return f"a batch has offset {header.base_offset} instead of {expected}"
-    known = epochs.epoch_for_offset(expected)
+    known = epochs.lineage.epoch_at(expected)
     if header.partition_leader_epoch != known:
         return f"a batch has epoch {header.partition_leader_epoch} instead of {known}"
     return ""

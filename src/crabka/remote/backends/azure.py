@@ -109,9 +109,6 @@ class AzureConfig:
         return config
 
 
-class AzureRemoteStorage(ObjectStoreStorage):
-    """Keeps segments in a container of Azure Blob Storage."""
-
-    def configure(self, settings: Mapping[str, str]) -> None:
-        """Take the settings of AZURE_KEYS. Raises ConfigError."""
-        self._use(AzureConfig.from_settings(settings, self._fs).open())
+def azure_storage(fs: FileSystem | None = None) -> ObjectStoreStorage:
+    """Return a storage in a container of Azure Blob Storage; `configure` takes the settings of AZURE_KEYS."""
+    return ObjectStoreStorage(lambda settings, local: AzureConfig.from_settings(settings, local).open(), fs)

@@ -15,11 +15,9 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
 from crabka.ports import File
-from crabka.remote.backends.flight import PiecesInFlight
-from crabka.remote.backends.source_files import pieces
 from crabka.remote.backends.store_errors import ObjectMissingError, backend_error, is_missing_key, is_missing_upload
 from crabka.remote.backends.transfer import UploadLimits
-from crabka.remote.backends.upload_memory import UploadMemory
+from crabka.remote.backends.uploads import PiecesInFlight, UploadMemory, pieces
 from crabka.remote.errors import TruncatedObjectError
 
 if TYPE_CHECKING:

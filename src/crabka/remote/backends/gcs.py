@@ -86,9 +86,6 @@ class GcsConfig:
         return Bucket(store, location=location, prefix=self.prefix, limits=self.limits, secrets=secrets)
 
 
-class GcsRemoteStorage(ObjectStoreStorage):
-    """Keeps segments in a bucket of Google Cloud Storage."""
-
-    def configure(self, settings: Mapping[str, str]) -> None:
-        """Take the settings of GCS_KEYS. Raises ConfigError."""
-        self._use(GcsConfig.from_settings(settings, self._fs).open())
+def gcs_storage(fs: FileSystem | None = None) -> ObjectStoreStorage:
+    """Return a storage in a bucket of Google Cloud Storage; `configure` takes the settings of GCS_KEYS."""
+    return ObjectStoreStorage(lambda settings, local: GcsConfig.from_settings(settings, local).open(), fs)

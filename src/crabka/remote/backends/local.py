@@ -17,7 +17,7 @@ from crabka.config.validators import NotEmpty
 from crabka.errors import ConfigError, require
 from crabka.ports import Buffer, File, FileSystem
 from crabka.remote.backends.settings import StorageSettings
-from crabka.remote.backends.source_files import Source, index_sources, opened, pieces
+from crabka.remote.backends.uploads import Source, index_sources, opened, pieces
 from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError, TruncatedObjectError
 from crabka.remote.layout import index_paths, object_path, partition_directory
 from crabka.remote.listing import TierObject

@@ -6,15 +6,15 @@ in parallel. Keys are the names of `layout`, so a bucket can be copied to a dire
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 
 from crabka.errors import require
 from crabka.ports import Buffer, FileSystem
 from crabka.remote.backends.bucket import Bucket
-from crabka.remote.backends.source_files import index_sources, opened, read_source
 from crabka.remote.backends.store_errors import ObjectMissingError
+from crabka.remote.backends.uploads import index_sources, opened, read_source
 from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError
 from crabka.remote.layout import index_paths, object_path
 from crabka.remote.listing import TierObject
@@ -28,23 +28,40 @@ _INDEX_THREADS = 8
 
 
 class ObjectStoreStorage(RemoteStorageManager):
-    """Keeps segments in a bucket. Kinds of stores derive from it and make the bucket in `configure`."""
+    """Keeps segments in a bucket that one kind of store opens."""
 
-    def __init__(self, fs: FileSystem | None = None, bucket: Bucket | None = None) -> None:
-        """Local files are read through `fs`, by default from the operating system."""
+    def __init__(
+        self,
+        open_bucket: Callable[[Mapping[str, str], FileSystem], Bucket],
+        fs: FileSystem | None = None,
+        *,
+        make_durable: Callable[[Bucket, list[str]], None] = lambda _bucket, _keys: None,
+    ) -> None:
+        """`open_bucket` takes the settings and the file system of local files, by default the operating system's.
+
+        `make_durable` is for stores that may lose objects after they acknowledged them; it gets all keys of a segment.
+        """
         self._fs: FileSystem = OsFileSystem() if fs is None else fs
-        self._configured_bucket = bucket
+        self._open_bucket = open_bucket
+        self._make_durable = make_durable
+        self._configured_bucket: Bucket | None = None
         # Starts threads only when there is something to do.
         self._index_pool = ThreadPoolExecutor(_INDEX_THREADS, thread_name_prefix="tier-index")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._configured_bucket!r})"
 
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Open the bucket. Raises ConfigError."""
+        self._configured_bucket = self._open_bucket(settings, self._fs)
+
     def copy_log_segment_data(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> CustomMetadata | None:
         """Store a segment. Raises RemoteBackendError, or OSError if a local file cannot be read."""
         try:
             self._put_indexes(metadata, data)
             self._put_log(metadata, data)
+            kinds = [None, *index_sources(data)]
+            self._make_durable(self._bucket, [object_path(metadata, kind) for kind in kinds])
         except BaseException:
             # What cannot be removed now goes with the deletion that follows every failed copy.
             with suppress(RemoteBackendError):
@@ -88,9 +105,6 @@ class ObjectStoreStorage(RemoteStorageManager):
     def close(self) -> None:
         """Wait for what is being stored and end the threads."""
         self._index_pool.shutdown()
-
-    def _use(self, bucket: Bucket) -> None:
-        self._configured_bucket = bucket
 
     @property
     def _bucket(self) -> Bucket:

@@ -119,9 +119,6 @@ class S3Config:
         return config
 
 
-class S3RemoteStorage(ObjectStoreStorage):
-    """Keeps segments in a bucket of S3."""
-
-    def configure(self, settings: Mapping[str, str]) -> None:
-        """Take the settings of S3_KEYS. Raises ConfigError."""
-        self._use(S3Config.from_settings(settings, self._fs).open())
+def s3_storage(fs: FileSystem | None = None) -> ObjectStoreStorage:
+    """Return a storage in a bucket of S3; `configure` takes the settings of S3_KEYS."""
+    return ObjectStoreStorage(lambda settings, local: S3Config.from_settings(settings, local).open(), fs)

@@ -7,12 +7,16 @@ together, a time index entry any offset of the batch with the timestamp.
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
+from crabka.errors import CorruptDataError
+from crabka.formats.offset_index import OffsetIndex
+from crabka.formats.time_index import TimeIndex
+from crabka.formats.transaction_index import AbortedTransaction, decode_aborted
+from crabka.records.control import ControlRecordType, control_record_type
 from crabka.records.errors import CorruptBatchError
 from crabka.records.header import BatchHeader
 from crabka.records.record import decode_records
@@ -20,18 +24,12 @@ from crabka.remote.scrub.batches import WalkedBatch
 
 Report = Callable[[str], None]
 
-_OFFSET_ENTRY: Final = struct.Struct(">II")
-_TIME_ENTRY: Final = struct.Struct(">qI")
-_ABORTED_ENTRY: Final = struct.Struct(">hqqqq")
-_ABORTED_VERSION: Final = 0
 _UNINDEXED_ENTRIES: Final = 10
 """Clean stops after which no entry was due; who has more has appended little between them."""
 _INTERVAL_BYTES: Final = 4 << 10
 """What lies between two entries at least, unless the index interval is set lower than by default."""
 _UNINDEXED_BYTES: Final = 1 << 20
 """What may lie between an offset index entry and a clean stop: what a follower appends at once, by default 1 MiB."""
-_MARKER_KEY: Final = struct.Struct(">hh")
-_ABORT: Final = 0
 
 
 class IndexFollower(Protocol):
@@ -56,17 +54,18 @@ class OffsetIndexFollower:
 
     def __init__(self, data: bytes, base_offset: int, report: Report, time_index: bytes = b"") -> None:
         self._report = report
-        entries = _without_padding(_unpack(_OFFSET_ENTRY, data, report))
-        if not _rises(entries, 0, strictly=True) or not _rises(entries, 1, strictly=True):
-            report("its entries do not rise")
-            entries = []
-        self._entries = deque((base_offset + relative, position) for relative, position in entries)
+        try:
+            index = OffsetIndex.decode(base_offset, data)
+        except CorruptDataError as error:
+            report(error.message)
+            index = OffsetIndex(base_offset)
+        self._entries = deque(index.entries())
         self._awaited: deque[int] = deque()
-        self._last_position = entries[-1][1] if entries else 0
-        self._last_indexed = base_offset + (entries[-1][0] if entries else -1)
+        self._last_position = index.last_position
+        self._last_indexed = index.last_offset
         self._indexed_end = 0
         # The index interval may be set to more than followers append at once.
-        self._largest_step = max((b[1] - a[1] for a, b in pairwise(entries)), default=0)
+        self._largest_step = max((b - a for a, b in pairwise(index.positions)), default=0)
         self._unindexed = deque(
             offset for offset in _time_index_offsets(time_index, base_offset) if offset > self._last_indexed
         )
@@ -116,12 +115,13 @@ class TimeIndexFollower:
 
     def __init__(self, data: bytes, base_offset: int, report: Report) -> None:
         self._report = report
-        entries = _without_padding(_unpack(_TIME_ENTRY, data, report))
-        if not _rises(entries, 0, strictly=True) or not _rises(entries, 1, strictly=False):
-            report("its entries do not rise")
+        try:
+            entries = TimeIndex.decode(base_offset, data).entries()
+        except CorruptDataError as error:
+            report(error.message)
             entries = []
-        self._entries = deque((timestamp, base_offset + relative) for timestamp, relative in entries)
-        self._last_timestamp = entries[-1][0] if entries else 0
+        self._entries = deque(entries)
+        self._last_timestamp = entries[-1].timestamp if entries else 0
         self._largest = 0
 
     def see(self, batch: WalkedBatch) -> None:
@@ -141,14 +141,6 @@ class TimeIndexFollower:
             self._report(f"ends with {self._last_timestamp}, the largest timestamp of the segment is {self._largest}")
 
 
-class _Aborted(NamedTuple):
-    version: int
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
-
-
 class TransactionIndexFollower:
     """Follows `.txnindex`: every abort of a transaction with records, named by its marker.
 
@@ -162,18 +154,19 @@ class TransactionIndexFollower:
     ) -> None:
         self._base_offset = base_offset
         self._report = report
-        entries = [_Aborted(*fields) for fields in _unpack(_ABORTED_ENTRY, data, report)]
-        if any(entry.version != _ABORTED_VERSION or entry.first_offset > entry.last_offset for entry in entries):
-            report("it has an entry of an unknown version or one that ends before its start")
+        try:
+            entries = decode_aborted(data)
+        except CorruptDataError as error:
+            report(error.message)
             entries = []
-        elif not _rises([tuple(entry) for entry in entries], 3, strictly=True):
-            report("its entries do not rise")
+        if any(entry.first_offset > entry.last_offset for entry in entries):
+            report("it has an entry that ends before its start")
             entries = []
         self._entries = deque(entries)
         self._start_is_known = open_at_start is not None
         self._open: dict[int, int] = dict(open_at_start or {})
         # Entries whose last stable offset lies behind their marker, until the next transaction explains it.
-        self._unexplained: list[_Aborted] = []
+        self._unexplained: list[AbortedTransaction] = []
         self._is_lost = False
 
     def see(self, batch: WalkedBatch) -> None:
@@ -208,7 +201,7 @@ class TransactionIndexFollower:
         for entry in self._unexplained:
             self._report_stable(entry, entry.last_offset + 1)
 
-    def _compare(self, entry: _Aborted) -> None:
+    def _compare(self, entry: AbortedTransaction) -> None:
         """Compare an entry with the transactions that are open where its marker lies."""
         first = self._open.get(entry.producer_id)
         if entry.first_offset != first and not self._may_be_older(entry.first_offset):
@@ -242,44 +235,23 @@ class TransactionIndexFollower:
     def _may_be_older(self, offset: int) -> bool:
         return not self._start_is_known and 0 <= offset < self._base_offset
 
-    def _report_stable(self, entry: _Aborted, stable: int) -> None:
+    def _report_stable(self, entry: AbortedTransaction, stable: int) -> None:
         said = f"says {entry.last_stable_offset} for the last stable offset after the abort at {entry.last_offset}"
         self._report(f"{said}, the log {stable}")
 
 
 def _time_index_offsets(data: bytes, base_offset: int) -> list[int]:
-    """Return the offsets of a time index but the last, which a roll adds; none if it is damaged, as others tell."""
-    if len(data) % _TIME_ENTRY.size:
+    """Return the offsets of a time index but the last, which a roll adds; none if it is damaged: `TimeIndexFollower`
+    reports that."""
+    try:
+        return [entry.offset for entry in TimeIndex.decode(base_offset, data).entries()[:-1]]
+    except CorruptDataError:
         return []
-    entries = _without_padding(list(_TIME_ENTRY.iter_unpack(data)))
-    return [base_offset + relative for _, relative in entries[:-1]] if _rises(entries, 1, strictly=False) else []
 
 
 def _is_abort(batch: WalkedBatch) -> bool:
     """Return whether a control batch ends a transaction with an abort."""
-    header: BatchHeader = batch.header
     try:
-        key = decode_records(batch.head, header)[0].key or b""
-        _version, kind = _MARKER_KEY.unpack_from(key)
-    except (CorruptBatchError, IndexError, struct.error):
+        return control_record_type(decode_records(batch.head, batch.header)[0]) is ControlRecordType.ABORT
+    except (CorruptBatchError, IndexError):
         return False
-    return bool(kind == _ABORT)
-
-
-def _unpack(entry: struct.Struct, data: bytes, report: Report) -> list[tuple[int, ...]]:
-    if len(data) % entry.size:
-        report(f"its {len(data)} bytes are no multiple of {entry.size}")
-        return []
-    return list(entry.iter_unpack(data))
-
-
-def _without_padding(entries: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Drop the zeros of an index file that was not trimmed."""
-    end = len(entries)
-    while end and not any(entries[end - 1]):
-        end -= 1
-    return entries[:end]
-
-
-def _rises(entries: list[tuple[int, ...]], column: int, *, strictly: bool) -> bool:
-    return all(a[column] < b[column] or (a[column] == b[column] and not strictly) for a, b in pairwise(entries))

@@ -7,11 +7,12 @@ has to be in a segment that has it in the right epoch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from crabka.formats.leader_epochs import EpochLineage, Epochs
 from crabka.remote.scrub.faults import TierFault, TierFaultKind
-from crabka.remote.scrub.side_files import Epochs
+from crabka.remote.segments import newest_segment
 
 if TYPE_CHECKING:
     from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
@@ -22,11 +23,6 @@ class PartitionBounds(NamedTuple):
 
     log_start_offset: int
     local_log_start_offset: int
-
-
-def newest(segments: Iterable[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata | None:
-    """Return the finished segment that the latest leader copied last."""
-    return max(segments, key=lambda segment: (segment.leader_epochs[-1][0], segment.end_offset), default=None)
 
 
 def check_lineage(
@@ -41,13 +37,14 @@ def check_lineage(
     epochs are. With `bounds`, all that is not on disks has to be here; without, only what lies between the first and
     the last offset.
     """
-    last = newest(segments)
+    last = newest_segment(segments)
     faults = list(_conflicts(segments, lineage or ()))
     if last is None or not lineage:
         return faults + _gaps(partition, [range(each.start_offset, each.end_offset + 1) for each in segments], bounds)
+    history = EpochLineage(lineage, last.end_offset + 1)
     intervals: list[range] = []
     for segment in segments:
-        parts = list(_parts_in_lineage(segment, lineage, last.end_offset + 1))
+        parts = list(_parts_in_lineage(segment, history))
         intervals += parts
         if not parts and segment.end_offset >= lineage[0][1]:
             faults.append(_of_segment(TierFaultKind.OUTSIDE_LINEAGE, segment, "is no part of the history any more"))
@@ -79,27 +76,20 @@ def predecessors(
     before: dict[RemoteLogSegmentMetadata, RemoteLogSegmentMetadata] = {}
     for segment in segments:
         ending = by_end.get(segment.start_offset - 1, [])
-        found = newest(each for each in ending if each.leader_epochs[-1][0] <= segment.leader_epochs[0][0])
+        found = newest_segment(each for each in ending if each.leader_epochs[-1][0] <= segment.leader_epochs[0][0])
         if found is not None:
             before[segment] = found
     return before
 
 
-def _parts_in_lineage(segment: RemoteLogSegmentMetadata, lineage: Epochs, end: int) -> Iterator[range]:
-    """Yield the offsets that a segment has in the epoch in which the lineage has them."""
-    history = dict(_spans(lineage, end))
-    for epoch, span in _spans(segment.leader_epochs, segment.end_offset + 1):
-        true_span = history.get(epoch)
+def _parts_in_lineage(segment: RemoteLogSegmentMetadata, history: EpochLineage) -> Iterator[range]:
+    """Yield the offsets that a segment has in the epoch in which the history has them."""
+    for epoch, span in EpochLineage(segment.leader_epochs, segment.end_offset + 1).ranges.items():
+        true_span = history.ranges.get(epoch)
         if true_span is not None:
             part = range(max(span.start, true_span.start), min(span.stop, true_span.stop))
             if part:
                 yield part
-
-
-def _spans(epochs: Epochs, end: int) -> Iterator[tuple[int, range]]:
-    ends = [first for _, first in epochs[1:]] + [end]
-    for (epoch, first), stop in zip(epochs, ends, strict=True):
-        yield epoch, range(first, stop)
 
 
 def _gaps(partition: TopicIdPartition, intervals: Sequence[range], bounds: PartitionBounds | None) -> list[TierFault]:

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from crabka.errors import CorruptDataError
+from crabka.formats.checkpoints import decode_epochs
+from crabka.formats.leader_epochs import EpochLineage, Epochs, format_epochs
 from crabka.remote.errors import RemoteStorageError
 from crabka.remote.scrub.faults import TierFault, TierFaultKind
-from crabka.remote.scrub.lineage import PartitionBounds, check_lineage, newest, overlaps, predecessors
+from crabka.remote.scrub.lineage import PartitionBounds, check_lineage, overlaps, predecessors
 from crabka.remote.scrub.segment_check import Fingerprints, OnBytes, SegmentFindings, check_segment
-from crabka.remote.scrub.side_files import Epochs, format_epochs, histories_agree, parse_epoch_checkpoint
-from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
+from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, newest_segment
 
 if TYPE_CHECKING:
     from crabka.remote.segments import TopicIdPartition
@@ -104,12 +106,12 @@ def still_true(faults: Iterable[TierFault], before: Segments, after: Segments) -
 
 def fetch_lineage(storage: RemoteStorageManager, segments: Sequence[RemoteLogSegmentMetadata]) -> Epochs | None:
     """Return the leader epochs up to the end of the newest segment, None if the tier does not have them."""
-    last = newest(segments)
+    last = newest_segment(segments)
     if last is None:
         return None
     try:
-        return parse_epoch_checkpoint(storage.fetch_index(last, IndexType.LEADER_EPOCH))
-    except (RemoteStorageError, ValueError):
+        return tuple(decode_epochs(storage.fetch_index(last, IndexType.LEADER_EPOCH)))
+    except (RemoteStorageError, CorruptDataError):
         return None
 
 
@@ -147,17 +149,18 @@ def compare_copies(findings: Iterable[ReadSegment]) -> list[TierFault]:
 def compare_checkpoints(findings: Iterable[ReadSegment]) -> list[TierFault]:
     """Return segments of a partition whose leader epochs contradict those of the newest one, in what both know.
 
-    If all others do, it is the newest one that is told.
+    If all others do, the newest one is reported.
     """
     readable = {found.metadata: found for found in findings if found.checkpoint}
-    last = newest(readable)
+    last = newest_segment(readable)
     if last is None:
         return []
-    lineage = readable.pop(last)
-    wrong = [found for found in readable.values() if not histories_agree(found.checkpoint, lineage.checkpoint)]
+    end = readable.pop(last)
+    lineage = EpochLineage(end.checkpoint)
+    wrong = [found for found in readable.values() if not lineage.agrees_with(EpochLineage(found.checkpoint))]
     if len(wrong) == len(readable) > 1:
-        return [_contradiction(lineage, wrong[0])]
-    return [_contradiction(found, lineage) for found in wrong]
+        return [_contradiction(end, wrong[0])]
+    return [_contradiction(found, end) for found in wrong]
 
 
 def _contradiction(found: ReadSegment, other: ReadSegment) -> TierFault:

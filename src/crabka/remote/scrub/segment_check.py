@@ -11,7 +11,11 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from crabka.errors import CorruptDataError
+from crabka.formats.checkpoints import decode_epochs
 from crabka.formats.file_names import LOG_SUFFIX
+from crabka.formats.leader_epochs import EpochLineage, Epochs, epochs_rise, format_epochs
+from crabka.formats.producer_snapshot import decode_producers, open_transactions
 from crabka.remote.errors import InvalidRangeError, RemoteStorageError, SegmentNotFoundError, TruncatedObjectError
 from crabka.remote.scrub.batches import BrokenBatchError, WalkedBatch, walk_batches
 from crabka.remote.scrub.faults import TierFault, TierFaultKind
@@ -22,16 +26,7 @@ from crabka.remote.scrub.index_files import (
     TimeIndexFollower,
     TransactionIndexFollower,
 )
-from crabka.remote.scrub.side_files import (
-    Epochs,
-    check_epoch_checkpoint,
-    check_producer_snapshot,
-    epoch_at,
-    epochs_rise,
-    format_epochs,
-    parse_epoch_checkpoint,
-    parse_open_transactions,
-)
+from crabka.remote.scrub.side_files import check_epoch_checkpoint, check_producer_snapshot
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 
 if TYPE_CHECKING:
@@ -200,12 +195,12 @@ def _open_at_start(
     if findings.metadata.start_offset == 0:
         return {}
     # After an unclean election the segment before may be of another history.
-    if before is None or epoch_at(findings.checkpoint, before.end_offset) != before.leader_epochs[-1][0]:
+    if before is None or EpochLineage(findings.checkpoint).epoch_at(before.end_offset) != before.leader_epochs[-1][0]:
         return None
     try:
-        return parse_open_transactions(storage.fetch_index(before, IndexType.PRODUCER_SNAPSHOT))
-    except (RemoteStorageError, ValueError):
-        return None  # the check of that segment tells it
+        return open_transactions(decode_producers(storage.fetch_index(before, IndexType.PRODUCER_SNAPSHOT)))
+    except (RemoteStorageError, CorruptDataError):
+        return None  # the check of that segment reports it
 
 
 def _check_side_objects(
@@ -215,8 +210,8 @@ def _check_side_objects(
     if data is not None:
         report = findings.reporter(TierFaultKind.BAD_INDEX, IndexType.LEADER_EPOCH.value)
         check_epoch_checkpoint(data, metadata, report)
-        with suppress(ValueError):
-            findings.checkpoint = parse_epoch_checkpoint(data)
+        with suppress(CorruptDataError):
+            findings.checkpoint = tuple(decode_epochs(data))
     data = _fetch(storage, metadata, IndexType.PRODUCER_SNAPSHOT, findings)
     if data is not None:
         report = findings.reporter(TierFaultKind.BAD_INDEX, IndexType.PRODUCER_SNAPSHOT.value)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from crabka.clients.cluster import Cluster, ClusterSettings
-from crabka.clients.sync import LoopThread
+from crabka.clients.sync_session import LoopThread
 from crabka.errors import ConfigError
 from crabka.remote.backends.url import SETTING_PREFIX, storage_settings_of_url
 from crabka.remote.opening import open_storage_of
@@ -21,11 +21,11 @@ from crabka.remote.scrub import TierFault, TierFaultKind, still_true, verify_par
 from crabka.remote_topic.tier_check import CheckOptions, CheckResult, TierCheck, worst_first
 from crabka.remote_topic.tier_view import TierView
 from crabka.runtime import SystemClock, real_runtime
+from crabka.spark.access.tier_store import open_tier_store
 from crabka.spark.jobs.scrub_tasks import ScrubTasks
-from crabka.spark.plan.catalog import TierCatalog
-from crabka.spark.plan.listing_catalog import load_listing_catalog
-from crabka.spark.plan.segment_objects import SegmentObjects
-from crabka.spark.tier_store import open_tier_store
+from crabka.spark.plan.catalog.listing_catalog import load_listing_catalog
+from crabka.spark.plan.catalog.segments import TierCatalog
+from crabka.spark.plan.objects.segment_objects import SegmentObjects
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,10 +14,10 @@ from crabka.errors import CorruptDataError
 from crabka.records.compression import CODEC_NAMES
 from crabka.records.header import BatchHeader
 from crabka.remote.scrub.batches import walk_batches
+from crabka.spark.access.tier_store import open_tier_store
 from crabka.spark.plan.ranges import Split, TierRange
-from crabka.spark.read.read_ahead import RangeReadAhead
-from crabka.spark.row_tasks import ArrowTask
-from crabka.spark.tier_store import open_tier_store
+from crabka.spark.read.tier_reader import RangeReadAhead
+from crabka.spark.session.row_tasks import ArrowTask
 
 if TYPE_CHECKING:
     import pyarrow as pa

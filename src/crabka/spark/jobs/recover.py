@@ -13,12 +13,12 @@ from itertools import pairwise
 from crabka.errors import ConfigError
 from crabka.remote.layout import object_path
 from crabka.remote.recovery import RecoverablePartition, RecoveryPlan, group_by_topic
-from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, TopicIdPartition
+from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, TopicIdPartition, newest_segment
+from crabka.spark.access.tier_store import ObjectMissingError, open_tier_store
 from crabka.spark.errors import TierReadError
-from crabka.spark.plan.lineage import TierPart, choose_parts, epoch_ends_of, newest_segment
-from crabka.spark.plan.listing_catalog import load_listing_catalog
-from crabka.spark.plan.segment_objects import SegmentObjects
-from crabka.spark.tier_store import ObjectMissingError, open_tier_store
+from crabka.spark.plan.catalog.listing_catalog import load_listing_catalog
+from crabka.spark.plan.catalog.segments import TierPart, choose_parts, epoch_ends_of
+from crabka.spark.plan.objects.segment_objects import SegmentObjects
 
 
 def plan_recovery(

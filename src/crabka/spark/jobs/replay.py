@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from crabka.clients.group_admin import GroupAdmin
+from crabka.clients.admin import Admin
 from crabka.clients.group_types import GroupOffset
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
-from crabka.spark.broker_session import BrokerSession
-from crabka.spark.collecting import collect_rows
+from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.jobs.replay_writer import (
     ReplayRow,
     ReplayTarget,
@@ -29,15 +28,15 @@ from crabka.spark.jobs.replay_writer import (
     in_transactions,
     rows_of_batch,
 )
-from crabka.spark.plan.divergence import ReadPosition
-from crabka.spark.plan.histories import inspect_history
+from crabka.spark.options.names import WHERE
+from crabka.spark.options.source_options import SourceOptions
+from crabka.spark.plan.history.divergence import ReadPosition
+from crabka.spark.plan.history.histories import inspect_history
+from crabka.spark.plan.history.witnesses import Chain, chains_from_json, chains_to_json, sample_offsets
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import PlannedRange, ReadPlan, Split
-from crabka.spark.plan.witnesses import Chain, chains_from_json, chains_to_json, sample_offsets
-from crabka.spark.read.settings import ReadSettings
-from crabka.spark.row_tasks import ArrowTask, for_each_row
-from crabka.spark.source.option_names import WHERE
-from crabka.spark.source.options import SourceOptions
+from crabka.spark.read.split_reader import ReadSettings
+from crabka.spark.session.row_tasks import ArrowTask, collect_rows, for_each_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp", "headers")
 RESULT_SCHEMA: Final = "partition int, records long, next_offset long"
 _UNKNOWN_END: Final = -1
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _ISOLATION: Final = "kafka.isolation.level"
 
 
@@ -134,7 +133,7 @@ def _progress(target: ReplayTarget, partitions: Iterable[int]) -> dict[int, Grou
     """Return how far earlier runs under the name came, by partition."""
     places = [TopicPartition(target.topic, partition) for partition in partitions]
     with BrokerSession(target.bootstrap, target.client) as session:
-        found = session.run(lambda cluster: GroupAdmin(cluster).list_group_offsets(target.name, places))
+        found = session.run(lambda cluster: Admin(cluster).groups.list_offsets(target.name, places))
     return {place.partition: committed for place, committed in found.items()}
 
 
@@ -187,12 +186,12 @@ def check_target(target: ReplayTarget, partition_count: int) -> bool:
 
 def _has_progress(session: BrokerSession, target: ReplayTarget, partitions: Iterable[int]) -> bool:
     places = [TopicPartition(target.topic, partition) for partition in partitions]
-    if session.run(lambda cluster: GroupAdmin(cluster).list_group_offsets(target.name, places)):
+    if session.run(lambda cluster: Admin(cluster).groups.list_offsets(target.name, places)):
         return True
     starts = session.offsets(dict.fromkeys(places, EARLIEST), read_committed=False)
     ends = session.offsets(dict.fromkeys(places, LATEST), read_committed=False)
     if any(ends[place] > starts[place] for place in places):
-        _log.warning(
+        logger.warning(
             "Topic %s has records, and there is no progress of %s: all is replayed. If an earlier run under this name "
             "wrote them, its progress has expired (offsets.retention.minutes), and they will be there twice",
             target.topic,
@@ -262,7 +261,7 @@ def replayed(frame: DataFrame, target: ReplayTarget, *, has_progress: bool) -> l
         key=lambda each: each.partition,
     )
     if has_progress and not any(each.records for each in found):
-        _log.warning(
+        logger.warning(
             "Nothing was written: %s has replayed all of this before. Take another name to write it once more",
             target.name,
         )

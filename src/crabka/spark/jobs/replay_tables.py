@@ -16,7 +16,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from crabka.errors import ConfigError
-from crabka.spark.collecting import collect_rows
 from crabka.spark.jobs.replay import (
     RESULT_SCHEMA,
     ReplayedPartition,
@@ -33,15 +32,15 @@ from crabka.spark.jobs.replay_writer import (
     SourceIdentity,
     rows_of_batch,
 )
-from crabka.spark.row_tasks import ArrowTask, for_each_row
+from crabka.spark.session.row_tasks import ArrowTask, collect_rows, for_each_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from crabka.spark.lake.data_files import ColumnRange, DataFile
-    from crabka.spark.lake.store import LakeStore
-    from crabka.spark.lake.table import TableFormat
+    from crabka.spark.lake.formats.data_files import ColumnRange, DataFile
+    from crabka.spark.lake.formats.store import LakeStore
+    from crabka.spark.lake.formats.table import TableFormat
 
 _PART_SCHEMA: Final = "partition int, part string"
 _CHUNK_ROWS: Final = 1_000
@@ -71,7 +70,7 @@ class TableReader:
 
     def parts(self, path: str, constant: str | None) -> dict[int, FilePart]:
         """Return what a file has, by partition."""
-        from crabka.spark.lake.schemas import OFFSET, PARTITION
+        from crabka.spark.lake.values.schemas import OFFSET, PARTITION
 
         least: dict[int, int] = {}
         last: dict[int, int] = {}
@@ -104,8 +103,8 @@ class TableReader:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from crabka.spark.lake.data_files import ColumnRange
-        from crabka.spark.lake.schemas import OFFSET, PARTITION, RAW_VALUE, TIMESTAMP
+        from crabka.spark.lake.formats.data_files import ColumnRange
+        from crabka.spark.lake.values.schemas import OFFSET, PARTITION, RAW_VALUE, TIMESTAMP
 
         names = {
             OFFSET: "offset",
@@ -125,8 +124,8 @@ class TableReader:
         """Yield columns of a file, with that of the partition column if the file lacks it."""
         import pyarrow as pa
 
-        from crabka.spark.lake.parquet_reading import read_batches
-        from crabka.spark.lake.schemas import LOG_COLUMNS, RAW_VALUE_FIELD
+        from crabka.spark.lake.formats.parquet_reading import read_batches
+        from crabka.spark.lake.values.schemas import LOG_COLUMNS, RAW_VALUE_FIELD
 
         types = {field.name: field.type for field in (*LOG_COLUMNS, RAW_VALUE_FIELD)}
         for batch in read_batches(self.store, path, names, within=within):
@@ -188,7 +187,7 @@ def _push(heap: list[tuple[int, int, ReplayRow, Iterator[ReplayRow]]], number: i
 
 
 def _open(address: str, table_format: str, catalog: str | None) -> tuple[LakeStore, TableFormat]:
-    from crabka.spark.lake.tables import Lake
+    from crabka.spark.lake.formats.tables import Lake
 
     place, question, parameters = address.partition("?")
     root, _, name = place.rstrip("/").rpartition("/")
@@ -202,7 +201,7 @@ def _open(address: str, table_format: str, catalog: str | None) -> tuple[LakeSto
 def _require_raw_values(schema: pa.Schema) -> None:
     import pyarrow as pa
 
-    from crabka.spark.lake.schemas import LOG_COLUMNS, RAW_VALUE_FIELD
+    from crabka.spark.lake.values.schemas import LOG_COLUMNS, RAW_VALUE_FIELD
 
     for wanted in (*LOG_COLUMNS, RAW_VALUE_FIELD):
         if schema.get_field_index(wanted.name) < 0:

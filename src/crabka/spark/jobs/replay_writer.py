@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from crabka.clients.admin import Admin
 from crabka.clients.cluster import Cluster
 from crabka.clients.errors import AbortableTransactionError
-from crabka.clients.group_admin import GroupAdmin
 from crabka.clients.group_types import GroupOffset
 from crabka.clients.producer import Producer
 from crabka.clients.producer_settings import ProducerSettings
@@ -23,9 +23,9 @@ from crabka.clients.transaction_messages import OffsetToCommit
 from crabka.errors import ConfigError, CrabkaError
 from crabka.ids import TopicPartition
 from crabka.records.record import Headers
-from crabka.spark.broker_session import BrokerSession
+from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.jobs.pace import Pace
-from crabka.spark.plan.witnesses import BatchWitness, Chain, chains_from_json, cut_chain, extended
+from crabka.spark.plan.history.witnesses import BatchWitness, Chain, chains_from_json, cut_chain, extended
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,9 +171,7 @@ class ReplayWriter:
         try:
             await producer.init_transactions()
             # Only this partition: others may be in the middle of their transactions.
-            offsets = await GroupAdmin(cluster).list_group_offsets(
-                self._target.name, [self._place], require_stable=True
-            )
+            offsets = await Admin(cluster).groups.list_offsets(self._target.name, [self._place], require_stable=True)
             committed = offsets.get(self._place)
             if committed is not None:
                 self._source.require_same(committed, self._target.name)

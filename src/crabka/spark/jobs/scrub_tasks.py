@@ -11,16 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from crabka.formats.leader_epochs import Epochs
 from crabka.remote.opening import open_storage_of
 from crabka.remote.scrub import TierFault, TierFaultKind, check_segment, compare_checkpoints, compare_copies
 from crabka.remote.scrub.lineage import overlaps, predecessors
 from crabka.remote.scrub.segment_check import Fingerprints
-from crabka.remote.scrub.side_files import Epochs
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
 from crabka.remote_topic.serde import decode_event, encode_event
-from crabka.spark.collecting import collect_rows
-from crabka.spark.failures import SparkJobError
-from crabka.spark.row_tasks import ArrowTask
+from crabka.spark.session.error_texts import SparkJobError
+from crabka.spark.session.row_tasks import ArrowTask, collect_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,15 +13,15 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 from crabka.errors import ConfigError
-from crabka.spark.collecting import collect_rows
+from crabka.spark.access.tier_store import TierStore, open_tier_store, present
 from crabka.spark.jobs.batch_facts import DAY_MS, FACT_SCHEMA, LAST_DAY, UNKNOWN_DAY, continued_ranges, fact_task
+from crabka.spark.options.names import WHERE
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import open_context, tier_address
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import ReadPlan, TierRange
-from crabka.spark.source.option_names import WHERE
-from crabka.spark.source.options import SourceOptions
+from crabka.spark.session.row_tasks import collect_rows
 from crabka.spark.source.registration import register
-from crabka.spark.tier_store import TierStore, open_tier_store, present
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ back again within one segment. Only reading the whole segment would show such ba
 from __future__ import annotations
 
 from crabka.records.header import LOG_APPEND_TIME
-from crabka.spark.plan.lineage import TierPart
-from crabka.spark.plan.segment_objects import SegmentObjects
+from crabka.spark.plan.catalog.segments import TierPart
+from crabka.spark.plan.objects.segment_objects import SegmentObjects
 
 
 def without_later(objects: SegmentObjects, parts: list[TierPart], max_timestamp_us: int) -> list[TierPart]:

@@ -8,12 +8,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from crabka.ids import TopicPartition
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import PlanContext, is_tier_only, open_context
 from crabka.spark.plan.resolve import resolve_start
 from crabka.spark.plan.survey import Survey, make_survey
-from crabka.spark.source.options import SourceOptions
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def survey_reaching(
         behind = [p for p, each in survey.partitions.items() if each.latest < known.get(p, 0)]
         if not behind:
             break
-        _log.warning("%s ends before an offset that was read already", behind[0])
+        logger.warning("%s ends before an offset that was read already", behind[0])
         time.sleep(options.offset_retry_interval_ms / 1000)
         survey = make_survey(context, only)
     return survey

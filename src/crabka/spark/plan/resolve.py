@@ -7,12 +7,8 @@ from typing import assert_never
 
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
-from crabka.spark.plan.context import PlanContext
-from crabka.spark.plan.retries import with_retries
-from crabka.spark.plan.survey import PartitionSurvey, Survey
-from crabka.spark.plan.timestamp_lookup import first_offset_at
-from crabka.spark.source.offset_json import EARLIEST, LATEST
-from crabka.spark.source.offset_limits import (
+from crabka.spark.options.offset_json import EARLIEST, LATEST
+from crabka.spark.options.selection import (
     EarliestLimit,
     GlobalTimestampLimit,
     LatestLimit,
@@ -20,6 +16,9 @@ from crabka.spark.source.offset_limits import (
     OffsetsLimit,
     TimestampsLimit,
 )
+from crabka.spark.plan.context import PlanContext, with_retries
+from crabka.spark.plan.objects.timestamp_lookup import first_offset_at
+from crabka.spark.plan.survey import PartitionSurvey, Survey
 
 Offsets = dict[TopicPartition, int]
 

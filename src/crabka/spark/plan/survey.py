@@ -12,27 +12,25 @@ from typing import TYPE_CHECKING
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError
 from crabka.ids import ZERO_UUID, TopicPartition, uuid_to_text
-from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
-from crabka.spark.broker_session import BrokerSession
-from crabka.spark.plan.catalog import TierCatalog
-from crabka.spark.plan.context import PlanContext, is_tier_only
-from crabka.spark.plan.lineage import (
+from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition, newest_segment
+from crabka.spark.access.broker_session import BrokerSession
+from crabka.spark.errors import lose
+from crabka.spark.options.selection import Assign, Strategy, Subscribe, SubscribePattern
+from crabka.spark.options.source_options import SourceOptions
+from crabka.spark.plan.catalog.listing_catalog import load_listing_catalog
+from crabka.spark.plan.catalog.lost_segments import LostSegment, find_lost_segments
+from crabka.spark.plan.catalog.segments import (
+    TierCatalog,
     TierPart,
     choose_parts,
     epoch_ends_of,
     is_in_history,
-    newest_segment,
     segment_epochs,
 )
-from crabka.spark.plan.listing_catalog import load_listing_catalog
-from crabka.spark.plan.losses import lose
-from crabka.spark.plan.lost_segments import LostSegment, find_lost_segments
-from crabka.spark.plan.retries import with_retries
-from crabka.spark.plan.segment_objects import SegmentObjects
-from crabka.spark.plan.snapshot_catalog import load_snapshot_catalog
-from crabka.spark.plan.topic_catalog import load_topic_catalog
-from crabka.spark.source.options import SourceOptions
-from crabka.spark.source.strategies import Assign, Strategy, Subscribe, SubscribePattern
+from crabka.spark.plan.catalog.snapshot_catalog import load_snapshot_catalog
+from crabka.spark.plan.catalog.topic_catalog import load_topic_catalog
+from crabka.spark.plan.context import PlanContext, is_tier_only, with_retries
+from crabka.spark.plan.objects.segment_objects import SegmentObjects
 
 if TYPE_CHECKING:
     from crabka.clients.metadata import TopicMetadata

@@ -22,18 +22,17 @@ from crabka.clients.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.records.header import HEADER_SIZE
-from crabka.spark.broker_session import BrokerSession
+from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.decode import AbortedTransactions, BatchBounds, CorruptBatch, Origin, RowRange
-from crabka.spark.errors import DataLossError, TierReadError, TopicChangedError
-from crabka.spark.plan.losses import lose
+from crabka.spark.errors import DataLossError, TierReadError, TopicChangedError, lose
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.ranges import BrokerRange
 from crabka.spark.read.batch_walk import first_offsets_of, next_offset_of
-from crabka.spark.read.settings import ReadSettings
 
 if TYPE_CHECKING:
     from crabka.spark.decode import BatchDecoder
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _FETCH_BYTES: Final = 8 << 20
 _MAX_WAIT_MS: Final = 500
 _PAUSE_S: Final = 0.05
@@ -47,13 +46,13 @@ class _NoRecordsError(TierReadError):
 class BrokerReader:
     """Reads ranges through one session."""
 
-    def __init__(self, session: BrokerSession, settings: ReadSettings) -> None:
+    def __init__(self, session: BrokerSession, options: SourceOptions) -> None:
         self._session = session
-        self._options = settings.options
+        self._options = options
         self._limits = FetcherSettings(
             max_wait_ms=_MAX_WAIT_MS,
             partition_max_bytes=_FETCH_BYTES,
-            read_committed=settings.options.read_committed,
+            read_committed=options.read_committed,
         )
 
     def read(self, each: BrokerRange, make_decoder: Callable[[], BatchDecoder]) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crabka.spark.source.where_option import ComparisonOperator, Condition
+from crabka.spark.options.where import ComparisonOperator, Condition
 
 _FUNCTIONS: Final = {
     ComparisonOperator.EQUAL: pc.equal,

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -17,36 +19,56 @@ import pyarrow as pa
 
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
-from crabka.spark.broker_session import BrokerSession
-from crabka.spark.decode import CorruptBatch, warm_up
-from crabka.spark.errors import DataLossError, TopicChangedError
+from crabka.spark.access.broker_session import BrokerSession
+from crabka.spark.access.tier_store import ObjectMissingError, TierStore, open_tier_store
+from crabka.spark.decode import CorruptBatch, spark_schema_columns
+from crabka.spark.errors import DataLossError, TopicChangedError, lose
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import tier_address
-from crabka.spark.plan.losses import lose
 from crabka.spark.plan.planner import plan_offsets
 from crabka.spark.plan.ranges import BrokerRange, PlannedRange, Split, TierRange
 from crabka.spark.read.broker_reader import BrokerReader
-from crabka.spark.read.read_ahead import RangeReadAhead
-from crabka.spark.read.settings import ReadSettings
-from crabka.spark.read.tier_reader import TierRangeReader
-from crabka.spark.tier_store import ObjectMissingError, TierStore, open_tier_store
+from crabka.spark.read.row_filter import columns_to_decode, wanted_rows
+from crabka.spark.read.tier_reader import RangeReadAhead, TierRangeReader
 
 if TYPE_CHECKING:
     from crabka.spark.decode import BatchDecoder
 
-_log = logging.getLogger(__name__)
+
+logger = logging.getLogger(__name__)
 _MAX_REPLANS = 3
 _REPLAN_PAUSE_S = 0.5
 
 
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """The options, the columns in their order, and where the tier is, if the driver had to ask for that."""
+
+    options: SourceOptions
+    columns: tuple[str, ...]
+    tier_uri: str | None = None
+
+    @classmethod
+    def of(
+        cls, options: SourceOptions, columns: Sequence[str] | None = None, tier_uri: str | None = None
+    ) -> ReadSettings:
+        """Return settings for some columns; for those that the options imply if none are given."""
+        if columns is None:
+            columns = [name for name in spark_schema_columns() if name != "headers" or options.include_headers]
+        return cls(options, tuple(columns), tier_uri)
+
+
 def read_split(split: Split, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a split. Runs on executors.
+    """Yield the rows of a split that pass `where`, with the columns of the settings. Runs on executors.
 
     Raises CorruptBatch, DataLossError, TierReadError and what stores and clients raise.
     """
-    # Compiling, or loading what was compiled before, takes about as long as the first bytes.
-    Thread(target=warm_up, name="warm-up", daemon=True).start()
+    # Compiling the decoder, or loading what was compiled before, takes about as long as the first bytes.
+    Thread(target=import_module, args=("crabka.spark.decode.decoder",), name="warm-up", daemon=True).start()
+    where = settings.options.where
     with ExitStack() as stack:
-        yield from _SplitReader(settings, stack).read(split)
+        for batch in _SplitReader(settings, stack).read(split):
+            yield wanted_rows(batch, where).select(settings.columns) if where else batch
 
 
 class _SplitReader:
@@ -69,7 +91,7 @@ class _SplitReader:
         numbers = {each: number for number, each in enumerate(tier)}
         for each in split.ranges:
             if isinstance(each, BrokerRange):
-                yield from BrokerReader(self._broker_session(), self._settings).read(each, self._make_decoder)
+                yield from BrokerReader(self._broker_session(), self._settings.options).read(each, self._make_decoder)
             elif ahead is not None:
                 yield from self._read_tier_range(each, ahead.pieces(numbers[each]))
 
@@ -79,7 +101,7 @@ class _SplitReader:
             yield from reader.rows(pieces)
         except ObjectMissingError:
             position = reader.next_offset
-            _log.info("%s is gone; offsets from %d on are planned again", each.object_name, position)
+            logger.info("%s is gone; offsets from %d on are planned again", each.object_name, position)
             yield from self._read_elsewhere(each, position)
 
     def _read_elsewhere(self, each: TierRange, position: int) -> Iterator[pa.RecordBatch]:
@@ -116,7 +138,10 @@ class _SplitReader:
             from crabka.spark.decode import BatchDecoder
 
             listener = _log_corrupt if self._settings.options.on_corrupt == "report" else None
-            self._decoder = BatchDecoder(self._settings.columns, on_corrupt=listener)
+            columns = self._settings.columns
+            if where := self._settings.options.where:
+                columns = columns_to_decode(columns, where)
+            self._decoder = BatchDecoder(columns, on_corrupt=listener)
         return self._decoder
 
     def _broker_session(self) -> BrokerSession:
@@ -139,4 +164,4 @@ class _SplitReader:
 
 
 def _log_corrupt(batch: CorruptBatch) -> None:
-    _log.error("left out: %s", batch)
+    logger.error("left out: %s", batch)

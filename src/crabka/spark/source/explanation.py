@@ -1,19 +1,26 @@
-"""What a read would touch, for people: Spark's own `explain` cannot show it."""
+"""What a read would touch, as text: Spark's own `explain` cannot show it.
+
+The options come from the plan of the DataFrame: Spark's own of a classic session, the client's of Spark Connect.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from crabka.errors import ConfigError
+from crabka.spark.options.names import STRATEGIES
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import ReadPlan
-from crabka.spark.source.option_names import STRATEGIES
-from crabka.spark.source.options import SourceOptions
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
     from pyspark.sql import DataFrame
+
+
+_RELATION: Final = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
 
 
 def explain(what: DataFrame | Mapping[str, str]) -> None:
@@ -52,10 +59,10 @@ def _options_of(what: DataFrame | Mapping[str, str]) -> Mapping[str, str]:
     if isinstance(what, Mapping):
         return what
     if hasattr(what, "_jdf"):
-        from crabka.spark.source.frame_plan import reads_of_frame
+        from crabka.spark.source.explanation import reads_of_frame
 
         return only_read(reads_of_frame(what))
-    from crabka.spark.source.connect_plan import reads_of_connect_frame
+    from crabka.spark.source.explanation import reads_of_connect_frame
 
     return only_read(reads_of_connect_frame(what))
 
@@ -66,3 +73,35 @@ def _size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} TiB"
+
+
+def reads_of_frame(frame: DataFrame) -> list[dict[str, str]]:
+    """Return the options of every read in a frame, their names in lower case."""
+    leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
+    return [_options(leaves.apply(index)) for index in range(leaves.size())]
+
+
+def _options(leaf: Any) -> dict[str, str]:
+    if leaf.getClass().getName() != _RELATION:
+        return {}
+    return {str(name).lower(): str(value) for name, value in leaf.options().asCaseSensitiveMap().items()}
+
+
+def reads_of_connect_frame(frame: DataFrame) -> list[dict[str, str]]:
+    """Return the options of every read in a frame, their names in lower case."""
+    connect: Any = frame
+    plan: Message = connect._plan.to_proto(connect.sparkSession.client)
+    sources: list[Any] = [
+        each for each in _messages(plan) if each.DESCRIPTOR.full_name == "spark.connect.Read.DataSource"
+    ]
+    return [{name.lower(): value for name, value in source.options.items()} for source in sources]
+
+
+def _messages(message: Message) -> Iterator[Message]:
+    """Yield a message and all that are in it."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            continue
+        for each in value if field.is_repeated else [value]:
+            yield from _messages(each)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 
 from crabka.ids import TopicPartition
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -62,7 +62,7 @@ class FirstBatch:
         self._has_end = True
         for partition, start in starts.items():
             if start > ends.get(partition, start):
-                _log.warning(
+                logger.warning(
                     "the first batch of %s ends at %d, before its start at %d: nothing is read of it; if another "
                     "source began it, what it was to read is passed over",
                     *(partition, ends[partition], start),

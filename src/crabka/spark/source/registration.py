@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from crabka.errors import ConfigError
-from crabka.spark.error_notes import add_error_notes
-from crabka.spark.shipping import is_shipped
+from crabka.spark.session.error_texts import add_error_notes
+from crabka.spark.session.shipping import is_shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

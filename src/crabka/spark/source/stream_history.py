@@ -21,17 +21,16 @@ from crabka.remote.backends.bucket import Bucket
 from crabka.remote.backends.buckets import bucket_settings, open_bucket
 from crabka.remote.backends.store_errors import ObjectMissingError
 from crabka.remote.errors import RemoteBackendError
-from crabka.spark.errors import TopicChangedError
-from crabka.spark.plan.cache_files import cache_directory
-from crabka.spark.plan.divergence import ReadPosition
-from crabka.spark.plan.histories import inspect_history
-from crabka.spark.plan.losses import lose
+from crabka.spark.errors import TopicChangedError, lose
+from crabka.spark.options.source_options import SourceOptions
+from crabka.spark.plan.catalog.cache_files import cache_directory
+from crabka.spark.plan.history.divergence import ReadPosition
+from crabka.spark.plan.history.histories import inspect_history
+from crabka.spark.plan.history.witnesses import BatchWitness, Chain, chains_from_json, chains_to_json
 from crabka.spark.plan.ranges import ReadPlan
-from crabka.spark.plan.witnesses import BatchWitness, Chain, chains_from_json, chains_to_json
-from crabka.spark.source.options import SourceOptions
 from crabka.vfs import OsFileSystem
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -103,14 +102,14 @@ class StreamHistory:
         except ObjectMissingError:
             return _Remembered(topic_id, {})
         except (ValueError, KeyError, TypeError, ConfigError, RemoteBackendError) as error:
-            _log.warning("what was read of %s cannot be verified, since it is not known any more: %s", topic, error)
+            logger.warning("what was read of %s cannot be verified, since it is not known any more: %s", topic, error)
             return _Remembered(topic_id, {})
 
     def _store(self, topic: str, content: _Remembered) -> None:
         try:
             self._bucket().put(self._key(topic), json.dumps(_encoded(content)).encode())
         except RemoteBackendError as error:
-            _log.warning("a cut of the log of %s may go unnoticed when the query starts again: %s", topic, error)
+            logger.warning("a cut of the log of %s may go unnoticed when the query starts again: %s", topic, error)
 
     def _bucket(self) -> Bucket:
         place = self._options.position_location

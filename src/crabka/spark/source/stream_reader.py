@@ -22,21 +22,21 @@ from pyspark.sql.streaming.datasource import (
 
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
+from crabka.spark.options.offset_json import offsets_from_dict, offsets_to_dict
 from crabka.spark.plan.latest import OffsetBounds, ask_bounds, start_offsets
 from crabka.spark.plan.planner import plan_offsets
-from crabka.spark.read.settings import ReadSettings
+from crabka.spark.read.split_reader import ReadSettings
 from crabka.spark.source.admission import TriggerDelay, limited, new_records
+from crabka.spark.source.batch_reader import partitions_of, read_partition
 from crabka.spark.source.first_batch import FirstBatch
-from crabka.spark.source.offset_json import offsets_from_dict, offsets_to_dict
-from crabka.spark.source.partitions import partitions_of, read_partition
 from crabka.spark.source.stream_history import StreamHistory
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from crabka.spark.source.options import SourceOptions
+    from crabka.spark.options.source_options import SourceOptions
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 OffsetDict = dict[str, dict[str, int]]
 Offsets = Mapping[TopicPartition, int]
@@ -107,13 +107,13 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         group = self._options.commit_group
         if group is None or self._options.bootstrap is None:
             return
-        from crabka.spark.broker_session import BrokerSession
+        from crabka.spark.access.broker_session import BrokerSession
 
         try:
             with BrokerSession(self._options.bootstrap, self._options.client) as session:
                 session.commit(group, offsets_from_dict(end))
         except CrabkaError as error:
-            _log.warning("the offsets of the query could not be committed to the group %s: %s", group, error)
+            logger.warning("the offsets of the query could not be committed to the group %s: %s", group, error)
 
     def _admitted(self, starts: Offsets, bounds: OffsetBounds, limit: ReadLimit) -> Offsets:
         """Return how much of what there is a batch takes."""

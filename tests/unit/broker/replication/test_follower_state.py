@@ -27,7 +27,8 @@ from crabka.broker.replication.follower_state import (
     RestartLog,
     TakeLeaderOffsets,
 )
-from crabka.log.partition.leader_epochs import EpochEnd, LeaderEpochCache
+from crabka.formats.leader_epochs import EpochEnd
+from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.protocol.error_codes import ErrorCode
 
 
@@ -40,7 +41,7 @@ class Log:
     epochs: LeaderEpochCache = field(default_factory=lambda: LeaderEpochCache([(0, 0), (1, 5)]))
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
-        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+        return self.epochs.lineage.end_offset_for(epoch, self.log_end_offset)
 
 
 LOG = Log()

@@ -6,7 +6,8 @@ import pytest
 
 from crabka.broker.replication.truncation import diverging_epoch, truncation_offset
 from crabka.errors import OperationError
-from crabka.log.partition.leader_epochs import EpochEnd, LeaderEpochCache
+from crabka.formats.leader_epochs import EpochEnd
+from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.protocol.error_codes import ErrorCode
 
 
@@ -18,7 +19,7 @@ class Log:
         self._cache = LeaderEpochCache(epochs)
 
     def end_for(self, epoch: int) -> EpochEnd:
-        return self._cache.end_offset_for(epoch, self.end_offset)
+        return self._cache.lineage.end_offset_for(epoch, self.end_offset)
 
 
 def answer(leader: Log, follower: Log, last_epoch: int) -> EpochEnd | None:

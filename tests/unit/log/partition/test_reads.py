@@ -5,7 +5,7 @@ from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import OffsetInRemoteTierError, OperationError
-from crabka.log.partition.leader_epochs import EpochEnd
+from crabka.formats.leader_epochs import EpochEnd
 from crabka.log.partition.partition_log import AppendOrigin, PartitionLog
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import iter_headers

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.errors import ConfigError
-from crabka.remote.backends.azure import AzureConfig, AzureRemoteStorage
+from crabka.remote.backends.azure import AzureConfig, azure_storage
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing import MemoryFileSystem
 from tests.support.tier_segments import write_segment
@@ -28,9 +28,9 @@ def test_all_settings_arrive_and_secrets_are_not_shown() -> None:
         client_secret="hush-client",
     )
     assert found.secrets == list(SECRETS.values())
-    storage = AzureRemoteStorage(MemoryFileSystem())
+    storage = azure_storage(MemoryFileSystem())
     storage.configure(settings)
-    assert repr(storage) == "AzureRemoteStorage(Bucket('az://acme/logs/cold'))"
+    assert repr(storage) == "ObjectStoreStorage(Bucket('az://acme/logs/cold'))"
     assert not [text for text in (repr(found), repr(storage)) for secret in SECRETS.values() if secret in text]
     storage.close()
 
@@ -48,7 +48,7 @@ def test_all_settings_arrive_and_secrets_are_not_shown() -> None:
     ],
 )
 def test_what_cannot_work_is_refused_by_name_and_without_secrets(given: dict[str, str], named: str) -> None:
-    storage = AzureRemoteStorage(MemoryFileSystem())
+    storage = azure_storage(MemoryFileSystem())
     with pytest.raises(ConfigError) as refusal:
         storage.configure(given)
     assert named in str(refusal.value)
@@ -57,7 +57,7 @@ def test_what_cannot_work_is_refused_by_name_and_without_secrets(given: dict[str
 
 
 def test_a_signature_in_the_address_of_a_request_does_not_show_in_its_error() -> None:
-    storage = AzureRemoteStorage(MemoryFileSystem())
+    storage = azure_storage(MemoryFileSystem())
     nobody = {"endpoint": "http://127.0.0.1:1/acme", "allow.http": "true", "retry.max": "0"}
     storage.configure(PLACE | {"sas.token": SECRETS["sas.token"]} | nobody)
     segment = write_segment(MemoryFileSystem(), "/local")

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from crabka.errors import ConfigError
-from crabka.remote.backends.file import FileRemoteStorage
+from crabka.remote.backends.file import file_storage
 from crabka.remote.backends.local import LocalTieredStorage
+from crabka.remote.backends.object_store import ObjectStoreStorage
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.vfs import OsFileSystem
@@ -16,15 +17,15 @@ from tests.support.tier_segments import golden_segments, golden_tier, stored_con
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Iterator[FileRemoteStorage]:
-    storage = FileRemoteStorage(limits=SMALL_PARTS)
+def storage(tmp_path: Path) -> Iterator[ObjectStoreStorage]:
+    storage = file_storage(limits=SMALL_PARTS)
     storage.configure({"dir": f"{tmp_path}/tier"})
     yield storage
     storage.close()
 
 
 @pytest.mark.parametrize("size", [100, 12 << 20])
-def test_the_tier_is_the_one_of_local_tiered_storage(storage: FileRemoteStorage, tmp_path: Path, size: int) -> None:
+def test_the_tier_is_the_one_of_local_tiered_storage(storage: ObjectStoreStorage, tmp_path: Path, size: int) -> None:
     segment = write_segment(OsFileSystem(), f"{tmp_path}/local", log=b"x" * size)
     storage.copy_log_segment_data(segment.metadata, segment.data)
     local = LocalTieredStorage()
@@ -36,23 +37,25 @@ def test_the_tier_is_the_one_of_local_tiered_storage(storage: FileRemoteStorage,
 
 
 def test_a_tier_of_kafka_is_read() -> None:
-    storage = FileRemoteStorage()
+    storage = file_storage()
     storage.configure({"dir": str(golden_tier("single"))})
     for metadata in golden_segments("single"):
         assert len(storage.fetch_log_segment(metadata, 0)) == metadata.segment_size_bytes
     storage.close()
 
 
-def test_a_copy_that_cannot_be_made_durable_is_taken_back(storage: FileRemoteStorage, tmp_path: Path) -> None:
+def test_a_copy_that_cannot_be_made_durable_is_taken_back(tmp_path: Path) -> None:
     segment = write_segment(OsFileSystem(), f"{tmp_path}/local")
-    storage._disk = FaultyFileSystem(OsFileSystem(), [FaultRule(operation="fsync", error=5)])
+    storage = file_storage(disk=FaultyFileSystem(OsFileSystem(), [FaultRule(operation="fsync", path="*.log", error=5)]))
+    storage.configure({"dir": f"{tmp_path}/tier"})
     with pytest.raises(RemoteBackendError, match="durable"):
         storage.copy_log_segment_data(segment.metadata, segment.data)
     assert list(storage.list_objects()) == []
+    storage.close()
 
 
 def test_the_setting_is_checked() -> None:
-    storage = FileRemoteStorage()
+    storage = file_storage()
     with pytest.raises(ConfigError, match="dir"):
         storage.configure({})
     with pytest.raises(ConfigError, match="bucket"):

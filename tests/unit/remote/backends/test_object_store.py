@@ -48,6 +48,12 @@ class _ScriptedBucket(Bucket):
             raise RemoteBackendError(f"{call} {key} refused")
 
 
+def open_storage(fs: MemoryFileSystem, bucket: Bucket) -> ObjectStoreStorage:
+    storage = ObjectStoreStorage(lambda *_: bucket, fs)
+    storage.configure({})
+    return storage
+
+
 @pytest.fixture
 def fs() -> MemoryFileSystem:
     return MemoryFileSystem()
@@ -60,7 +66,7 @@ def bucket() -> _ScriptedBucket:
 
 @pytest.fixture
 def storage(fs: MemoryFileSystem, bucket: _ScriptedBucket) -> Iterator[ObjectStoreStorage]:
-    storage = ObjectStoreStorage(fs, bucket)
+    storage = open_storage(fs, bucket)
     yield storage
     storage.close()
 
@@ -134,7 +140,7 @@ def test_an_empty_range_asks_only_whether_the_segment_is_there(
 def test_a_stream_asks_for_a_piece_at_a_time(fs: MemoryFileSystem) -> None:
     segment = write_segment(fs, "/local", log=b"0123456789abcdef" * (STREAM_PIECE_BYTES // 8))
     store, bucket = memory_bucket()
-    storage = ObjectStoreStorage(fs, bucket)
+    storage = open_storage(fs, bucket)
     storage.copy_log_segment_data(segment.metadata, segment.data)
     pieces = storage.stream_log_segment(segment.metadata, 3)
     assert bytes(next(pieces)) == segment.log[3 : 3 + STREAM_PIECE_BYTES]
@@ -167,7 +173,7 @@ def test_the_listing_goes_by_the_beginning_of_directories(storage: ObjectStoreSt
 
 
 def test_use_before_configuration_is_a_bug(segment: LocalSegment) -> None:
-    storage = ObjectStoreStorage(MemoryFileSystem())
+    storage = ObjectStoreStorage(lambda *_: memory_bucket()[1], MemoryFileSystem())
     with pytest.raises(InvariantError):
         storage.fetch_log_segment(segment.metadata, 0)
     storage.close()

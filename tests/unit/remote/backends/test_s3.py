@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from crabka.errors import ConfigError
-from crabka.remote.backends.s3 import S3Config, S3RemoteStorage
+from crabka.remote.backends.s3 import S3Config, s3_storage
 from crabka.remote.backends.transfer import HttpOptions, UploadLimits
 from crabka.testing import MemoryFileSystem
 
@@ -73,7 +73,7 @@ def test_what_cannot_work_is_refused_by_name_and_without_secrets(given: dict[str
 
 def test_nothing_shows_secrets(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    storage = S3RemoteStorage(MemoryFileSystem())
+    storage = s3_storage(MemoryFileSystem())
     storage.configure({"bucket": "logs", "prefix": "cold"} | SECRETS)
     found = S3Config.from_settings({"bucket": "logs"} | SECRETS, MemoryFileSystem())
     bucket = found.open()
@@ -88,7 +88,7 @@ def test_nothing_shows_secrets(caplog: pytest.LogCaptureFixture) -> None:
         caplog.text,
     ]
     assert not [text for text in shown if "hush" in text.lower()]
-    assert repr(storage) == "S3RemoteStorage(Bucket('s3://logs/cold'))"
+    assert repr(storage) == "ObjectStoreStorage(Bucket('s3://logs/cold'))"
     assert set(found.secrets) == set(SECRETS.values())
     storage.close()
 
@@ -98,7 +98,7 @@ def test_a_certificate_that_is_none_is_refused() -> None:
     file = fs.open("/ca.pem", create=True)
     file.pwritev([b"-----BEGIN CERTIFICATE-----\nnot one\n-----END CERTIFICATE-----\n"], 0)
     file.close()
-    storage = S3RemoteStorage(fs)
+    storage = s3_storage(fs)
     with pytest.raises(ConfigError, match="S3 storage cannot be set up"):
         storage.configure({"bucket": "logs", "ca.certificate.path": "/ca.pem"})
     storage.close()

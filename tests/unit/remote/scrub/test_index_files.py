@@ -266,4 +266,4 @@ def test_an_unknown_version_of_a_transaction_index_is_found() -> None:
     data = struct.pack(">hqqqq", 1, PRODUCER_ID, 3, 5, 6)
     log = transaction(0, committed=True) + transaction(3, committed=False)
     found = follow(partial(TransactionIndexFollower, data, 0), log)
-    assert "unknown version" in found[0]
+    assert "version 1, known is 0" in found[0]

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 
 from crabka.remote.scrub.faults import TierFaultKind
-from crabka.remote.scrub.lineage import PartitionBounds, check_lineage, newest, overlaps, predecessors
+from crabka.remote.scrub.lineage import PartitionBounds, check_lineage, overlaps, predecessors
 from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tests.support.planted_tier import ORDERS
 
@@ -95,12 +95,6 @@ def test_an_epoch_that_begins_at_two_places_is_a_conflict() -> None:
     assert found(segments, ((0, 0), (1, 12))) == [
         (TierFaultKind.EPOCH_CONFLICT, "epoch 1 begins at 10 here and at 12 elsewhere")
     ]
-
-
-def test_the_newest_segment_is_that_of_the_latest_leader() -> None:
-    old, new = segment(1, 0, 99, (1, 0)), segment(2, 0, 50, (1, 0), (2, 40))
-    assert newest([old, new]) is new
-    assert newest([]) is None
 
 
 def test_shared_offsets_are_found() -> None:

@@ -12,7 +12,7 @@ from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.jobs.replay import ReplayedPartition, partition_splits, replay_topic, rest_of, shared_rate
 from crabka.spark.jobs.replay_writer import ReplayTarget
-from crabka.spark.plan.divergence import LogCutError
+from crabka.spark.plan.history.divergence import LogCutError
 from crabka.spark.plan.ranges import BrokerRange, ReadPlan, Split
 from tests.support.golden import GOLDEN
 from tests.support.loopback_cluster import loopback_cluster

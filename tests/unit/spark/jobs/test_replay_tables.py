@@ -15,11 +15,12 @@ from crabka.ids import TopicPartition
 from crabka.spark.jobs.replay import ReplayedPartition
 from crabka.spark.jobs.replay_tables import FilePart, TableReader, in_offset_order, replay_lake_table
 from crabka.spark.jobs.replay_writer import ReplayRow, ReplayTarget
-from crabka.spark.lake.data_files import DataFile
-from crabka.spark.lake.parquet_files import ParquetFileWriter
-from crabka.spark.lake.schemas import PARTITION, RAW_VALUE_FIELD, table_schema
-from crabka.spark.lake.table import TableSpec
-from crabka.spark.lake.tables import Lake
+from crabka.spark.lake.formats.data_files import DataFile
+from crabka.spark.lake.formats.parquet_files import ParquetFileWriter
+from crabka.spark.lake.formats.table import TableSpec
+from crabka.spark.lake.formats.tables import Lake
+from crabka.spark.lake.maintenance.compaction import compact_table
+from crabka.spark.lake.values.schemas import PARTITION, RAW_VALUE_FIELD, table_schema
 from tests.support.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of, new_table, rows_of, written
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.memory_transactions import MemoryTransactions
@@ -73,7 +74,7 @@ def test_a_second_run_goes_on_in_files_that_compaction_mixed(world: World, tmp_p
     assert replay(lake, target) == [ReplayedPartition(0, 10, 10), ReplayedPartition(1, 10, 10)]
     table.commit(written(lake, table, 0, range(10, 30)), {0: 10, 1: 10}, {0: 30, 1: 10})
     table.refresh()
-    table.compact(1 << 30)
+    compact_table(table, 1 << 30)
     table.refresh()
     assert len(table.files()) == 1
     assert replay(lake, target) == [ReplayedPartition(0, 20, 30), ReplayedPartition(1, 0, 10)]

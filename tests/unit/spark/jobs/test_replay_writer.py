@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from crabka._kio import ErrorCode
+from crabka.clients.admin import Admin
 from crabka.clients.errors import AbortableTransactionError, TransactionError
-from crabka.clients.group_admin import GroupAdmin
 from crabka.clients.group_types import GroupOffset
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
-from crabka.spark.broker_session import BrokerSession
+from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.decode import arrow_schema
 from crabka.spark.jobs.replay import COLUMNS
 from crabka.spark.jobs.replay_writer import (
@@ -27,7 +27,7 @@ from crabka.spark.jobs.replay_writer import (
     in_transactions,
     rows_of_batch,
 )
-from crabka.spark.plan.witnesses import BatchWitness, Chain
+from crabka.spark.plan.history.witnesses import BatchWitness, Chain
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.memory_transactions import MemoryTransactions
 
@@ -135,7 +135,7 @@ def test_progress_has_the_last_witness_before_it(world: World) -> None:
 
 def witness_of(target: ReplayTarget) -> Chain:
     with BrokerSession(target.bootstrap, {}) as session:
-        found = session.run(lambda cluster: GroupAdmin(cluster).list_group_offsets("r", [T1]))
+        found = session.run(lambda cluster: Admin(cluster).groups.list_offsets("r", [T1]))
     return committed_witness(found[T1])
 
 

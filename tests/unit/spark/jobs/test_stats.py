@@ -12,8 +12,8 @@ from crabka.errors import ConfigError
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.spark.jobs.stats import Days, TopicDay, count_batches, tier_stats
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.planner import plan_read
-from crabka.spark.source.options import SourceOptions
 from tests.support.golden import GOLDEN
 from tests.support.one_thread_spark import OneThreadSpark
 from tests.support.planted_tier import FIRST_TIMESTAMP_MS, PlantedTier, batches

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
 
+from crabka._kio import ErrorCode
+from crabka.clients.errors import ClientNetworkError
 from crabka.embedded import Broker
-from crabka.errors import ConfigError
-from crabka.spark.plan.context import open_context
-from crabka.spark.source.options import SourceOptions
+from crabka.errors import ConfigError, OperationError
+from crabka.spark.options.source_options import SourceOptions
+from crabka.spark.plan.context import collection_paused, open_context, with_retries
 
 
 def options(broker: Broker, **more: str) -> SourceOptions:
@@ -63,3 +66,73 @@ def test_a_cluster_without_a_tier_serves_everything_itself() -> None:
             open_context(options(broker, read__mode="tier")),
         ):
             pass
+
+
+OPTIONS = SourceOptions.parse(
+    {
+        "kafka.bootstrap.servers": "x:1",
+        "subscribe": "t",
+        "fetchOffset.numRetries": "3",
+        "fetchOffset.retryIntervalMs": "0",
+    },
+    streaming=False,
+)
+
+
+def test_a_question_is_asked_as_often_as_the_options_say() -> None:
+    asked: list[int] = []
+
+    def ask() -> str:
+        asked.append(1)
+        if len(asked) < 3:
+            raise ClientNetworkError("nobody there")
+        return "answer"
+
+    assert with_retries(OPTIONS, ask) == "answer"
+    asked.clear()
+
+    def fail() -> str:
+        asked.append(1)
+        raise ClientNetworkError("nobody there")
+
+    with pytest.raises(ClientNetworkError):
+        with_retries(OPTIONS, fail)
+    assert len(asked) == 3
+
+
+def test_what_time_does_not_heal_is_not_asked_again() -> None:
+    asked: list[int] = []
+
+    def ask() -> str:
+        asked.append(1)
+        raise OperationError(ErrorCode.topic_authorization_failed, "no")
+
+    with pytest.raises(OperationError):
+        with_retries(OPTIONS, ask)
+    assert len(asked) == 1
+
+
+def test_the_collector_rests_until_the_last_pause_ends() -> None:
+    assert gc.isenabled()
+    with collection_paused():
+        assert not gc.isenabled()
+        with collection_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_an_error_ends_a_pause() -> None:
+    with pytest.raises(ValueError, match="broken"), collection_paused():
+        raise ValueError("broken")
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with collection_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

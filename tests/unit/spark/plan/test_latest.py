@@ -7,10 +7,10 @@ import pytest
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import PlanContext
 from crabka.spark.plan.latest import StartOffsets, ask_bounds, start_offsets, survey_reaching
 from crabka.spark.plan.survey import PartitionSurvey, Survey
-from crabka.spark.source.options import SourceOptions
 from tests.support.planted_tier import two_segments
 from tests.support.tier_stores import write_tier
 

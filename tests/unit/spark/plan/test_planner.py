@@ -11,20 +11,20 @@ from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.clients.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
+from crabka.formats.offset_index import OffsetIndex
 from crabka.ids import TopicPartition
 from crabka.log.producers.producer_state import ProducerEntry
 from crabka.log.producers.snapshots import encode_snapshot
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
-from crabka.spark.broker_session import BrokerSession
+from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import DataLossError, SegmentVanishedError
-from crabka.spark.plan.catalog import TierCatalog
-from crabka.spark.plan.divergence import LogCutError
-from crabka.spark.plan.index_files import SegmentOffsets
+from crabka.spark.options.source_options import SourceOptions
+from crabka.spark.plan.catalog.segments import TierCatalog
+from crabka.spark.plan.catalog.snapshot_catalog import write_snapshot_file
+from crabka.spark.plan.history.divergence import LogCutError
+from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.planner import plan_offsets, plan_read
-from crabka.spark.plan.segment_objects import SegmentObjects
-from crabka.spark.plan.snapshot_catalog import write_snapshot_file
-from crabka.spark.source.options import SourceOptions
 from tests.support.planted_tier import (
     FIRST_TIMESTAMP_MS,
     ORDERS,
@@ -260,7 +260,7 @@ def test_a_segment_that_vanishes_while_it_is_planned_is_planned_again(
     asked: list[str] = []
     whole = SegmentObjects.offset_index
 
-    def once_gone(self: SegmentObjects, segment: RemoteLogSegmentMetadata) -> SegmentOffsets:
+    def once_gone(self: SegmentObjects, segment: RemoteLogSegmentMetadata) -> OffsetIndex:
         asked.append(object_path(segment))
         if len(asked) == 1:
             raise SegmentVanishedError("it is gone")

@@ -9,14 +9,14 @@ from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
+from crabka.spark.options.selection import EarliestLimit, GlobalTimestampLimit, LatestLimit, OffsetsLimit
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import PlanContext, open_context
 from crabka.spark.plan.resolve import is_resolved_late, resolve_end, resolve_start
 from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
-from crabka.spark.source.offset_limits import EarliestLimit, GlobalTimestampLimit, LatestLimit, OffsetsLimit
-from crabka.spark.source.options import SourceOptions
 
 if TYPE_CHECKING:
-    from crabka.spark.broker_session import BrokerSession
+    from crabka.spark.access.broker_session import BrokerSession
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -16,11 +16,11 @@ from crabka.log.producers.snapshots import encode_snapshot
 from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
-from crabka.spark.broker_session import BrokerSession
+from crabka.spark.access.broker_session import BrokerSession
+from crabka.spark.options.selection import Assign, Subscribe, SubscribePattern
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import open_context
 from crabka.spark.plan.survey import Survey, chosen_catalog, make_survey, wants_topic
-from crabka.spark.source.options import SourceOptions
-from crabka.spark.source.strategies import Assign, Subscribe, SubscribePattern
 from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
 from tests.support.tier_plans import options
 from tests.support.tier_stores import write_tier

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import random
 
+from crabka.formats.leader_epochs import NO_END
 from crabka.formats.transaction_index import AbortedTransaction
-from crabka.spark.plan.index_files import AbortedEntry
-from crabka.spark.plan.lineage import NO_END, choose_parts
-from crabka.spark.plan.segment_objects import SegmentObjects
+from crabka.spark.plan.catalog.segments import choose_parts
+from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.transactions import AbortedTable, find_aborted
 from tests.support.planted_tier import PlantedTier, batches
 from tests.support.tier_stores import store_of
@@ -23,7 +23,7 @@ def test_markers_in_later_segments_count() -> None:
     tier = three_segments()
     parts = choose_parts(tier.segments, {0: NO_END})
     found = find_aborted(parts[:1], parts, SegmentObjects(store_of(tier)))
-    assert AbortedEntry(7, 3, 12, 9) in found
+    assert AbortedTransaction(7, 3, 12, 9) in found
     assert AbortedTable(found).within(0, 10) == ((7, 3, 12),)
     found = find_aborted(parts[1:2], parts, SegmentObjects(store_of(tier)))
     assert AbortedTable(found).within(13, 20) == ((8, 14, 22),)
@@ -43,7 +43,9 @@ def test_markers_between_the_parts_count() -> None:
     tier = three_segments()
     parts = choose_parts(tier.segments, {0: NO_END})
     found = find_aborted([parts[0], parts[2]], parts, SegmentObjects(store_of(tier)))
-    assert found == sorted([AbortedEntry(7, 3, 12, 9), AbortedEntry(8, 14, 22, 22), AbortedEntry(9, 24, 27, 28)])
+    assert found == sorted(
+        [AbortedTransaction(7, 3, 12, 9), AbortedTransaction(8, 14, 22, 22), AbortedTransaction(9, 24, 27, 28)]
+    )
 
 
 def test_what_lies_between_is_not_read_if_nothing_was_open() -> None:
@@ -66,9 +68,9 @@ def test_aborts_of_a_tail_that_does_not_count_are_passed_over() -> None:
     tier.add(batches(15, 1, epoch=1), [(0, 0), (1, 15)], aborted=[AbortedTransaction(9, 13, 19, 20)])
     parts = choose_parts(tier.segments, {0: 15, 1: NO_END})
     objects = SegmentObjects(store_of(tier))
-    assert find_aborted(parts, parts, objects) == [AbortedEntry(8, 2, 4, 2), AbortedEntry(9, 13, 19, 20)]
+    assert find_aborted(parts, parts, objects) == [AbortedTransaction(8, 2, 4, 2), AbortedTransaction(9, 13, 19, 20)]
     # Nor does it end the search for markers that follow: at its time nothing up to 18 was open.
-    assert AbortedEntry(9, 13, 19, 20) in find_aborted(parts[:1], parts, objects)
+    assert AbortedTransaction(9, 13, 19, 20) in find_aborted(parts[:1], parts, objects)
 
 
 def test_the_leader_is_asked_where_the_tier_has_a_gap_or_ends() -> None:
@@ -76,14 +78,14 @@ def test_the_leader_is_asked_where_the_tier_has_a_gap_or_ends() -> None:
     parts = choose_parts(tier.segments, {0: NO_END})
     asked: list[int] = []
 
-    def ask(border: int) -> list[AbortedEntry]:
+    def ask(border: int) -> list[AbortedTransaction]:
         asked.append(border)
-        return [AbortedEntry(50, border - 3, border - 1, -1)]
+        return [AbortedTransaction(50, border - 3, border - 1, -1)]
 
     objects = SegmentObjects(store_of(tier))
     found = find_aborted([parts[0], parts[2]], [parts[0], parts[2]], objects, ask)
     assert asked == [10, 30]
-    assert {AbortedEntry(50, 7, 9, -1), AbortedEntry(50, 27, 29, -1)} <= set(found)
+    assert {AbortedTransaction(50, 7, 9, -1), AbortedTransaction(50, 27, 29, -1)} <= set(found)
     asked.clear()
     find_aborted(parts[:1], parts, objects, ask)
     # An index says that all before 22 had ended.
@@ -95,14 +97,14 @@ def test_no_parts_have_no_transactions() -> None:
 
 
 def test_only_what_overlaps_counts() -> None:
-    entries = [AbortedEntry(1, 0, 9, 0), AbortedEntry(2, 5, 15, 0), AbortedEntry(3, 20, 25, 0)]
+    entries = [AbortedTransaction(1, 0, 9, 0), AbortedTransaction(2, 5, 15, 0), AbortedTransaction(3, 20, 25, 0)]
     assert AbortedTable(entries).within(10, 20) == ((2, 5, 15),)
 
 
 def test_spans_are_those_that_a_look_at_all_would_find() -> None:
     rng = random.Random(5)
     firsts = [rng.randrange(200) for _ in range(60)]
-    entries = [AbortedEntry(number, first, first + rng.randrange(40), 0) for number, first in enumerate(firsts)]
+    entries = [AbortedTransaction(number, first, first + rng.randrange(40), 0) for number, first in enumerate(firsts)]
     table = AbortedTable(entries)
     for start in range(0, 240, 3):
         for end in range(start + 1, 240, 7):
@@ -120,7 +122,7 @@ def test_spans_of_many_ranges_are_found_without_looking_at_all_transactions() ->
 
         __hash__ = int.__hash__
 
-    table = AbortedTable([AbortedEntry(7, 10 * n, Counted(10 * n + 5), 0) for n in range(20_000)])
+    table = AbortedTable([AbortedTransaction(7, 10 * n, Counted(10 * n + 5), 0) for n in range(20_000)])
     Counted.compared = 0
     for number in range(1_000):
         assert len(table.within(200 * number, 200 * number + 200)) == 20

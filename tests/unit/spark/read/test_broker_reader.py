@@ -17,10 +17,9 @@ from crabka.records.header import iter_headers
 from crabka.spark.decode import BatchDecoder, CorruptBatch
 from crabka.spark.decode.batches import CorruptionListener
 from crabka.spark.errors import DataLossError, TierReadError, TopicChangedError
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.ranges import BrokerRange
 from crabka.spark.read.broker_reader import BrokerReader
-from crabka.spark.read.settings import ReadSettings
-from crabka.spark.source.options import SourceOptions
 from tests.support.planted_tier import PRODUCER_ID, batches, transaction
 
 T0 = TopicPartition("t", 0)
@@ -102,7 +101,7 @@ def read(
 ) -> list[int]:
     given = {"kafka.bootstrap.servers": "x:1", "subscribe": "t", "kafkaConsumer.pollTimeoutMs": "0"}
     options = SourceOptions.parse(given | {k.replace("__", "."): v for k, v in more.items()}, streaming=False)
-    reader = BrokerReader(session, ReadSettings.of(options, ["offset"]))  # type: ignore[arg-type]
+    reader = BrokerReader(session, options)  # type: ignore[arg-type]
     each = BrokerRange("t", topic_id, 0, start, end)
     rows = reader.read(each, lambda: BatchDecoder(["offset"], on_corrupt=on_corrupt))
     return [offset for batch in rows for offset in batch.column("offset").to_pylist()]
@@ -306,6 +305,6 @@ def test_the_decoder_is_made_when_the_first_request_is_under_way() -> None:
         assert asked.wait(10)
         return BatchDecoder(["offset"])
 
-    reader = BrokerReader(session, ReadSettings.of(options, ["offset"]))  # type: ignore[arg-type]
+    reader = BrokerReader(session, options)  # type: ignore[arg-type]
     (rows,) = reader.read(BrokerRange("t", None, 0, 0, 10), make)
     assert rows.num_rows == 10

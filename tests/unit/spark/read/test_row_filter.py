@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
+from crabka.spark.options.where import parse_where
 from crabka.spark.read.row_filter import columns_to_decode, wanted_rows
-from crabka.spark.source.where_option import parse_where
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ROWS = pa.RecordBatch.from_pydict(

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from crabka.remote.layout import object_path
+from crabka.spark.access.tier_store import ObjectMissingError, TierStore, open_tier_store
 from crabka.spark.decode import BatchDecoder, CorruptBatch
 from crabka.spark.decode.batches import CorruptionListener
 from crabka.spark.errors import DataLossError, TopicChangedError
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import ReadPlan, Split, TierRange
 from crabka.spark.read import split_reader
-from crabka.spark.read.read_ahead import RangeReadAhead
-from crabka.spark.read.settings import ReadSettings
-from crabka.spark.read.split_reader import read_split
-from crabka.spark.source.options import SourceOptions
-from crabka.spark.tier_store import ObjectMissingError, TierStore, open_tier_store
+from crabka.spark.read.split_reader import ReadSettings, read_split
+from crabka.spark.read.tier_reader import RangeReadAhead
+from tests.support.pickling import sent
 from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
 from tests.support.tier_plans import options
 from tests.support.tier_stores import write_tier
@@ -162,3 +162,19 @@ def test_no_request_waits_for_compiled_code(tmp_path: Path, monkeypatch: pytest.
 def test_the_reader_can_be_imported_without_compiled_code() -> None:
     script = "import sys, crabka.spark.read.split_reader; sys.exit('crabka.spark.decode.kernels' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+GIVEN = {"kafka.bootstrap.servers": "x:1", "subscribe": "t"}
+
+
+def test_columns_are_those_that_the_options_imply() -> None:
+    plain = ReadSettings.of(SourceOptions.parse(GIVEN, streaming=False))
+    assert plain.columns[-1] == "timestampType"
+    headers = ReadSettings.of(SourceOptions.parse(GIVEN | {"includeHeaders": "true"}, streaming=False))
+    assert headers.columns[-1] == "headers"
+    assert ReadSettings.of(headers.options, ["offset"]).columns == ("offset",)
+
+
+def test_settings_travel_to_executors() -> None:
+    settings = ReadSettings.of(SourceOptions.parse(GIVEN, streaming=False), ["key"], "file:///x")
+    assert sent(settings) == settings

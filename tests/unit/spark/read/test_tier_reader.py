@@ -8,12 +8,14 @@ import pyarrow as pa
 import pytest
 
 from crabka.errors import CorruptDataError
+from crabka.spark.access.tier_store import ObjectMissingError
 from crabka.spark.decode import AbortedTransactions, BatchBounds, BatchDecoder, CorruptBatch, Origin, RowRange
 from crabka.spark.decode.places import ANYWHERE
 from crabka.spark.errors import TierReadError
 from crabka.spark.plan.ranges import TierRange
-from crabka.spark.read.tier_reader import TierRangeReader
+from crabka.spark.read.tier_reader import RangeReadAhead, TierRangeReader
 from tests.support.planted_tier import PRODUCER_ID, batches, transaction
+from tests.support.tier_stores import MemoryTierStore
 
 LOG = batches(0, 8)
 BATCH = len(LOG) // 8
@@ -140,3 +142,40 @@ def test_a_length_beyond_the_end_of_the_range_is_corrupt(length: int) -> None:
     with pytest.raises(CorruptBatch, match=f"batch at offset 10 of t-0, object o, position {position}") as caught:
         offsets(TierRangeReader(WHOLE, BatchDecoder(["offset"])), pieces_of(log, BATCH))
     assert not caught.value.skippable
+
+
+def tier_range(name: str, start: int, end: int) -> TierRange:
+    return TierRange("t", "id", 0, 0, 1, name, start, end)
+
+
+STORE = {"a": bytes(range(100)), "b": bytes(range(50)), "c": b"xyz"}
+
+
+def test_ranges_come_in_pieces_and_in_order() -> None:
+    ranges = [tier_range("a", 10, 95), tier_range("b", 0, 50), tier_range("c", 1, 3)]
+    with RangeReadAhead(MemoryTierStore(STORE), ranges, piece_bytes=20) as ahead:
+        pieces = [[bytes(piece) for piece in ahead.pieces(number)] for number in range(3)]
+    assert [b"".join(each) for each in pieces] == [bytes(range(10, 95)), bytes(range(50)), b"yz"]
+    assert [len(piece) for piece in pieces[0]] == [20, 20, 20, 20, 5]
+
+
+def test_little_is_fetched_ahead() -> None:
+    store = MemoryTierStore(STORE)
+    with RangeReadAhead(store, [tier_range("a", 0, 100)], piece_bytes=1) as ahead:
+        next(ahead.pieces(0))
+    assert len(store.asked) < 10
+
+
+def test_a_range_that_fails_does_not_stop_the_next() -> None:
+    ranges = [tier_range("gone", 0, 60), tier_range("b", 0, 50)]
+    with RangeReadAhead(MemoryTierStore(STORE), ranges, piece_bytes=20) as ahead:
+        with pytest.raises(ObjectMissingError):
+            list(ahead.pieces(0))
+        assert b"".join(map(bytes, ahead.pieces(1))) == bytes(range(50))
+
+
+def test_ranges_may_be_left_before_their_end() -> None:
+    ranges = [tier_range("a", 0, 100), tier_range("b", 0, 50)]
+    with RangeReadAhead(MemoryTierStore(STORE), ranges, piece_bytes=10) as ahead:
+        next(ahead.pieces(0))
+        assert b"".join(map(bytes, ahead.pieces(1))) == bytes(range(50))

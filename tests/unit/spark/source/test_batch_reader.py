@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import datasource as pyspark_source
 
-from crabka.spark.source.batch_reader import CrabkaBatchReader
-from crabka.spark.source.options import SourceOptions
+from crabka.spark.options.source_options import SourceOptions
+from crabka.spark.plan.planner import plan_read
+from crabka.spark.read.split_reader import ReadSettings
+from crabka.spark.source.batch_reader import CrabkaBatchReader, partitions_of, read_partition
 from tests.support.pickling import sent
 from tests.support.planted_tier import two_segments
 from tests.support.tier_stores import write_tier
@@ -40,3 +42,18 @@ def test_the_rows_that_are_wanted_are_read(
 def test_spark_has_no_filters_to_push() -> None:
     # What Spark keeps of an answer to them would be used for other queries on the same frame.
     assert CrabkaBatchReader.pushFilters is pyspark_source.DataSourceReader.pushFilters
+
+
+def test_partitions_travel_and_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))
+    given = {"subscribe": "orders", "tier.uri": write_tier(two_segments(), tmp_path), "tier.metadata": "listing"}
+    options = SourceOptions.parse(given, streaming=False)
+    (partition,) = sent(partitions_of(plan_read(options)))
+    batches = list(read_partition(partition, ReadSettings.of(options, ["offset"]), ("Offset",)))
+    assert [offset for batch in batches for offset in batch.column("Offset").to_pylist()] == list(range(60))
+
+
+def test_sparks_partition_for_nothing_has_no_rows() -> None:
+    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "t"}
+    settings = ReadSettings.of(SourceOptions.parse(given, streaming=False))
+    assert list(read_partition(pyspark_source.InputPartition(None), settings, settings.columns)) == []

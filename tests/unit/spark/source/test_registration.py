@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from crabka.errors import ConfigError
-from crabka.spark.shipping import SHIPPED
+from crabka.spark.session.shipping import SHIPPED
 from crabka.spark.source.data_source import CrabkaDataSource
 from crabka.spark.source.registration import register
 

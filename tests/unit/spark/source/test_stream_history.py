@@ -8,9 +8,9 @@ import pytest
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.errors import TopicChangedError
-from crabka.spark.plan.divergence import LogCutError
+from crabka.spark.options.source_options import SourceOptions
+from crabka.spark.plan.history.divergence import LogCutError
 from crabka.spark.plan.planner import plan_offsets
-from crabka.spark.source.options import SourceOptions
 from crabka.spark.source.stream_history import StreamHistory
 from crabka.spark.source.stream_reader import CrabkaStreamReader
 from tests.support.pickling import sent

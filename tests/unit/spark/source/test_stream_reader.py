@@ -8,8 +8,8 @@ from crabka.clients.errors import AuthenticationError, ClientNetworkError, Versi
 from crabka.embedded import Broker
 from crabka.errors import WireError
 from crabka.ids import TopicPartition
-from crabka.spark.broker_session import BrokerSession
-from crabka.spark.source.options import SourceOptions
+from crabka.spark.access.broker_session import BrokerSession
+from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.source.stream_reader import CrabkaStreamReader
 from tests.support.pickling import sent
 
@@ -60,7 +60,7 @@ def test_batches_follow_each_other_without_gap_or_overlap() -> None:
         assert made.reportLatestOffset() == {"t": {"0": 10}}
         assert made.latestOffset({"t": {"0": 0}}, ALL) == {"t": {"0": 10}}
         made.commit(start)
-        assert admin.list_group_offsets("g")[TopicPartition("t", 0)].offset == 10
+        assert admin.groups.list_offsets("g")[TopicPartition("t", 0)].offset == 10
         admin.create_partitions({"t": 2})
         assert made.latestOffset(start, ALL) == {"t": {"0": 10, "1": 0}}
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from crabka.broker.tiering.read.healing.segment_rebuild import replay_segment
 from crabka.errors import CorruptDataError
 from crabka.formats.checkpoints import decode_epochs
+from crabka.formats.leader_epochs import EpochLineage, format_epochs
 from crabka.log.producers.snapshots import decode_snapshot
 from crabka.remote.errors import RemoteBackendError, RemoteStorageError
 from crabka.remote.layout import object_path
-from crabka.remote.scrub.side_files import cut_epochs, epochs_rise, format_epochs
 from crabka.remote.segments import IndexType, RemoteLogSegmentState
 
 if TYPE_CHECKING:
@@ -111,10 +111,11 @@ def _read_epochs(
 
 def _contradiction(epochs: Sequence[tuple[int, int]], chain: Sequence[RemoteLogSegmentMetadata]) -> str:
     """Return how leader epochs differ from what the metadata says of segments, empty if they do not."""
-    if not epochs or not epochs_rise(epochs):
-        return "its epochs do not rise"
+    if not epochs:
+        return "it has no epochs"
+    lineage = EpochLineage(epochs)
     for each in chain:
-        cut = cut_epochs(tuple(epochs), each.start_offset, each.end_offset)
+        cut = lineage.between(each.start_offset, each.end_offset)
         # What was below the log start at the time of the copy is not in it.
         if cut != tuple(each.leader_epochs) and (each is chain[0] or each.start_offset >= epochs[0][1]):
             return f"it has {format_epochs(cut)}, and the metadata {format_epochs(each.leader_epochs)}"

@@ -18,10 +18,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from crabka.broker.tiering.copy.plan import copied_offset, remote_log_start
-from crabka.broker.tiering.lineage import EpochLineage
 from crabka.broker.tiering.metadata.tier_metadata import PartitionLookup
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.remote.errors import NotReadyError
-from crabka.remote.segments import RemoteLogSegmentState
+from crabka.remote.segments import RemoteLogSegmentState, newest_segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def newest_segment(segments: Iterable[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata | None:
+def last_finished(segments: Iterable[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata | None:
     """Return the finished segment with which the tier ends: the last one of the newest leader epoch."""
-    finished = (each for each in segments if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
-    return max(finished, key=lambda each: (each.leader_epochs[-1][0], each.end_offset), default=None)
+    return newest_segment(each for each in segments if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
 
 
 def continues(epochs: Epochs, end_offset: int, local_epochs: Epochs, log_end_offset: int) -> bool:
@@ -81,7 +80,7 @@ class LeaderStart:
         # What other leaders copied counts, too.
         await metadata.catch_up(name)
         metadata.require_ready(name)
-        last = newest_segment(metadata.list_remote_log_segments(name))
+        last = last_finished(metadata.list_remote_log_segments(name))
         if metadata.active_notices(name):
             raise NotReadyError(f"what the tier has of {name} is being removed")
         if last is None or last.end_offset < partition.log.log_end_offset:
@@ -91,7 +90,7 @@ class LeaderStart:
             if not is_wanted():
                 return
             listed = list(metadata.list_remote_log_segments(name))
-            if newest_segment(listed) != last:
+            if last_finished(listed) != last:
                 # A former leader finished a copy, or something was removed.
                 raise NotReadyError(f"the end of {name} in the tier has moved while its history was read")
             remote_start = _remote_start(start, listed)
@@ -105,7 +104,7 @@ class LeaderStart:
         deleted since, and only this replica does not know that.
         """
         end, first = source.log_end_offset, source.local_log_start_offset
-        local = [entry for entry in source.leader_epochs.entries if entry[1] < end]
+        local = source.leader_epochs.lineage.before(end).entries
         if not continues(start.epochs, start.start_offset, local, end):
             log.warning(
                 "%s ends at %d and has another history than the tier, which ends at %d: it is led as it is",

@@ -116,7 +116,7 @@ class SegmentCopier:
     def _started(
         self, segment_id: RemoteLogSegmentId, source: TieredLog, segment: TierableSegment
     ) -> RemoteLogSegmentMetadata:
-        epochs = tuple(source.leader_epochs.between(segment.base_offset, segment.end_offset))
+        epochs = source.leader_epochs.lineage.between(segment.base_offset, segment.end_offset)
         if not epochs:
             raise SegmentGoneError(f"{segment.log_path} has no leader epoch any more")
         return RemoteLogSegmentMetadata(
@@ -140,7 +140,7 @@ class SegmentCopier:
             time_index=segment.time_index_path,
             producer_snapshot_index=segment.producer_snapshot_path,
             transaction_index=segment.txn_index_path,
-            leader_epoch_index=source.leader_epochs.text_up_to(segment.end_offset + 1),
+            leader_epoch_index=source.leader_epochs.encode(segment.end_offset + 1),
         )
         self._tools.stats.count(REMOTE_COPY_REQUESTS, metadata.topic_id_partition.topic)
         try:
@@ -161,7 +161,7 @@ class SegmentCopier:
 
         Raises SegmentGoneError.
         """
-        epochs = source.leader_epochs.between(segment.end_offset, segment.end_offset)
+        epochs = source.leader_epochs.lineage.between(segment.end_offset, segment.end_offset)
         is_same = [epoch for epoch, _ in epochs] == [metadata.leader_epochs[-1][0]]
         if not is_same or not source.has_segment(segment):
             await self._clean_up(metadata, custom)

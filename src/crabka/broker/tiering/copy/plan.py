@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crabka.broker.tiering.lineage import EpochLineage
+    from crabka.formats.leader_epochs import EpochLineage
     from crabka.remote.segments import RemoteLogSegmentMetadata
 
 NOTHING_COPIED = -1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crabka.broker.tiering.copy.plan import NOTHING_COPIED, copied_offset
-from crabka.broker.tiering.lineage import EpochLineage
 from crabka.broker.tiering.metadata.tier_metadata import PartitionLookup
+from crabka.formats.leader_epochs import EpochLineage
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def lineage_of(source: TieredLog) -> EpochLineage:
     """Return the history of a log."""
-    return EpochLineage(source.leader_epochs.entries, source.log_end_offset)
+    return EpochLineage(source.leader_epochs.lineage.entries, source.log_end_offset)
 
 
 def note_copied_offset(

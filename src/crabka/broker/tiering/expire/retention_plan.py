@@ -25,7 +25,7 @@ from crabka.remote.segments import RemoteLogSegmentState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from crabka.broker.tiering.lineage import EpochLineage
+    from crabka.formats.leader_epochs import EpochLineage
     from crabka.log.partition.tierable import SegmentExtent
     from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata
 
@@ -181,7 +181,7 @@ def _search_oldest(
 
 def _counts(lineage: EpochLineage, segment: RemoteLogSegmentMetadata, extent: LogExtent) -> bool:
     """Return whether a segment is a part of the log: what lies below the log start is as good as gone."""
-    return segment.end_offset >= extent.log_start_offset and lineage.has(segment)
+    return segment.end_offset >= extent.log_start_offset and lineage.holds(segment.leader_epochs, segment.end_offset)
 
 
 def _in_order(lineage: EpochLineage, segments: Iterable[RemoteLogSegmentMetadata]) -> list[RemoteLogSegmentMetadata]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.remote.segments import RemoteLogSegmentState, TopicIdPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from crabka.broker.partition.replicas import PartitionReplicas
     from crabka.remote.segments import RemoteLogSegmentMetadata
@@ -47,15 +48,11 @@ class RemotePlace(NamedTuple):
 class RemoteLog:
     """The segments of a partition as its leader epochs are at one moment."""
 
-    __slots__ = ("_epochs", "_lookup", "_starts", "topic_id_partition")
+    __slots__ = ("_lineage", "_lookup", "topic_id_partition")
 
-    def __init__(
-        self, topic_id_partition: TopicIdPartition, entries: Sequence[tuple[int, int]], lookup: SegmentLookup
-    ) -> None:
-        """`entries` are leader epochs with their start offsets, both rising."""
+    def __init__(self, topic_id_partition: TopicIdPartition, lineage: EpochLineage, lookup: SegmentLookup) -> None:
         self.topic_id_partition = topic_id_partition
-        self._epochs = [epoch for epoch, _ in entries]
-        self._starts = [start for _, start in entries]
+        self._lineage = lineage
         self._lookup = lookup
 
     def place_of(self, offset: int) -> RemotePlace | None:
@@ -74,14 +71,12 @@ class RemoteLog:
 
     def epoch_of(self, offset: int) -> int | None:
         """Return the leader epoch of an offset, None before all known ones."""
-        index = bisect_right(self._starts, offset) - 1
-        return self._epochs[index] if index >= 0 else None
+        return self._lineage.epoch_at(offset)
 
     def finished_segments(self, start_offset: int) -> Iterator[RemoteLogSegmentMetadata]:
         """Yield the segments that hold offsets from `start_offset` on, epoch by epoch, each once."""
         seen = set()
-        first = max(bisect_right(self._starts, start_offset) - 1, 0)
-        for epoch in self._epochs[first:]:
+        for epoch in self._lineage.since(start_offset).epochs:
             for segment in self._lookup.list_remote_log_segments(self.topic_id_partition, epoch):
                 if (
                     segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
@@ -93,24 +88,22 @@ class RemoteLog:
 
     def next_with_txn_index(self, offset: int) -> RemoteLogSegmentMetadata | None:
         """Return the first segment from an offset on that has aborted transactions."""
-        first = bisect_right(self._starts, offset) - 1
-        if first < 0:
+        if self._lineage.epoch_at(offset) is None:
             return None
-        for index in range(first, len(self._epochs)):
-            start = max(offset, self._starts[index])
-            segment = self._lookup.next_segment_with_txn_index(self.topic_id_partition, self._epochs[index], start)
+        for epoch, start in self._lineage.since(offset).entries:
+            segment = self._lookup.next_segment_with_txn_index(self.topic_id_partition, epoch, start)
             if segment is not None:
                 return segment
         return None
 
     def _shared_end(self, segment: RemoteLogSegmentMetadata, offset: int) -> int:
         """Return where the segment and the log part, from an offset on that they share; its end if they do not."""
-        theirs = RemoteLog(self.topic_id_partition, segment.leader_epochs, self._lookup)
-        borders = sorted({*self._starts, *theirs._starts})
+        theirs = EpochLineage(segment.leader_epochs)
+        borders = sorted({*self._lineage.starts, *theirs.starts})
         for border in borders[bisect_right(borders, offset) :]:
             if border > segment.end_offset:
                 break
-            if self.epoch_of(border) != theirs.epoch_of(border):
+            if self.epoch_of(border) != theirs.epoch_at(border):
                 return border
         return segment.end_offset + 1
 
@@ -118,4 +111,4 @@ class RemoteLog:
 def remote_log_of(partition: PartitionReplicas, lookup: SegmentLookup) -> RemoteLog:
     """Return the remote part of a hosted partition's log."""
     topic_id_partition = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
-    return RemoteLog(topic_id_partition, partition.log.leader_epochs.entries, lookup)
+    return RemoteLog(topic_id_partition, partition.log.leader_epochs.lineage, lookup)

@@ -99,7 +99,7 @@ async def read_part(
     if found is None:
         return None
     position, first = found
-    if position + first.size_in_bytes > min(end, index.position_behind(wanted.offset) or end):
+    if position + first.size_in_bytes > min(end, index.position_after(wanted.offset) or end):
         raise OverrunError(wanted.offset)
     length = min(wanted.max_bytes, end - position)
     if first.size_in_bytes > length:

@@ -12,10 +12,11 @@ import pytest
 from crabka.broker.tiering.bootstrap import leader_start
 from crabka.broker.tiering.bootstrap.follower_bootstrap import FollowerStart
 from crabka.broker.tiering.bootstrap.follower_tier import FollowerTier
-from crabka.broker.tiering.bootstrap.leader_start import LeaderStart, continues, newest_segment
+from crabka.broker.tiering.bootstrap.leader_start import LeaderStart, continues, last_finished
 from crabka.broker.tiering.expire.orphans import OrphanSweep
 from crabka.broker.tiering.metadata.tier_metadata import TierMetadata
 from crabka.formats.file_names import LOG_SUFFIX
+from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.errors import NotReadyError
@@ -235,8 +236,8 @@ def test_the_newest_history_decides_where_the_tier_ends() -> None:
     cut_off = remote_segment(0, 199, epochs=[(0, 0)])
     newest = remote_segment(100, 149, epochs=[(2, 100)])
     under_way = remote_segment(150, 300, epochs=[(3, 150)], state=STARTED)
-    assert newest_segment([cut_off, newest, under_way]) is newest
-    assert newest_segment([under_way]) is None
+    assert last_finished([cut_off, newest, under_way]) is newest
+    assert last_finished([under_way]) is None
     assert cut_off.state is FINISHED
 
 
@@ -284,7 +285,7 @@ def test_a_log_is_given_up_for_a_tier_that_has_it_or_begins_after_it(
         added = remote_segment(start, end, state=STARTED)
         metadata.add_remote_log_segment_metadata(added)
         metadata.update_remote_log_segment_metadata(sample_update(added, FINISHED))
-    epochs = SimpleNamespace(entries=[(0, 9)])
+    epochs = LeaderEpochCache([(0, 9)])
     log: Any = SimpleNamespace(log_end_offset=19, local_log_start_offset=9, leader_epochs=epochs)
     settling = LeaderStart(cast("TierMetadata", metadata), cast("FollowerTier", None))
     start_after = FollowerStart(27, [(0, 0)], b"")
@@ -320,7 +321,7 @@ def test_a_stop_before_the_end_is_known_changes_nothing(
 
 def test_a_former_leader_that_finishes_a_copy_meanwhile_counts(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
     values = start_tiered(node)
-    everything = newest_segment
+    everything = last_finished
     looks: list[int] = []
 
     def late(segments: Iterable[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata | None:
@@ -330,7 +331,7 @@ def test_a_former_leader_that_finishes_a_copy_meanwhile_counts(node: SimNode, mo
 
     node.stop()
     lose_segments(node)
-    monkeypatch.setattr(leader_start, "newest_segment", late)
+    monkeypatch.setattr(leader_start, "last_finished", late)
     node.start()
     node.advance(60_000)
     assert node.produce("t", batch(b"new")).base_offset == len(values)

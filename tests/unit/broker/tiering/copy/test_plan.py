@@ -11,7 +11,7 @@ from crabka.broker.tiering.copy.plan import (
     plan_copy,
     remote_log_start,
 )
-from crabka.broker.tiering.lineage import EpochLineage
+from crabka.formats.leader_epochs import EpochLineage
 from tests.support.remote_segments import DELETING, STARTED, ListedSegments, remote_segment
 
 

@@ -11,7 +11,7 @@ from crabka.broker.tiering.expire.retention_plan import (
     RetentionPlan,
     plan_retention,
 )
-from crabka.broker.tiering.lineage import EpochLineage
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.log.partition.tierable import SegmentExtent
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from tests.support.remote_segments import DELETING, STARTED, remote_segment

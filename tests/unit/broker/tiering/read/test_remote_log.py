@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crabka.broker.tiering.read.remote_log import RemoteLog
+from crabka.formats.leader_epochs import EpochLineage
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from crabka.testing.remote_samples import SAMPLE_PARTITION, sample_segment, sample_update
@@ -16,7 +17,7 @@ def remote_log(entries: list[tuple[int, int]], *segments: RemoteLogSegmentMetada
         lookup.add_remote_log_segment_metadata(segment)
         if index < len(segments) - unfinished:
             lookup.update_remote_log_segment_metadata(sample_update(segment, FINISHED))
-    return RemoteLog(SAMPLE_PARTITION, entries, lookup)
+    return RemoteLog(SAMPLE_PARTITION, EpochLineage(entries), lookup)
 
 
 def found(log: RemoteLog, offset: int) -> tuple[int, int] | None:
