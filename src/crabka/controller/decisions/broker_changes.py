@@ -33,7 +33,7 @@ _FENCE, _UNFENCE, _IN_CONTROLLED_SHUTDOWN = 1, -1, 1
 
 
 def fencing_records(view: ControlView, broker_id: int) -> list[Any]:
-    """Return the records that fence a broker: it leaves leaderships and ISRs, but not as the last of an ISR without ELR."""
+    """Return the records that fence a broker: it leaves leaderships and ISRs, except the last member without ELR."""
     broker = view.image.cluster.brokers[broker_id]
     return [
         *without_broker(view, broker_id, partitions_in_sync_on(view, broker_id)),

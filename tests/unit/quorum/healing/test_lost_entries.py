@@ -43,7 +43,7 @@ def test_what_was_durable_and_is_not_there_is_lost(noted: tuple[int, int] | None
 def test_a_lone_voter_refuses_and_names_the_loss_and_the_way_out() -> None:
     check = LossCheck("/m", KEY, VoterSet())
     check(loaded(VOTER), SURVEY, OffsetAndEpoch(5, 2))
-    with pytest.raises(CorruptDataError, match=r"offsets 5 to 8 .*only voter.*repair --accept-loss --execute"):
+    with pytest.raises(CorruptDataError, match=r"offsets 5 to 8 .*only known voter.*repair --accept-loss --execute"):
         check(loaded(VOTER), SURVEY, OffsetAndEpoch(9, 2))
 
 
