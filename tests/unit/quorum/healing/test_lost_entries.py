@@ -92,7 +92,7 @@ def test_the_head_of_a_damaged_snapshot_names_voters_that_are_newer_than_the_res
     # The log goes further than the damaged snapshot: it has the newer ones.
     assert known_voters(found, replace(SURVEY, end_offset=12), VoterSet()).ids == {1}
     alone = LoadedMetadata(damaged=(damaged(VOTER),))
-    with pytest.raises(CorruptDataError, match="only voter"):
+    with pytest.raises(CorruptDataError, match="only known voter"):
         LossCheck("/m", KEY, VoterSet(), knows_others=True)(alone, NOTHING, OffsetAndEpoch(9, 2))
 
 
