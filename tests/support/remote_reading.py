@@ -8,18 +8,19 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, Self, TypeVar
 
 from crabka.broker.partition.partition import Partition
-from crabka.broker.tiering.quota import ByteRateQuota
+from crabka.broker.tiering.limits import ByteRateQuota
 from crabka.broker.tiering.read.build import build_remote_reads
 from crabka.broker.tiering.read.chunk_cache import ChunkCache
 from crabka.broker.tiering.read.healing.verified_parts import VerifiedParts
 from crabka.broker.tiering.read.index_cache import IndexCacheLimits, RemoteIndexCache
-from crabka.broker.tiering.read.index_files import DIRECTORY, IndexFiles
+from crabka.broker.tiering.read.index_files import IndexFiles
 from crabka.broker.tiering.read.pool import ReaderPool
 from crabka.broker.tiering.read.reader import RemoteFetch, RemoteReads, RemoteRecords
 from crabka.broker.tiering.read.tools import ReadTools
 from crabka.broker.tiering.stats import TierStats
 from crabka.broker.tiering.tools import TierTools
 from crabka.config.topic import TopicConfig
+from crabka.formats.file_names import REMOTE_INDEX_CACHE
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.ports import FileRange, FileSystem, Payload, Threads
 from crabka.protocol.hot import RecordParts
@@ -195,7 +196,7 @@ class TierWorld:
         )
         self.reads = RemoteReads(self.tools, fetch_quota=quota)
         self._writer = TierWriter(self.storage, self.rlmm)
-        self.fs.makedirs(f"{LOG_DIR}/{DIRECTORY}")
+        self.fs.makedirs(f"{LOG_DIR}/{REMOTE_INDEX_CACHE}")
 
     def __enter__(self) -> Self:
         return self

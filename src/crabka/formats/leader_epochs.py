@@ -30,7 +30,7 @@ class EpochEnd(NamedTuple):
 class EpochLineage:
     """Epochs with their first offsets, both strictly rising, and where the last one ends. Immutable."""
 
-    __slots__ = ("end_offset", "epochs", "ranges", "starts")
+    __slots__ = ("end_offset", "epochs", "spans", "starts")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = (), end_offset: int = NO_END) -> None:
         """Take over the entries in order, as `with_epoch` does one by one."""
@@ -46,9 +46,8 @@ class EpochLineage:
         self.epochs: tuple[int, ...] = tuple(epochs)
         self.starts: tuple[int, ...] = tuple(starts)
         self.end_offset = end_offset
-        # The offsets of each epoch: `holds` looks here for each of perhaps a hundred thousand segments.
-        ends = (*starts[1:], end_offset)
-        self.ranges = {epoch: range(starts[index], ends[index]) for index, epoch in enumerate(epochs)}
+        # First offset and end of each epoch: `holds` looks here for each of perhaps a hundred thousand segments.
+        self.spans = dict(zip(epochs, zip(starts, [*starts[1:], end_offset], strict=False), strict=False))
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -152,7 +151,7 @@ class EpochLineage:
         common = max(set(self.epochs) & set(other.epochs), default=None)
         if common is None:
             return True
-        starts = [each.ranges[common].start for each in (self, other)]
+        starts = [each.spans[common][0] for each in (self, other)]
         if common not in (self.epochs[0], other.epochs[0]) and starts[0] != starts[1]:
             return False
         begin = max(self.start_offset, other.start_offset)
@@ -163,8 +162,8 @@ class EpochLineage:
 
     def _has_part(self, epoch: int, start: int, last_offset: int) -> bool:
         """Return whether the records of an epoch in a segment are those of the history."""
-        known = self.ranges.get(epoch)
-        return known is not None and (start >= known.start or epoch == self.epochs[0]) and last_offset < known.stop
+        known = self.spans.get(epoch)
+        return known is not None and (start >= known[0] or epoch == self.epochs[0]) and last_offset < known[1]
 
     def _next_entry(self, epoch: int) -> tuple[int, int] | None:
         index = bisect_right(self.epochs, epoch)

@@ -42,13 +42,13 @@ class TimeIndex:
 
         Raises CorruptDataError when the size is no multiple of 12 or the entries do not rise.
         """
-        index = cls(base_offset)
-        for timestamp, relative in _ENTRY.iter_unpack(whole_entries(data, ENTRY_SIZE, path)):
-            index._timestamps.append(timestamp)
-            index._offsets.append(relative)
-        require_rising(index._timestamps, path)
+        entries = list(_ENTRY.iter_unpack(whole_entries(data, ENTRY_SIZE, path)))
+        timestamps, offsets = [entry[0] for entry in entries], [entry[1] for entry in entries]
+        require_rising(timestamps, path)
         # Kafka lets a later entry repeat the offset of the one before (TimeIndex.maybeAppend).
-        require_rising(index._offsets, path, strictly=False)
+        require_rising(offsets, path, strictly=False)
+        index = cls(base_offset)
+        index._timestamps, index._offsets = array("q", timestamps), array("I", offsets)
         return index
 
     def __len__(self) -> int:

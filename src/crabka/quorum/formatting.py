@@ -14,6 +14,7 @@ from uuid import UUID
 
 from crabka.config.listeners import controller_endpoints
 from crabka.errors import ConfigError
+from crabka.formats.file_names import BOOTSTRAP_SNAPSHOT
 from crabka.formats.meta_properties import FILE_NAME as META_PROPERTIES
 from crabka.formats.meta_properties import MetaProperties
 from crabka.ids import uuid_to_text
@@ -31,7 +32,7 @@ from crabka.metadata.features import (
 )
 from crabka.quorum.log.metadata_log import DIRECTORY_NAME
 from crabka.quorum.log.voters import VoterEndpoint, VoterNode
-from crabka.quorum.snapshots.files import BOOTSTRAP_FILE, SnapshotContent, SnapshotId, write_snapshot
+from crabka.quorum.snapshots.files import SnapshotContent, SnapshotId, write_snapshot
 from crabka.quorum.storage import read_meta_properties
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def _format_directory(fs: FileSystem, directory: str, plan: FormatPlan, now_ms: 
         content = SnapshotContent((), last_timestamp=now_ms, kraft_version=LATEST_KRAFT, voters=plan.voters)
         write_snapshot(fs, f"{metadata_log}/{first.file_name}", content, epoch=first.epoch, now_ms=now_ms)
     bootstrap = SnapshotContent([*feature_records(plan.feature_levels), *plan.records])
-    write_snapshot(fs, f"{directory}/{BOOTSTRAP_FILE}", bootstrap, epoch=0, now_ms=now_ms)
+    write_snapshot(fs, f"{directory}/{BOOTSTRAP_SNAPSHOT}", bootstrap, epoch=0, now_ms=now_ms)
     properties = MetaProperties(plan.cluster_id, plan.node_id, plan.directory_ids[directory])
     write_meta_properties(fs, directory, properties)
     fs.fsync_dir(directory.rpartition("/")[0] or ("/" if directory.startswith("/") else "."))

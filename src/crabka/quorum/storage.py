@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crabka.errors import ConfigError, CorruptDataError
+from crabka.formats.file_names import BOOTSTRAP_SNAPSHOT
 from crabka.formats.meta_properties import FILE_NAME as META_PROPERTIES
 from crabka.formats.meta_properties import MetaProperties
 from crabka.kraft.log_view import OffsetAndEpoch
@@ -16,7 +17,7 @@ from crabka.quorum.loading import LoadedMetadata, load_snapshot
 from crabka.quorum.log.durable_end import read_durable_end
 from crabka.quorum.log.metadata_log import DIRECTORY_NAME, MetadataLog
 from crabka.quorum.log.survey import LogSurvey
-from crabka.quorum.snapshots.files import BOOTSTRAP_FILE, read_snapshot, remove_partial_snapshots
+from crabka.quorum.snapshots.files import read_snapshot, remove_partial_snapshots
 from crabka.quorum.snapshots.set_aside import set_aside
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class MetadataStorage:
 
     def read_bootstrap(self) -> list[Any]:
         """Return the records of `bootstrap.checkpoint`. Raises ConfigError if a new cluster has none."""
-        path = f"{self.metadata_dir}/{BOOTSTRAP_FILE}"
+        path = f"{self.metadata_dir}/{BOOTSTRAP_SNAPSHOT}"
         if not self.fs.exists(path):
             raise ConfigError(f"{path} is missing: format the directory first")
         try:

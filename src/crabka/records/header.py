@@ -27,6 +27,9 @@ HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12
 """Bytes of base offset and batch length, which the batch length does not count."""
 PATCHED_PREFIX_SIZE: Final = 16
+LENGTH_POSITION: Final = 8
+EPOCH_POSITION: Final = 12
+MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
 ATTRIBUTES_POSITION: Final = 21
 
@@ -47,6 +50,13 @@ HEADER_STRUCT: Final = struct.Struct(">qiibIhiqqqhii")
 _PREFIX_STRUCT: Final = struct.Struct(">qii")
 _LENGTH_STRUCT: Final = struct.Struct(">i")
 _unpack_header = HEADER_STRUCT.unpack_from
+
+# Parts of a header, for readers that need no more: base offset and batch length;
+unpack_offset_and_length = struct.Struct(">qi").unpack_from
+# base offset, batch length and last offset delta;
+EXTENT_STRUCT: Final = struct.Struct(">qi11xi")
+# all but the timestamps, the producer and the sequence.
+UNTIMED_HEADER_STRUCT: Final = struct.Struct(">qiiBIhi30xi")
 _new_tuple = tuple.__new__
 
 
@@ -152,7 +162,7 @@ def crc_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 
 
 def batch_crc(buffer: Buffer, position: int, size_in_bytes: int) -> int:
-    """Return the CRC-32C over attributes and everything behind them."""
+    """Return the CRC-32C over attributes and everything after them."""
     return crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : position + size_in_bytes])
 
 
@@ -163,6 +173,6 @@ def patched_prefix(base_offset: int, batch_length: int, leader_epoch: int) -> by
 
 def sealed(batch: bytearray) -> bytes:
     """Return the batch with its length and checksum fields made true."""
-    _LENGTH_STRUCT.pack_into(batch, 8, len(batch) - LOG_OVERHEAD)
+    _LENGTH_STRUCT.pack_into(batch, LENGTH_POSITION, len(batch) - LOG_OVERHEAD)
     struct.pack_into(">I", batch, CRC_POSITION, batch_crc(batch, 0, len(batch)))
     return bytes(batch)

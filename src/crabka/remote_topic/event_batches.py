@@ -6,7 +6,6 @@ they publish the next; such a batch is read here in one step. All others go the 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
@@ -15,7 +14,7 @@ import crc32c
 
 from crabka.clients.isolation import visible_batches
 from crabka.records.errors import CorruptBatchError
-from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2
+from crabka.records.header import ATTRIBUTES_POSITION, HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, UNTIMED_HEADER_STRUCT
 from crabka.records.varint import encode_varint
 
 Portion = tuple[list[tuple[int, bytes | None]], int, int]
@@ -23,9 +22,7 @@ Portion = tuple[list[tuple[int, bytes | None]], int, int]
 
 NO_EPOCH: Final = -1
 
-# Base offset, length, leader epoch, magic, checksum, attributes, last offset delta, (timestamps, producer), count.
-_HEADER: Final = struct.Struct(">qiiBIhi30xi")
-_CHECKED_FROM: Final = 21
+_unpack_header = UNTIMED_HEADER_STRUCT.unpack_from
 # Compressed, transactional and control batches.
 _UNUSUAL_ATTRIBUTES: Final = 0x37
 # Attributes, deltas of timestamp and offset, and a key of length -1.
@@ -45,7 +42,7 @@ def portions(data: bytes, start_offset: int, size: int) -> Iterator[Portion]:
     epoch = NO_EPOCH
     position, end = 0, len(data)
     while position + HEADER_SIZE <= end:
-        base_offset, length, leader_epoch, magic, checksum, attributes, last_delta, count = _HEADER.unpack_from(
+        base_offset, length, leader_epoch, magic, checksum, attributes, last_delta, count = _unpack_header(
             data, position
         )
         if length < HEADER_SIZE - LOG_OVERHEAD:
@@ -84,7 +81,7 @@ def _only_value(data: bytes, position: int, stop: int, checksum: int) -> bytes |
     head = _head_of_value(stop - start)
     if head is None or not data.startswith(head, start) or data[stop - 1] != _NO_HEADERS:
         return None
-    if crc32c.crc32c(data[position + _CHECKED_FROM : stop]) != checksum:
+    if crc32c.crc32c(data[position + ATTRIBUTES_POSITION : stop]) != checksum:
         return None
     return data[start + len(head) : stop - 1]
 

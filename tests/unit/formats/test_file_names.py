@@ -5,13 +5,18 @@ import uuid
 import pytest
 
 from crabka.formats.file_names import (
+    BOOTSTRAP_SNAPSHOT,
     MAX_DIRECTORY_NAME,
     DirectoryKind,
     LogDirectoryName,
+    cached_index_name,
     file_offset,
     marked_name,
+    metadata_snapshot_name,
     offset_name,
+    parse_cached_index_name,
     parse_directory_name,
+    parse_metadata_snapshot_name,
 )
 from crabka.ids import TopicPartition
 
@@ -59,3 +64,20 @@ def test_plain_directories_are_logs() -> None:
 @pytest.mark.parametrize("name", ["lost+found", "remote-log-index-cache", "orders", "-1", "orders-x"])
 def test_other_directories_are_no_logs(name: str) -> None:
     assert parse_directory_name(name) is None
+
+
+def test_snapshots_of_the_metadata_log_have_their_end_and_epoch_in_their_names() -> None:
+    name = metadata_snapshot_name(42, 7)
+    assert name == "00000000000000000042-0000000007.checkpoint"
+    assert parse_metadata_snapshot_name(name) == (42, 7)
+    for other in (BOOTSTRAP_SNAPSHOT, f"{name}.part", f"{name}.damaged", "42-7.checkpoint"):
+        assert parse_metadata_snapshot_name(other) is None
+
+
+def test_cached_indexes_of_remote_segments_have_kafkas_names() -> None:
+    name = cached_index_name(67, UNIQUE, ".timeindex")
+    assert name == "67_P0z91CUuSHKM_C00tE4MSg.timeindex"
+    assert parse_cached_index_name(name) == (UNIQUE, ".timeindex")
+    for other in ("", "notes.txt", "67_short.index", "67_P0z91CUuSHKM_C00tE4MSg"):
+        with pytest.raises(ValueError, match="UUID"):
+            parse_cached_index_name(other)

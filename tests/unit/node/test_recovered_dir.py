@@ -12,6 +12,7 @@ from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 from crabka.formats.checkpoints import decode_epochs
+from crabka.formats.file_names import BOOTSTRAP_SNAPSHOT
 from crabka.ids import TopicPartition
 from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.log.producers.producer_state import ProducerEntry
@@ -19,7 +20,7 @@ from crabka.log.producers.snapshots import encode_snapshot
 from crabka.metadata.records import ConfigRecord, PartitionRecord, ProducerIdsRecord, TopicRecord
 from crabka.node.recovered_dir import TOPIC_CONFIGS, RecoveredDir, write_recovered_dir
 from crabka.ports import Clock, Network, Runtime, Threads
-from crabka.quorum.snapshots.files import BOOTSTRAP_FILE, read_snapshot
+from crabka.quorum.snapshots.files import read_snapshot
 from crabka.quorum.storage import read_meta_properties
 from crabka.records.control import parse_control_record
 from crabka.records.header import iter_headers
@@ -77,7 +78,7 @@ def recover(runtime: Runtime, recovery: RecoveryPlan, server: ServerConfig | Non
 
 
 def bootstrap(runtime: Runtime, kind: type[Any]) -> list[Any]:
-    return [each for each in read_snapshot(runtime.fs, f"/d1/{BOOTSTRAP_FILE}").records if isinstance(each, kind)]
+    return [each for each in read_snapshot(runtime.fs, f"/d1/{BOOTSTRAP_SNAPSHOT}").records if isinstance(each, kind)]
 
 
 def test_local_logs_are_empty_and_begin_where_the_tier_ends(runtime: Runtime) -> None:

@@ -10,7 +10,6 @@ The bytes before it follow from the neighbours, with the checksum as the witness
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -19,21 +18,20 @@ from crabka.records.correction import Change, Correction, correct_content, is_so
 from crabka.records.header import (
     ATTRIBUTES_POSITION,
     CRC_POSITION,
+    EPOCH_POSITION,
     HEADER_SIZE,
+    LENGTH_POSITION,
     LOG_OVERHEAD,
+    MAGIC_POSITION,
     MAGIC_V2,
     batch_crc,
     parse_header,
     patched_prefix,
+    unpack_offset_and_length,
 )
 
-_LENGTH_POSITION: Final = 8
-_EPOCH_POSITION: Final = 12
-_MAGIC_POSITION: Final = 16
 _MIN_BATCH_BYTES: Final = HEADER_SIZE
 _NO_EPOCH: Final = -1
-_length = struct.Struct(">i").unpack_from
-_crc = struct.Struct(">I").unpack_from
 
 
 class RangeFacts(NamedTuple):
@@ -96,7 +94,7 @@ def _content(rest: memoryview, facts: RangeFacts) -> bytes | None:
     """Return the batch at the start with the right length and a sound checksum; what comes before it may be wrong."""
     if len(rest) < _MIN_BATCH_BYTES:
         return None
-    (length,) = _length(rest, _LENGTH_POSITION)
+    _, length = unpack_offset_and_length(rest)
     stated = length + LOG_OVERHEAD
     if _fits(rest, stated):
         return bytes(rest[:stated])
@@ -114,12 +112,12 @@ def _content(rest: memoryview, facts: RangeFacts) -> bytes | None:
 def _fits(rest: memoryview, size: int) -> bool:
     if not _MIN_BATCH_BYTES <= size <= len(rest):
         return False
-    return bool(_crc(rest, CRC_POSITION)[0] == batch_crc(rest, 0, size))
+    return bool(parse_header(rest).crc == batch_crc(rest, 0, size))
 
 
 def _other_sizes(rest: memoryview) -> Iterator[int]:
     """Yield the sizes of which the stated one differs by one byte."""
-    stated = int.from_bytes(rest[_LENGTH_POSITION:_EPOCH_POSITION], "big")
+    stated = int.from_bytes(rest[LENGTH_POSITION:EPOCH_POSITION], "big")
     for shift in range(0, 32, 8):
         for change in range(1, 256):
             size = (stated ^ change << shift) + LOG_OVERHEAD
@@ -132,7 +130,7 @@ def _is_followed(rest: memoryview, size: int) -> bool:
     following = rest[size:]
     if len(following) < _MIN_BATCH_BYTES:
         return not following
-    return following[_MAGIC_POSITION] == MAGIC_V2 and _length(following, _LENGTH_POSITION)[0] >= (
+    return following[MAGIC_POSITION] == MAGIC_V2 and unpack_offset_and_length(following)[1] >= (
         _MIN_BATCH_BYTES - LOG_OVERHEAD
     )
 

@@ -7,21 +7,19 @@ truncate or delete meanwhile.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from crabka.log.segment.caches import Handle
 from crabka.log.segment.scan import find_batch
 from crabka.ports import FileRange
-from crabka.records.header import LOG_OVERHEAD
+from crabka.records.header import LOG_OVERHEAD, unpack_offset_and_length
 
 if TYPE_CHECKING:
     from crabka.formats.offset_index import OffsetIndex
     from crabka.log.segment.segment import Segment
     from crabka.ports import Buffer, File, Payload
 
-_OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
 EXACT: Final = -1
 _ENDLESS: Final = 1 << 63
 # Fewer bytes are read and copied: that is cheaper than the calls that a range takes to be sent.
@@ -134,7 +132,7 @@ class ReadSlice:
         data = read(max(self.length, LOG_OVERHEAD), self.position)
         if data is None or len(data) < LOG_OVERHEAD:
             return data
-        first_size = _OFFSET_AND_LENGTH.unpack_from(data)[1] + LOG_OVERHEAD
+        first_size = unpack_offset_and_length(data)[1] + LOG_OVERHEAD
         if first_size > self.length:
             if first_size > self.end - self.position:
                 self.is_lost = self._upper_offset is None
@@ -165,7 +163,7 @@ def _batch_at(file: File, position: int) -> tuple[int, int]:
     data = file.pread_nowait(LOG_OVERHEAD, position)
     if data is None or len(data) < LOG_OVERHEAD:
         return _ENDLESS, _ENDLESS
-    base_offset, length = _OFFSET_AND_LENGTH.unpack_from(data)
+    base_offset, length = unpack_offset_and_length(data)
     return base_offset, length + LOG_OVERHEAD
 
 
@@ -173,7 +171,7 @@ def _cut_at(data: Buffer, upper_offset: int) -> Buffer:
     """Return the batches that begin below `upper_offset`."""
     position = 0
     while position + LOG_OVERHEAD <= len(data):
-        base_offset, length = _OFFSET_AND_LENGTH.unpack_from(data, position)
+        base_offset, length = unpack_offset_and_length(data, position)
         if base_offset >= upper_offset:
             return data[:position]
         position += length + LOG_OVERHEAD

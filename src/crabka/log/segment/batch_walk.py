@@ -6,19 +6,25 @@ rest counts: a walk finds the next whole batch behind a damaged one. Works in bo
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple, Protocol
 
 from crabka.ports import Buffer
-from crabka.records.header import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, BatchHeader, crc_valid, parse_header
+from crabka.records.header import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    MAGIC_V2,
+    BatchHeader,
+    crc_valid,
+    parse_header,
+    unpack_offset_and_length,
+)
 
 CHUNK_BYTES: Final = 256 * 1024
 _MIN_BATCH_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
-_MAGIC_POSITION: Final = 16
 NO_EPOCH: Final = -1
 _MAGIC: Final = bytes([MAGIC_V2])
-_offset_and_length = struct.Struct(">qi").unpack_from
 
 
 class ReadableBytes(Protocol):
@@ -160,13 +166,13 @@ class BatchWalk:
         at = position + 1
         while at + HEADER_SIZE <= self._size:
             window = self._bytes(at, min(CHUNK_BYTES, self._size - at))
-            content, start = window.tobytes(), _MAGIC_POSITION
+            content, start = window.tobytes(), MAGIC_POSITION
             while (start := content.find(_MAGIC, start)) >= 0:
-                found = self._candidate(at + start - _MAGIC_POSITION, content, start - _MAGIC_POSITION, place)
+                found = self._candidate(at + start - MAGIC_POSITION, content, start - MAGIC_POSITION, place)
                 if found is not None:
                     return found
                 start += 1
-            at += max(1, len(content) - _MAGIC_POSITION)
+            at += max(1, len(content) - MAGIC_POSITION)
         return None
 
     def _by_own_length(self, position: int, place: _Place) -> WholeBatch | None:
@@ -174,7 +180,7 @@ class BatchWalk:
         head = self._bytes(position, LOG_OVERHEAD)
         if len(head) < LOG_OVERHEAD:
             return None
-        _, length = _offset_and_length(head)
+        _, length = unpack_offset_and_length(head)
         following = position + length + LOG_OVERHEAD
         if length < _MIN_BATCH_LENGTH or following >= self._size:
             return None
@@ -183,7 +189,7 @@ class BatchWalk:
     def _candidate(self, position: int, content: bytes, start: int, place: _Place) -> WholeBatch | None:
         if len(content) - start < LOG_OVERHEAD:
             return None
-        offset, length = _offset_and_length(content, start)
+        offset, length = unpack_offset_and_length(content, start)
         if (
             not place.offset < offset < self._rules.end_offset
             or not _MIN_BATCH_LENGTH <= length < self._size - position
@@ -194,7 +200,7 @@ class BatchWalk:
     def _plausible(self, position: int, place: _Place) -> WholeBatch | None:
         if self._size - position < HEADER_SIZE:
             return None
-        base_offset, _ = _offset_and_length(self._bytes(position, LOG_OVERHEAD))
+        base_offset, _ = unpack_offset_and_length(self._bytes(position, LOG_OVERHEAD))
         if not place.offset < base_offset < self._rules.end_offset:
             return None
         found = self.batch_at(position, place)

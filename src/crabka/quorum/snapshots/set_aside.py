@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CorruptDataError
+from crabka.formats.file_names import METADATA_SNAPSHOT_SUFFIX
 from crabka.kraft.log_view import OffsetAndEpoch
-from crabka.quorum.snapshots.files import SUFFIX, SnapshotHead, SnapshotId, read_snapshot_head
+from crabka.quorum.snapshots.files import SnapshotHead, SnapshotId, read_snapshot_head
 
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
@@ -55,7 +56,9 @@ def set_aside(fs: FileSystem, directory: str, damaged: Iterable[DamagedSnapshot]
         renamed = True
         LOGGER.warning("Metadata snapshot %s is damaged and kept as %s: %s", each.path, DAMAGED_SUFFIX, each.reason)
     if renamed:
-        kept = sorted(name for name in fs.listdir(directory) if name.endswith(SUFFIX + DAMAGED_SUFFIX))
+        kept = sorted(
+            name for name in fs.listdir(directory) if name.endswith(METADATA_SNAPSHOT_SUFFIX + DAMAGED_SUFFIX)
+        )
         for name in kept[:-MAX_KEPT]:
             fs.unlink(f"{directory}/{name}")
         fs.fsync_dir(directory)

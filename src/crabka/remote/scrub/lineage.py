@@ -84,12 +84,10 @@ def predecessors(
 
 def _parts_in_lineage(segment: RemoteLogSegmentMetadata, history: EpochLineage) -> Iterator[range]:
     """Yield the offsets that a segment has in the epoch in which the history has them."""
-    for epoch, span in EpochLineage(segment.leader_epochs, segment.end_offset + 1).ranges.items():
-        true_span = history.ranges.get(epoch)
-        if true_span is not None:
-            part = range(max(span.start, true_span.start), min(span.stop, true_span.stop))
-            if part:
-                yield part
+    for epoch, (start, end) in EpochLineage(segment.leader_epochs, segment.end_offset + 1).spans.items():
+        true_span = history.spans.get(epoch)
+        if true_span is not None and (part := range(max(start, true_span[0]), min(end, true_span[1]))):
+            yield part
 
 
 def _gaps(partition: TopicIdPartition, intervals: Sequence[range], bounds: PartitionBounds | None) -> list[TierFault]:

@@ -22,10 +22,10 @@ from crc32c import crc32c
 
 from crabka.broker.tiering.read.healing.segment_rebuild import build_indexes, replay_segment, same_transactions
 from crabka.errors import CorruptDataError
+from crabka.formats.file_names import REMOTE_INDEX_CACHE, cached_index_name, parse_cached_index_name
 from crabka.formats.offset_index import OffsetIndex
 from crabka.formats.time_index import TimeIndex
 from crabka.formats.transaction_index import decode_aborted, encode_aborted
-from crabka.ids import uuid_from_text, uuid_to_text
 from crabka.remote.errors import RemoteBackendError, RemoteStorageError, SegmentNotFoundError
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DIRECTORY: Final = "remote-log-index-cache"
 CACHED_TYPES: Final = (IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.TRANSACTION)
 IndexKey = tuple[uuid.UUID, IndexType]
 
@@ -78,7 +77,7 @@ class IndexFiles:
 
     def __init__(self, fs: FileSystem, log_dir: str, storage: RemoteStorageManager) -> None:
         self._fs = fs
-        self._path = posixpath.join(log_dir, DIRECTORY)
+        self._path = posixpath.join(log_dir, REMOTE_INDEX_CACHE)
         self._storage = storage
         self._checksums: dict[str, int] = {}
         self._is_directory = type(storage).open_local is not RemoteStorageManager.open_local
@@ -211,7 +210,7 @@ class IndexFiles:
 
 def file_name(segment: RemoteLogSegmentMetadata, kind: IndexType) -> str:
     """Return the name of an index file, as in Kafka."""
-    return f"{segment.start_offset}_{uuid_to_text(segment.segment_id.id)}{kind.value}"
+    return cached_index_name(segment.start_offset, segment.segment_id.id, kind.value)
 
 
 def decode_index(
@@ -239,10 +238,9 @@ def decode_index(
 
 
 def _key_of(name: str) -> IndexKey | None:
-    stem, dot, suffix = name.rpartition(".")
-    _, _, text = stem.partition("_")
     try:
-        kind = IndexType(dot + suffix)
-        return (uuid_from_text(text), kind) if kind in CACHED_TYPES else None
+        segment_id, suffix = parse_cached_index_name(name)
+        kind = IndexType(suffix)
     except ValueError:
         return None
+    return (segment_id, kind) if kind in CACHED_TYPES else None

@@ -90,7 +90,7 @@ class _Candidate(NamedTuple):
 
 def epoch_ends_of(lineage: Iterable[tuple[int, int]]) -> dict[int, int]:
     """Return where each epoch of a history ends; the last one does not."""
-    return {epoch: span.stop for epoch, span in EpochLineage(lineage).ranges.items()}
+    return {epoch: end for epoch, (_, end) in EpochLineage(lineage).spans.items()}
 
 
 def segment_epochs(segments: Iterable[RemoteLogSegmentMetadata]) -> list[int]:

@@ -7,9 +7,10 @@ import errno
 import pytest
 
 from crabka.broker.tiering.read.healing.segment_rebuild import build_indexes
-from crabka.broker.tiering.read.index_files import DIRECTORY, IndexFiles, LoadRules, decode_index, file_name
+from crabka.broker.tiering.read.index_files import IndexFiles, LoadRules, decode_index, file_name
 from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError
+from crabka.formats.file_names import REMOTE_INDEX_CACHE
 from crabka.formats.offset_index import OffsetIndex
 from crabka.formats.time_index import TimeIndex
 from crabka.formats.transaction_index import AbortedTransaction, encode_aborted
@@ -27,7 +28,7 @@ from tests.support.tier_rot import TIER_ROOT, flip_object
 from tests.unit.broker.tiering.read.test_aborted import Transactions
 
 SEGMENT = sample_segment(1, (100, 199), size_bytes=5000)
-PATH = f"/d1/{DIRECTORY}"
+PATH = f"/d1/{REMOTE_INDEX_CACHE}"
 
 
 def offsets() -> OffsetIndex:
@@ -182,7 +183,7 @@ def test_a_kept_file_is_used_only_with_its_checksum(kind: IndexType, caplog: pyt
         before, segment, _ = aborting(world)
         files, rules = world.indexes._files, LoadRules(before=before)
         right = files.load(segment, kind, rules)
-        path = f"{LOG_DIR}/{DIRECTORY}/{file_name(segment, kind)}"
+        path = f"{LOG_DIR}/{REMOTE_INDEX_CACHE}/{file_name(segment, kind)}"
         flip(world.fs, path, right.stored_bytes - 1)
         assert encoded(files.load(segment, kind, rules).content) == encoded(right.content)
         assert f"{path} is damaged, and is fetched again" in caplog.text

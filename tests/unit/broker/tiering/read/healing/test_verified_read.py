@@ -11,9 +11,10 @@ import pytest
 
 from crabka.broker.tiering.read.healing.segment_survey import DamagedSegmentError
 from crabka.broker.tiering.read.healing.surveys import LOST_TTL_MS, RETRY_MS
-from crabka.broker.tiering.read.index_files import DIRECTORY, file_name
+from crabka.broker.tiering.read.index_files import file_name
 from crabka.broker.tiering.stats import REMOTE_CORRECTED_RANGES, REMOTE_DAMAGED_RANGES, REMOTE_INDEX_FAULTS
 from crabka.config.topic import TopicConfig
+from crabka.formats.file_names import REMOTE_INDEX_CACHE
 from crabka.ports import FileRange, FileSystem
 from crabka.records.header import iter_headers
 from crabka.remote.errors import RemoteBackendError
@@ -245,7 +246,7 @@ def test_a_damaged_copy_of_an_index_is_fetched_anew_without_a_survey() -> None:
         read_all(world)
         segment = segments_of(world)[1]
         forget_memory(world)
-        flip(world.fs, f"/data/{DIRECTORY}/{file_name(segment, IndexType.OFFSET)}", 7)
+        flip(world.fs, f"/data/{REMOTE_INDEX_CACHE}/{file_name(segment, IndexType.OFFSET)}", 7)
         assert read_all(world) == stored
         assert world.tools.surveys.of(segment) is None
         assert world.stats.counter(REMOTE_INDEX_FAULTS) == 0
