@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from crabka.clients.sync_producer import SyncProducer
+from crabka.clients.sync.producer import SyncProducer
 from tests.support.clients.target import target_is_jvm
 from tests.support.clusters.processes import ClusterOfProcesses, target_cluster
 from tests.support.kafka.oracle import ToolResult, require_jvm, run_tool

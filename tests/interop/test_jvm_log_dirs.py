@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from confluent_kafka import KafkaException
 
-from crabka.clients.admin_types import NewTopic
-from crabka.clients.sync_admin import SyncAdmin
-from crabka.clients.sync_producer import SyncProducer
+from crabka.clients.admin.admin_types import NewTopic
+from crabka.clients.sync.admin import SyncAdmin
+from crabka.clients.sync.producer import SyncProducer
 from crabka.ids import TopicPartition
 from tests.support.clients.load import read_numbers
 from tests.support.clients.target import target_is_jvm, target_node
