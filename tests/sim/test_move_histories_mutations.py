@@ -16,7 +16,7 @@ from crabka.errors import OperationError
 from crabka.formats.file_names import DirectoryKind
 from crabka.ids import TopicPartition
 from crabka.ports import FileSystem
-from tests.sim.test_move_histories import run
+from tests.support.moves.histories import run
 from tests.support.moves.world import Controller, directory_id
 
 MAX_SEEDS = 400

@@ -19,9 +19,9 @@ from crabka.records.header import iter_headers
 from crabka.records.record import Record
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing.faulty_storage import StorageFault
-from tests.sim.test_tiering_crashes import COPY_STEPS, RETENTION_STEPS
 from tests.support.scale import scaled
 from tests.support.storage.small import read_batches
+from tests.support.tier_sim.crash_steps import COPY_STEPS, RETENTION_STEPS
 from tests.support.tiers.scene import BATCH_RECORDS, GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, passes
 from tests.support.tiers.segment_metadata import ORDERS
 
