@@ -9,7 +9,7 @@ from crabka.testing.remote_samples import sample_segment
 
 def test_a_wrong_transition_names_both_states() -> None:
     error = InvalidSegmentTransitionError(
-        sample_segment().segment_id,
+        sample_segment(1, (0, 9)).segment_id,
         RemoteLogSegmentState.DELETE_SEGMENT_STARTED,
         RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
     )
