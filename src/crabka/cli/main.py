@@ -18,7 +18,7 @@ EXIT_BAD_INPUT = 2
 # Shells report 128 + the number of the signal that ended a command.
 EXIT_INTERRUPTED = 130
 
-_NODE_COMMANDS = {"up": "crabka.cli.up", "serve": "crabka.cli.serve"}
+_NODE_COMMANDS = {"up": "crabka.cli.node.up", "serve": "crabka.cli.node.serve"}
 
 
 def run(arguments: Sequence[str] | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from crabka.cli.node_process import parse_settings
+from crabka.cli.node.process import parse_settings
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from crabka.cli.serve import read_properties
+from crabka.cli.node.serve import read_properties
 from crabka.clients.admin import Admin
 from crabka.clients.cluster import Cluster, ClusterSettings
 from crabka.clients.connection import ConnectionSettings
