@@ -29,15 +29,15 @@ def open_storage(tier: str | None, config_file: str | None) -> RemoteStorageMana
 
 
 async def explain_missing_storage(admin: Admin) -> ConfigError:
-    """Return what to tell somebody who named no storage."""
+    """Return the error for a command without a storage: it says which option to pass."""
     cluster = await admin.cluster.describe()
     owner = ConfigOwner(ResourceType.BROKER, str(cluster.brokers[0].node_id))
     found = (await admin.describe_configs(owner, [CLASS_NAME])).get(CLASS_NAME)
     if found is None or found.value is None:
-        return ConfigError("the brokers have no remote storage; to check a tier all the same, say --tier URL")
+        return ConfigError("the brokers have no remote storage; to check a tier anyway, pass --tier URL")
     return ConfigError(
-        f"the brokers use the storage {found.value}, but where it is they keep to themselves: "
-        "say --tier URL (file:///directory, s3://bucket/prefix) or --config server.properties"
+        f"the brokers use the storage {found.value}, but do not publish its address: "
+        "pass --tier URL (file:///directory, s3://bucket/prefix) or --config server.properties"
     )
 
 

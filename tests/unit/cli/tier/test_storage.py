@@ -56,12 +56,13 @@ def test_two_places_exclude_each_other() -> None:
 
 
 class SecretiveAdmin:
-    """Tells the class of the storage, or that there is none."""
+    """Returns the class of the storage, or that there is none."""
 
     def __init__(self, class_name: str | None) -> None:
         self._class_name = class_name
+        self.cluster = self
 
-    async def describe_cluster(self) -> ClusterDescription:
+    async def describe(self) -> ClusterDescription:
         return ClusterDescription("cluster", 1, (BrokerEndpoint(7, "broker", 9092, None),))
 
     async def describe_configs(self, owner: ConfigOwner, names: list[str]) -> dict[str, ConfigValue]:
@@ -82,11 +83,11 @@ class SecretiveAdmin:
 @pytest.mark.parametrize(
     ("class_name", "words"),
     [
-        ("org.example.Storage", "use the storage org.example.Storage, but where it is they keep to themselves"),
+        ("org.example.Storage", "use the storage org.example.Storage, but do not publish its address"),
         (None, "have no remote storage"),
     ],
 )
-def test_who_names_no_tier_is_told_what_to_say(class_name: str | None, words: str) -> None:
+def test_without_a_tier_the_error_names_the_option(class_name: str | None, words: str) -> None:
     admin = cast("Admin", cast("Any", SecretiveAdmin(class_name)))
     error = asyncio.run(explain_missing_storage(admin))
     assert words in str(error)
