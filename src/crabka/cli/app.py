@@ -1,4 +1,4 @@
-"""The typer application: all commands but those that are started in a hurry, see `main`."""
+"""The typer application: all commands but `up` and `serve`, which `main` starts without typer."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _UsageProblem: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command; return its exit code. A mistake on the command line is one line on stderr and 2."""
+    """Run a command; return its exit code. A mistake on the command line becomes one line on stderr and exit code 2."""
     try:
         result = app(args=list(arguments), standalone_mode=False)
     except _UsageProblem as error:

@@ -18,7 +18,7 @@ Bootstrap = Annotated[
 ]
 BootstrapController = Annotated[
     str | None,
-    typer.Option("--bootstrap-controller", help="HOST:PORT of controllers, to ask them instead.", show_default=False),
+    typer.Option("--bootstrap-controller", help="HOST:PORT of controllers, instead of brokers.", show_default=False),
 ]
 CommandConfig = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""`crabka brokers`: who they are, whether they are fenced, and what they carry."""
+"""`crabka brokers`: their addresses, whether they are fenced, and their partitions and bytes."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def list_(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the brokers of a cluster with what they lead and hold; subcommands do more."""
+    """List the brokers of a cluster with the partitions that they lead and hold."""
     if context.invoked_subcommand is None:
         print_rows(COLUMNS, with_admin(bootstrap, broker_rows, command_config=command_config), as_json=as_json)
 
 
 @app.command()
 def unregister(
-    broker: Annotated[int, typer.Argument(help="Its id.", metavar="ID", show_default=False)],
+    broker: Annotated[int, typer.Argument(help="Id of the broker.", metavar="ID", show_default=False)],
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     bootstrap_controller: BootstrapController = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the cluster forget a broker that is gone for good."""
+    """Remove a broker that will not return from the cluster."""
     with_admin(
         bootstrap,
         lambda admin: admin.cluster.unregister_broker(broker),
@@ -59,7 +59,7 @@ def unregister(
 
 
 async def broker_rows(admin: Admin) -> list[Row]:
-    """Return a row for each registered broker; what a broker that is down would tell is None."""
+    """Return a row for each registered broker; values that only a running broker knows are None."""
     cluster = await admin.cluster.describe(include_fenced=True)
     topics = (await admin.list_topics()).values()
     quorum = await _quorum(admin)
@@ -85,7 +85,7 @@ async def _quorum(admin: Admin) -> DescribedQuorum | None:
     try:
         return await admin.cluster.describe_quorum()
     except (VersionMismatchError, OperationError):
-        # Brokers without a quorum of their own, or between two leaders of it, still have something to show.
+        # Without a quorum, or between two of its leaders, the brokers can still be listed.
         return None
 
 

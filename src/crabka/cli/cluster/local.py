@@ -1,7 +1,7 @@
-"""`crabka cluster`: a cluster of nodes on this machine, to try things out.
+"""`crabka cluster`: a cluster of nodes on this machine, for experiments.
 
-The nodes are processes of their own: one that is killed stays dead until `start-node`, and the demo stops all that
-run in its directory when it ends. Programs read stdout, people read stderr.
+Each node is a process: one that is killed stays down until `start-node`. The demo stops all nodes of its directory
+when it ends. Programs read stdout, people read stderr.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ POLL_SECONDS = 0.1
 ANSWER_SECONDS = 2.0
 COLUMNS = ("node", "pid", "state", "broker", "address", "log")
 
-DataDir = Annotated[str, typer.Option("--data-dir", metavar="DIR", help="Where the nodes live.")]
+DataDir = Annotated[str, typer.Option("--data-dir", metavar="DIR", help="Directory of the nodes.")]
 
 
 @app.command()
 def demo(
     *,
     nodes: Annotated[
-        int | None, typer.Option("--nodes", min=1, help="How many; 3 in a new directory.", show_default=False)
+        int | None, typer.Option("--nodes", min=1, help="Number of nodes; 3 in a new directory.", show_default=False)
     ] = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     base_port: Annotated[
@@ -60,11 +60,11 @@ def demo(
     tier: Annotated[
         str | None,
         typer.Option(
-            "--tier", metavar="URL", help="Where old segments go: file:///directory, s3://….", show_default=False
+            "--tier", metavar="URL", help="Remote tier for old segments: file:///directory, s3://….", show_default=False
         ),
     ] = None,
 ) -> None:
-    """Start a cluster and run it until Ctrl-C; a directory that has one keeps its data, its ports and its tier."""
+    """Start a cluster and run it until Ctrl-C. An existing directory keeps its data, its ports and its tier."""
     homes = open_homes(data_dir, nodes, base_port, storage=None if tier is None else storage_settings(tier))
     for home in homes:
         if running_pid(home) is not None:
@@ -90,11 +90,11 @@ def demo(
 
 @app.command("start-node")
 def start_node(
-    node: Annotated[int, typer.Argument(help="Its id.", metavar="ID", show_default=False)],
+    node: Annotated[int, typer.Argument(help="Id of the node.", metavar="ID", show_default=False)],
     *,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
-    """Start a node that is dead, and wait until it serves."""
+    """Start a node that is down, and wait until it serves."""
     home = next((each for each in _homes(data_dir) if each.node_id == node), None)
     if home is None:
         raise ConfigError(f"{data_dir} has no node {node}")
@@ -113,7 +113,7 @@ def start_node(
 
 @app.command()
 def status(*, data_dir: DataDir = DEFAULT_DATA_DIR, as_json: AsJson = False) -> None:
-    """Show which nodes run, and what the cluster thinks of them."""
+    """Show which nodes run, and their state in the cluster."""
     homes = _homes(data_dir)
     pids = {home.node_id: running_pid(home) for home in homes}
     cluster = _ask_cluster([home for home in homes if pids[home.node_id] is not None])
@@ -123,7 +123,7 @@ def status(*, data_dir: DataDir = DEFAULT_DATA_DIR, as_json: AsJson = False) -> 
 
 @app.command()
 def stop(*, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
-    """Stop all nodes of a directory, whoever started them."""
+    """Stop all nodes of a directory."""
     _stop(_homes(data_dir))
 
 
@@ -159,7 +159,7 @@ def _wait_for_brokers(homes: Sequence[NodeHome], end: threading.Event) -> bool:
 
 
 async def _unfenced(admin: Admin) -> set[int]:
-    """Return the brokers that serve; none while nobody can say."""
+    """Return the brokers that serve; none while no broker can be reached."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             return {broker.node_id for broker in (await admin.cluster.describe()).brokers}
@@ -176,7 +176,7 @@ def _check_alive(homes: Sequence[NodeHome]) -> None:
 def _watch(
     homes: Sequence[NodeHome], processes: dict[int, subprocess.Popen[bytes]], end: threading.Event, data_dir: str
 ) -> None:
-    """Tell of nodes that end and come back, until the end."""
+    """Print which nodes end and come back, until the end."""
     alive = {home.node_id: True for home in homes}
     while not end.wait(POLL_SECONDS):
         for home in homes:
@@ -199,7 +199,7 @@ def _ask_cluster(running: Sequence[NodeHome]) -> ClusterDescription | None:
     try:
         return with_admin(bootstrap_of(running), lambda admin: admin.cluster.describe(include_fenced=True))
     except (ConfigError, ClientNetworkError, OperationError):
-        # Nodes that nobody can ask are shown all the same.
+        # Nodes that cannot be reached are listed, too.
         return None
 
 

@@ -24,21 +24,21 @@ from crabka.quorum.log.voters import VoterEndpoint, VoterNode
 from crabka.runtime import real_runtime
 
 _NAME = re.compile(r"node-(\d+)\Z")
-# Below the ports that systems give to outgoing connections: nobody takes the port of a node that is down.
+# Below the ports of outgoing connections, so that no other program takes the port of a node that is down.
 _PORTS = range(20_000, 32_000)
 _MAX_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
 class NodeHome:
-    """Where one node of a local cluster lives."""
+    """The directory of one node of a local cluster."""
 
     node_id: int
     path: Path
 
     @property
     def properties_path(self) -> Path:
-        """What the node is started with."""
+        """The properties of the node."""
         return self.path / "server.properties"
 
     @property
@@ -48,16 +48,16 @@ class NodeHome:
 
     @property
     def log_path(self) -> Path:
-        """What the node has printed, appended over restarts."""
+        """The output of the node, appended over restarts."""
         return self.path / "node.log"
 
     @property
     def pid_path(self) -> Path:
-        """The process id of the last start; locked by the process as long as it lives."""
+        """The process id of the last start; locked by the process while it runs."""
         return self.path / "node.pid"
 
     def properties(self) -> dict[str, str]:
-        """Read the properties as they are written. Raises ConfigError."""
+        """Read the properties without checks. Raises ConfigError."""
         try:
             return parse_properties(self.properties_path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -84,9 +84,9 @@ def open_homes(
     default_count: int = 3,
     storage: Mapping[str, str] | None = None,
 ) -> list[NodeHome]:
-    """Return the nodes of a directory, made and formatted if there are none yet, with a tier in a storage if given.
+    """Return the nodes of a directory. A new directory is created and formatted, with a tier if one is given.
 
-    Raises ConfigError if it holds another number of nodes, another tier, or ones whose formatting was cut short.
+    Raises ConfigError if it holds another number of nodes, another tier, or nodes whose formatting did not finish.
     """
     homes = find_homes(data_dir)
     if not homes:
@@ -94,13 +94,11 @@ def open_homes(
     if count is not None and count != len(homes):
         raise ConfigError(f"{data_dir} holds a cluster of {len(homes)} nodes, not of {count}")
     if storage is not None and not storage.items() <= homes[0].properties().items():
-        raise ConfigError(
-            f"{data_dir} holds a cluster without that tier: its node-*/server.properties say which it has"
-        )
+        raise ConfigError(f"{data_dir} holds a cluster without that tier: see its node-*/server.properties")
     with _borrowed_runtime() as runtime:
         unfinished = [home for home in homes if not is_formatted(runtime.fs, str(home.data_dir))]
     if unfinished:
-        raise ConfigError(f"{unfinished[0].data_dir} is not formatted: remove {data_dir} and begin again")
+        raise ConfigError(f"{unfinished[0].data_dir} is not formatted: remove {data_dir} and start again")
     return homes
 
 

@@ -1,7 +1,7 @@
 """Nodes of a local cluster as processes: each in a group of its own, found again by its locked pid file.
 
-A node's process holds a lock on its pid file as long as it lives, however it ends. So any command can tell whether a
-node runs, whoever started it, and a process id that the system gave to somebody else is never signalled.
+A node's process holds a lock on its pid file while it runs. So any command can find out whether a node runs, and a
+process id that the system reused is never signalled.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def running_pid(home: NodeHome) -> int | None:
 
 
 def stop_processes(homes: Iterable[NodeHome], timeout_seconds: float = STOP_SECONDS) -> list[NodeHome]:
-    """Ask nodes to stop and wait for them; return those that did not in time and were killed."""
+    """Stop nodes and wait for them; return those that did not end in time and were killed."""
     running = [home for home in homes if _signal(home, signal.SIGTERM)]
     deadline = time.monotonic() + timeout_seconds
     while running and time.monotonic() < deadline:
@@ -98,12 +98,12 @@ def _signal(home: NodeHome, number: signal.Signals) -> bool:
 
 
 def log_size(home: NodeHome) -> int:
-    """Return how much a node has printed."""
+    """Return the size of the output of a node."""
     return home.log_path.stat().st_size if home.log_path.exists() else 0
 
 
 def has_said_ready(home: NodeHome, since: int) -> bool:
-    """Return whether a node has said that it is ready, behind a position in its log."""
+    """Return whether a node has logged that it is ready, after a position in its log."""
     with home.log_path.open("rb") as log:
         log.seek(since)
         return any(line.startswith(READY.encode()) for line in log)

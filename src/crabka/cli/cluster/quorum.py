@@ -1,6 +1,6 @@
-"""`crabka quorum`: look at the metadata quorum and change its voters (KIP-853), as kafka-metadata-quorum does.
+"""`crabka quorum`: show the metadata quorum and change its voters (KIP-853), as kafka-metadata-quorum does.
 
-`repair` works on the directory of a stopped node and asks no cluster.
+`repair` works on the directory of a stopped node, without a cluster.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def describe(
     command_config: CommandConfig = None,
     bootstrap_controller: BootstrapController = None,
     replication: Annotated[
-        bool, typer.Option("--replication", help="How far each copy of the metadata log has come.")
+        bool, typer.Option("--replication", help="Show the progress of each copy of the metadata log.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -72,14 +72,14 @@ def describe(
 def add(
     *,
     config: Annotated[
-        str, typer.Option("--config", metavar="FILE", help="The new controller's properties.", show_default=False)
+        str, typer.Option("--config", metavar="FILE", help="Properties file of the new controller.", show_default=False)
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     bootstrap_controller: BootstrapController = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a controller a voter; it is formatted with --no-initial-controllers, runs, and has caught up."""
+    """Make a running controller a voter. It was formatted with --no-initial-controllers and has caught up."""
     server = load_config(read_properties(config))
     identity, directory = _identity(server)
     endpoints = [VoterEndpoint(each.name, each.host, each.port) for each in controller_endpoints(server)]
@@ -100,11 +100,17 @@ def add(
 @app.command()
 def remove(
     *,
-    controller_id: Annotated[int, typer.Option("--controller-id", "-i", min=0, help="Its id.", show_default=False)],
+    controller_id: Annotated[
+        int, typer.Option("--controller-id", "-i", min=0, help="Id of the voter.", show_default=False)
+    ],
     directory_id: Annotated[
         str,
         typer.Option(
-            "--directory-id", "--controller-directory-id", "-d", help="As `describe` shows it.", show_default=False
+            "--directory-id",
+            "--controller-directory-id",
+            "-d",
+            help="Directory id, as printed by `describe`.",
+            show_default=False,
         ),
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -112,7 +118,7 @@ def remove(
     bootstrap_controller: BootstrapController = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a voter out of the quorum; both of its ids must fit, so that no other one is hit."""
+    """Remove a voter from the quorum. Both ids must match, so that no other voter is removed."""
     try:
         directory = uuid_from_text(directory_id)
     except ValueError as error:
@@ -124,7 +130,7 @@ def remove(
         command_config=command_config,
     )
     result = {"node": controller_id, "directory": directory_id}
-    message = f"controller {controller_id} with directory {directory_id} is no voter any more"
+    message = f"controller {controller_id} with directory {directory_id} is no longer a voter"
     print_done(message, as_json=as_json, result=result)
 
 
@@ -132,34 +138,36 @@ def remove(
 def repair(
     *,
     config: Annotated[
-        str | None, typer.Option("--config", metavar="FILE", help="The properties of the node.", show_default=False)
+        str | None, typer.Option("--config", metavar="FILE", help="Properties file of the node.", show_default=False)
     ] = None,
     data_dir: Annotated[
         str | None,
-        typer.Option("--data-dir", metavar="DIR", help="Its metadata directory, as given to `up`.", show_default=False),
+        typer.Option(
+            "--data-dir", metavar="DIR", help="Metadata directory of the node, as given to `up`.", show_default=False
+        ),
     ] = None,
     accept_loss: Annotated[
         bool,
-        typer.Option(
-            ACCEPT_LOSS, help="Go on without metadata that was durable and is lost; if no other voter has it."
-        ),
+        typer.Option(ACCEPT_LOSS, help="Accept the loss of durable metadata, if no other voter has it."),
     ] = False,
     accept_cluster_id: Annotated[
-        bool, typer.Option(ACCEPT_CLUSTER_ID, help="Take the metadata over into the cluster of meta.properties.")
+        bool, typer.Option(ACCEPT_CLUSTER_ID, help="Assign the metadata to the cluster of meta.properties.")
     ] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; without it only the plan is shown.")] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Carry out the plan; without this option it is only shown.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Mend the metadata directory of a stopped node that cannot start or cannot vote."""
+    """Repair the metadata directory of a stopped node that cannot start or cannot vote."""
     if (config is None) == (data_dir is None):
-        raise ConfigError("which directory? give either --config FILE or --data-dir DIR")
+        raise ConfigError("name the directory: either --config FILE or --data-dir DIR")
     directory = data_dir if config is None else load_config(read_properties(config)).metadata_log_dir
     accepted = {name for name, given in ((ACCEPT_LOSS, accept_loss), (ACCEPT_CLUSTER_ID, accept_cluster_id)) if given}
     rows = repair_directory(str(directory), accepted, execute=execute)
     if rows or as_json:
         print_rows(REPAIR_COLUMNS, rows, as_json=as_json)
     else:
-        print(f"nothing is wrong with the quorum's files in {directory}")
+        print(f"the quorum's files are intact in {directory}")
 
 
 def repair_directory(directory: str, accepted: set[str], *, execute: bool) -> list[Row]:
@@ -172,7 +180,7 @@ def repair_directory(directory: str, accepted: set[str], *, execute: bool) -> li
         lock.open()
         rows: list[Row] = []
         for step in plan_repair(runtime.fs, directory):
-            outcome = "planned: --execute does it" if step.is_allowed(accepted) else f"left alone: needs {step.option}"
+            outcome = "planned: run with --execute" if step.is_allowed(accepted) else f"not done: needs {step.option}"
             if execute and step.is_allowed(accepted):
                 step.run()
                 outcome = "done"
@@ -184,7 +192,7 @@ def repair_directory(directory: str, accepted: set[str], *, execute: bool) -> li
 
 
 def status_row(quorum: DescribedQuorum) -> Row:
-    """Return leader and lag of the quorum: that of the voter that is farthest behind."""
+    """Return the leader and the lag of the quorum: the largest of its voters."""
     leader, last = quorum.leader, min(quorum.voters, key=lambda voter: voter.log_end_offset, default=None)
     lag = lag_ms = None
     if leader is not None and last is not None:
@@ -238,9 +246,9 @@ def _ago(moment_ms: int, now_ms: int) -> str | None:
 
 
 def _identity(server: ServerConfig) -> tuple[MetaProperties, UUID]:
-    """Read who the controller of a properties file is from its metadata directory. Raises ConfigError."""
+    """Read the identity of a controller from its metadata directory. Raises ConfigError."""
     if not server.is_controller:
-        raise ConfigError("process.roles says that this node is no controller")
+        raise ConfigError("process.roles of this node has no controller")
     runtime = real_runtime()
     try:
         if not is_formatted(runtime.fs, server.metadata_log_dir):

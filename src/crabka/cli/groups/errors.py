@@ -1,4 +1,4 @@
-"""What a broker's refusal means to somebody who works with groups, and what to do about it."""
+"""Errors of group requests with an explanation and a remedy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from crabka.errors import OperationError
 
 _MEANINGS = {
     ErrorCode.group_id_not_found: "group {group} does not exist; `crabka groups list` shows all groups",
-    ErrorCode.invalid_group_id: "{group!r} is no name of a group; `crabka groups list` shows all groups",
+    ErrorCode.invalid_group_id: "{group!r} is not the name of a group; `crabka groups list` shows all groups",
     ErrorCode.non_empty_group: "group {group} still has members; stop its consumers, or wait for their session "
     "timeout, and try again (`crabka groups describe {group}` shows them)",
-    ErrorCode.unknown_member_id: "group {group} got members meanwhile; stop its consumers and try again",
+    ErrorCode.unknown_member_id: "group {group} has new members; stop its consumers and try again",
     ErrorCode.group_subscribed_to_topic: "{error}: group {group} still reads that topic; stop its consumers, or let "
     "them unsubscribe, and try again",
     ErrorCode.coordinator_not_available: "{error}; the topic __consumer_offsets cannot be created or has no leader, "
@@ -25,7 +25,7 @@ _MEANINGS = {
 
 @contextlib.contextmanager
 def explained(group_id: str) -> Iterator[None]:
-    """Raise OperationErrors from the block again with a text that says what to do."""
+    """Raise OperationErrors from the block again with a text that names the remedy."""
     try:
         yield
     except OperationError as error:

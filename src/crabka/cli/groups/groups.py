@@ -32,10 +32,10 @@ def list_(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only those in a state: Stable, Empty, …", show_default=False)
+        list[str] | None, typer.Option("--state", help="Only groups in a state: Stable, Empty, …", show_default=False)
     ] = None,
     type_: Annotated[
-        list[str] | None, typer.Option("--type", help="Only those of a type: classic, consumer, …", show_default=False)
+        list[str] | None, typer.Option("--type", help="Only groups of a type: classic, consumer, …", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -54,7 +54,7 @@ def describe(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the state of a group, how far it has read, and its members."""
+    """Show the state of a group, its offsets and lag, and its members."""
 
     async def ask(admin: Admin) -> tuple[GroupDescription, list[Row]]:
         found = await admin.groups.describe(group)
@@ -83,7 +83,7 @@ def delete(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete groups that have no members, with all that they have committed; one that cannot go stops no other."""
+    """Delete groups without members, with their offsets. A group that cannot be deleted does not stop the others."""
 
     async def run(admin: Admin) -> None:
         failure: OperationError | None = None
@@ -109,9 +109,9 @@ def delete_offsets(
     topic: TopicPlaces = None,
     as_json: AsJson = False,
 ) -> None:
-    """Forget what a group has committed for topics that it does not read now."""
+    """Delete the offsets of a group for topics that it does not read now."""
     if not topic:
-        raise ConfigError("which topics? give --topic TOPIC[:PARTITION,…]")
+        raise ConfigError("name topics: --topic TOPIC[:PARTITION,…]")
     places = split_places(topic)
 
     async def run(admin: Admin) -> list[TopicPartition]:
@@ -129,7 +129,7 @@ def delete_offsets(
 async def lag_rows(admin: Admin, group: GroupDescription) -> list[Row]:
     """Return a row for each partition that the group has committed for or that a member owns.
 
-    What cannot be known is None: the committed offset before the first commit, the end of a log without a leader.
+    Unknown values are None: the committed offset before the first commit, the end of a log without a leader.
     """
     committed = await admin.groups.list_offsets(group.group_id)
     owners = {partition: member for member in group.members for partition in member.assignment or ()}

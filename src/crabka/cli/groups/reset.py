@@ -1,4 +1,4 @@
-"""`crabka groups reset`: move what a group has committed. Shows the plan; writes only when told so, as Kafka's tool."""
+"""`crabka groups reset`: move the committed offsets of a group. Prints the plan; --execute carries it out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GOALS = "--to-earliest, --to-latest, --to-timestamp, --to-offset or --shift"
 
 
 class ResetGoal(NamedTuple):
-    """Where to go: just one is set. The timestamp may be EARLIEST or LATEST."""
+    """The target: exactly one field is set. The timestamp may be EARLIEST or LATEST."""
 
     timestamp: int | None = None
     offset: int | None = None
@@ -31,7 +31,7 @@ class ResetGoal(NamedTuple):
 
 
 class PlannedOffset(NamedTuple):
-    """What becomes of one partition; `wanted` lies outside of the log if it is not `new`."""
+    """The plan for one partition; `wanted` lies outside of the log if it is not `new`."""
 
     partition: TopicPartition
     committed: int | None
@@ -46,26 +46,30 @@ def reset(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     topic: TopicPlaces = None,
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="All that the group has committed.")] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the begin of the log.")] = False,
+    all_topics: Annotated[bool, typer.Option("--all-topics", help="All topics with committed offsets.")] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the start of the log.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of the log.")] = False,
     to_timestamp: Annotated[
         str | None, typer.Option("--to-timestamp", metavar="TIME", help="ISO time or milliseconds since 1970.")
     ] = None,
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To an offset.")] = None,
-    shift: Annotated[int | None, typer.Option("--shift", help="So many records on; back if negative.")] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; without it only the plan is shown.")] = False,
+    shift: Annotated[
+        int | None, typer.Option("--shift", help="Forward by a number of records; backward if negative.")
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Carry out the plan; without this option it is only shown.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Move the committed offsets of a group that has no members."""
     goal = _goal(to_earliest=to_earliest, to_latest=to_latest, to_timestamp=to_timestamp, offset=to_offset, shift=shift)
     if bool(topic) == all_topics:
-        raise ConfigError("which topics? give either --topic TOPIC[:PARTITION,…] or --all-topics")
+        raise ConfigError("name topics: either --topic TOPIC[:PARTITION,…] or --all-topics")
     places = split_places(topic or ())
 
     async def run(admin: Admin) -> list[PlannedOffset]:
         if not await _exists_free(admin, group) and not execute:
-            print(f"group {group} does not exist yet, --execute makes it", file=sys.stderr)
+            print(f"group {group} does not exist yet; --execute creates it", file=sys.stderr)
         plan = await plan_reset(admin, group, places if topic else None, goal)
         if execute:
             await admin.groups.alter_offsets(group, {each.partition: each.new for each in plan})
@@ -87,7 +91,7 @@ def _goal(
         *([ResetGoal(shift=shift)] if shift is not None else []),
     ]
     if len(goals) != 1:
-        raise ConfigError(f"where to? give one of {_GOALS}")
+        raise ConfigError(f"name the target: one of {_GOALS}")
     return goals[0]
 
 
@@ -110,13 +114,13 @@ async def _exists_free(admin: Admin, group: str) -> bool:
 
 
 async def plan_reset(admin: Admin, group: str, places: list[str] | None, goal: ResetGoal) -> list[PlannedOffset]:
-    """Return what a reset would write; without places for all that the group has committed."""
+    """Return the plan of a reset; without places for all committed offsets of the group."""
     committed = await admin.groups.list_offsets(group)
     if places is None:
         existing = await admin.list_topics()
         partitions = [each for each in committed if each.topic in existing]
         if not partitions:
-            raise ConfigError(f"group {group} has committed nothing for topics that exist; name some with --topic")
+            raise ConfigError(f"group {group} has no committed offsets for topics that exist; name topics with --topic")
     else:
         partitions = await expand(admin, places)
     starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
@@ -124,7 +128,7 @@ async def plan_reset(admin: Admin, group: str, places: list[str] | None, goal: R
     wanted = dict.fromkeys(partitions, goal.offset or 0)
     if goal.timestamp is not None:
         found = await admin.list_offsets(dict.fromkeys(partitions, goal.timestamp))
-        # Nothing is as young as that: the end is where such records will come.
+        # No record is that new: the end of the log is where such records will be.
         wanted = {each: found[each].offset if found[each].offset >= 0 else ends[each].offset for each in partitions}
     elif goal.shift is not None:
         wanted = {each: _committed(committed, each) + goal.shift for each in partitions}
@@ -142,7 +146,7 @@ async def plan_reset(admin: Admin, group: str, places: list[str] | None, goal: R
 
 def _committed(committed: dict[TopicPartition, GroupOffset], partition: TopicPartition) -> int:
     if partition not in committed:
-        raise ConfigError(f"--shift: nothing is committed for {partition} to shift from; give another of {_GOALS}")
+        raise ConfigError(f"--shift: no offset is committed for {partition}; use another of {_GOALS}")
     return committed[partition].offset
 
 
@@ -155,7 +159,7 @@ def _print_plan(group: str, plan: list[PlannedOffset], *, execute: bool, as_json
     if execute:
         print(f"group {group}: {len(rows)} offsets are committed", file=sys.stderr)
     else:
-        print("nothing was changed: this is the plan, --execute carries it out", file=sys.stderr)
+        print("nothing was changed; --execute carries out this plan", file=sys.stderr)
 
 
 def _row(each: PlannedOffset) -> Row:

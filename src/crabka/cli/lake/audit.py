@@ -20,7 +20,7 @@ DEFAULT_GRACE_MINUTES = 60.0
 
 def audit(
     topics: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="All if none.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; all if none is named.", show_default=False)
     ] = None,
     *,
     tier: Annotated[
@@ -35,16 +35,16 @@ def audit(
     ],
     bootstrap: Annotated[
         str | None,
-        typer.Option("--bootstrap", "-b", help="A cluster whose metadata counts; else the objects alone."),
+        typer.Option("--bootstrap", "-b", help="Use the metadata of this cluster; without it the objects alone."),
     ] = None,
     command_config: CommandConfig = None,
     grace: Annotated[
-        float, typer.Option("--grace", metavar="MINUTES", min=0, help="How long a copy or a deletion may be under way.")
+        float, typer.Option("--grace", metavar="MINUTES", min=0, help="Time that a copy or a deletion may take.")
     ] = DEFAULT_GRACE_MINUTES,
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read the whole tier in parallel: every object, batch and index, and that all of it is one history."""
+    """Read the whole tier in parallel and check every object, batch and index, and the history."""
     # Spark takes seconds to import; other commands do not need it.
     from crabka.cli.tier.progress import TierProgress
     from crabka.spark.jobs.audit import AuditOptions, audit_tier

@@ -1,6 +1,6 @@
 """`crabka lake`: topics as tables for queries. Needs the `spark` extra.
 
-`sync` runs on Spark, here or on a cluster; the others need no Spark. All of them can be called from Python as well, see
+`sync` runs on Spark, here or on a cluster; the others need no Spark. Python code can call all of them, see
 `crabka.spark.lake`.
 """
 
@@ -65,13 +65,13 @@ def sync(
     partition_by: PartitionBy = None,
     target_mib: TargetMib = 128,
     round_mib: RoundMib = 4096,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until interrupted.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until interrupted.")] = False,
     interval: IntervalSeconds = 60.0,
     master: Master = None,
     origin: TopicPlace,
     as_json: AsJson = False,
 ) -> None:
-    """Bring topics into tables exactly once: all there is, then what is new since the last time."""
+    """Copy topics to tables exactly once; each run continues where the last one ended."""
     with _lake_commands():
         from crabka.cli.lake.progress import LakeProgress, follow_until_interrupted
         from crabka.spark.lake.errors import TopicsFailedError
@@ -114,11 +114,11 @@ def status(
     tables: Tables,
     *,
     place: TablePlace,
-    offline: Annotated[bool, typer.Option("--offline", help="Ask the tables alone, not the cluster.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Use the tables alone, not the cluster.")] = False,
     origin: TopicPlace,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far tables are behind their topics, how old they are, their files and their last commits."""
+    """Show the lag of tables, their age, their files and their last commits."""
     with _lake_commands():
         from crabka.spark.lake.maintenance.status import table_status
         from crabka.spark.lake.syncing.planner_source import PlannerSource
@@ -152,7 +152,7 @@ def rewind(
     origin: TopicPlace,
     as_json: AsJson = False,
 ) -> None:
-    """Take back rows that the topic does not have any more because its log was cut; the next sync reads on there."""
+    """Remove rows that the topic no longer has because its log was truncated; the next sync continues there."""
     with _lake_commands():
         from crabka.spark.lake.maintenance.rewinding import rewind_table
         from crabka.spark.lake.syncing.planner_source import PlannerSource
@@ -172,7 +172,7 @@ def compact(
     target_mib: TargetMib = 128,
     as_json: AsJson = False,
 ) -> None:
-    """Merge small files of tables. Syncs and readers may go on meanwhile."""
+    """Merge small files of tables. Syncs and readers may run at the same time."""
     with _lake_commands():
         from crabka.spark.lake.maintenance.compaction import compact_once
         from crabka.spark.lake.syncing.settings import MIB
@@ -195,7 +195,7 @@ def vacuum(
     allow_short_grace: ShortGrace = False,
     as_json: AsJson = False,
 ) -> None:
-    """Forget old states of tables and remove files that nothing needs; whatever is younger than the grace stays."""
+    """Drop old versions of tables and delete unused files that are older than the grace period."""
     with _lake_commands():
         grace_ms = grace_ms_of(grace_hours, allow_short=allow_short_grace)
         lake = place.open()
@@ -216,7 +216,7 @@ def _existing(lake: Lake, names: list[str]) -> Iterator[tuple[str, TableFormat]]
 
 @contextmanager
 def _lake_commands() -> Iterator[None]:
-    """Say what to install if a library is missing."""
+    """Turn a missing library into an error that names the extra to install."""
     try:
         yield
     except ImportError as error:

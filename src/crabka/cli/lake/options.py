@@ -1,4 +1,4 @@
-"""Options of `crabka lake`, and what they mean for tables and sources."""
+"""Options of `crabka lake`, and the settings of tables and sources that follow from them."""
 
 from __future__ import annotations
 
@@ -27,36 +27,37 @@ Root = Annotated[
         "--to",
         metavar="URL",
         envvar="CRABKA_LAKE",
-        help="Where the tables are: a directory, file:///directory, s3://bucket/prefix?endpoint=….",
+        help="Place of the tables: a directory, file:///directory, s3://bucket/prefix?endpoint=….",
         show_default=False,
     ),
 ]
 Format = Annotated[str, typer.Option("--format", help="delta, iceberg or parquet.")]
 Pattern = Annotated[
-    str | None, typer.Option("--pattern", metavar="REGEX", help="All topics with such names.", show_default=False)
+    str | None, typer.Option("--pattern", metavar="REGEX", help="All topics whose names match.", show_default=False)
 ]
 TableName = Annotated[
-    str | None, typer.Option("--table", help="The table's name, for one topic; else the topic's.", show_default=False)
+    str | None,
+    typer.Option("--table", help="Name of the table, for one topic; default is the topic.", show_default=False),
 ]
 ValueMode = Annotated[
-    str, typer.Option("--value", help="What values are: raw, json, avro, avro-plain or avro-confluent.")
+    str, typer.Option("--value", help="Format of values: raw, json, avro, avro-plain or avro-confluent.")
 ]
 Schema = Annotated[
     str | None,
     typer.Option(
         "--schema",
         metavar="FILE|DDL",
-        help="Of values: Spark's DDL or JSON, or Avro's. JSON without one is looked at for its fields.",
+        help="Schema of values: Spark's DDL or JSON, or Avro's. For JSON it can be inferred.",
         show_default=False,
     ),
 ]
 PartitionBy = Annotated[
     str | None, typer.Option("--partition-by", metavar="date|COLUMN", help="One value per file.", show_default=False)
 ]
-TargetMib = Annotated[int, typer.Option("--target-size", metavar="MIB", min=1, help="How large files should be.")]
-RoundMib = Annotated[int, typer.Option("--round-size", metavar="MIB", min=1, help="About how much one commit reads.")]
+TargetMib = Annotated[int, typer.Option("--target-size", metavar="MIB", min=1, help="Target size of files.")]
+RoundMib = Annotated[int, typer.Option("--round-size", metavar="MIB", min=1, help="Approximate bytes per commit.")]
 IntervalSeconds = Annotated[
-    float, typer.Option("--interval", metavar="SECONDS", min=0, help="How long --follow waits in between.")
+    float, typer.Option("--interval", metavar="SECONDS", min=0, help="Pause between the rounds of --follow.")
 ]
 Master = Annotated[
     str | None,
@@ -64,7 +65,7 @@ Master = Annotated[
 ]
 Catalog = Annotated[
     str | None,
-    typer.Option("--catalog", help="A catalog of pyiceberg's configuration; SQLite without it.", show_default=False),
+    typer.Option("--catalog", help="A catalog in pyiceberg's configuration; default is SQLite.", show_default=False),
 ]
 TierUrl = Annotated[
     str | None,
@@ -72,7 +73,7 @@ TierUrl = Annotated[
         "--tier",
         metavar="URL",
         envvar="CRABKA_TIER",
-        help="The tier, if the cluster does not name it.",
+        help="Address of the tier, if the cluster does not publish it.",
         show_default=False,
     ),
 ]
@@ -80,11 +81,12 @@ SourceOption = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the Spark source.", show_default=False),
 ]
-Grace = Annotated[float, typer.Option("--grace", metavar="HOURS", min=0, help="What is younger stays.")]
+Grace = Annotated[float, typer.Option("--grace", metavar="HOURS", min=0, help="Minimum age of what is deleted.")]
 ShortGrace = Annotated[
     bool,
     typer.Option(
-        "--allow-short-grace", help="For a grace below one hour: no sync, compaction or query runs, or will miss files."
+        "--allow-short-grace",
+        help="Allow a grace below one hour: syncs, compactions and queries that run may miss files.",
     ),
 ]
 _LEAST_GRACE_HOURS = 1.0
@@ -92,7 +94,7 @@ _LEAST_GRACE_HOURS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlace:
-    """Where tables are."""
+    """The place of tables."""
 
     root: Root
     table_format: Format = DEFAULT_FORMAT
@@ -107,7 +109,7 @@ class TablePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlace:
-    """Where topics are."""
+    """The source of topics."""
 
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
     command_config: CommandConfig = None
@@ -128,7 +130,7 @@ class TopicPlace:
 
 
 def grace_ms_of(hours: float, *, allow_short: bool) -> int:
-    """Return a grace in milliseconds. Raises ConfigError for one that may take files from those who are at work."""
+    """Return a grace in milliseconds. Raises ConfigError for one that may delete files in use."""
     if hours < _LEAST_GRACE_HOURS and not allow_short:
         raise ConfigError(
             f"A grace of {hours:g} hours may take files from syncs, compactions and queries that run now; "

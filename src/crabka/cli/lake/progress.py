@@ -1,4 +1,4 @@
-"""What `crabka lake sync` shows while it runs: bars on a terminal, nothing elsewhere, and how it is interrupted."""
+"""Progress of `crabka lake sync` as bars on a terminal, and the handling of signals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crabka.spark.lake.syncing.topic_sync import RoundResult
 
 
 class LakeProgress(SyncListener):
-    """Bars for bytes that were read of those that there are, rows, and tasks of the round under way."""
+    """Bars for bytes read, with rows and with the tasks of the current round."""
 
     def __init__(self) -> None:
         self._progress = Progress(
@@ -50,7 +50,7 @@ class LakeProgress(SyncListener):
             self._read_bytes[topic] = self._rows[topic] = 0
 
     def did_round(self, topic: str, result: RoundResult) -> None:
-        """Move a topic's bar."""
+        """Update the bar of a topic."""
         self._read_bytes[topic] += result.read_bytes
         self._rows[topic] += result.rows
         done = self._read_bytes[topic]
@@ -70,7 +70,7 @@ class LakeProgress(SyncListener):
 
 
 def follow_until_interrupted(job: LakeSync, interval_seconds: float) -> None:
-    """Run a sync until it is interrupted; the first SIGINT or SIGTERM lets the sync under way come to its end."""
+    """Run a sync until it is interrupted; the first SIGINT or SIGTERM lets the current sync finish."""
     stopping = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:

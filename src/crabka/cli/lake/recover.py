@@ -1,7 +1,7 @@
-"""`crabka recover`: make a data dir from a bucket alone, on which Crabka or Apache Kafka starts.
+"""`crabka recover`: make a data dir for Crabka or Apache Kafka from a bucket alone.
 
-The bucket is read by `crabka.spark.jobs`, which knows tiers and no brokers, the directories are written by
-`crabka.node`; here they meet.
+`crabka.spark.jobs` reads the bucket and knows no brokers; `crabka.node` writes the directories; this module connects
+them.
 """
 
 from __future__ import annotations
@@ -50,20 +50,27 @@ def recover(
         typer.Option("--config", metavar="FILE", help="server.properties of the new node.", show_default=False),
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", "-t", help="A topic; all if none.", show_default=False)
+        list[str] | None, typer.Option("--topic", "-t", help="A topic; all if none is named.", show_default=False)
     ] = None,
     topic_id: Annotated[
         list[str] | None,
-        typer.Option("--topic-id", metavar="TOPIC=ID", help="Which of two topics of a name.", show_default=False),
+        typer.Option(
+            "--topic-id", metavar="TOPIC=ID", help="Id of the topic, if two have the same name.", show_default=False
+        ),
     ] = None,
     partitions: Annotated[
         list[str] | None,
-        typer.Option("--partitions", metavar="TOPIC=N", help="More than the tier knows of.", show_default=False),
+        typer.Option(
+            "--partitions",
+            metavar="TOPIC=N",
+            help="Number of partitions, if more than in the tier.",
+            show_default=False,
+        ),
     ] = None,
     cluster_id: Annotated[
-        str | None, typer.Option("--cluster-id", help="22 characters; a new one if none.", show_default=False)
+        str | None, typer.Option("--cluster-id", help="22 characters; default is a new one.", show_default=False)
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what there is.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what can be recovered.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make the data dir of a node from the objects of a tier: topics, offsets and producers as they were."""
@@ -92,7 +99,7 @@ def recover(
 
 def _server(data_dir: str | None, config: str | None) -> ServerConfig:
     if (data_dir is None) == (config is None):
-        raise ConfigError("say where the new node lives: --data-dir DIRECTORY or --config FILE")
+        raise ConfigError("name the directory of the new node: --data-dir DIRECTORY or --config FILE")
     if config is not None:
         return load_config(read_properties(config))
     return load_config(one_node_properties(str(data_dir), "127.0.0.1", 0))
@@ -163,18 +170,18 @@ def _rows(topic: RecoverableTopic) -> list[Row]:
 
 
 def _notes(plan: RecoveryPlan, written: RecoveredDir | None) -> list[str]:
-    notes = [f"passed over: {reason}" for reason in plan.ignored]
+    notes = [f"skipped: {reason}" for reason in plan.ignored]
     for topic in plan.topics:
         if topic.missing_partitions:
             places = ", ".join(map(str, topic.missing_partitions))
-            notes.append(f"{topic.name} has nothing in the tier of partitions {places}: they begin empty")
+            notes.append(f"{topic.name} has no records in the tier for partitions {places}: they start empty")
         notes += [
             f"{found.topic_id_partition.topic_partition} lacks offsets {first}..{end - 1}: consumers skip them"
             for found in topic.partitions.values()
             for first, end in found.gaps
         ]
     if written is not None:
-        notes.append("all topics keep their records for ever: set retention.ms and retention.bytes as they were")
+        notes.append("all topics keep their records for ever: restore retention.ms and retention.bytes")
         if written.aborted_transactions:
             notes.append(f"{written.aborted_transactions} transactions were open at the end and are aborted")
     return notes

@@ -19,37 +19,38 @@ COLUMNS = ("partition", "records", "next_offset")
 
 @with_option_groups
 def replay(
-    topic: Annotated[str, typer.Argument(help="The source topic, or with --table its table.", show_default=False)],
+    topic: Annotated[str, typer.Argument(help="The source topic, or its table with --table.", show_default=False)],
     *,
     to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="The target topic.", show_default=False)],
     name: Annotated[
         str | None,
-        typer.Option("--name", help="Of this replay: the same name goes on where it ended.", show_default=False),
+        typer.Option("--name", help="Name of the replay; the same name continues where it ended.", show_default=False),
     ] = None,
     origin: TopicPlace,
     target_bootstrap: Annotated[
         str | None,
         typer.Option(
-            "--target-bootstrap", metavar="HOST:PORT", help="Of another cluster to write to.", show_default=False
+            "--target-bootstrap",
+            metavar="HOST:PORT",
+            help="Brokers of the target, if it is another cluster.",
+            show_default=False,
         ),
     ] = None,
     target_config: Annotated[
         str | None,
-        typer.Option("--target-config", metavar="FILE", help="Its client properties.", show_default=False),
+        typer.Option("--target-config", metavar="FILE", help="Client properties of the target.", show_default=False),
     ] = None,
     table: Annotated[
         str | None,
-        typer.Option("--table", metavar="URL", help="Where tables of raw values are.", show_default=False),
+        typer.Option("--table", metavar="URL", help="Place of tables with raw values.", show_default=False),
     ] = None,
     table_format: Format = "delta",
     catalog: Catalog = None,
     rate: Annotated[
         float | None,
-        typer.Option("--rate", metavar="RECORDS", min=0.001, help="At most so many per second.", show_default=False),
+        typer.Option("--rate", metavar="RECORDS", min=0.001, help="Limit in records per second.", show_default=False),
     ] = None,
-    by_key: Annotated[
-        bool, typer.Option("--by-key", help="Let keys choose partitions, instead of keeping them.")
-    ] = False,
+    by_key: Annotated[bool, typer.Option("--by-key", help="Choose partitions by key instead of keeping them.")] = False,
     codec: Annotated[str, typer.Option("--codec", help=f"Of the batches: {', '.join(CODEC_NAMES)}.")] = "none",
     transaction_size: Annotated[
         int, typer.Option("--transaction-size", metavar="RECORDS", min=1, help="Records of one transaction.")
@@ -57,7 +58,7 @@ def replay(
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write records to a topic with their keys, headers and timestamps; what was written before is not repeated."""
+    """Write records to a topic with their keys, headers and timestamps, each exactly once over all runs."""
     from crabka.spark.jobs.replay import replay_topic
     from crabka.spark.jobs.replay_tables import replay_lake_table
     from crabka.spark.jobs.replay_writer import ReplayTarget

@@ -1,4 +1,4 @@
-"""`crabka stats`: what is in a tier, per topic and day."""
+"""`crabka stats`: the content of a tier, per topic and day."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def stats(
     topics: Topics = None,
     *,
     pattern: Annotated[
-        str | None, typer.Option("--pattern", metavar="REGEX", help="All topics with such names.", show_default=False)
+        str | None, typer.Option("--pattern", metavar="REGEX", help="All topics whose names match.", show_default=False)
     ] = None,
     origin: TopicPlace,
     plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE.png", help="Draw it, too.", show_default=False)
+        str | None, typer.Option("--plot", metavar="FILE.png", help="Also draw a chart.", show_default=False)
     ] = None,
     master: Master = None,
     as_json: AsJson = False,

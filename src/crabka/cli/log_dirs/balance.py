@@ -1,7 +1,7 @@
-"""Plans which replicas of a broker move to which of its log dirs, so that the dirs hold about the same.
+"""Plans which replicas of a broker move to which of its log dirs, so that they hold about the same.
 
-A function of what DescribeLogDirs tells; it asks and moves nothing. Each move takes a replica from the fullest dir to
-the emptiest one and brings the two closer together. Dirs that failed take no part, cordoned ones take nothing in.
+A function of the answers of DescribeLogDirs, without effects. Each move takes a replica from the fullest dir to the
+emptiest one and brings the two closer together. Failed dirs are left out, cordoned ones receive nothing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from crabka.clients.admin_types import LogDirDescription
 from crabka.ids import TopicPartition
 
-# Of a target, so much of its size stays free.
+# Share of the size of a target that stays free.
 RESERVED_SHARE: Final = 0.05
-# Dirs that differ by less of what they hold on average are even enough.
+# Dirs are balanced if they differ by less than this share of their average.
 DEFAULT_TOLERANCE: Final = 0.1
 
 
@@ -28,7 +28,7 @@ class PlannedMove(NamedTuple):
 
 
 class _DirLoad:
-    """What a dir holds, with the moves that are planned or under way carried out."""
+    """The content of a dir after the moves that are planned or in progress."""
 
     def __init__(self, description: LogDirDescription, moving: dict[TopicPartition, int]) -> None:
         self.path = description.path
@@ -36,7 +36,7 @@ class _DirLoad:
         self.free_bytes: float = float("inf")
         if description.total_bytes >= 0 <= description.usable_bytes:
             self.free_bytes = description.usable_bytes - description.total_bytes * RESERVED_SHARE
-        # Replicas that may move away.
+        # Replicas that can move away.
         self.movable: dict[TopicPartition, int] = {}
         self.used_bytes = 0
         for key, replica in description.replicas.items():
@@ -50,7 +50,7 @@ class _DirLoad:
                 self.used_bytes += replica.size_bytes
 
     def give(self, partition: TopicPartition, target: _DirLoad) -> PlannedMove:
-        """Let a replica go to another dir. It does not come back, and its space here is not free before it is there."""
+        """Move a replica to another dir. It does not return; its space here is free after the move."""
         size_bytes = self.movable.pop(partition)
         self.used_bytes -= size_bytes
         target.used_bytes += size_bytes
@@ -61,7 +61,7 @@ class _DirLoad:
 def plan_balance(
     dirs: Sequence[LogDirDescription], *, tolerance: float = DEFAULT_TOLERANCE, drain: bool = False
 ) -> list[PlannedMove]:
-    """Return the moves that even out what the log dirs of one broker hold; `drain` first empties cordoned ones."""
+    """Return the moves that balance the log dirs of one broker; `drain` first empties cordoned ones."""
     loads = _loads(dirs)
     targets = [load for load in loads if not load.is_cordoned]
     if not targets:
@@ -115,7 +115,7 @@ def _best_move(by_use: Sequence[_DirLoad], enough: float) -> tuple[_DirLoad, Top
 
 
 def _best_replica(source: _DirLoad, target: _DirLoad, gap: int) -> TopicPartition | None:
-    """Return the replica that brings two dirs closest together, None if each would drive them apart."""
+    """Return the replica whose move makes two dirs most equal, None if each makes them less equal."""
     candidates = [
         (abs(gap - 2 * size_bytes), partition)
         for partition, size_bytes in source.movable.items()

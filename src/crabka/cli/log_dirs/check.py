@@ -1,7 +1,7 @@
-"""What `crabka log-dirs check` shows: the state of checks from the metrics of brokers, and damage in directories.
+"""Rows of `crabka log-dirs check`: the state of checks from the metrics of brokers, and damage in directories.
 
-A running broker is asked over HTTP at its `crabka.http.listener`, which its settings name. A directory is read from
-outside, of a node that is stopped or runs; nothing is written.
+The metrics of a running broker are read from its `crabka.http.listener`. A directory is only read, also while its
+node runs; nothing is written.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def parse_samples(text: str) -> Iterator[Sample]:
 
 
 def state_row(broker: int, samples: list[Sample]) -> Row:
-    """Return how far the checks of a broker are."""
+    """Return the progress of the checks of a broker."""
     values = {name.removeprefix("crabka_log_scrub_"): value for name, labels, value in samples if not labels}
     started, ended = values.get("pass_start_seconds", -1), values.get("last_pass_seconds", -1)
     return {
@@ -93,7 +93,7 @@ def damage_rows(broker: int, samples: list[Sample]) -> list[Row]:
 
 
 def directory_problems(fs: FileSystem, log_dir: str) -> Iterator[Row]:
-    """Yield what is damaged in the logs of a log dir. Raises ConfigError if it is none."""
+    """Yield the damage in the logs of a log dir. Raises ConfigError for another directory."""
     try:
         names = log_directories(fs, log_dir)
     except OSError as error:
@@ -103,13 +103,13 @@ def directory_problems(fs: FileSystem, log_dir: str) -> Iterator[Row]:
             for problem in check_directory(fs, f"{log_dir}/{name}"):
                 yield _problem_row(problem)
         except FileNotFoundError:
-            # A running node has removed a segment meanwhile.
+            # A running node removed a segment during the check.
             continue
 
 
 def _problem_row(problem: Problem) -> Row:
     is_data = problem.offset >= 0
-    # A range at the end of the last segment ends where the log does, which the file does not tell.
+    # A range at the end of the last segment ends at the log end, which the file does not contain.
     is_bounded = is_data and not problem.is_at_end
     return {
         "log": problem.log,

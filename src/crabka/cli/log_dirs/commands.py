@@ -1,4 +1,4 @@
-"""`crabka log-dirs`: what the disks of brokers hold, moves between them, cordons, and plans that even them out."""
+"""`crabka log-dirs`: the content of log dirs, moves between them, cordons, and plans that balance them."""
 
 from __future__ import annotations
 
@@ -47,17 +47,19 @@ PLAN_COLUMNS: Final = ("broker", "topic", "partition", "from", "to", "size_bytes
 SCRUB_NOW: Final = "crabka.log.scrub.now"
 HTTP_LISTENER: Final = "crabka.http.listener"
 CORDONED_LOG_DIRS: Final = "cordoned.log.dirs"
-# Between two looks at what is under way, to tell how fast it is.
+# Between two looks at the moves in progress, to compute their speed.
 RATE_SECONDS: Final = 1.0
 
 BrokerOption = Annotated[
-    int | None, typer.Option("--broker", help="Id of a broker; needed if it is not clear.", show_default=False)
+    int | None, typer.Option("--broker", help="Id of the broker; needed if several match.", show_default=False)
 ]
 BrokersOption = Annotated[
-    list[int] | None, typer.Option("--broker", help="Id of a broker; may be given again.", show_default=False)
+    list[int] | None, typer.Option("--broker", help="Id of a broker; may be repeated.", show_default=False)
 ]
-DirArgument = Annotated[str, typer.Argument(help="The directory, as in `log.dirs`.", metavar="DIR", show_default=False)]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is done and show how far it is.")]
+DirArgument = Annotated[
+    str, typer.Argument(help="Path of the log dir, as in `log.dirs`.", metavar="DIR", show_default=False)
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for the end and show the progress.")]
 
 
 @app.command("list")
@@ -68,7 +70,7 @@ def list_(
     broker: BrokersOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List log dirs with what they hold and have room for, and the moves between them that are under way."""
+    """List log dirs with their content, their free space and the moves in progress."""
 
     async def run(admin: Admin) -> tuple[list[Row], list[Row]]:
         dirs = await _describe(admin, broker)
@@ -98,7 +100,7 @@ def list_(
 @app.command()
 def move(
     replica: Annotated[
-        str, typer.Argument(help="A partition, as `orders-0`.", metavar="TOPIC-PARTITION", show_default=False)
+        str, typer.Argument(help="A partition, such as `orders-0`.", metavar="TOPIC-PARTITION", show_default=False)
     ],
     *,
     to: Annotated[str, typer.Option("--to", metavar="DIR", help="The log dir to move to.", show_default=False)],
@@ -108,7 +110,7 @@ def move(
     wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move a replica to another log dir of its broker; to the dir where it lies cancels a move under way."""
+    """Move a replica to another log dir of its broker. Its current dir as the target cancels a move in progress."""
     partition = parse_replica(replica)
 
     async def run(admin: Admin) -> int:
@@ -118,7 +120,8 @@ def move(
         except OperationError as error:
             if error.error_code is ErrorCode.replica_not_available:
                 raise OperationError(
-                    error.error_code, f"broker {node_id} has no replica of {partition}; it will put one into {to}"
+                    error.error_code,
+                    f"broker {node_id} has no replica of {partition}; a new one will be placed in {to}",
                 ) from error
             raise
         if wait:
@@ -140,7 +143,7 @@ def cordon(
     broker: BrokerOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a log dir take no new replicas; those that it has stay and are served."""
+    """Stop new replicas in a log dir; existing ones stay and are served."""
     node_id, cordoned = with_admin(
         bootstrap,
         lambda admin: _set_cordon(admin, directory, broker, is_cordoned=True),
@@ -159,7 +162,7 @@ def uncordon(
     broker: BrokerOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a log dir take new replicas again."""
+    """Allow new replicas in a log dir again."""
     node_id, cordoned = with_admin(
         bootstrap,
         lambda admin: _set_cordon(admin, directory, broker, is_cordoned=False),
@@ -175,14 +178,14 @@ def check(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     broker: BrokersOption = None,
-    now: Annotated[bool, typer.Option("--now", help="Begin a check of all logs at once.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Start a check of all logs now.")] = False,
     directory: Annotated[
         list[str] | None,
-        typer.Option("--dir", help="Read this log dir itself, of a node that is stopped or runs.", show_default=False),
+        typer.Option("--dir", help="Read this log dir directly; its node may run or not.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is damaged in the logs and how far the check of them is; exits with 1 if something is damaged."""
+    """Show damage in the logs and the progress of their check. Exit code 1 if there is damage."""
     if directory:
         problems = [row for each in directory for row in directory_problems(OsFileSystem(), each.rstrip("/"))]
         if problems or as_json:
@@ -212,12 +215,14 @@ def check(
             print_rows(DAMAGE_COLUMNS, damaged, as_json=False)
     silent = ", ".join(str(node) for node, each in sorted(addresses.items()) if each is None)
     if silent:
-        print(f"brokers without crabka.http.listener tell nothing, --dir reads their disks: {silent}", file=sys.stderr)
+        print(
+            f"no answer from brokers without crabka.http.listener, --dir reads their disks: {silent}", file=sys.stderr
+        )
     raise typer.Exit(1 if damaged else 0)
 
 
 async def _side_port(admin: Admin, node: int) -> str | None:
-    """Return where a broker serves its metrics, None if it does not."""
+    """Return the address of the metrics of a broker, None if it serves none."""
     found = await admin.describe_configs(ConfigOwner(ResourceType.BROKER, str(node)), [HTTP_LISTENER])
     value = found.get(HTTP_LISTENER)
     return None if value is None else value.value or None
@@ -233,11 +238,11 @@ def balance(
         float, typer.Option(help="Share of the average by which dirs may differ.", min=0.0, max=1.0)
     ] = DEFAULT_TOLERANCE,
     drain: Annotated[bool, typer.Option("--drain", help="Empty cordoned dirs, too.")] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Begin the moves, do not only print them.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Start the moves instead of only printing them.")] = False,
     wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Plan moves after which the log dirs of each broker hold about the same; with --execute begin them."""
+    """Plan moves that balance the log dirs of each broker; with --execute start them."""
     if wait and not execute:
         raise ConfigError("--wait needs --execute")
 
@@ -252,11 +257,11 @@ def balance(
     plans = with_admin(bootstrap, run, command_config=command_config)
     rows = [_plan_row(node, move) for node, plan in sorted(plans.items()) for move in plan]
     if not rows and not as_json:
-        print("the log dirs are even enough")
+        print("the log dirs are balanced")
         return
     print_rows(PLAN_COLUMNS, rows, as_json=as_json)
     if not execute and not as_json:
-        print("nothing was moved; --execute does it", file=sys.stderr)
+        print("nothing was moved; --execute starts the moves", file=sys.stderr)
 
 
 async def _execute(admin: Admin, plans: dict[int, list[PlannedMove]], *, wait: bool) -> None:
@@ -276,7 +281,7 @@ def parse_replica(text: str) -> TopicPartition:
 
 
 async def _describe(admin: Admin, brokers: list[int] | None) -> BrokerDirs:
-    """Return the log dirs of some brokers, or of all that are there."""
+    """Return the log dirs of some brokers, or of all live ones."""
     wanted = brokers
     if not wanted:
         wanted = [node.node_id for node in (await admin.cluster.describe()).brokers]
@@ -292,18 +297,18 @@ async def _broker_of(admin: Admin, partition: TopicPartition) -> int:
         raise ConfigError(f"{partition.topic} has no partition {partition.partition}, it has {len(topic.partitions)}")
     if len(found.replicas) != 1:
         brokers = ", ".join(str(each) for each in found.replicas)
-        raise ConfigError(f"{partition} has replicas on the brokers {brokers}: --broker must say which one moves")
+        raise ConfigError(f"{partition} has replicas on the brokers {brokers}: --broker must name the one that moves")
     return int(found.replicas[0])
 
 
 async def _set_cordon(admin: Admin, directory: str, broker: int | None, *, is_cordoned: bool) -> tuple[int, list[str]]:
-    """Change the setting of a broker; return its id and what is cordoned then."""
+    """Change the setting of a broker; return its id and its cordoned log dirs."""
     dirs = await _describe(admin, None if broker is None else [broker])
     owners = [node for node, found in dirs.items() if directory in {each.path for each in found}]
     if len(owners) != 1:
         nodes = ", ".join(str(node) for node in sorted(owners or dirs))
         what = "has no log dir" if not owners else "have a log dir"
-        raise ConfigError(f"broker {nodes} {what} {directory}" + (": --broker must say which one" if owners else ""))
+        raise ConfigError(f"broker {nodes} {what} {directory}" + (": --broker must name one" if owners else ""))
     (node,) = owners
     cordoned = [each.path for each in dirs[node] if each.is_cordoned and each.path != directory]
     if is_cordoned:

@@ -1,4 +1,4 @@
-"""Waits until replicas lie in the log dirs that they were sent to, and shows how far they are."""
+"""Waits until replicas have arrived in their log dirs, and shows the progress."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 POLL_SECONDS: Final = 0.5
-# The broker may be busy or away for a while: so many questions in a row may stay without an answer.
+# The broker may be busy or down for a while: so many requests in a row may fail.
 PATIENCE: Final = 60
-# A replica that is neither on its way nor there, so often in a row, will not get there.
+# A replica that is neither moving nor arrived so often in a row will not arrive.
 LOST_LOOKS: Final = 3
 
 
 class SentReplica(NamedTuple):
-    """A replica that was told to move."""
+    """A replica whose move was requested."""
 
     broker: int
     partition: TopicPartition
@@ -38,11 +38,11 @@ class DirMoveDisplay(Protocol):
     """Shows moves."""
 
     def update(self, moves: list[RunningMove], done: int) -> None:
-        """Take note of the moves that are under way and of how many are done."""
+        """Note the moves in progress and how many are done."""
 
 
 class LinePerLook:
-    """A line on stderr for each move whenever it got further."""
+    """A line on stderr for each progress of a move."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -72,7 +72,7 @@ class BarPerMove:
         self._progress = progress
         self._bars: dict[tuple[int, TopicPartition], TaskID] = {}
 
-    def update(self, moves: list[RunningMove], done: int) -> None:  # noqa: ARG002 - full bars tell it
+    def update(self, moves: list[RunningMove], done: int) -> None:  # noqa: ARG002 - full bars show it
         """Move the bars; one whose move is gone is full."""
         present = {(move.broker, move.partition): move for move in moves}
         for key, bar in self._bars.items():
@@ -87,7 +87,7 @@ class BarPerMove:
 
 @contextlib.contextmanager
 def dir_move_display(total: int) -> Iterator[DirMoveDisplay]:
-    """Show progress on stderr in the way that fits it."""
+    """Show progress on stderr: bars on a terminal, else lines."""
     if not sys.stderr.isatty():
         yield LinePerLook(total)
         return
@@ -100,7 +100,7 @@ def dir_move_display(total: int) -> Iterator[DirMoveDisplay]:
 
 
 async def wait_until_arrived(admin: Admin, sent: list[SentReplica], *, poll_seconds: float = POLL_SECONDS) -> None:
-    """Return when all replicas lie where they were sent. Raises CrabkaError for one that stays elsewhere."""
+    """Return when all replicas have arrived. Raises CrabkaError for one that stays elsewhere."""
     left, looks_lost = list(sent), dict.fromkeys(sent, 0)
     with dir_move_display(len(sent)) as display:
         while True:
@@ -130,7 +130,7 @@ def _require_moving(left: list[SentReplica], moves: list[RunningMove], looks_los
         looks_lost[each] = 0 if tuple(each) in moving else looks_lost[each] + 1
         if looks_lost[each] >= LOST_LOOKS:
             raise CrabkaError(
-                f"{each.partition} is not on its way to {each.target} of broker {each.broker} any more: the move was "
+                f"{each.partition} is no longer moving to {each.target} of broker {each.broker} any more: the move was "
                 "cancelled, or one of the dirs failed"
             )
 

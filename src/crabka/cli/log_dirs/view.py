@@ -1,4 +1,4 @@
-"""What `crabka log-dirs list` shows: log dirs with their room, and the moves between them that are under way."""
+"""Rows of `crabka log-dirs list`: log dirs with their free space, and the moves in progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BrokerDirs = Mapping[int, Sequence[LogDirDescription]]
 
 
 class RunningMove(NamedTuple):
-    """A replica on its way to another log dir of its broker."""
+    """A replica that is moving to another log dir of its broker."""
 
     broker: int
     partition: TopicPartition
@@ -36,12 +36,12 @@ class RunningMove(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How much of it is done, from 0 to 1."""
+        """The share that is done, from 0 to 1."""
         return min(self.copied_bytes / self.size_bytes, 1.0) if self.size_bytes else 1.0
 
 
 def running_moves(dirs: BrokerDirs) -> list[RunningMove]:
-    """Return the moves that brokers tell of, sorted."""
+    """Return the moves that brokers report, sorted."""
     moves = []
     for broker, described in dirs.items():
         current = {
@@ -64,7 +64,7 @@ def running_moves(dirs: BrokerDirs) -> list[RunningMove]:
 
 
 def dir_rows(dirs: BrokerDirs) -> list[Row]:
-    """Return a row for each log dir; what a dir that failed would tell is None."""
+    """Return a row for each log dir; values of a failed dir are None."""
     return [_dir_row(broker, each) for broker, described in sorted(dirs.items()) for each in described]
 
 
@@ -84,7 +84,7 @@ def _dir_row(broker: int, described: LogDirDescription) -> Row:
 
 
 def move_rows(moves: Iterable[RunningMove], rates: Mapping[tuple[int, TopicPartition], float]) -> list[Row]:
-    """Return a row for each move; `rates` has the bytes per second of those that were looked at twice."""
+    """Return a row for each move; `rates` has the bytes per second of the moves that were seen twice."""
     return [
         {
             "broker": move.broker,
@@ -108,7 +108,7 @@ def _rounded(rate: float | None) -> int | None:
 def move_rates(
     before: Iterable[RunningMove], after: Iterable[RunningMove], elapsed_s: float
 ) -> dict[tuple[int, TopicPartition], float]:
-    """Return how fast each move is that was there at both looks."""
+    """Return the speed of each move that was seen twice."""
     copied = {(move.broker, move.partition): move.copied_bytes for move in before}
     if elapsed_s <= 0:
         return {}
@@ -128,7 +128,7 @@ def format_bytes(count: float | None) -> str:
         if value < 1024 or unit == "TiB":
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
-    raise AssertionError("the largest unit takes everything")
+    raise AssertionError("the largest unit has no limit")
 
 
 def print_tables(console: Console, dirs: Sequence[Row], moves: Sequence[Row]) -> None:

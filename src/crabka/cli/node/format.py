@@ -27,38 +27,38 @@ def format_(
     config: Annotated[str, typer.Option("--config", metavar="FILE", help="server.properties.", show_default=False)],
     cluster_id: Annotated[
         str | None,
-        typer.Option("--cluster-id", help="22 characters, the same for all nodes; --standalone may make one up."),
+        typer.Option("--cluster-id", help="22 characters, the same for all nodes; --standalone may generate one."),
     ] = None,
     standalone: Annotated[
-        bool, typer.Option("--standalone", help="This controller begins a quorum as its only voter.")
+        bool, typer.Option("--standalone", help="Start a quorum with this controller as its only voter.")
     ] = False,
     initial_controllers: Annotated[
         str | None,
         typer.Option(
             "--initial-controllers",
             metavar="ID@HOST:PORT:DIRECTORY,…",
-            help="These controllers begin a quorum; the same text for all nodes.",
+            help="Start a quorum with these controllers; the same text for all nodes.",
             show_default=False,
         ),
     ] = None,
     no_initial_controllers: Annotated[
-        bool, typer.Option("--no-initial-controllers", help="The node will join a quorum that exists.")
+        bool, typer.Option("--no-initial-controllers", help="Join a quorum that exists.")
     ] = False,
     feature: Annotated[
-        list[str] | None, typer.Option("--feature", metavar="NAME=LEVEL", help="Another level than the newest.")
+        list[str] | None, typer.Option("--feature", metavar="NAME=LEVEL", help="A level other than the newest.")
     ] = None,
     release_version: Annotated[
-        str | None, typer.Option("--release-version", help="The metadata.version of a Kafka release, as 4.3.")
+        str | None, typer.Option("--release-version", help="The metadata.version of a Kafka release, such as 4.3.")
     ] = None,
     ignore_formatted: Annotated[
-        bool, typer.Option("--ignore-formatted", help="Skip directories that are formatted.")
+        bool, typer.Option("--ignore-formatted", help="Skip directories that are already formatted.")
     ] = False,
     insecure_ignore_security: Annotated[
-        bool, typer.Option("--insecure-ignore-security", help="Accept a file that asks for security.")
+        bool, typer.Option("--insecure-ignore-security", help="Ignore security settings in the file.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Format the directories of a node; say how its quorum begins, unless it is a broker or the quorum is fixed."""
+    """Format the directories of a node. A controller of a dynamic quorum also needs one of the quorum options."""
     server = load_config(read_properties(config), insecure_ignore_security=insecure_ignore_security)
     modes = {"--standalone": standalone, "--initial-controllers": initial_controllers is not None}
     chosen = [name for name, used in {**modes, "--no-initial-controllers": no_initial_controllers}.items() if used]
@@ -94,7 +94,7 @@ def random_uuid(*, as_json: AsJson = False) -> None:
 
 
 def _check_mode(server: ServerConfig, chosen: list[str]) -> None:
-    """Refuse ways to begin a quorum that exclude each other or do not fit the node, as kafka-storage does."""
+    """Refuse options that exclude each other or do not fit the node, as kafka-storage does."""
     if len(chosen) > 1:
         raise ConfigError(f"{' and '.join(chosen)} exclude each other")
     if server.controller_quorum_voters:
@@ -105,11 +105,11 @@ def _check_mode(server: ServerConfig, chosen: list[str]) -> None:
             )
     elif server.is_controller and not chosen:
         raise ConfigError(
-            "controller.quorum.voters is not set, so say how the quorum of this controller begins: --standalone, "
+            "controller.quorum.voters is not set, choose how the quorum of this controller starts: --standalone, "
             "--initial-controllers or --no-initial-controllers"
         )
     if chosen == ["--standalone"] and not server.is_controller:
-        raise ConfigError("--standalone is for controllers, and process.roles says that this node is none")
+        raise ConfigError("--standalone is for controllers; process.roles of this node has no controller")
 
 
 def _voters(server: ServerConfig, text: str) -> tuple[VoterNode, ...]:
@@ -120,13 +120,13 @@ def _voters(server: ServerConfig, text: str) -> tuple[VoterNode, ...]:
     if server.is_controller and server.node_id not in {voter.voter_id for voter in voters}:
         raise ConfigError(
             f"--initial-controllers: this controller, node {server.node_id}, is not among them; "
-            "one that joins later is formatted with --no-initial-controllers"
+            "format a controller that joins later with --no-initial-controllers"
         )
     return voters
 
 
 def _check_cluster_id(fs: FileSystem, server: ServerConfig, text: str | None, *, may_be_new: bool) -> None:
-    """Refuse a bad id, and none where a made-up one would keep the node out of its cluster for ever."""
+    """Refuse a bad id. Refuse a missing one where a generated id would exclude the node from its cluster for ever."""
     try:
         if text is not None:
             uuid_from_text(text)
@@ -135,7 +135,7 @@ def _check_cluster_id(fs: FileSystem, server: ServerConfig, text: str | None, *,
     is_known = any(is_formatted(fs, directory) for directory in (*server.log_dirs, server.metadata_log_dir))
     if text is None and not may_be_new and not is_known:
         raise ConfigError(
-            "--cluster-id is missing: all nodes of a cluster have the same; `crabka random-uuid` makes a new one"
+            "--cluster-id is missing: all nodes of a cluster share one; `crabka random-uuid` prints a new one"
         )
 
 

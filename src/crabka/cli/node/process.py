@@ -17,18 +17,18 @@ from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
-    # Imported where they are used: `--help` and a bad option must not wait for the broker's modules.
+    # Imported where they are used: `--help` and a bad option must not load the modules of the broker.
     from crabka.node.node import Node
     from crabka.ports import Runtime
 
 log = logging.getLogger("crabka.node")
 
-# Room that a node should have for the sockets of its clients.
+# Descriptors that a node should have for the sockets of its clients.
 CONNECTION_FILES = 1000
 
 
 class NodeArgumentParser(argparse.ArgumentParser):
-    """A parser whose complaints are one line, as those of all other commands."""
+    """A parser that reports errors on one line, as all other commands do."""
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage."""
@@ -38,8 +38,8 @@ class NodeArgumentParser(argparse.ArgumentParser):
 def node_parser(command: str, description: str) -> NodeArgumentParser:
     """Return a parser with the options of every command that runs a node."""
     parser = NodeArgumentParser(prog=f"crabka {command}", description=description, allow_abbrev=False)
-    parser.add_argument("--log-format", choices=LOG_FORMATS, default="text", help="how log lines look (text)")
-    parser.add_argument("--log-level", choices=LOG_LEVELS, default="info", help="the least level that is logged (info)")
+    parser.add_argument("--log-format", choices=LOG_FORMATS, default="text", help="format of log lines (text)")
+    parser.add_argument("--log-level", choices=LOG_LEVELS, default="info", help="lowest level that is logged (info)")
     return parser
 
 
@@ -65,7 +65,7 @@ def parse_settings(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def load_config(properties: dict[str, str], *, insecure_ignore_security: bool = False) -> ServerConfig:
-    """Parse a node's properties and log what its operator should know. Raises ConfigError."""
+    """Parse a node's properties and log warnings for its operator. Raises ConfigError."""
     config, warnings = ServerConfig.from_properties(properties, insecure_ignore_security=insecure_ignore_security)
     for warning in warnings:
         log.warning("%s", warning)
@@ -97,7 +97,7 @@ async def _serve(config: ServerConfig, *, format_new: bool, file_limit: int) -> 
         node = Node(config, runtime)
         if not await _start(node, stop):
             return 0
-        # What lives now lives as long as the node: the collector need not look at it again.
+        # Objects that exist now live as long as the node: the garbage collector can skip them.
         gc.collect()
         gc.freeze()
         if config.is_broker:
@@ -119,7 +119,7 @@ async def _serve(config: ServerConfig, *, format_new: bool, file_limit: int) -> 
 
 
 async def _start(node: Node, stop: asyncio.Event) -> bool:
-    """Start a node; return False if a signal came first, which a node that waits for its quorum must hear."""
+    """Start a node; return False if a signal came first: a node that waits for its quorum must be stoppable."""
     starting, stopping = asyncio.ensure_future(node.start()), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((starting, stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
@@ -137,7 +137,7 @@ async def _start(node: Node, stop: asyncio.Event) -> bool:
 
 
 def warn_of_file_limit(open_files: int, limit: int) -> None:
-    """Log a warning if the limit leaves too little for connections beside the files of partitions."""
+    """Log a warning if the limit leaves too few descriptors for connections next to the files of partitions."""
     needed = open_files + CONNECTION_FILES
     if 0 <= limit < needed:
         log.warning("at most %d files may be open, the node needs up to %d: raise the limit (ulimit -n)", limit, needed)
@@ -152,14 +152,14 @@ async def _wait_for_end(node: Node, stop: asyncio.Event) -> int:
         with contextlib.suppress(asyncio.CancelledError):
             await stopping
     if node.failed.done() and (error := node.failed.exception()) is not None:
-        print(f"crabka: the node cannot go on: {error}", file=sys.stderr)
+        print(f"crabka: the node cannot continue: {error}", file=sys.stderr)
         return 1
     log.info("stopping")
     return 0
 
 
 def _format_if_new(runtime: Runtime, config: ServerConfig) -> None:
-    """Format the directories that are new; they join the cluster of those that are not."""
+    """Format the new directories; they join the cluster of the others."""
     from crabka.quorum.formatting import format_storage, is_formatted
 
     if not all(is_formatted(runtime.fs, directory) for directory in (*config.log_dirs, config.metadata_log_dir)):

@@ -1,4 +1,4 @@
-"""`crabka serve`: a node from a Kafka user's own server.properties."""
+"""`crabka serve`: a node from a server.properties file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from crabka.errors import ConfigError
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code. Raises ConfigError."""
     parser = node_parser("serve", "Start a node from a server.properties file; format its directories first.")
-    parser.add_argument("--config", required=True, metavar="FILE", help="the properties, as Kafka reads them")
-    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="change one of them")
+    parser.add_argument("--config", required=True, metavar="FILE", help="the properties file, in the format of Kafka")
     parser.add_argument(
-        "--insecure-ignore-security", action="store_true", help="run without the security that the file asks for"
+        "--override", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the file"
+    )
+    parser.add_argument(
+        "--insecure-ignore-security", action="store_true", help="ignore the security settings of the file"
     )
     options = parse_arguments(parser, arguments)
     if isinstance(options, int):

@@ -1,4 +1,4 @@
-"""`crabka up`: one node with no file to write first."""
+"""`crabka up`: one node without a configuration file."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code. Raises ConfigError."""
     parser = node_parser("up", "Start one node, formatting its directory if it is new.")
-    parser.add_argument("--data-dir", default=DEFAULT_DATA_DIR, help=f"where data lives ({DEFAULT_DATA_DIR})")
+    parser.add_argument("--data-dir", default=DEFAULT_DATA_DIR, help=f"data directory ({DEFAULT_DATA_DIR})")
     parser.add_argument("--listen", default=DEFAULT_LISTEN, help=f"HOST:PORT, port 0 picks one ({DEFAULT_LISTEN})")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting, as in a file")
-    parser.add_argument("--tier", metavar="URL", help="where old segments go: file:///directory, s3://bucket/prefix")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting, as in server.properties"
+    )
+    parser.add_argument(
+        "--tier", metavar="URL", help="remote tier for old segments: file:///directory, s3://bucket/prefix"
+    )
     options = parse_arguments(parser, arguments)
     if isinstance(options, int):
         return options
@@ -34,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def storage_settings(tier: str) -> dict[str, str]:
     """Return the settings of the storage that --tier names. Raises ConfigError."""
-    # Libraries of object stores are loaded only by who has a tier.
+    # The libraries of object stores are loaded only with a tier.
     from crabka.remote.backends.url import storage_settings_of_url
 
     try:

@@ -1,6 +1,6 @@
 """`python -m crabka.cli.story` gives the tour.
 
-A polite kill ends it as Ctrl-C does: the node is stopped, nothing is left. Both signals are set, because a shell that
+SIGTERM ends it as Ctrl-C does: the node is stopped, nothing is left. Both signals are set, because a shell that
 starts commands in the background lets them ignore Ctrl-C.
 """
 

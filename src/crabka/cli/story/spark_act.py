@@ -1,4 +1,4 @@
-"""The third act of the tour: Spark reads the tier without the broker, and the topic becomes a table that answers.
+"""The third act of the tour: Spark reads the tier without the broker and makes a table, which answers a question.
 
 Needs Java, which the rest of the tour does not.
 """
@@ -30,7 +30,7 @@ Say = Callable[[str], contextlib.AbstractContextManager[None]]
 
 
 class Sold(NamedTuple):
-    """A line of the answer."""
+    """A row of the answer."""
 
     item: str
     orders: int
@@ -39,7 +39,7 @@ class Sold(NamedTuple):
 
 
 class LakeFacts(NamedTuple):
-    """What Spark did."""
+    """Results of the Spark act."""
 
     row_count: int
     read_seconds: float
@@ -52,7 +52,7 @@ class LakeFacts(NamedTuple):
 
 
 def give_lake_tour(topic: str, tier: str, lake_dir: str, say: Say) -> LakeFacts | str:
-    """Read the topic from its tier, make it a Delta table and ask that a question; the reason if there is no Java.
+    """Read the topic from its tier, make a Delta table and query it; without Java return the reason.
 
     Raises CrabkaError if rows are missing.
     """
@@ -79,7 +79,7 @@ def give_lake_tour(topic: str, tier: str, lake_dir: str, say: Say) -> LakeFacts 
             lake = Lake(lake_dir, "delta", lambda: int(time.time() * 1000))
             summary = _sync(lake, topic, options)
             sync_seconds = time.perf_counter() - started
-        with say("asking the table"):
+        with say("querying the table"):
             files = lake.files(summary.table)
             answer = _ask(spark, files, row_count)
             plot = Path(lake_dir) / PLOT_NAME
@@ -89,7 +89,7 @@ def give_lake_tour(topic: str, tier: str, lake_dir: str, say: Say) -> LakeFacts 
 
 
 def _sync(lake: Lake, topic: str, options: dict[str, str]) -> TopicSummary:
-    """Bring the topic into its table."""
+    """Copy the topic to its table."""
     from crabka.spark.lake import SyncRequest, SyncSettings, sync
     from crabka.spark.lake.values.given_schemas import decoder_of
 

@@ -1,8 +1,8 @@
-"""A tour of Crabka for somebody who sees it for the first time: `python -m crabka.cli.story`, `make run`.
+"""A tour of Crabka for newcomers: `python -m crabka.cli.story`, `make run`.
 
 Starts a node as a child process, writes orders into a topic, reads them back, sends the topic from the disk to a tier,
-reads it from there, checks that all came through both times, lets Spark make a table of the tier and ask it a question,
-and shows how to connect. Then the node serves until Ctrl-C; with `--once` the tour ends and leaves nothing behind.
+reads it from there, checks that nothing is missing, lets Spark make a table of the tier and query it, and shows how to
+connect. Then the node serves until Ctrl-C; with `--once` the tour ends and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -51,25 +51,25 @@ DEFAULT_LAKE_DIR = "./crabka-lake"
 _BATCH_BYTES = 128 * 1024
 _PROGRESS_STEP = 2_000
 _NAP_S = 0.5
-# What is sent to the tier leaves at once, so that nobody has to wait for the end of the tour.
+# Copied segments are removed from the disk at once, so that the tour does not wait.
 _HASTE = {
     "remote.log.manager.task.interval.ms": "200",
     "log.retention.check.interval.ms": "200",
     "log.initial.task.delay.ms": "200",
 }
 _STOP_TIMEOUT_S = 30
-# What is sold, and how often of a hundred times.
+# Articles, and how many of a hundred orders they get.
 _GOODS = {"coffee": 31, "tea": 19, "bread": 16, "apples": 12, "honey": 9, "cheese": 7, "olives": 4, "rice": 2}
 
 Advance = Callable[[int], None]
 
 
 class StoryError(CrabkaError):
-    """The tour cannot go on."""
+    """The tour cannot continue."""
 
 
 class Home(NamedTuple):
-    """Where the node of the tour keeps its data, and its tier; and where the table goes."""
+    """Directories of the data, the tier and the table of the tour."""
 
     data_dir: str
     tier: str
@@ -77,7 +77,7 @@ class Home(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """How much went through, and how long it took."""
+    """Records, bytes and duration of a step."""
 
     record_count: int
     byte_count: int
@@ -89,7 +89,7 @@ class Measured(NamedTuple):
 
 
 class Tour(NamedTuple):
-    """What was seen."""
+    """Results of the tour."""
 
     written: Measured
     read: Measured
@@ -101,11 +101,11 @@ def main(arguments: Sequence[str]) -> int:
     """Give the tour; return the exit code."""
     parser = NodeArgumentParser(prog="python -m crabka.cli.story", description="A tour of Crabka.")
     parser.add_argument("--once", action="store_true", help="end after the tour, keep no data")
-    parser.add_argument("--records", type=int, default=DEFAULT_RECORD_COUNT, help="how many orders to write")
-    parser.add_argument("--data-dir", default=DEFAULT_DATA_DIR, help=f"where data lives ({DEFAULT_DATA_DIR})")
-    parser.add_argument("--tier", default=DEFAULT_TIER_DIR, help=f"where old data goes ({DEFAULT_TIER_DIR})")
-    parser.add_argument("--lake", default=DEFAULT_LAKE_DIR, help=f"where the table goes ({DEFAULT_LAKE_DIR})")
-    parser.add_argument("--no-spark", action="store_true", help="leave the table out")
+    parser.add_argument("--records", type=int, default=DEFAULT_RECORD_COUNT, help="number of orders")
+    parser.add_argument("--data-dir", default=DEFAULT_DATA_DIR, help=f"data directory ({DEFAULT_DATA_DIR})")
+    parser.add_argument("--tier", default=DEFAULT_TIER_DIR, help=f"directory of the tier ({DEFAULT_TIER_DIR})")
+    parser.add_argument("--lake", default=DEFAULT_LAKE_DIR, help=f"directory of the table ({DEFAULT_LAKE_DIR})")
+    parser.add_argument("--no-spark", action="store_true", help="skip the table")
     options = parser.parse_args(arguments)
     console = Console()
     with contextlib.ExitStack() as stack:
@@ -123,14 +123,14 @@ def main(arguments: Sequence[str]) -> int:
             with contextlib.suppress(KeyboardInterrupt):
                 console.print(Text("The node serves until Ctrl-C.", style="dim"))
                 while True:
-                    # A pause without an end could miss a signal that comes right before it begins.
+                    # A pause without a limit could miss a signal that arrives just before it.
                     time.sleep(_NAP_S)
             console.print(Text("Stopping.", style="dim"))
     return 0
 
 
 def free_address() -> str:
-    """Return Kafka's usual address, or one with a free port if somebody else listens there."""
+    """Return Kafka's usual address, or one with a free port if that is taken."""
     host, port = parse_address(DEFAULT_LISTEN)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -143,7 +143,7 @@ def free_address() -> str:
 
 @contextlib.contextmanager
 def running_node(home: Home, listen: str) -> Iterator[str]:
-    """Run `crabka up` as a child process; give its bootstrap servers; stop it at the end. Raises StoryError."""
+    """Run `crabka up` as a child process; yield its bootstrap servers; stop it at the end. Raises StoryError."""
     command = [sys.executable, "-m", "crabka.cli", "up", "--log-level", "warning"]
     command += ["--data-dir", home.data_dir, "--listen", listen, "--tier", home.tier]
     command += [f"--set={name}={value}" for name, value in _HASTE.items()]
@@ -153,7 +153,7 @@ def running_node(home: Home, listen: str) -> Iterator[str]:
         assert child.stdout is not None  # noqa: S101 - it is a pipe
         line = child.stdout.readline()
         if not line.startswith("bootstrap.servers="):
-            raise StoryError(f"the node did not start, it left with exit code {child.wait(_STOP_TIMEOUT_S)}")
+            raise StoryError(f"the node did not start, exit code {child.wait(_STOP_TIMEOUT_S)}")
         yield line.strip().partition("=")[2]
     finally:
         child.terminate()
@@ -163,7 +163,7 @@ def running_node(home: Home, listen: str) -> Iterator[str]:
 
 
 def saying(console: Console) -> Callable[[str], contextlib.AbstractContextManager[None]]:
-    """Return what shows a step without a known length while it lasts, and how long it took."""
+    """Return a display for a step of unknown length, and its duration."""
 
     @contextlib.contextmanager
     def say(step: str) -> Iterator[None]:
@@ -198,7 +198,7 @@ def give_tour(console: Console, bootstrap: str, record_count: int, tier: str) ->
 
 
 async def _prepare_topic(admin: Admin) -> dict[TopicPartition, int]:
-    """Create the topic, or take the one of an earlier tour; return where it ends."""
+    """Create the topic, or reuse that of an earlier tour; return its end offsets."""
     topics = await admin.list_topics()
     if TOPIC not in topics:
         await admin.create_topics([NewTopic(TOPIC, PARTITION_COUNT, 1, TIERED_TOPIC)])
@@ -240,7 +240,7 @@ async def write_orders(cluster: Cluster, count: int, advance: Advance) -> Measur
             byte_count += len(key) + len(value)
             if number % _PROGRESS_STEP == 0:
                 advance(_PROGRESS_STEP)
-                # Sending does not wait while there is room; this lets answers of the broker in.
+                # Sending does not wait while there is room; this lets the loop process responses.
                 await asyncio.sleep(0)
         await producer.flush()
         if last is not None:
@@ -270,7 +270,7 @@ async def read_orders(cluster: Cluster, starts: dict[TopicPartition, int], count
 
 
 def summary(bootstrap: str, home: Home, tour: Tour, told: LakeFacts | str) -> Panel:
-    """Return what a visitor wants to know."""
+    """Return the summary of the tour."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold cyan")
     facts.add_column()

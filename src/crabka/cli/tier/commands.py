@@ -1,8 +1,8 @@
-"""`crabka tier`: what is in the remote tier of a cluster, and whether it is all right (KIP-405).
+"""`crabka tier`: the content of the remote tier of a cluster, and checks of it (KIP-405).
 
-`status` and `ls` ask the cluster alone; `verify` and `fsck` also read the tier; `forget` writes to the metadata topic.
-All work with Apache Kafka too, since metadata topic and layout are its own. Exit codes of the checks: 0 clean,
-1 faults, 2 could not check.
+`status` and `ls` use the cluster alone; `verify` and `fsck` also read the tier; `forget` writes to the metadata topic.
+All work with Apache Kafka too, because the metadata topic and the layout are those of Kafka. Exit codes of the checks:
+0 clean, 1 faults, 2 could not check.
 """
 
 from __future__ import annotations
@@ -33,9 +33,12 @@ app = typer.Typer(help="The remote tier: status, ls, verify, fsck, forget.", no_
 COULD_NOT_CHECK = 2
 DEFAULT_GRACE_MINUTES = 60.0
 
-Topics = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="All if none.", show_default=False)]
+Topics = Annotated[
+    list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; all if none is named.", show_default=False)
+]
 Places = Annotated[
-    list[str] | None, typer.Argument(metavar="[TOPIC[:PARTITION]]...", help="All if none.", show_default=False)
+    list[str] | None,
+    typer.Argument(metavar="[TOPIC[:PARTITION]]...", help="Topics; all if none is named.", show_default=False),
 ]
 Tier = Annotated[
     str | None,
@@ -50,11 +53,11 @@ Tier = Annotated[
 ConfigFile = Annotated[
     str | None,
     typer.Option(
-        "--config", metavar="FILE", help="A broker's server.properties, instead of --tier.", show_default=False
+        "--config", metavar="FILE", help="server.properties of a broker, instead of --tier.", show_default=False
     ),
 ]
 Grace = Annotated[
-    float, typer.Option("--grace", metavar="MINUTES", min=0, help="How long a copy or a deletion may be under way.")
+    float, typer.Option("--grace", metavar="MINUTES", min=0, help="Time that a copy or a deletion may take.")
 ]
 
 
@@ -66,7 +69,7 @@ def status(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what of each tiered partition is on disks, in the tier, and not copied yet."""
+    """Show how much of each tiered partition is on disks, in the tier, and not copied yet."""
 
     async def ask(cluster: Cluster) -> list[Row]:
         view = TierView(cluster, topics or ())
@@ -113,7 +116,7 @@ def verify(
     grace: Grace = DEFAULT_GRACE_MINUTES,
     as_json: AsJson = False,
 ) -> None:
-    """Check that every finished segment is there with the right size, and that none is missing between them."""
+    """Check that every finished segment exists with the right size, and that there are no gaps."""
     _check(bootstrap, topics, (tier, config), grace, command_config=command_config, as_json=as_json)
 
 
@@ -126,14 +129,14 @@ def fsck(
     tier: Tier = None,
     config: ConfigFile = None,
     grace: Grace = DEFAULT_GRACE_MINUTES,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="How many segments are read at once.")] = 4,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Number of segments that are read at a time.")] = 4,
     delete_orphans: Annotated[
         bool,
-        typer.Option("--delete-orphans", help="Delete objects that no metadata speaks of, after the grace period."),
+        typer.Option("--delete-orphans", help="Delete objects without metadata, after the grace period."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read the whole tier: every batch, every index, and that all of it is one history without holes."""
+    """Read the whole tier and check every batch, every index, and that the history has no gaps."""
     _check(
         bootstrap,
         topics,
@@ -149,24 +152,28 @@ def fsck(
 
 @app.command()
 def forget(
-    place: Annotated[str, typer.Argument(metavar="TOPIC:PARTITION", help="Whose segments.", show_default=False)],
+    place: Annotated[
+        str, typer.Argument(metavar="TOPIC:PARTITION", help="Partition of the segments.", show_default=False)
+    ],
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     all_segments: Annotated[
         bool,
-        typer.Option("--all", help="All segments of the partition; its leader is not asked what its log has."),
+        typer.Option("--all", help="All segments of the partition, without comparing them with the log of its leader."),
     ] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Give them up; without it they are only listed.")] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Delete them; without this option they are only listed.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give up segments that are no part of the leader's log. It keeps them, as its disk may have lost these records."""
+    """Delete segments that are not part of the leader's log: leaders keep them in case a disk lost records."""
     from crabka.cli.tier.forget import find_forgettable
     from crabka.cli.tier.forget import forget as forget_segments
 
     topic, partition = parse_partition(place)
     if partition is None:
-        raise ConfigError(f"{place} names no partition: TOPIC:PARTITION is needed")
+        raise ConfigError(f"{place} is not a partition: TOPIC:PARTITION is needed")
 
     async def run(cluster: Cluster) -> list[Row]:
         view = TierView(cluster, [topic])
@@ -195,8 +202,8 @@ def _check(
     delete_orphans: bool = False,
     as_json: bool,
 ) -> None:
-    """Check, print, and leave with the exit code."""
-    # Storages and bars take a while to import; other commands need neither.
+    """Check, print, and exit with the code of the result."""
+    # Storages and bars are slow to import; other commands need neither.
     from crabka.cli.tier.progress import TierProgress
     from crabka.cli.tier.storage import explain_missing_storage, open_storage
     from crabka.remote_topic.tier_check import CheckOptions, TierCheck, check_on_threads

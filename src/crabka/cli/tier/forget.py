@@ -1,7 +1,7 @@
-"""`crabka tier forget`: the operator's word that segments which are no part of a partition's log may go.
+"""`crabka tier forget`: deletes segments that are not part of a partition's log.
 
-A leader keeps them, since they may be the last copy of what its disk lost. The command chooses by the same rule, and
-writes to the metadata topic that their deletion has begun; the leader carries that out.
+A leader keeps them, because they may be the last copy of records that its disk lost. The command selects them by the
+same rule, and starts their deletion with an event in the metadata topic; the leader carries it out.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from crabka.remote.segments import RemoteLogSegmentMetadata
     from crabka.remote_topic.tier_view import TierView
 
-# No broker asks for it.
+# The event comes from no broker.
 OPERATOR: Final = -1
 
 
 async def find_forgettable(
     cluster: Cluster, view: TierView, place: TopicPartition, *, all_segments: bool
 ) -> list[RemoteLogSegmentMetadata]:
-    """Return the finished segments that the leader's log knows nothing of; with `all_segments` all of the partition.
+    """Return the finished segments that are not part of the leader's log; with `all_segments` all of the partition.
 
     Raises ConfigError for a partition that does not exist, OperationError or ClientNetworkError without its leader.
     """
@@ -55,7 +55,7 @@ def is_foreign(segment: RemoteLogSegmentMetadata, start: OffsetAndTimestamp, end
 
 
 async def forget(cluster: Cluster, view: TierView, segments: Sequence[RemoteLogSegmentMetadata]) -> None:
-    """Write that the deletion of segments has begun. Raises OperationError, ClientNetworkError."""
+    """Write events that start the deletion of segments. Raises OperationError, ClientNetworkError."""
     count = len(view.topics[METADATA_TOPIC].partitions)
     now_ms = cluster.runtime.clock.now_ms()
     async with Producer(cluster) as producer:

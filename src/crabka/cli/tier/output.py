@@ -21,7 +21,7 @@ _STYLES: Final = {Severity.DAMAGE: "bold red", Severity.LEAK: "yellow", Severity
 
 
 def segment_row(segment: RemoteLogSegmentMetadata, now_ms: int) -> Row:
-    """Return what `crabka tier ls` shows of a segment."""
+    """Return the row of a segment for `crabka tier ls`."""
     return {
         "topic": segment.topic_id_partition.topic,
         "partition": segment.topic_id_partition.partition,
@@ -53,7 +53,7 @@ def format_age(duration_ms: int) -> str:
 
 
 def print_result(result: CheckResult, *, as_json: bool) -> None:
-    """Print faults, one per line with what to do about them, and a line that sums up."""
+    """Print faults, one per line with a remedy, and a summary."""
     if as_json:
         print_json(_as_json(result))
         return

@@ -60,7 +60,7 @@ class TierProgress:
         self._counts.update(self._metadata, completed=done, total=total, done=f"{done:,} of {total:,} events")
 
     def objects(self, listed: Iterable[TierObject]) -> Iterator[TierObject]:
-        """Pass objects on and show how many there were."""
+        """Yield the objects and show their number."""
         task = self._counts.add_task("listing", total=None, done="")
         count = 0
         for count, found in enumerate(listed, start=1):
@@ -70,12 +70,12 @@ class TierProgress:
         self._counts.update(task, total=count, completed=count, done=f"{count:,} objects")
 
     def begin_contents(self, byte_count: int) -> None:
-        """Show a bar for bytes; only one display can be live at a time."""
+        """Show a bar for bytes; only one display can be active at a time."""
         self._counts.stop()
         self._bytes.start()
         self._contents = self._bytes.add_task("reading", total=byte_count)
 
     def contents(self, byte_count: int) -> None:
-        """Show that so many bytes more were read."""
+        """Add to the number of bytes read."""
         if self._contents is not None:
             self._bytes.advance(self._contents, byte_count)

@@ -1,4 +1,4 @@
-"""`crabka tier status`: how much of each partition is on disks and in the tier, and what is still to be copied."""
+"""`crabka tier status`: bytes of each partition on disks, in the tier, and still to be copied."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ENABLED, _SEGMENT_BYTES = "remote.storage.enable", "segment.bytes"
 
 
 async def status_rows(admin: Admin, view: TierView) -> list[Row]:
-    """Return a row for each partition that is tiered or was."""
+    """Return a row for each partition that is or was tiered."""
     finished = view.finished()
     partitions = view.live_partitions()
     names = list(dict.fromkeys(partition.topic for partition in partitions))
@@ -56,7 +56,7 @@ async def status_rows(admin: Admin, view: TierView) -> list[Row]:
         known = {name: found[partition] for name, found in offsets.items()}
         remote = finished.get(identity, [])
         if known["tiered"] is None and (last := newest_segment(remote)) is not None:
-            # Older brokers do not answer this kind of question.
+            # Older brokers do not support this request.
             known["tiered"] = last.end_offset
         size = local_bytes.get(partition)
         segment_bytes = int(settings.get(partition.topic, {}).get(_SEGMENT_BYTES) or 0)
@@ -76,18 +76,18 @@ async def status_rows(admin: Admin, view: TierView) -> list[Row]:
 
 
 def count_beyond(segments: Sequence[RemoteLogSegmentMetadata], high_watermark: int | None) -> int | None:
-    """Return how many segments reach beyond the log: not zero if its leader lost records that the tier still has.
+    """Return the number of segments beyond the log: not zero if its leader lost records that the tier still has.
 
-    They stay until `crabka tier forget` gives them up.
+    They stay until `crabka tier forget` deletes them.
     """
     return None if high_watermark is None else sum(each.end_offset >= high_watermark for each in segments)
 
 
 def lag(offsets: Mapping[str, int | None], local_bytes: int | None, segment_bytes: int) -> dict[str, int | None]:
-    """Return what is not in the tier yet.
+    """Return the part that is not in the tier yet.
 
-    Offsets are counted. Brokers do not tell bytes and segments in an answer, only as metrics: they are estimated by the
-    share of the local offsets that are not tiered, and by the size at which segments are sealed.
+    Offsets are counted. Brokers report bytes and segments as metrics only, so both are estimated: from the share of the
+    local offsets that are not tiered, and from the size of sealed segments.
     """
     end, first = offsets["high_watermark"], offsets["start"]
     local_start = first if offsets["local_start"] is None else offsets["local_start"]

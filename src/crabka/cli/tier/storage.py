@@ -1,6 +1,6 @@
-"""Which tier a command is about: an address, or the server.properties of a broker.
+"""The tier of a command: an address, or the server.properties of a broker.
 
-Brokers do not tell: what they know of their storage is `rsm.config.*`, which DescribeConfigs keeps secret.
+Brokers do not publish it: their storage settings are `rsm.config.*`, which DescribeConfigs keeps secret.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_storage(tier: str | None, config_file: str | None) -> RemoteStorageManager | None:
-    """Open the storage that --tier or --config names, None if neither does. Raises ConfigError."""
+    """Open the storage of --tier or --config, None without both. Raises ConfigError."""
     if tier is not None and config_file is not None:
         raise ConfigError("--tier and --config exclude each other")
     if tier is not None:
@@ -42,7 +42,7 @@ async def explain_missing_storage(admin: Admin) -> ConfigError:
 
 
 def _settings_in(path: str) -> dict[str, str]:
-    """Return what a server.properties says of the storage; nothing else in it matters here."""
+    """Return the storage settings of a server.properties file; other settings are ignored."""
     try:
         given = parse_properties(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

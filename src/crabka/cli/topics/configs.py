@@ -20,7 +20,7 @@ app = typer.Typer(help="Settings of topics, brokers and groups.", no_args_is_hel
 
 
 class Kind(Enum):
-    """What settings belong to, as typed on the command line."""
+    """Kinds of owners of settings, as typed on the command line."""
 
     TOPIC = "topic"
     BROKER = "broker"
@@ -37,9 +37,9 @@ _RESOURCE_TYPES = {
     Kind.METRICS: ResourceType.CLIENT_METRICS,
 }
 
-KindArgument = Annotated[Kind, typer.Argument(help="What the settings belong to.", show_default=False)]
+KindArgument = Annotated[Kind, typer.Argument(help="Kind of the owner of the settings.", show_default=False)]
 NameArgument = Annotated[
-    str, typer.Argument(metavar="[NAME]", help="Its name or id; empty for all brokers.", show_default=False)
+    str, typer.Argument(metavar="[NAME]", help="Name or id of the owner; empty for all brokers.", show_default=False)
 ]
 
 
@@ -51,10 +51,10 @@ def describe(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     all_: Annotated[bool, typer.Option("--all", "-a", help="Show defaults too.")] = False,
-    docs: Annotated[bool, typer.Option("--docs", help="Say what each setting means.")] = False,
+    docs: Annotated[bool, typer.Option("--docs", help="Print the description of each setting.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show settings; without --all only those that somebody set."""
+    """Show settings; without --all only those that are set explicitly."""
     resource = _resource(kind, name)
     found = with_admin(
         bootstrap, lambda admin: admin.describe_configs(resource, documentation=docs), command_config=command_config
@@ -71,17 +71,15 @@ def alter(
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Give a setting a value.")
-    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a value.")] = None,
     append: Annotated[
         list[str] | None, typer.Option("--append", metavar="KEY=VALUE", help="Add members to a list.")
     ] = None,
     subtract: Annotated[
-        list[str] | None, typer.Option("--subtract", metavar="KEY=VALUE", help="Take members off a list.")
+        list[str] | None, typer.Option("--subtract", metavar="KEY=VALUE", help="Remove members from a list.")
     ] = None,
     delete: Annotated[
-        list[str] | None, typer.Option("--delete", metavar="KEY", help="Go back to the default.", show_default=False)
+        list[str] | None, typer.Option("--delete", metavar="KEY", help="Restore the default.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`crabka offsets`: where partitions begin and end, and what lies at a time."""
+"""`crabka offsets`: first and last offsets of partitions, and offsets by time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _group() -> None:
 @app.command()
 def get(
     places: Annotated[
-        list[str], typer.Argument(metavar="TOPIC[:PARTITION]...", help="What to look at.", show_default=False)
+        list[str], typer.Argument(metavar="TOPIC[:PARTITION]...", help="Partitions to list.", show_default=False)
     ],
     at: Annotated[
         str, typer.Option("--at", help=f"{', '.join(SPECIAL)}, milliseconds since 1970 or an ISO time.")
@@ -67,7 +67,7 @@ def get(
 
 
 def parse_time(text: str) -> int:
-    """Return the timestamp to ask for: a special position, milliseconds or an ISO time. Raises ConfigError."""
+    """Return the timestamp of the request: a special position, milliseconds or an ISO time. Raises ConfigError."""
     if text in SPECIAL:
         return SPECIAL[text]
     try:
@@ -88,7 +88,7 @@ def parse_moment(text: str) -> int:
 
 
 async def expand(admin: Admin, places: list[str]) -> list[TopicPartition]:
-    """Return the partitions that `topic` and `topic:partition` texts name. Raises ConfigError, OperationError."""
+    """Return the partitions of `topic` and `topic:partition` texts. Raises ConfigError, OperationError."""
     named = [parse_partition(place) for place in places]
     topics = await admin.describe_topics(list(dict.fromkeys(topic for topic, _ in named)))
     found: dict[TopicPartition, None] = {}

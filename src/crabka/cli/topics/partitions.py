@@ -1,4 +1,4 @@
-"""`crabka partitions`: who holds them and who leads them, as kafka-reassign-partitions and kafka-leader-election do."""
+"""`crabka partitions`: their replicas and leaders, as kafka-reassign-partitions and kafka-leader-election do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ONGOING_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 
 
 class MoveGoal(NamedTuple):
-    """What the options ask for: one of a file, replicas for a topic, or brokers for topics; or nothing."""
+    """The goal that the options describe: a file, replicas for a topic, or brokers for topics; or none."""
 
     file: str | None = None
     topic: str | None = None
@@ -77,15 +77,15 @@ def reassign(
         str | None, typer.Option("--brokers", metavar="1,2,3", help="… over these brokers.", show_default=False)
     ] = None,
     throttle: Annotated[
-        int | None, typer.Option("--throttle", min=1, metavar="BYTES", help="At most so many bytes per second.")
+        int | None, typer.Option("--throttle", min=1, metavar="BYTES", help="Limit in bytes per second.")
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done; then remove the throttle.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="Show what is being moved now.")] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Go back to the replicas of before.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end, then remove the throttle.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the moves in progress.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Restore the replicas of before.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move partitions to other brokers; with --wait alone, wait for what is being moved already."""
+    """Move partitions to other brokers; with --wait alone, wait for the moves in progress."""
     goal = MoveGoal(
         file=file,
         topic=topic,
@@ -102,16 +102,16 @@ def reassign(
         _print_ongoing(ongoing, as_json=as_json)
         return
     if bootstrap_controller is not None:
-        raise ConfigError("--bootstrap-controller goes with --list and --cancel only: controllers know no topics")
+        raise ConfigError("--bootstrap-controller goes with --list and --cancel only: controllers do not list topics")
     if not goal.is_given and not wait:
-        raise ConfigError("what to move? give --file, --topic with --replicas, --topics with --brokers, or --list")
+        raise ConfigError("name what to move: --file, --topic with --replicas, --topics with --brokers, or --list")
     current, plan = with_admin(
         bootstrap,
         lambda admin: _move(admin, goal, throttle=throttle, wait=wait, dry_run=dry_run),
         command_config=command_config,
     )
     if throttle is not None and not wait and not dry_run:
-        print("the throttle stays until `crabka partitions reassign --wait` has seen the end", file=sys.stderr)
+        print("the throttle stays until `crabka partitions reassign --wait` sees the end of the moves", file=sys.stderr)
     _print_moved(current, plan, as_json=as_json)
 
 
@@ -122,11 +122,11 @@ def elect_leaders(
     command_config: CommandConfig = None,
     topic: TopicPlaces = None,
     unclean: Annotated[
-        bool, typer.Option("--unclean", help="Any replica that is left may lead; records may be lost.")
+        bool, typer.Option("--unclean", help="Allow any remaining replica to lead; records may be lost.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let preferred replicas lead again, of the given partitions or of all."""
+    """Make the preferred replicas lead again, of the given partitions or of all."""
     kind = ElectionKind.UNCLEAN if unclean else ElectionKind.PREFERRED
 
     async def run(admin: Admin) -> dict[TopicPartition, OperationError | None]:
@@ -155,7 +155,7 @@ def _check_goal(goal: MoveGoal, *, needs_target: bool) -> None:
 async def _move(
     admin: Admin, goal: MoveGoal, *, throttle: int | None, wait: bool, dry_run: bool
 ) -> tuple[Assignment, Assignment]:
-    """Carry out a goal; return the replicas before and the plan. Without a goal wait for what is under way."""
+    """Carry out a goal; return the replicas before and the plan. Without a goal wait for the moves in progress."""
     if not goal.is_given:
         ongoing = await admin.replicas.list_reassignments()
         current = {each: move.replicas for each, move in ongoing.items()}
@@ -174,7 +174,7 @@ async def _move(
 
 
 async def plan_moves(admin: Admin, goal: MoveGoal) -> tuple[Assignment, Assignment]:
-    """Return the replicas of the partitions that a goal names, now and then. Raises ConfigError, OperationError."""
+    """Return the replicas of the partitions of a goal, before and after. Raises ConfigError, OperationError."""
     if goal.file is not None:
         plan = read_plan(goal.file)
         current = await _replicas(admin, {partition.topic for partition in plan})
@@ -204,13 +204,15 @@ async def _replicas(admin: Admin, topics: Iterable[str]) -> Assignment:
 
 
 async def _finish(admin: Admin, plan: Assignment, *, throttled: set[str] | None) -> None:
-    """Wait for a plan, remove its throttle, and make sure that nobody has changed it meanwhile."""
+    """Wait for a plan, remove its throttle, and check that the replicas are those of the plan."""
     await wait_until_moved(admin, plan)
     await clear_throttle(admin, throttled)
     current = await _replicas(admin, {partition.topic for partition in plan})
     for partition, replicas in plan.items():
         if current.get(partition) != replicas:
-            raise CrabkaError(f"{partition} has replicas {current.get(partition)}, not {replicas}: somebody changed it")
+            raise CrabkaError(
+                f"{partition} has replicas {current.get(partition)}, not {replicas}: another reassignment changed it"
+            )
 
 
 def _ask_ongoing(
@@ -234,7 +236,7 @@ def _print_ongoing(ongoing: dict[TopicPartition, ReplicaMove], *, as_json: bool)
 
 
 async def _named(admin: Admin, goal: MoveGoal) -> set[TopicPartition] | None:
-    """Return the partitions that a goal names, None for all."""
+    """Return the partitions of a goal, None for all."""
     if goal.file is not None:
         return set(read_plan(goal.file))
     if goal.topic is not None and goal.partition is not None:

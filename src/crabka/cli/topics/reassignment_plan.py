@@ -1,4 +1,4 @@
-"""Which replicas partitions shall have: read from Kafka's JSON, from options, or worked out for a set of brokers."""
+"""Target replicas of partitions: from Kafka's JSON, from options, or computed for a set of brokers."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def read_plan(path: str) -> Assignment:
 
 
 def parse_plan(content: Any, where: str) -> Assignment:
-    """Return the replicas that decoded JSON names. Raises ConfigError."""
+    """Return the replicas in decoded JSON. Raises ConfigError."""
     if not isinstance(content, dict) or not isinstance(content.get("partitions"), list):
         raise ConfigError(f"{where}: there is no list of partitions")
     if content.get("version", _VERSION) != _VERSION:
-        raise ConfigError(f"{where}: version {content['version']} is not known, {_VERSION} is")
+        raise ConfigError(f"{where}: version {content['version']} is unknown, {_VERSION} is")
     plan: Assignment = {}
     for entry in content["partitions"]:
         partition, replicas = _parse_entry(entry, where)
@@ -55,7 +55,7 @@ def _parse_entry(entry: Any, where: str) -> tuple[TopicPartition, tuple[int, ...
     if not replicas or len(set(replicas)) < len(replicas):
         raise ConfigError(f"{where}: {partition} needs different replicas, at least one")
     if any(directory != _ANY_DIRECTORY for directory in directories):
-        raise ConfigError(f"{where}: {partition}: moving replicas to a directory of choice is not supported")
+        raise ConfigError(f"{where}: {partition}: moves to a chosen directory are not supported")
     return partition, replicas
 
 
@@ -78,7 +78,7 @@ def plan_for_brokers(
     """
     for partition, replicas in current.items():
         if len(replicas) > len(brokers):
-            raise ConfigError(f"{partition} has {len(replicas)} replicas, more than there are brokers to hold them")
+            raise ConfigError(f"{partition} has {len(replicas)} replicas, more than there are brokers")
     plan = {partition: [broker for broker in current[partition] if broker in brokers] for partition in sorted(current)}
     held = Counter(broker for replicas in plan.values() for broker in replicas)
     for partition, replicas in plan.items():
@@ -98,7 +98,7 @@ def _evening_move(
     held: Counter[int],
     racks: Mapping[int, str | None],
 ) -> tuple[TopicPartition, int, int] | None:
-    """Return a partition, a broker that holds too much and one that can take it over; None when all is even."""
+    """Return a partition, an overloaded broker and one that can take it over; None when all is even."""
     by_load = sorted(brokers, key=lambda broker: (held[broker], broker))
     for high in reversed(by_load):
         for low in by_load:
@@ -125,7 +125,7 @@ def _next_broker(
 
 
 def _with_even_leaders(plan: Mapping[TopicPartition, Sequence[int]]) -> Assignment:
-    """Put another replica first where the first one already leads more than its share."""
+    """Put another replica first where the first one leads more than its share."""
     leads: Counter[int] = Counter()
     result: Assignment = {}
     for partition, replicas in plan.items():

@@ -1,4 +1,4 @@
-"""Waits until replicas have moved, and shows how far they are: a bar on a terminal, lines elsewhere."""
+"""Waits until replicas have moved, and shows the progress: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 POLL_SECONDS: Final = 0.5
-# Brokers may come and go while replicas move: so many questions in a row may stay without an answer.
+# Brokers may stop and start while replicas move: so many requests in a row may fail.
 PATIENCE: Final = 60
 
 
@@ -26,7 +26,7 @@ class MoveDisplay(Protocol):
     """Shows how many partitions are done."""
 
     def update(self, done: int, coming: int) -> None:
-        """Take note of partitions that are done and of replicas that are still to come."""
+        """Note the partitions that are done and the replicas that are still missing."""
 
 
 class LineDisplay:
@@ -57,7 +57,7 @@ class BarDisplay:
 
 @contextlib.contextmanager
 def move_display(total: int) -> Iterator[MoveDisplay]:
-    """Show progress on stderr in the way that fits it."""
+    """Show progress on stderr: a bar on a terminal, else lines."""
     if not sys.stderr.isatty():
         yield LineDisplay(total)
         return
@@ -72,7 +72,7 @@ def move_display(total: int) -> Iterator[MoveDisplay]:
 async def wait_until_moved(
     admin: Admin, partitions: Collection[TopicPartition], *, poll_seconds: float = POLL_SECONDS
 ) -> None:
-    """Return when none of the partitions is being reassigned any more. Raises what the cluster keeps raising."""
+    """Return when none of the partitions is being reassigned. Raises the last error of requests that keep failing."""
     with move_display(len(partitions)) as display:
         while True:
             left = await _moving(admin, partitions, poll_seconds)

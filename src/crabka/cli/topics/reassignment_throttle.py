@@ -1,7 +1,6 @@
-"""A bound on the speed at which replicas move (KIP-73): rates of brokers, and which replicas they are for.
+"""The throttle of reassignments (KIP-73): rates of brokers, and the replicas to which they apply.
 
-As kafka-reassign-partitions sets and removes them: the replicas that a partition has are throttled as leaders, those
-that it gets as followers.
+As kafka-reassign-partitions sets and removes them: current replicas are throttled as leaders, added ones as followers.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replicat
 def throttled_replicas(
     current: Mapping[TopicPartition, Sequence[int]], plan: Mapping[TopicPartition, Sequence[int]]
 ) -> dict[str, dict[str, str]]:
-    """Return the settings of each topic that name what is throttled; topics of which nothing moves are left out."""
+    """Return the settings of each topic that list throttled replicas; topics without moves are left out."""
     pairs: dict[str, dict[str, list[str]]] = {}
     for partition in sorted(plan):
         adding = [replica for replica in plan[partition] if replica not in current[partition]]
@@ -36,7 +35,7 @@ async def set_throttle(
     plan: Mapping[TopicPartition, Sequence[int]],
     bytes_per_second: int,
 ) -> None:
-    """Bound the speed of a plan before it begins, on the brokers that live: only a broker itself takes its settings."""
+    """Set the throttle of a plan before it starts, on the live brokers: only a broker itself accepts its settings."""
     for topic, settings in throttled_replicas(current, plan).items():
         changes = [ConfigChange(key, value) for key, value in settings.items()]
         await admin.alter_configs(ConfigOwner(ResourceType.TOPIC, topic), changes)
@@ -48,7 +47,7 @@ async def set_throttle(
 
 
 async def clear_throttle(admin: Admin, topics: Iterable[str] | None = None) -> None:
-    """Remove the bounds of all brokers and of topics, of all topics if none are named; where there are any."""
+    """Remove the throttles of all brokers and of the given topics, or of all topics."""
     existing = set(await admin.list_topics())
     for topic in sorted(existing if topics is None else existing & set(topics)):
         await _reset(admin, ConfigOwner(ResourceType.TOPIC, topic), (LEADERS, FOLLOWERS))

@@ -38,7 +38,9 @@ _POLL_MS = 500
 _POLL_RECORDS = 2000
 
 Place = Annotated[str, typer.Argument(metavar="TOPIC[:PARTITION]", help="Where.", show_default=False)]
-Places = Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITION]...", help="What to read.", show_default=False)]
+Places = Annotated[
+    list[str], typer.Argument(metavar="TOPIC[:PARTITION]...", help="Partitions to read.", show_default=False)
+]
 ValuesOnly = Annotated[bool, typer.Option("--values", help="Print only values, one per line.")]
 
 
@@ -57,7 +59,7 @@ def produce(
     codec: Annotated[str, typer.Option("--codec", help=f"{', '.join(CODECS)}.")] = "none",
     as_json: AsJson = False,
 ) -> None:
-    """Write records and wait until the broker has them."""
+    """Write records and wait until they are acknowledged."""
     topic, partition = parse_partition(place)
     if codec not in CODECS:
         raise ConfigError(f"--codec {codec}: not one of {', '.join(CODECS)}")
@@ -92,7 +94,7 @@ def consume(
     values: ValuesOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the records that exist now."""
+    """Print the records up to the current end."""
     printer = _printer(values=values, as_json=as_json)
     reading = _Reading(places, start, count, committed=committed, follow=False)
     with_cluster(bootstrap, lambda cluster: reading.run(cluster, printer), command_config=command_config)
@@ -104,13 +106,13 @@ def tail(
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
-    start: Annotated[str, typer.Option("--from", help="As in consume.")] = "latest",
+    start: Annotated[str, typer.Option("--from", help="Start position, as in consume.")] = "latest",
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
     committed: Annotated[bool, typer.Option("--committed", help="Leave out aborted transactions.")] = False,
     values: ValuesOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print records as they come, until Ctrl-C."""
+    """Print new records until Ctrl-C."""
     printer = _printer(values=values, as_json=as_json)
     reading = _Reading(places, start, count, committed=committed, follow=True)
     with_cluster(bootstrap, lambda cluster: reading.run(cluster, printer), command_config=command_config)
@@ -143,7 +145,7 @@ def _split(line: bytes, key: str | None, separator: str | None) -> tuple[bytes |
 
 
 class _Reading:
-    """One pass over partitions: up to the end that they have now, or on and on."""
+    """One pass over partitions: up to their current end, or without end."""
 
     def __init__(self, places: list[str], start: str, count: int | None, *, committed: bool, follow: bool) -> None:
         self._places = places
@@ -185,7 +187,7 @@ class _Printer:
     """Prints records as lines: place, time, key and value between tabs."""
 
     def print(self, records: Iterable[FetchedRecord]) -> None:
-        """Print some records and let a pipe have them at once."""
+        """Print some records and flush them."""
         for record in records:
             sys.stdout.buffer.write(self.line(record) + b"\n")
         sys.stdout.buffer.flush()

@@ -23,7 +23,7 @@ def list_(
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
-    internal: Annotated[bool, typer.Option("--internal", help="Show Kafka's own topics too.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include the internal topics of Kafka.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List topics."""
@@ -38,8 +38,12 @@ def create(
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many; -1 is the default.")] = -1,
-    replicas: Annotated[int, typer.Option("--replicas", "-r", help="Copies of each; -1 is the default.")] = -1,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", help="Number of partitions; -1 is the default of the broker.")
+    ] = -1,
+    replicas: Annotated[
+        int, typer.Option("--replicas", "-r", help="Replicas of each partition; -1 is the default of the broker.")
+    ] = -1,
     config: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -84,13 +88,15 @@ def delete(
 @app.command()
 def alter(
     name: Annotated[str, typer.Argument(help="Name of the topic.", metavar="TOPIC", show_default=False)],
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="The new total.", show_default=False)],
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", help="New number of partitions.", show_default=False)
+    ],
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Raise the number of partitions of a topic."""
+    """Increase the number of partitions of a topic."""
     with_admin(bootstrap, lambda admin: admin.create_partitions({name: partitions}), command_config=command_config)
     result = {"topic": name, "partitions": partitions}
     print_done(f"{name} has {partitions} partitions now", as_json=as_json, result=result)

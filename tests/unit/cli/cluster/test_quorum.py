@@ -171,7 +171,7 @@ def test_only_a_controller_of_its_own_directory_is_added(crabka: RunCommand, tmp
     broker = _properties(
         tmp_path, process_roles="broker", listeners="PLAINTEXT://:9092", advertised_listeners="PLAINTEXT://h:9092"
     )
-    assert "is no controller" in crabka("quorum", "add", "--config", broker).err
+    assert "has no controller" in crabka("quorum", "add", "--config", broker).err
 
 
 def test_a_voter_is_removed_by_both_ids(crabka: RunCommand, quorum: tuple[QuorumOfTest, str]) -> None:
@@ -218,4 +218,4 @@ def test_a_repair_refuses_what_is_in_use_or_not_there(crabka: RunCommand, tmp_pa
         lock.close()
         runtime.threads.close()
     assert "does not exist" in crabka("quorum", "repair", "--data-dir", str(tmp_path / "none")).err
-    assert "which directory" in crabka("quorum", "repair").err
+    assert "name the directory" in crabka("quorum", "repair").err

@@ -117,7 +117,7 @@ def test_each_kind_of_node_has_its_ways(
     [
         ("broker", DYNAMIC, ("--standalone",), "--standalone is for controllers"),
         ("broker", DYNAMIC, ("--standalone", "--initial-controllers", "1"), "exclude each other"),
-        ("controller", DYNAMIC, (), "say how the quorum of this controller begins"),
+        ("controller", DYNAMIC, (), "choose how the quorum of this controller starts"),
         ("controller", STATIC, ("--standalone",), "--standalone does not go with controller.quorum.voters"),
         ("controller", STATIC, ("--initial-controllers", "1"), "--initial-controllers does not go with"),
         ("controller", STATIC, ("--feature", "kraft.version=1"), "since controller.quorum.voters is set"),

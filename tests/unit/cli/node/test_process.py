@@ -77,7 +77,7 @@ def test_node_that_cannot_go_on_ends_with_1(capsys: pytest.CaptureFixture[str]) 
         return await node_process._wait_for_end(node, asyncio.Event())
 
     assert asyncio.run(lose_the_disk()) == 1
-    assert capsys.readouterr().err == "crabka: the node cannot go on: log dir data: it is gone\n"
+    assert capsys.readouterr().err == "crabka: the node cannot continue: log dir data: it is gone\n"
 
 
 @pytest.mark.parametrize(("open_files", "limit", "warned"), [(24, 1024, False), (25, 1024, True), (10**6, -1, False)])
