@@ -16,8 +16,8 @@ _MEANINGS = {
     ErrorCode.unknown_member_id: "group {group} has new members; stop its consumers and try again",
     ErrorCode.group_subscribed_to_topic: "{error}: group {group} still reads that topic; stop its consumers, or let "
     "them unsubscribe, and try again",
-    ErrorCode.coordinator_not_available: "{error}; the topic __consumer_offsets cannot be created or has no leader, "
-    "the log of the broker says why",
+    ErrorCode.coordinator_not_available: "{error}; the topic __consumer_offsets cannot be created or has no leader; "
+    "see the log of the broker",
     ErrorCode.unknown_topic_or_partition: "{error}; `crabka topics list` shows all topics",
     ErrorCode.group_authorization_failed: "{error}; this user may not see or change group {group}",
 }

@@ -133,8 +133,8 @@ def grace_ms_of(hours: float, *, allow_short: bool) -> int:
     """Return a grace in milliseconds. Raises ConfigError for one that may delete files in use."""
     if hours < _LEAST_GRACE_HOURS and not allow_short:
         raise ConfigError(
-            f"A grace of {hours:g} hours may take files from syncs, compactions and queries that run now; "
-            "if there are none add --allow-short-grace"
+            f"A grace of {hours:g} hours may delete files of syncs, compactions and queries that run now; "
+            "if there are none, add --allow-short-grace"
         )
     return round(hours * 3_600_000)
 

@@ -51,7 +51,7 @@ def replay(
         typer.Option("--rate", metavar="RECORDS", min=0.001, help="Limit in records per second.", show_default=False),
     ] = None,
     by_key: Annotated[bool, typer.Option("--by-key", help="Choose partitions by key instead of keeping them.")] = False,
-    codec: Annotated[str, typer.Option("--codec", help=f"Of the batches: {', '.join(CODEC_NAMES)}.")] = "none",
+    codec: Annotated[str, typer.Option("--codec", help=f"Codec of the batches: {', '.join(CODEC_NAMES)}.")] = "none",
     transaction_size: Annotated[
         int, typer.Option("--transaction-size", metavar="RECORDS", min=1, help="Records of one transaction.")
     ] = 5_000,

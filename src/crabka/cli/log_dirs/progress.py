@@ -130,7 +130,7 @@ def _require_moving(left: list[SentReplica], moves: list[RunningMove], looks_los
         looks_lost[each] = 0 if tuple(each) in moving else looks_lost[each] + 1
         if looks_lost[each] >= LOST_LOOKS:
             raise CrabkaError(
-                f"{each.partition} is no longer moving to {each.target} of broker {each.broker} any more: the move was "
+                f"{each.partition} is no longer moving to {each.target} of broker {each.broker}: the move was "
                 "cancelled, or one of the dirs failed"
             )
 
