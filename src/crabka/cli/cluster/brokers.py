@@ -55,7 +55,7 @@ def unregister(
         controllers=bootstrap_controller,
         command_config=command_config,
     )
-    print_done(f"broker {broker} is not registered any more", as_json=as_json, result={"broker": broker})
+    print_done(f"broker {broker} is no longer registered", as_json=as_json, result={"broker": broker})
 
 
 async def broker_rows(admin: Admin) -> list[Row]:

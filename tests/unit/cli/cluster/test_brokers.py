@@ -79,6 +79,6 @@ def test_a_broker_is_unregistered(crabka: RunCommand) -> None:
     with loopback_cluster() as (cluster, bootstrap):
         cluster.brokers[1].answers[ApiKey.UNREGISTER_BROKER] = answer
         done = crabka("brokers", "unregister", "3", "--bootstrap", bootstrap)
-        assert done == (0, "broker 3 is not registered any more\n", "")
+        assert done == (0, "broker 3 is no longer registered\n", "")
         refused = crabka("brokers", "unregister", "4", "--bootstrap", bootstrap)
         assert refused == (1, "", "crabka: broker 4: broker_id_not_registered\n")

@@ -94,4 +94,4 @@ def test_unknown_group_is_named_and_stops_no_other(on_broker: RunCommand) -> Non
 
 def test_topics_to_forget_must_be_named(on_broker: RunCommand) -> None:
     refused = on_broker("groups", "delete-offsets", "g")
-    assert (refused.code, refused.err) == (2, "crabka: which topics? give --topic TOPIC[:PARTITION,…]\n")
+    assert (refused.code, refused.err) == (2, "crabka: name topics: --topic TOPIC[:PARTITION,…]\n")

@@ -62,13 +62,13 @@ def test_plan_is_a_table_and_says_that_nothing_changed(reset: RunCommand) -> Non
         f"{TOPIC}\t0\t5\t10\t10\t0\t999 is outside of the log",
         f"{TOPIC}\t1\t\t0\t0\t0\t999 is outside of the log",
     ]
-    assert outcome.err == "nothing was changed: this is the plan, --execute carries it out\n"
+    assert outcome.err == "nothing was changed; --execute carries out this plan\n"
 
 
 def test_group_that_does_not_exist_is_made(on_broker: RunCommand, reset: RunCommand) -> None:
     arguments = ["groups", "reset", "brand-new", "--topic", TOPIC, "--to-latest"]
     planned = on_broker(*arguments)
-    assert planned.err.startswith("group brand-new does not exist yet, --execute makes it\n")
+    assert planned.err.startswith("group brand-new does not exist yet; --execute creates it\n")
     assert on_broker("groups", "describe", "brand-new").code == 1
     assert on_broker(*arguments, "--execute").code == 0
     assert on_broker("groups", "describe", "brand-new", "--json").json["lag"] == 0
@@ -105,4 +105,4 @@ def test_mistakes_are_one_clear_line(reset: RunCommand, arguments: list[str], co
 def test_all_topics_of_a_group_that_committed_nothing(on_broker: RunCommand) -> None:
     outcome = on_broker("groups", "reset", "nothing-yet", "--all-topics", "--to-latest")
     assert outcome.code == 2
-    assert "group nothing-yet has committed nothing for topics that exist; name some with --topic" in outcome.err
+    assert "group nothing-yet has no committed offsets for topics that exist; name topics with --topic" in outcome.err

@@ -28,7 +28,7 @@ def test_data_dir_is_written_and_told(crabka: RunCommand, tmp_path: Path) -> Non
     first, second = outcome.json["partitions"]
     assert (first["topic"], first["start"], first["end"], first["segments"]) == ("orders", 0, 60, 2)
     assert (second["partition"], second["end"]) == (1, 0)
-    assert any("partitions 1: they begin empty" in note for note in outcome.json["notes"])
+    assert any("partitions 1: they start empty" in note for note in outcome.json["notes"])
     assert any("retention.ms" in note for note in outcome.json["notes"])
     again = crabka("recover", "--tier", uri, "--data-dir", data)
     assert (again.code, "is not empty" in again.err) == (2, True)
@@ -44,7 +44,7 @@ def test_dry_run_writes_nothing(crabka: RunCommand, tmp_path: Path) -> None:
     assert outcome.code == 0
     assert "10..19" in outcome.out
     assert "lacks offsets 10..19" in outcome.err
-    assert "passed over: segment 00000000000000000030" in outcome.err
+    assert "skipped: segment 00000000000000000030" in outcome.err
     assert not (tmp_path / "data").exists()
 
 
