@@ -25,11 +25,8 @@ class CountingConsumer:
         self.readable_bytes = 0
 
     def progressed(self, _partition: Any, readable_bytes: int) -> None:
-        assert readable_bytes > 0
+        assert readable_bytes >= 0
         self.readable_bytes += readable_bytes
-
-    def low_watermark_rose(self, _partition: Any) -> None:
-        pass
 
 
 class ReplicatedPartitionMachine(RuleBasedStateMachine):
@@ -40,7 +37,7 @@ class ReplicatedPartitionMachine(RuleBasedStateMachine):
         self.led = LedPartition(replicated_image(1, 2))
         self.consumer = CountingConsumer()
         waiter: Any = self.consumer
-        self.led.partition.add_waiter(waiter)
+        self.led.partition.waiters.add(waiter)
         self.ends = {2: 0, 3: 0}
         self.appended_bytes = 0
         self.rises = 0
@@ -65,13 +62,13 @@ class ReplicatedPartitionMachine(RuleBasedStateMachine):
         offset = data.draw(st.integers(self.ends[follower], end_offset), label="offset")
         self.ends[follower] = offset
         fetch = FollowerFetch(offset, 0, follower)
-        if not self.led.partition.is_still_caught_up(follower, fetch):
-            self.led.partition.follower_fetched(follower, fetch)
+        if not self.led.partition.followers.is_still_caught_up(follower, fetch):
+            self.led.partition.followers.fetched(follower, fetch)
 
     @rule(milliseconds=st.sampled_from((1, 500, 1001)))
     def let_time_pass(self, milliseconds: int) -> None:
         self.led.world.now_ms += milliseconds
-        self.led.partition.shrink_isr()
+        self.led.partition.followers.shrink_isr()
 
     @precondition(lambda self: self.proposal is not None)
     @rule(refused=st.booleans(), told=st.booleans())
@@ -80,13 +77,13 @@ class ReplicatedPartitionMachine(RuleBasedStateMachine):
         proposal = self.proposal
         assert proposal is not None
         if refused:
-            self.led.partition.isr_answered(proposal, ErrorCode.ineligible_replica)
+            self.led.partition.followers.isr_answered(proposal, ErrorCode.ineligible_replica)
             return
         self.isr = proposal.isr
         self.partition_epoch += 1
         image = replicated_image(*self.isr, leader_epoch=EPOCH, partition_epoch=self.partition_epoch)
         if told:
-            self.led.partition.isr_answered(proposal, ErrorCode.none, image)
+            self.led.partition.followers.isr_answered(proposal, ErrorCode.none, image)
         else:
             self.led.become(image)
 

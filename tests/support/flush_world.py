@@ -129,8 +129,8 @@ class FlushWorld:
         """Append a batch as a produce request does; one that was flushed before its answer is acknowledged."""
         batch = make_batch(self.rng.randint(1, 3), value_bytes=self.rng.randrange(120))
         header = parse_header(batch)
-        if self.partition.must_queue(len(batch), header):
-            result = await self.partition.append_queued(self.threads, batch, header, NOW_MS)
+        if self.partition.queue.is_needed(len(batch), header):
+            result = await self.partition.queue.append(self.threads, batch, header, NOW_MS)
         else:
             result = self.partition.append(batch, header, NOW_MS)
         if self.config.flush_messages == 1:
@@ -173,7 +173,7 @@ class FlushWorld:
         """
         if self.config.compact:
             return
-        async with self.partition.turn():
+        async with self.partition.queue.turn():
             if self.log.is_being_written:
                 await self.partition.writer.drain()
             low = max(self.log.local_log_start_offset, self.log.log_end_offset - 20)

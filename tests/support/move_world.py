@@ -292,8 +292,8 @@ class MoveNode:
             header = parse_header(batch)
             model.pending = [value]
             try:
-                if partition.must_queue(len(batch), header):
-                    result = await partition.append_queued(self.threads, batch, header, self.runtime.clock.now_ms())
+                if partition.queue.is_needed(len(batch), header):
+                    result = await partition.queue.append(self.threads, batch, header, self.runtime.clock.now_ms())
                 else:
                     result = partition.append(batch, header, self.runtime.clock.now_ms())
             except StorageError as error:
@@ -323,7 +323,7 @@ class MoveNode:
         partition, model = self.partition, self.world.model
         if partition is None:
             return
-        async with partition.turn():
+        async with partition.queue.turn():
             if self.partition is not partition:
                 return
             offset = max(min(offset, len(model.lines)), model.start)

@@ -29,7 +29,7 @@ class HeldWatermark:
         async def advance() -> None:
             log = self.partition.log
             type(log).set_high_watermark(log, log.log_end_offset)
-            for waiter in tuple(self.partition._waiters):
+            for waiter in tuple(self.partition.waiters.for_readable):
                 waiter.progressed(self.partition, 1)
 
         self._node.run(advance())

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from crabka.broker.fetch.client import FIRST_VERSION_WITH_REPLICA_STATE
-from crabka.broker.partition.followers import PartitionFollowers
 from crabka.broker.partition.partition import Partition
 from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.broker.replication.host import ReplicaHost
@@ -58,7 +57,7 @@ class ReplicaWorld:
             propose=self._propose,
         )
 
-    def _propose(self, _partition: PartitionFollowers, proposal: ProposedIsr) -> None:
+    def _propose(self, _partition: Partition, proposal: ProposedIsr) -> None:
         self.proposals.append(proposal)
 
 
@@ -85,7 +84,7 @@ class LedPartition:
     def fetch(self, follower: int, offset: int, *, log_start: int = 0, broker_epoch: int | None = None) -> None:
         """Let a follower fetch from an offset."""
         epoch = follower if broker_epoch is None else broker_epoch
-        self.partition.follower_fetched(follower, FollowerFetch(offset, log_start, epoch))
+        self.partition.followers.fetched(follower, FollowerFetch(offset, log_start, epoch))
 
     @property
     def high_watermark(self) -> int:

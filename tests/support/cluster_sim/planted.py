@@ -9,8 +9,8 @@ import pytest
 
 from crabka.broker.controller_link.directory_reports import DirectoryReports
 from crabka.broker.controller_link.replica_losses import ReplicaLosses
-from crabka.broker.partition.purgatory import Delayed, DelayedProduce
-from crabka.broker.partition.replicas import PartitionReplicas
+from crabka.broker.partition.partition import Partition
+from crabka.broker.partition.purgatory import ReachedOffsets
 from crabka.broker.replication.follower_state import CutFollowerLog, FetchAnswered, FetchPhase, FollowerFetching
 from crabka.broker.replication.isr_state import IsrState
 from crabka.broker.replication.leader_state import LeaderReplication
@@ -88,27 +88,28 @@ def cut_followers_to_their_high_watermark(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def acknowledge_before_replication(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PartitionReplicas, "acknowledgement", lambda *_: ErrorCode.none)
+    monkeypatch.setattr(Partition, "acknowledgement", lambda *_: ErrorCode.none)
 
 
 def acknowledge_by_the_offset_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Notice the end of an epoch only while waiting; before that, any record at the offset counts."""
 
-    def progressed(waiting: Any, partition: Any, readable_bytes: int) -> None:
-        if readable_bytes >= 0:
-            waiting._look_at(partition)
-        elif waiting._required.pop(partition, None) is not None:
-            waiting._failures[partition] = ErrorCode.not_leader_or_follower
-            if not waiting._required:
-                waiting.trigger()
+    progressed = ReachedOffsets.progressed
 
-    monkeypatch.setattr(DelayedProduce, "progressed", progressed)
-    monkeypatch.setattr(PartitionReplicas, "is_led_for", lambda *_: True)
+    def careless(condition: Any, partition: Any, readable_bytes: int) -> bool:
+        if readable_bytes >= 0:
+            return progressed(condition, partition, readable_bytes)
+        if condition._required.pop(partition, None) is not None:
+            condition._failures[partition] = ErrorCode.not_leader_or_follower
+        return not condition._required
+
+    monkeypatch.setattr(ReachedOffsets, "progressed", careless)
+    monkeypatch.setattr(Partition, "is_led_for", lambda *_: True)
 
 
 def wait_for_what_has_happened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register without a look at what happened before."""
-    monkeypatch.setattr(DelayedProduce, "start", Delayed.start)
+    """Register without a check of what happened before."""
+    monkeypatch.setattr(ReachedOffsets, "is_met", lambda _: False)
 
 
 def take_reports_for_answered(monkeypatch: pytest.MonkeyPatch) -> None:

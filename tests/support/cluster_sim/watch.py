@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from crabka.broker.partition.purgatory import DelayedProduce
+from crabka.broker.partition.purgatory import ReachedOffsets
 from crabka.ids import TopicPartition
 from crabka.metadata.image import MetadataImage
 from tests.support.cluster_sim.machine import ClusterMachine
@@ -212,8 +212,9 @@ class ClusterWatch:
         machine, partition = replica
         if machine.is_paused:
             return
-        for waiter in partition._waiters:
-            required = waiter._required.get(partition) if isinstance(waiter, DelayedProduce) else None
+        for waiter in partition.waiters.for_readable:
+            condition = waiter._condition
+            required = condition._required.get(partition) if isinstance(condition, ReachedOffsets) else None
             outcome = None if required is None else partition.acknowledgement(required)
             self._require(
                 outcome is None,

@@ -65,7 +65,7 @@ class LaggingPartition:
             self._loop.call_later(self._free_at_s - self._loop.time(), self._reach, offset, generation)
             return
         type(log).set_high_watermark(log, offset)
-        for waiter in tuple(partition._waiters):
+        for waiter in tuple(partition.waiters.for_readable):
             waiter.progressed(partition, 1)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from crabka.broker.coordinators.appender import WITHOUT_LIMIT_MS
 from crabka.broker.coordinators.loader import replay_log
-from crabka.broker.partition.purgatory import DelayedProduce
-from crabka.broker.partition.replicas import RequiredOffset
+from crabka.broker.partition.partition import RequiredOffset
+from crabka.broker.partition.purgatory import Delayed, ReachedOffsets, replicated
 from crabka.errors import InvariantError, OperationError
 from crabka.protocol.error_codes import ErrorCode
 
@@ -179,5 +179,5 @@ async def _wait_until_replicated(partition: Partition) -> bool:
     leader_epoch = partition.leader_epoch
     required = RequiredOffset(partition.log.log_end_offset, leader_epoch, spans_epochs=True)
     if partition.log.high_watermark < required.offset:
-        await DelayedProduce(lambda: None, {partition: required}).start(WITHOUT_LIMIT_MS)
+        await Delayed(lambda: None, ReachedOffsets({partition: required}, replicated)).start(WITHOUT_LIMIT_MS)
     return partition.has_led_since(leader_epoch)

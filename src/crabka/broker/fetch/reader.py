@@ -158,7 +158,7 @@ def _read_for_consumer(
     else:
         partition.require_leader(target.leader_epoch)
     log = partition.log
-    if client.rack and (replica := partition.closest_replica(client.rack, target.fetch_offset)) is not None:
+    if client.rack and (replica := partition.followers.closest(client.rack, target.fetch_offset)) is not None:
         # It reads there, so nothing is read here.
         row = FetchPartitionResult(
             target.index,
@@ -197,12 +197,12 @@ def _read_for_follower(
 ) -> tuple[TargetRead, int]:
     partition = _find(context, target)
     fetch = FollowerFetch(target.fetch_offset, target.log_start_offset, client.broker_epoch)
-    log = partition.log
-    if target.leader_epoch == partition.leader_epoch and partition.is_still_caught_up(client.replica_id, fetch):
+    log, followers = partition.log, partition.followers
+    if target.leader_epoch == partition.leader_epoch and followers.is_still_caught_up(client.replica_id, fetch):
         row = FetchPartitionResult(target.index, 0, log.high_watermark, log.last_stable_offset, log.log_start_offset)
         return TargetRead(target, partition, row, None), 0
     partition.require_leader(target.leader_epoch)
-    partition.require_follower(client.replica_id, target.leader_epoch)
+    followers.require(client.replica_id, target.leader_epoch)
     if target.last_fetched_epoch >= 0:
         diverging = _divergence(partition, target)
         if diverging is not None:
@@ -211,13 +211,13 @@ def _read_for_follower(
     piece = log.read(target.fetch_offset, max_bytes=max_bytes, min_one_batch=one_batch)
     if is_first_look:
         # It is on our branch of history and within our log. The answer has the high watermark that this lets rise.
-        partition.follower_fetched(client.replica_id, fetch)
-    if not partition.may_send_to(client.replica_id):
+        followers.fetched(client.replica_id, fetch)
+    if not followers.may_send_to(client.replica_id):
         # There is no partition to wait for: an append would not change that.
         read, _ = _take(target, partition, empty_slice(target.fetch_offset), None)
         return read._replace(partition=None), 0
     read, length = _take(target, partition, piece, None)
-    if length and partition.is_throttled:
+    if length and followers.is_throttled:
         partition.host.throttle.record(length, partition.host.now_ms())
     return read, length
 

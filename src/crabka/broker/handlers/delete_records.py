@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crabka.broker.cluster_view import INTERNAL_TOPICS
-from crabka.broker.partition.purgatory import DelayedDeletion
-from crabka.broker.partition.replicas import RequiredOffset
+from crabka.broker.partition.partition import RequiredOffset
+from crabka.broker.partition.purgatory import Delayed, ReachedOffsets, deleted
 from crabka.errors import OperationError, StorageError
 from crabka.protocol.apis import ms, response_types
 from crabka.protocol.error_codes import ErrorCode
@@ -18,7 +18,6 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
     from crabka.broker.partition.partition import Partition
-    from crabka.broker.partition.replicas import PartitionReplicas
     from crabka.protocol.apis import MessageTypes
     from crabka.serving.request import Request
 
@@ -49,7 +48,9 @@ async def handle(context: BrokerContext, request: Request) -> Any:
             return _row(types, row.partition_index, row.error_code)
         if partition.log.log_dir in offline:
             return _row(types, row.partition_index, ErrorCode.kafka_storage_error)
-        return _row(types, row.partition_index, failures.get(partition, ErrorCode.none), partition.low_watermark())
+        return _row(
+            types, row.partition_index, failures.get(partition, ErrorCode.none), partition.followers.low_watermark()
+        )
 
     return types.message(
         throttle_time=0,
@@ -60,7 +61,7 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     )
 
 
-async def _wait_for_replicas(rows: list[_Trimmed], timeout_ms: int) -> dict[PartitionReplicas, ErrorCode]:
+async def _wait_for_replicas(rows: list[_Trimmed], timeout_ms: int) -> dict[Partition, ErrorCode]:
     """Wait until no living replica has the records any more; return the partitions where that did not happen.
 
     A leader that was replaced meanwhile cannot say that they are gone: its successor may not have heard of it.
@@ -68,9 +69,10 @@ async def _wait_for_replicas(rows: list[_Trimmed], timeout_ms: int) -> dict[Part
     required = {row.partition: row.required for row in rows if row.partition is not None}
     if not required:
         return {}
-    delayed: DelayedDeletion[None] = DelayedDeletion(lambda: None, required)
+    condition = ReachedOffsets(required, deleted)
+    delayed: Delayed[None] = Delayed(lambda: None, condition)
     await delayed.start(timeout_ms)
-    return delayed.failures
+    return condition.failures
 
 
 class _Trimmed(NamedTuple):

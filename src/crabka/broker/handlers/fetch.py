@@ -27,7 +27,7 @@ from crabka.broker.fetch.reader import (
 )
 from crabka.broker.fetch.remote_rows import RemoteBudget, with_remote_records
 from crabka.broker.fetch.sessions import remember_sent
-from crabka.broker.partition.purgatory import DelayedCommittedFetch, DelayedFetch, DelayedReplicaFetch
+from crabka.broker.partition.purgatory import Delayed, EnoughBytes, StableBytes
 from crabka.errors import OperationError
 from crabka.protocol.apis import ms
 from crabka.protocol.hot import NO_AFFINITY, FetchTopicResult, pack_fetch_response
@@ -81,9 +81,9 @@ class _Fetch:
             missing_bytes = body.min_bytes - found.planned_bytes
             if self._client.replica_id >= 0:
                 return self._wait_for_appends(found, partitions, missing_bytes, wait_ms)
-            delayed = DelayedCommittedFetch if self._client.is_committed_only else DelayedFetch
+            condition = StableBytes if self._client.is_committed_only else EnoughBytes
             # A plain future, no task: a lost connection cancels it and so ends the wait.
-            return delayed(self._read_again, partitions, missing_bytes).start(wait_ms)
+            return Delayed(self._read_again, condition(partitions, missing_bytes)).start(wait_ms)
         return self._finish(found)
 
     def _wait_for_appends(
@@ -92,9 +92,10 @@ class _Fetch:
         wants_high_watermarks = selects_by_rack(self._context.config)
         if wants_high_watermarks and any(self._is_told_less(read) for read in found.reads):
             return self._finish(found)
-        return DelayedReplicaFetch(
-            self._read_again, partitions, missing_bytes, wants_high_watermarks=wants_high_watermarks
-        ).start(wait_ms)
+        condition = EnoughBytes(
+            partitions, missing_bytes, by_follower=True, wants_high_watermarks=wants_high_watermarks
+        )
+        return Delayed(self._read_again, condition).start(wait_ms)
 
     def _is_told_less(self, read: TargetRead) -> bool:
         follower = self._follower(read)

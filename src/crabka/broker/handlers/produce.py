@@ -15,8 +15,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from crabka.broker.current_leaders import MISDIRECTED_PRODUCE, CurrentLeaders
-from crabka.broker.partition.purgatory import DelayedProduce
-from crabka.broker.partition.replicas import RequiredOffset
+from crabka.broker.partition.partition import RequiredOffset
+from crabka.broker.partition.purgatory import Delayed, ReachedOffsets, replicated
 from crabka.broker.produce.transactional_produce import TransactionalProduce
 from crabka.broker.transactions.verification import PRODUCE_VERSIONS, TransactionalProducer, VerificationMode
 from crabka.errors import OperationError, StorageError, WireError, drop_tracebacks
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from crabka.broker.context import BrokerContext
     from crabka.broker.partition.partition import Partition
-    from crabka.broker.partition.replicas import PartitionReplicas
     from crabka.log.partition.append import AppendResult
     from crabka.ports import Buffer
     from crabka.protocol.hot import ProducePartition, ProduceTopic
@@ -119,9 +118,9 @@ class _Produce:
             validate = self._context.config.crabka_validate_records
             writer = partition.writer
             # The attributes tell the usual case without a call.
-            if (validate or partition.queued or writer.is_slow or partition.log.has_detours) and partition.must_queue(
-                len(records), header, validate=validate
-            ):
+            if (
+                validate or partition.queue.length or writer.is_slow or partition.log.has_detours
+            ) and partition.queue.is_needed(len(records), header, validate=validate):
                 return self._queue(partition, records, header, ANY_TERMS)
             result = partition.append(records, header, self._now_ms)
             elapsed_ms = self._clock.now_ms() - self._now_ms
@@ -145,14 +144,14 @@ class _Produce:
         mode = VerificationMode.of_version(self._request.version, PRODUCE_VERSIONS)
         if mode.asks_coordinator(verifies=context.config.transaction_partition_verification_enable):
             terms = AppendTerms(guard=None)
-            state = partition.log.producer_state
-            if producer_id in partition.verifying or not state.has_open_transaction(producer_id, header.producer_epoch):
+            state, verifying = partition.log.producer_state, partition.queue.verifying
+            if producer_id in verifying or not state.has_open_transaction(producer_id, header.producer_epoch):
                 if self.transaction is None:
                     producer = TransactionalProducer(transactional_id, producer_id, header.producer_epoch)
                     self.transaction = TransactionalProduce(context, producer, self._request.version)
                 self.queued.append(self.transaction.add(partition, records, header))
                 return _QUEUED
-        if partition.must_queue(len(records), header, validate=context.config.crabka_validate_records):
+        if partition.queue.is_needed(len(records), header, validate=context.config.crabka_validate_records):
             return self._queue(partition, records, header, terms)
         return self._success(partition, self._append_now(partition, records, header, terms))
 
@@ -160,7 +159,7 @@ class _Produce:
         self, partition: Partition, records: Buffer, header: BatchHeader, terms: AppendTerms
     ) -> AppendResult:
         began_ms = self._clock.now_ms()
-        result = partition.append_on_terms(records, header, began_ms, terms=terms)
+        result = partition.append(records, header, began_ms, terms=terms)
         elapsed_ms = self._clock.now_ms() - began_ms
         if elapsed_ms > partition.writer.slow_append_ms:
             partition.writer.note_append(elapsed_ms)
@@ -175,9 +174,9 @@ class _Produce:
             if self._acks == ACKS_ALL:
                 partition.require_min_isr()
             validate = self._context.config.crabka_validate_records
-            if not partition.must_queue(len(records), header, validate=validate):
+            if not partition.queue.is_needed(len(records), header, validate=validate):
                 return self._success(partition, self._append_now(partition, records, header, terms))
-            result = await partition.append_queued(
+            result = await partition.queue.append(
                 self._context.request_threads, records, header, self._clock.now_ms(), validate=validate, terms=terms
             )
         except (OperationError, StorageError) as error:
@@ -190,7 +189,7 @@ class _Produce:
         threads, spawn = self._context.request_threads, self._context.spawn
         validate = self._context.config.crabka_validate_records
         # A task of its own: a stop that comes before its first step must not leave it unawaited.
-        append = spawn(partition.append_queued(threads, records, header, self._now_ms, validate=validate, terms=terms))
+        append = spawn(partition.queue.append(threads, records, header, self._now_ms, validate=validate, terms=terms))
         self.queued.append(spawn(self._append_queued(partition, append)))
         return _QUEUED
 
@@ -206,10 +205,11 @@ class _Produce:
             return (pack_produce_response(request.version, request.correlation_id, topics),)
 
         def answer() -> Frame:
-            return self._pack_with_leaders(_with_failures(topics, delayed.failures) if delayed.failures else topics)
+            failures = condition.failures
+            return self._pack_with_leaders(_with_failures(topics, failures) if failures else topics)
 
-        delayed = DelayedProduce(answer, self._waiting)
-        return delayed.start(request.body.timeout_ms)
+        condition = ReachedOffsets(self._waiting, replicated)
+        return Delayed(answer, condition).start(request.body.timeout_ms)
 
     def _pack_with_leaders(self, topics: list[ProduceTopicResult]) -> Frame:
         """Pack the answer; rows of partitions that are led elsewhere tell where (KIP-951)."""
@@ -288,9 +288,7 @@ class _Produce:
         )
 
 
-def _with_failures(
-    topics: list[ProduceTopicResult], failures: dict[PartitionReplicas, ErrorCode]
-) -> list[ProduceTopicResult]:
+def _with_failures(topics: list[ProduceTopicResult], failures: dict[Partition, ErrorCode]) -> list[ProduceTopicResult]:
     """Return the results with the errors of partitions whose records are not known to be replicated."""
     codes = {(name, partition.index): code for partition, code in failures.items() for name in _names_of(partition)}
 
@@ -303,7 +301,7 @@ def _with_failures(
     return [topic._replace(partitions=[told(topic, row) for row in topic.partitions]) for topic in topics]
 
 
-def _names_of(partition: PartitionReplicas) -> tuple[object, object]:
+def _names_of(partition: Partition) -> tuple[object, object]:
     return partition.topic, partition.topic_id
 
 

@@ -136,7 +136,7 @@ class ReplicaRebuilder:
     async def _drop(self, partition: Partition) -> None:
         """Drop the log with nobody else changing it; the recovery point is lowered on disk before and after."""
         log = partition.log
-        async with partition.turn():
+        async with partition.queue.turn():
             if log.is_being_written:
                 await partition.writer.drain()
             log.announce_truncation(0)

@@ -95,7 +95,7 @@ async def _clean(context: BrokerContext) -> None:
 async def _shrink_isr(context: BrokerContext) -> None:
     async for partition in in_turns(list(context.partitions)):
         if partition.replication is not None:
-            partition.shrink_isr()
+            partition.followers.shrink_isr()
 
 
 async def _expire_offsets(context: BrokerContext) -> None:

@@ -217,7 +217,7 @@ class BrokerService:
         """Answer long polls with what there is: nobody waits for them any more."""
         self._serving = False
         for partition in self.context.partitions:
-            partition.release_waiters()
+            partition.waiters.release()
         self.context.groups.close()
         self.context.transactions.close()
 

@@ -206,7 +206,7 @@ class Mover:
 
     async def _enter(self, turn: contextlib.AsyncExitStack) -> bool:
         partition = self.partition
-        await turn.enter_async_context(partition.turn())
+        await turn.enter_async_context(partition.queue.turn())
         while self._log.is_being_written:
             # A write that its task was cancelled from.
             await partition.writer.drain()

@@ -1,43 +1,63 @@
 """Requests that wait: fetches for bytes, produces for replication, deletions of records for all replicas.
 
-A waiting request is an object that partitions know and poke; it completes exactly once, by progress or by its
-timer. What happened before it was registered pokes nobody: a request that waits for offsets looks at each partition
-once after that. Completion never runs inside the poke: it is scheduled on the loop, so that the produce that made the
-progress is answered before the fetch that it woke is read from the log.
+`Delayed` is a request that waits, its condition says for what. Partitions notify it; it completes exactly once, by
+progress or by its timer. Progress before the registration is not notified, so the condition is checked once after it.
+Completion is scheduled on the loop and never runs inside the notification: the produce that made the progress is
+answered before the fetch that it woke is read from the log.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.broker.partition.followers import PartitionFollowers
-    from crabka.broker.partition.replicas import PartitionReplicas, RequiredOffset
+    from crabka.broker.partition.partition import Partition, RequiredOffset
 
 T = TypeVar("T")
 
 Completion = Callable[[], "T | asyncio.Future[T]"]
+# The result of a partition whose replicas have to reach an offset, None while it has to be waited for.
+OutcomeOf = Callable[["Partition", "RequiredOffset"], "ErrorCode | None"]
+
+
+class WaitCondition(Protocol):
+    """What a request waits for."""
+
+    @property
+    def partitions(self) -> Iterable[Partition]:
+        """The partitions that notify."""
+
+    @property
+    def waits_for_appends(self) -> bool:
+        """Whether they notify on appends, instead of when these are below the high watermark."""
+
+    def is_met(self) -> bool:
+        """Return whether there is nothing to wait for; asked once, after the registration."""
+
+    def progressed(self, partition: Partition, readable_bytes: int) -> bool:
+        """Take in newly readable bytes of a partition; return whether there is nothing more to wait for.
+
+        The count is 0 when an offset moved without bytes, and negative when a leader epoch ended.
+        """
 
 
 class Delayed(Generic[T]):
-    """A request that is answered when `complete` runs: on progress or when its time is up.
+    """A request that is answered when `complete` runs: when its condition is met or its time is up.
 
-    `complete` may give the answer itself or a future of it. Cancelling `future`, as a lost connection does, ends
-    the wait.
+    `complete` returns the answer or a future of it. Cancelling `future`, as a lost connection does, ends the wait.
     """
 
-    __slots__ = ("_complete", "_done", "_partitions", "_timer", "future")
+    __slots__ = ("_complete", "_condition", "_done", "_partitions", "_timer", "future", "waits_for_appends")
 
-    # Whether a partition pokes it on appends, instead of when they are below the high watermark.
-    waits_for_appends: ClassVar[bool] = False
-
-    def __init__(self, complete: Completion[T], partitions: Iterable[PartitionReplicas]) -> None:
+    def __init__(self, complete: Completion[T], condition: WaitCondition) -> None:
         self._complete = complete
-        self._partitions = tuple(partitions)
+        self._condition = condition
+        self._partitions = tuple(condition.partitions)
+        self.waits_for_appends = condition.waits_for_appends
         self._done = False
         self._timer: asyncio.TimerHandle | None = None
         self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -48,21 +68,15 @@ class Delayed(Generic[T]):
         loop = self.future.get_loop()
         self._timer = loop.call_later(timeout_ms / 1000, self._finish)
         for partition in self._partitions:
-            partition.add_waiter(self)
+            partition.waiters.add(self)
+        if self._condition.is_met():
+            self.trigger()
         return self.future
 
-    def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:
-        """Called by a partition when bytes became readable; subclasses decide what that means.
-
-        A partition whose leader epoch ended gives a negative count.
-        """
-        raise NotImplementedError
-
-    def low_watermark_rose(self, partition: PartitionFollowers) -> None:
-        """Called by a partition when a follower's log start rose; most do not mind."""
-
-    def high_watermark_rose(self) -> None:
-        """Called by a partition when its high watermark rose, if it is appends that are waited for."""
+    def progressed(self, partition: Partition, readable_bytes: int) -> None:
+        """Notify of newly readable bytes, as `WaitCondition.progressed` describes."""
+        if self._condition.progressed(partition, readable_bytes):
+            self.trigger()
 
     def trigger(self) -> None:
         """Schedule the completion; a second trigger does nothing."""
@@ -76,7 +90,7 @@ class Delayed(Generic[T]):
             self._timer.cancel()
             self._timer = None
         for partition in self._partitions:
-            partition.remove_waiter(self)
+            partition.waiters.remove(self)
 
     def _finish(self) -> None:
         self._done = True
@@ -85,7 +99,7 @@ class Delayed(Generic[T]):
             return
         try:
             answer = self._complete()
-        except Exception as error:  # noqa: BLE001 - whatever went wrong belongs to the one who waits
+        except Exception as error:  # noqa: BLE001 - any failure is the result of the request
             self.future.set_exception(error)
             return
         if isinstance(answer, asyncio.Future):
@@ -104,145 +118,125 @@ class Delayed(Generic[T]):
                 self.future.set_exception(failure)
 
 
-class DelayedFetch(Delayed[T]):
-    """A fetch that found fewer than `min_bytes`: it completes once that many bytes became readable."""
+class EnoughBytes:
+    """A fetch that found fewer than `min_bytes`: that many bytes must become readable.
 
-    __slots__ = ("_missing_bytes",)
-
-    def __init__(self, complete: Completion[T], partitions: Iterable[PartitionReplicas], missing_bytes: int) -> None:
-        super().__init__(complete, partitions)
-        self._missing_bytes = missing_bytes
-
-    def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:  # noqa: ARG002 - any counts
-        """Count readable bytes; a partition that stopped being led here ends the wait."""
-        self._missing_bytes -= readable_bytes
-        if readable_bytes < 0 or self._missing_bytes <= 0:
-            self.trigger()
-
-
-class DelayedReplicaFetch(DelayedFetch[T]):
-    """A fetch of a follower: every appended byte is readable to it.
-
-    If consumers may read from followers (KIP-392) it completes as well when a high watermark rose that the follower has
-    not been told of, so that they need not wait for the next append.
+    To a follower every appended byte is readable. If consumers may read from followers (KIP-392), its fetch also
+    completes when a high watermark rose, so that the new one does not wait for the next append.
     """
 
-    __slots__ = ("_wants_high_watermarks",)
-
-    waits_for_appends: ClassVar[bool] = True
+    __slots__ = ("_missing_bytes", "_wants_high_watermarks", "partitions", "waits_for_appends")
 
     def __init__(
         self,
-        complete: Completion[T],
-        partitions: Iterable[PartitionReplicas],
+        partitions: Iterable[Partition],
         missing_bytes: int,
         *,
+        by_follower: bool = False,
         wants_high_watermarks: bool = False,
     ) -> None:
-        super().__init__(complete, partitions, missing_bytes)
+        self.partitions = partitions
+        self.waits_for_appends = by_follower
+        self._missing_bytes = missing_bytes
         self._wants_high_watermarks = wants_high_watermarks
 
-    def high_watermark_rose(self) -> None:
-        """Complete if the follower wants to hear of it."""
-        if self._wants_high_watermarks:
-            self.trigger()
+    def is_met(self) -> bool:
+        """Return whether enough bytes came."""
+        return self._missing_bytes <= 0
+
+    def progressed(self, partition: Partition, readable_bytes: int) -> bool:  # noqa: ARG002 - the sum counts
+        """Count readable bytes; a partition that is led here no longer ends the wait."""
+        self._missing_bytes -= readable_bytes
+        return readable_bytes < 0 or self._missing_bytes <= 0 or (self._wants_high_watermarks and readable_bytes == 0)
 
 
-class DelayedCommittedFetch(DelayedFetch[T]):
+class StableBytes:
     """A fetch under read_committed: bytes are readable once the last stable offset passed them.
 
-    What came below the high watermark since the last stable offset moved counts as soon as it moves again. How much was
-    undecided before the wait is not known: it is taken for enough.
+    Bytes below the high watermark that came since the last stable offset moved count as soon as it moves again. The
+    number of undecided bytes before the wait is not known: it is taken for enough.
     """
 
-    __slots__ = ("_stable", "_undecided")
+    __slots__ = ("_missing_bytes", "_stable", "_undecided", "partitions")
 
-    def __init__(self, complete: Completion[T], partitions: Iterable[PartitionReplicas], missing_bytes: int) -> None:
-        partitions = tuple(partitions)
-        super().__init__(complete, partitions, missing_bytes)
-        self._stable = {partition: partition.log.last_stable_offset for partition in partitions}
+    waits_for_appends = False
+
+    def __init__(self, partitions: Iterable[Partition], missing_bytes: int) -> None:
+        self.partitions = tuple(partitions)
+        self._missing_bytes = missing_bytes
+        self._stable = {partition: partition.log.last_stable_offset for partition in self.partitions}
         self._undecided = {
             partition: 0 if stable == partition.log.high_watermark else missing_bytes
             for partition, stable in self._stable.items()
         }
 
-    def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:
-        """Count bytes once they are stable."""
+    def is_met(self) -> bool:
+        """Return whether enough bytes are stable."""
+        return self._missing_bytes <= 0
+
+    def progressed(self, partition: Partition, readable_bytes: int) -> bool:
+        """Count bytes once they are stable; a partition that is led here no longer ends the wait."""
         if readable_bytes < 0:
-            self.trigger()
-            return
+            return True
         self._undecided[partition] += readable_bytes
         stable = partition.log.last_stable_offset
         if stable > self._stable[partition]:
             self._stable[partition] = stable
-            stable_bytes, self._undecided[partition] = self._undecided[partition], 0
-            super().progressed(partition, stable_bytes)
+            self._missing_bytes -= self._undecided[partition]
+            self._undecided[partition] = 0
+        return self._missing_bytes <= 0
 
 
-class _DelayedByReplicas(Delayed[T]):
-    """A request that completes once the replicas of every partition have reached an offset.
+class ReachedOffsets:
+    """The replicas of every partition must reach an offset; `outcome_of` says when they have.
 
     After completion `failures` names the partitions where that did not happen, and why.
     """
 
-    __slots__ = ("_failures", "_required")
+    __slots__ = ("_failures", "_outcome_of", "_required")
 
-    def __init__(self, complete: Completion[T], required: Mapping[Any, RequiredOffset]) -> None:
-        super().__init__(complete, required)
-        self._required: dict[Any, RequiredOffset] = dict(required)
-        self._failures: dict[PartitionReplicas, ErrorCode] = {}
+    waits_for_appends = False
 
-    def start(self, timeout_ms: int) -> asyncio.Future[T]:
-        """Register, and look at each partition: it may have moved since its offset was required."""
-        super().start(timeout_ms)
-        for partition in self._partitions:
-            self._look_at(partition)
-        return self.future
+    def __init__(self, required: Mapping[Partition, RequiredOffset], outcome_of: OutcomeOf) -> None:
+        self._required = dict(required)
+        self._outcome_of = outcome_of
+        self._failures: dict[Partition, ErrorCode] = {}
 
     @property
-    def failures(self) -> dict[PartitionReplicas, ErrorCode]:
+    def partitions(self) -> Iterable[Partition]:
+        """Return the partitions that have not reached their offset."""
+        return tuple(self._required)
+
+    @property
+    def failures(self) -> dict[Partition, ErrorCode]:
         """Return the partitions whose replicas are not known to have reached the offset."""
         return {**dict.fromkeys(self._required, ErrorCode.request_timed_out), **self._failures}
 
-    def progressed(self, partition: PartitionReplicas, readable_bytes: int) -> None:  # noqa: ARG002 - any counts
-        """Forget a partition that is done, or whose leader epoch ended."""
-        self._look_at(partition)
+    def is_met(self) -> bool:
+        """Check each partition: it may have moved since its offset was required."""
+        for partition in self.partitions:
+            self.progressed(partition, 0)
+        return not self._required
 
-    def _outcome(self, partition: Any, required: RequiredOffset) -> ErrorCode | None:
-        """Return what came of a partition, None if it has to be waited for."""
-        raise NotImplementedError
-
-    def _look_at(self, partition: PartitionReplicas) -> None:
+    def progressed(self, partition: Partition, readable_bytes: int) -> bool:  # noqa: ARG002 - offsets count
+        """Remove a partition that has reached its offset, or whose leader epoch ended."""
         required = self._required.get(partition)
-        outcome = None if required is None else self._outcome(partition, required)
+        outcome = None if required is None else self._outcome_of(partition, required)
         if outcome is None:
-            return
+            return False
         del self._required[partition]
         if outcome is not ErrorCode.none:
             self._failures[partition] = outcome
-        if not self._required:
-            self.trigger()
+        return not self._required
 
 
-class DelayedProduce(_DelayedByReplicas[T]):
-    """A produce with acks=all: it completes once every partition's high watermark passed its records."""
-
-    __slots__ = ()
-
-    def _outcome(self, partition: PartitionReplicas, required: RequiredOffset) -> ErrorCode | None:
-        return partition.acknowledgement(required)
+def replicated(partition: Partition, required: RequiredOffset) -> ErrorCode | None:
+    """Return the outcome of a produce with acks=all: the high watermark must pass its records."""
+    return partition.acknowledgement(required)
 
 
-class DelayedDeletion(_DelayedByReplicas[T]):
-    """A DeleteRecords: it completes once no living replica holds the deleted records any more."""
-
-    __slots__ = ()
-
-    def low_watermark_rose(self, partition: PartitionFollowers) -> None:
-        """Forget the partition once its low watermark reached what was asked for."""
-        self._look_at(partition)
-
-    def _outcome(self, partition: PartitionFollowers, required: RequiredOffset) -> ErrorCode | None:
-        if not partition.is_led_for(required):
-            return ErrorCode.not_leader_or_follower
-        return ErrorCode.none if partition.low_watermark() >= required.offset else None
+def deleted(partition: Partition, required: RequiredOffset) -> ErrorCode | None:
+    """Return the outcome of a DeleteRecords: no living replica may hold the deleted records any more."""
+    if not partition.is_led_for(required):
+        return ErrorCode.not_leader_or_follower
+    return ErrorCode.none if partition.followers.low_watermark() >= required.offset else None

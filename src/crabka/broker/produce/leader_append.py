@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from crabka.broker.partition.purgatory import DelayedProduce
-from crabka.broker.partition.replicas import RequiredOffset
+from crabka.broker.partition.partition import RequiredOffset
+from crabka.broker.partition.purgatory import Delayed, ReachedOffsets, replicated
 from crabka.errors import InvariantError, OperationError, StorageError
 from crabka.log.partition.append import prepared_as_built
 from crabka.log.producers.producer_state import AppendOrigin
@@ -58,13 +58,13 @@ class LeaderAppender:
                 raise OperationError(ErrorCode.message_too_large)
             # The node need not look into what it built itself, though the topic is compacted.
             prepared = None if header.is_control else prepared_as_built(batch, header, partition.log.config)
-            if partition.must_queue(len(batch), header, is_prepared=prepared is not None):
-                append = partition.append_queued(
+            if partition.queue.is_needed(len(batch), header, is_prepared=prepared is not None):
+                append = partition.queue.append(
                     self._runtime.threads, batch, header, now_ms, origin=origin, terms=terms, prepared=prepared
                 )
                 self._spawn(self._append_later(partition, append, done, timeout_ms))
                 return
-            result = partition.append_on_terms(batch, header, now_ms, terms=terms, origin=origin, prepared=prepared)
+            result = partition.append(batch, header, now_ms, terms=terms, origin=origin, prepared=prepared)
         except (OperationError, StorageError) as error:
             done(self._error_code(error))
             return
@@ -102,16 +102,16 @@ class LeaderAppender:
     def _replicated(self, partition: Partition, result: AppendResult, done: Done, timeout_ms: int) -> None:
         # Its outcome must not be in doubt: it counts as soon as this log keeps it, though the epoch rises meanwhile.
         required = RequiredOffset(result.last_offset + 1, result.leader_epoch, spans_epochs=True)
-        is_next = partition.replication is None and not partition.pending_outcomes
+        is_next = partition.replication is None and not partition.queue.pending_outcomes
         if is_next and partition.acknowledgement(required) is ErrorCode.none:
             done(ErrorCode.none)
             return
 
         def complete() -> None:
-            partition.pending_outcomes -= 1
-            done(next(iter(waiting.failures.values()), ErrorCode.none))
+            partition.queue.pending_outcomes -= 1
+            done(next(iter(condition.failures.values()), ErrorCode.none))
 
         # It may be replicated already. Its turn is still after those who wait, and whose completion is scheduled.
-        partition.pending_outcomes += 1
-        waiting = DelayedProduce(complete, {partition: required})
-        waiting.start(timeout_ms)
+        partition.queue.pending_outcomes += 1
+        condition = ReachedOffsets({partition: required}, replicated)
+        Delayed(complete, condition).start(timeout_ms)

@@ -59,9 +59,9 @@ class TransactionalProduce:
         if partition in self._waiting:
             raise OperationError(ErrorCode.invalid_request, "A partition must not occur twice in a request")
         loop = asyncio.get_running_loop()
-        previous = partition.verifying.get(header.producer_id)
+        previous = partition.queue.verifying.get(header.producer_id)
         waiting = _Waiting(bytes(batch), header, previous, loop.create_future(), loop.create_future())
-        partition.verifying[header.producer_id] = waiting.turn
+        partition.queue.verifying[header.producer_id] = waiting.turn
         self._waiting[partition] = waiting
         return waiting.result
 
@@ -86,8 +86,8 @@ class TransactionalProduce:
 
     def _end_turns(self) -> None:
         for partition, waiting in self._waiting.items():
-            if partition.verifying.get(waiting.header.producer_id) is waiting.turn:
-                del partition.verifying[waiting.header.producer_id]
+            if partition.queue.verifying.get(waiting.header.producer_id) is waiting.turn:
+                del partition.queue.verifying[waiting.header.producer_id]
             waiting.turn.set_result(None)
             # Whoever waits for a row that never came has nothing to wait for any more.
             waiting.result.cancel()

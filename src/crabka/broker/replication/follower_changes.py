@@ -67,7 +67,7 @@ class FollowerChanges:
     def must_wait(partition: Partition) -> bool:
         """Return whether an append has to be done by `append_later`."""
         log = partition.log
-        return partition.queued > 0 or partition.writer.is_slow or log.flushes_by_count or log.is_being_written
+        return partition.queue.length > 0 or partition.writer.is_slow or log.flushes_by_count or log.is_being_written
 
     def append(self, followed: FollowedPartition, records: memoryview, action: AppendFetched) -> FollowerEvent:
         """Append what was fetched and take over the offsets of the leader, at once."""
@@ -128,7 +128,7 @@ class FollowerChanges:
     @asynccontextmanager
     async def _turn(partition: Partition) -> AsyncIterator[None]:
         """Have the log alone: behind whoever waits, and behind a write that its task was cancelled from."""
-        async with partition.turn():
+        async with partition.queue.turn():
             if partition.log.is_being_written:
                 await partition.writer.drain()
             yield
@@ -143,7 +143,7 @@ class FollowerChanges:
         if log_start_offset > log.log_start_offset:
             log.delete_records_before(min(log_start_offset, log.high_watermark))
         if appended_bytes or log.high_watermark != before:
-            partition.note_progress(appended_bytes)
+            partition.waiters.note_followed(appended_bytes)
 
     def _make_room(self, followed: FollowedPartition, records: memoryview) -> None:
         """Let an empty log begin with the first batch, if the leader's log start lies inside of that."""

@@ -13,7 +13,7 @@ from crabka.broker.replication.throttle import LEADER_RATE, ReplicationThrottle,
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from crabka.broker.partition.followers import PartitionFollowers
+    from crabka.broker.partition.partition import Partition
     from crabka.broker.replication.isr_state import ProposedIsr
     from crabka.metadata.cluster import BrokerRegistration
     from crabka.metadata.configs import ConfigsImage
@@ -25,7 +25,7 @@ def _nobody() -> Mapping[int, BrokerRegistration]:
     return {}
 
 
-def _send_nothing(_partition: PartitionFollowers, _proposal: ProposedIsr) -> None:
+def _send_nothing(_partition: Partition, _proposal: ProposedIsr) -> None:
     """Leave a proposal where it is: there is no controller to ask."""
 
 
@@ -40,7 +40,7 @@ class ReplicaHost:
     # `replica.lag.time.max.ms`, which is looked up each time.
     max_lag_ms: Callable[[], int] = lambda: DEFAULT_MAX_LAG_MS
     # Sends a change of the ISR to the controller: `IsrChanges.propose`.
-    propose: Callable[[PartitionFollowers, ProposedIsr], None] = _send_nothing
+    propose: Callable[[Partition, ProposedIsr], None] = _send_nothing
     # What followers of throttled replicas may be sent (KIP-73).
     throttle: ReplicationThrottle = field(default_factory=ReplicationThrottle)
 

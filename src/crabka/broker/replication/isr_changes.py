@@ -19,7 +19,7 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
-    from crabka.broker.partition.followers import PartitionFollowers
+    from crabka.broker.partition.partition import Partition
     from crabka.broker.replication.isr_state import ProposedIsr
     from crabka.ids import TopicId
     from crabka.protocol.message_types import MessageTypes
@@ -55,7 +55,7 @@ class LeadingBroker(Protocol):
 class _Change(NamedTuple):
     """A proposal that is not answered yet."""
 
-    partition: PartitionFollowers
+    partition: Partition
     proposal: ProposedIsr
     leader_epoch: int
 
@@ -83,7 +83,7 @@ class IsrChanges:
         self._unanswered: dict[PartitionKey, _Change] = {}
         self._is_sending = False
 
-    def propose(self, partition: PartitionFollowers, proposal: ProposedIsr) -> None:
+    def propose(self, partition: Partition, proposal: ProposedIsr) -> None:
         """Send a proposal, now or with the next request."""
         key = (partition.topic_id, partition.index)
         self._unanswered[key] = _Change(partition, proposal, partition.leader_epoch)
@@ -134,7 +134,7 @@ class IsrChanges:
 
     def _answered(self, key: PartitionKey, change: _Change, row: Any) -> bool:
         image = _image_of(change, row) if row.error_code is ErrorCode.none else None
-        fate = change.partition.isr_answered(change.proposal, row.error_code, image)
+        fate = change.partition.followers.isr_answered(change.proposal, row.error_code, image)
         if fate is ProposalFate.RETRY:
             return False
         # The partition may have proposed something else by now.

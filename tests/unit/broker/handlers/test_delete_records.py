@@ -100,8 +100,8 @@ def test_the_answer_waits_for_all_living_replicas(node: SimNode) -> None:
     # One is fenced: it is not waited for.
     world.brokers[3] = replace(world.brokers[3], fenced=True)
     for log_start in (1, 2):
-        assert partition.waiter_count == 1
-        partition.follower_fetched(2, FollowerFetch(3, log_start))
+        assert len(partition.waiters) == 1
+        partition.followers.fetched(2, FollowerFetch(3, log_start))
     _, answer = node.run(client.response(ApiKey.DELETE_RECORDS, 2))
     found = answer.topics[0].partitions[0]
     assert (found.error_code, found.low_watermark) == (ErrorCode.none, 2)
@@ -150,7 +150,7 @@ def test_replicas_that_followed_before_the_wait_are_not_waited_for(
     async def save_and_follow(dirs: set[str]) -> None:
         await save(dirs)
         for follower in (2, 3):
-            partition.follower_fetched(follower, FollowerFetch(2, 1, follower))
+            partition.followers.fetched(follower, FollowerFetch(2, 1, follower))
 
     monkeypatch.setattr(node.context.logs, "save_log_starts", save_and_follow)
     assert trim(node, 1) == (ErrorCode.none, 1)

@@ -150,7 +150,7 @@ def test_under_read_committed_only_the_end_of_the_transaction_wakes(node: SimNod
     node.advance(100)
     produce_transactional(node, topic, transactional_batch(b"b", sequence=1))
     node.advance(100)
-    assert node.context.partitions.by_name(topic, 0).waiter_count == 1
+    assert len(node.context.partitions.by_name(topic, 0).waiters) == 1
     end(node, [(topic, 0)], commit=True)
     woken = answer(node, client)
     assert [record.value for record in read_records(woken.records)][:2] == [b"a", b"b"]
@@ -206,10 +206,10 @@ def test_a_lost_connection_ends_its_wait(node: SimNode, topic: str) -> None:
     client = post_fetch(node, max_wait=600_000)
     node.advance(10)
     partition = node.context.partitions.by_name(topic, 0)
-    assert partition.waiter_count == 1
+    assert len(partition.waiters) == 1
     client.transport.abort()
     node.advance(10)
-    assert partition.waiter_count == 0
+    assert len(partition.waiters) == 0
 
 
 def test_stopping_does_not_wait_for_long_polls(node: SimNode, topic: str) -> None:
@@ -496,7 +496,7 @@ def test_a_follower_waits_for_appends(node: SimNode, topic: str) -> None:
     _, answer = node.run(client.response(ApiKey.FETCH, 12))
     assert node.loop.time() - started < 1
     assert len(answer.responses[0].partitions[0].records) == len(batch(b"a"))
-    assert node.context.partitions.by_name(topic, 0).waiter_count == 0
+    assert len(node.context.partitions.by_name(topic, 0).waiters) == 0
 
 
 @pytest.mark.parametrize("prompt", [True, False])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from crabka.broker.handlers.produce import FIRST_VERSION_WITH_TOPIC_IDS
-from crabka.broker.partition.partition import Partition
+from crabka.broker.partition.append_queue import AppendQueue
 from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
@@ -174,7 +174,7 @@ def test_acks_all_waits_for_the_replicas_in_sync(node: SimNode, topic: str) -> N
     give_followers(node, topic, 1, 2)
     started = node.loop.time()
     client = produce_and_wait(node, topic)
-    assert node.context.partitions.by_name(topic, 0).waiter_count == 1
+    assert len(node.context.partitions.by_name(topic, 0).waiters) == 1
     replicate(node, topic, 1, 2)
     row = row_of(node, client)
     assert (row.error_code, row.base_offset) == (ErrorCode.none, 0)
@@ -190,7 +190,7 @@ def test_an_isr_that_shrank_too_far_after_the_append_is_told(node: SimNode, topi
     image = replicated_image(1, leader_epoch=partition.leader_epoch, partition_epoch=11)
     partition.become(image, node_id=1)
     partition.log.set_high_watermark(1)
-    partition.note_progress(0)
+    partition.waiters.note_followed(0)
     assert row_of(node, client).error_code is ErrorCode.not_enough_replicas_after_append
 
 
@@ -219,7 +219,7 @@ def produce_beside_a_held_row(node: SimNode, during: Callable[[], None]) -> list
     client = node.connect()
 
     async def run() -> Any:
-        async with held.turn():
+        async with held.queue.turn():
             body = build(ApiKey.PRODUCE, 9, transactional_id=None, acks=-1, timeout=30_000, topic_data=topics)
             client.post(ApiKey.PRODUCE, 9, body)
             while not node.context.partitions.by_name("t", 0).log.log_end_offset:
@@ -233,7 +233,7 @@ def produce_beside_a_held_row(node: SimNode, during: Callable[[], None]) -> list
 def test_records_that_were_replicated_before_the_answer_could_wait_are_acknowledged_at_once(node: SimNode) -> None:
     def replicated() -> None:
         for follower in (2, 3):
-            node.context.partitions.by_name("t", 0).follower_fetched(follower, FollowerFetch(1, 0, follower))
+            node.context.partitions.by_name("t", 0).followers.fetched(follower, FollowerFetch(1, 0, follower))
 
     rows = produce_beside_a_held_row(node, replicated)
     assert [each.error_code for each in rows] == [ErrorCode.none, ErrorCode.none]
@@ -261,10 +261,10 @@ def test_another_epoch_between_a_queued_append_and_its_answer_is_noticed(
 ) -> None:
     partition = node.context.partitions.by_name(topic, 0)
     give_followers(node, topic)
-    append_queued = Partition.append_queued
+    append_in_thread = AppendQueue.append
 
     async def append_then_lose(*arguments: Any, **options: Any) -> Any:
-        result = await append_queued(*arguments, **options)
+        result = await append_in_thread(*arguments, **options)
         # The task that waits for this one runs later.
         give_followers(node, topic, leader=2)
         partition.log.truncate_to(0)
@@ -273,7 +273,7 @@ def test_another_epoch_between_a_queued_append_and_its_answer_is_noticed(
         give_followers(node, topic)
         return result
 
-    monkeypatch.setattr(Partition, "append_queued", append_then_lose)
+    monkeypatch.setattr(AppendQueue, "append", append_then_lose)
     partition.writer.note_append(partition.writer.slow_append_ms * 100)
     assert node.produce(topic, batch(b"a"), timeout=30_000).error_code == ErrorCode.not_leader_or_follower
 

@@ -191,7 +191,7 @@ def test_a_move_waits_for_its_turn_behind_appends() -> None:
         before, target = place_of(node), other_dir(node)
 
         async def hold_the_turn() -> None:
-            async with partition.turn():
+            async with partition.queue.turn():
                 node.context.moves.move(partition, target)
                 await asyncio.sleep(1)
                 assert partition.log.log_dir == before

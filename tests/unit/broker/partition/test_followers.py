@@ -67,7 +67,7 @@ def test_a_follower_that_cannot_use_what_it_gets_makes_the_leader_suspect_its_ow
         led.fetch(2, 1)
     assert reported == []
     led.fetch(2, 1)
-    assert reported == [(1, "broker 2 fetches offset 1 without getting on")]
+    assert reported == [(1, "broker 2 fetches offset 1 repeatedly without progress")]
     # Once for a while, and not for one that waits at the end of the log.
     for _ in range(10):
         led.fetch(2, 1)
@@ -89,7 +89,7 @@ def caught_up() -> LedPartition:
 
 
 def still_caught_up(led: LedPartition, offset: int = 3, log_start: int = 0, broker_epoch: int = 2) -> bool:
-    return led.partition.is_still_caught_up(2, FollowerFetch(offset, log_start, broker_epoch))
+    return led.partition.followers.is_still_caught_up(2, FollowerFetch(offset, log_start, broker_epoch))
 
 
 def test_a_follower_that_stays_caught_up_stays_in_sync() -> None:
@@ -98,7 +98,7 @@ def test_a_follower_that_stays_caught_up_stays_in_sync() -> None:
     assert still_caught_up(led)
     led.append(1)
     led.world.now_ms = 1500
-    led.partition.shrink_isr()
+    led.partition.followers.shrink_isr()
     assert [proposal.isr for proposal in led.world.proposals] == [(1, 2)]
 
 
@@ -107,7 +107,7 @@ def test_whatever_is_new_goes_the_long_way() -> None:
     assert not still_caught_up(led, 2)
     assert not still_caught_up(led, log_start=1)
     assert not still_caught_up(led, broker_epoch=3)
-    assert not led.partition.is_still_caught_up(9, FollowerFetch(3, 0, 9))
+    assert not led.partition.followers.is_still_caught_up(9, FollowerFetch(3, 0, 9))
     led.append(1)
     assert not still_caught_up(led)
     assert not still_caught_up(led, 4)
@@ -139,13 +139,13 @@ def test_only_a_replica_makes_progress() -> None:
 )
 def test_a_stranger_is_told_by_what_it_knows(epoch: int, code: ErrorCode) -> None:
     led = LedPartition()
-    led.partition.require_follower(2, epoch)
+    led.partition.followers.require(2, epoch)
     with pytest.raises(OperationError) as caught:
-        led.partition.require_follower(9, epoch)
+        led.partition.followers.require(9, epoch)
     assert code_of(caught) is code
     led.become(replicated_image(1, replicas=(1,), partition_epoch=11))
     with pytest.raises(OperationError):
-        led.partition.require_follower(2, epoch)
+        led.partition.followers.require(2, epoch)
 
 
 def test_who_lags_for_too_long_is_proposed_to_leave() -> None:
@@ -153,10 +153,10 @@ def test_who_lags_for_too_long_is_proposed_to_leave() -> None:
     led.append(3)
     led.fetch(2, 3)
     led.world.now_ms = 1000
-    led.partition.shrink_isr()
+    led.partition.followers.shrink_isr()
     assert led.world.proposals == []
     led.world.now_ms = 1001
-    led.partition.shrink_isr()
+    led.partition.followers.shrink_isr()
     assert [proposal.isr for proposal in led.world.proposals] == [(1, 2)]
     # Until that is decided it may still be in the ISR.
     assert led.high_watermark == 0
@@ -165,18 +165,18 @@ def test_who_lags_for_too_long_is_proposed_to_leave() -> None:
 def test_who_left_and_lags_holds_nothing_back_when_its_time_is_over() -> None:
     led = LedPartition(replicated_image(1, 2))
     led.fetch(3, 0)
-    led.partition.isr_answered(led.world.proposals[0], ErrorCode.ineligible_replica)
+    led.partition.followers.isr_answered(led.world.proposals[0], ErrorCode.ineligible_replica)
     led.append(3)
     led.fetch(2, 3)
     assert led.high_watermark == 0
     led.world.now_ms = 1001
-    led.partition.shrink_isr()
+    led.partition.followers.shrink_isr()
     assert led.high_watermark == 3
 
 
 def test_a_lone_partition_has_no_isr_to_shrink() -> None:
     led = LedPartition(replicated_image(1, replicas=(1,)))
-    led.partition.shrink_isr()
+    led.partition.followers.shrink_isr()
     assert led.world.proposals == []
 
 
@@ -185,14 +185,14 @@ def shrunk(led: LedPartition) -> Any:
     led.fetch(2, 3)
     led.world.now_ms = 1001
     led.fetch(2, 3)
-    led.partition.shrink_isr()
+    led.partition.followers.shrink_isr()
     return led.world.proposals[-1]
 
 
 def test_a_committed_isr_counts_before_the_metadata_is_here() -> None:
     led = LedPartition()
     proposal = shrunk(led)
-    fate = led.partition.isr_answered(proposal, ErrorCode.none, replicated_image(1, 2, partition_epoch=11))
+    fate = led.partition.followers.isr_answered(proposal, ErrorCode.none, replicated_image(1, 2, partition_epoch=11))
     assert fate is ProposalFate.COMMITTED
     assert (led.high_watermark, led.partition.in_sync_count) == (3, 2)
 
@@ -200,9 +200,9 @@ def test_a_committed_isr_counts_before_the_metadata_is_here() -> None:
 def test_a_refused_isr_is_as_before() -> None:
     led = LedPartition()
     proposal = shrunk(led)
-    assert led.partition.isr_answered(proposal, ErrorCode.ineligible_replica) is ProposalFate.REVERTED
+    assert led.partition.followers.isr_answered(proposal, ErrorCode.ineligible_replica) is ProposalFate.REVERTED
     assert (led.high_watermark, led.partition.in_sync_count) == (0, 3)
-    led.partition.shrink_isr()
+    led.partition.followers.shrink_isr()
     assert len(led.world.proposals) == 2
 
 
@@ -211,9 +211,9 @@ def test_an_answer_from_another_time_is_outdated() -> None:
     proposal = shrunk(led)
     led.become(replicated_image(leader_epoch=6, partition_epoch=11))
     answer = replicated_image(1, 2, partition_epoch=11)
-    assert led.partition.isr_answered(proposal, ErrorCode.none, answer) is ProposalFate.OUTDATED
+    assert led.partition.followers.isr_answered(proposal, ErrorCode.none, answer) is ProposalFate.OUTDATED
     led.become(replicated_image(leader=2, leader_epoch=7, partition_epoch=12))
-    assert led.partition.isr_answered(proposal, ErrorCode.none, answer) is ProposalFate.OUTDATED
+    assert led.partition.followers.isr_answered(proposal, ErrorCode.none, answer) is ProposalFate.OUTDATED
 
 
 def test_the_low_watermark_is_the_lowest_of_the_living() -> None:
@@ -222,13 +222,13 @@ def test_the_low_watermark_is_the_lowest_of_the_living() -> None:
     led.fetch(2, 3)
     led.fetch(3, 3)
     led.partition.log.delete_records_before(2)
-    assert led.partition.low_watermark() == 0
+    assert led.partition.followers.low_watermark() == 0
     led.fetch(2, 3, log_start=2)
-    assert led.partition.low_watermark() == 0
+    assert led.partition.followers.low_watermark() == 0
     led.world.brokers[3] = replace(led.world.brokers[3], fenced=True)
-    assert led.partition.low_watermark() == 2
+    assert led.partition.followers.low_watermark() == 2
     led.become(replicated_image(1, replicas=(1,), partition_epoch=11))
-    assert led.partition.low_watermark() == 2
+    assert led.partition.followers.low_watermark() == 2
 
 
 RACKS = {1: "a", 2: "b", 3: "c"}
@@ -244,13 +244,13 @@ def test_the_replica_of_the_rack_is_preferred(rack: str, offset: int, expected: 
     led.append(3)
     led.fetch(2, 3)
     led.fetch(3, 1)
-    assert led.partition.closest_replica(rack, offset) == expected
+    assert led.partition.followers.closest(rack, offset) == expected
 
 
 def test_a_lone_partition_prefers_nobody() -> None:
     led = LedPartition(replicated_image(1, replicas=(1,)))
-    assert led.partition.closest_replica("b", 0) is None
-    assert led.partition.may_send_to(2)
+    assert led.partition.followers.closest("b", 0) is None
+    assert led.partition.followers.may_send_to(2)
 
 
 def throttled(*replicas: str, isr: tuple[int, ...] = (1,)) -> LedPartition:
@@ -275,12 +275,12 @@ def test_throttled_replicas_that_are_not_in_sync_wait(
     replicas: tuple[str, ...], isr: tuple[int, ...], may: bool
 ) -> None:
     led = throttled(*replicas, isr=isr)
-    assert led.partition.may_send_to(2) is may
+    assert led.partition.followers.may_send_to(2) is may
 
 
 def test_below_the_rate_nobody_waits() -> None:
     led = throttled("*")
     led.world.host.throttle.bytes_per_second = 1_000_000
-    assert led.partition.may_send_to(2)
+    assert led.partition.followers.may_send_to(2)
     led.world.host.throttle.bytes_per_second = None
-    assert led.partition.may_send_to(2)
+    assert led.partition.followers.may_send_to(2)

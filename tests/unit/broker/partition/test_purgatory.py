@@ -8,16 +8,9 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.partition.partition import LEADERSHIP_LOST
-from crabka.broker.partition.purgatory import (
-    Delayed,
-    DelayedCommittedFetch,
-    DelayedDeletion,
-    DelayedFetch,
-    DelayedProduce,
-    DelayedReplicaFetch,
-)
-from crabka.broker.partition.replicas import RequiredOffset
+from crabka.broker.partition.partition import RequiredOffset
+from crabka.broker.partition.purgatory import Delayed, EnoughBytes, ReachedOffsets, StableBytes, deleted, replicated
+from crabka.broker.partition.waiters import LEADERSHIP_LOST
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with
@@ -31,20 +24,21 @@ class LogStub:
 
 
 class PartitionStub:
-    """A partition that only knows who waits, and its numbers."""
+    """A partition that only knows its waiters, and its numbers; it stands for its waiters and followers as well."""
 
     def __init__(self) -> None:
         self.log = LogStub()
         self.log_start_of_followers = 0
         self.is_safe = True
         self.is_leader = True
-        self.waiters: set[Delayed[Any]] = set()
+        self.waiting: set[Delayed[Any]] = set()
+        self.waiters = self.followers = self
 
-    def add_waiter(self, waiter: Delayed[Any]) -> None:
-        self.waiters.add(waiter)
+    def add(self, waiter: Delayed[Any]) -> None:
+        self.waiting.add(waiter)
 
-    def remove_waiter(self, waiter: Delayed[Any]) -> None:
-        self.waiters.discard(waiter)
+    def remove(self, waiter: Delayed[Any]) -> None:
+        self.waiting.discard(waiter)
 
     def low_watermark(self) -> int:
         return self.log_start_of_followers
@@ -71,7 +65,7 @@ def partitions(count: int = 1) -> list[Any]:
 @run_with(in_loop)
 async def test_a_fetch_completes_when_enough_bytes_came() -> None:
     first, second = both = partitions(2)
-    fetch = DelayedFetch(lambda: "read", both, 10)
+    fetch = Delayed(lambda: "read", EnoughBytes(both, 10))
     future = fetch.start(60_000)
     fetch.progressed(first, 6)
     await asyncio.sleep(1)
@@ -80,22 +74,22 @@ async def test_a_fetch_completes_when_enough_bytes_came() -> None:
     assert not future.done()  # never inside the poke
     assert await future == "read"
     assert asyncio.get_running_loop().time() == 1
-    assert not first.waiters
-    assert not second.waiters
+    assert not first.waiting
+    assert not second.waiting
 
 
 @run_with(in_loop)
 async def test_a_fetch_completes_when_its_time_is_up() -> None:
     (partition,) = partitions()
-    assert await DelayedFetch(lambda: "late", [partition], 10).start(500) == "late"
+    assert await Delayed(lambda: "late", EnoughBytes([partition], 10)).start(500) == "late"
     assert asyncio.get_running_loop().time() == 0.5
-    assert not partition.waiters
+    assert not partition.waiting
 
 
 @run_with(in_loop)
 async def test_lost_leadership_ends_a_fetch() -> None:
     (partition,) = partitions()
-    fetch = DelayedFetch(lambda: "over", [partition], 10)
+    fetch = Delayed(lambda: "over", EnoughBytes([partition], 10))
     future = fetch.start(60_000)
     fetch.progressed(partition, LEADERSHIP_LOST)
     assert await future == "over"
@@ -105,7 +99,7 @@ async def test_lost_leadership_ends_a_fetch() -> None:
 async def test_a_request_completes_once() -> None:
     (partition,) = partitions()
     completions: list[int] = []
-    fetch = DelayedFetch(lambda: completions.append(1), [partition], 1)
+    fetch = Delayed(lambda: completions.append(1), EnoughBytes([partition], 1))
     future = fetch.start(10)
     for _ in range(3):
         fetch.progressed(partition, 5)
@@ -118,10 +112,10 @@ async def test_a_request_completes_once() -> None:
 async def test_a_cancelled_request_stops_waiting() -> None:
     (partition,) = partitions()
     completions: list[int] = []
-    future = DelayedFetch(lambda: completions.append(1), [partition], 1).start(1000)
+    future = Delayed(lambda: completions.append(1), EnoughBytes([partition], 1)).start(1000)
     future.cancel()
     await asyncio.sleep(0)
-    assert not partition.waiters
+    assert not partition.waiting
     await asyncio.sleep(2)
     assert completions == []
 
@@ -132,14 +126,14 @@ async def test_a_failed_completion_belongs_to_the_one_who_waits() -> None:
         raise ValueError("torn")
 
     with pytest.raises(ValueError, match="torn"):
-        await DelayedFetch(fail, partitions(), 1).start(10)
+        await Delayed(fail, EnoughBytes(partitions(), 1)).start(10)
 
 
 @pytest.mark.parametrize("outcome", ["result", "failure", "cancel"])
 @run_with(in_loop)
 async def test_a_completion_may_take_its_time(outcome: str) -> None:
     later: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    delayed: DelayedFetch[str] = DelayedFetch(lambda: later, partitions(), 1)
+    delayed: Delayed[str] = Delayed(lambda: later, EnoughBytes(partitions(), 1))
     future = delayed.start(10)
     await asyncio.sleep(1)
     assert not future.done()
@@ -159,7 +153,8 @@ async def test_a_completion_may_take_its_time(outcome: str) -> None:
 @run_with(in_loop)
 async def test_a_produce_waits_for_every_high_watermark() -> None:
     first, second = partitions(2)
-    produce = DelayedProduce(lambda: "safe", {first: RequiredOffset(5, 0), second: RequiredOffset(3, 0)})
+    offsets = ReachedOffsets({first: RequiredOffset(5, 0), second: RequiredOffset(3, 0)}, replicated)
+    produce = Delayed(lambda: "safe", offsets)
     future = produce.start(60_000)
     first.log.high_watermark = 4
     produce.progressed(first, 100)
@@ -170,79 +165,83 @@ async def test_a_produce_waits_for_every_high_watermark() -> None:
     second.log.high_watermark = 9
     produce.progressed(second, 100)
     assert await future == "safe"
-    assert produce.failures == {}
+    assert offsets.failures == {}
 
 
 @run_with(in_loop)
 async def test_a_produce_does_not_wait_for_a_partition_that_is_gone() -> None:
     (partition,) = partitions()
-    produce = DelayedProduce(lambda: "told", {partition: RequiredOffset(5, 0)})
+    offsets = ReachedOffsets({partition: RequiredOffset(5, 0)}, replicated)
+    produce = Delayed(lambda: "told", offsets)
     future = produce.start(60_000)
     partition.is_leader = False
     produce.progressed(partition, LEADERSHIP_LOST)
     assert await future == "told"
-    assert produce.failures == {partition: ErrorCode.not_leader_or_follower}
+    assert offsets.failures == {partition: ErrorCode.not_leader_or_follower}
 
 
 @run_with(in_loop)
 async def test_what_happened_before_the_wait_was_registered_counts() -> None:
-    replicated, lost = partitions(2)
-    required = {replicated: RequiredOffset(5, 0), lost: RequiredOffset(3, 0)}
-    produce = DelayedProduce(lambda: "told", required)
-    deletion = DelayedDeletion(lambda: "gone", required)
-    replicated.log.high_watermark = replicated.log_start_of_followers = 5
+    moved, lost = partitions(2)
+    required = {moved: RequiredOffset(5, 0), lost: RequiredOffset(3, 0)}
+    to_replicate, to_delete = ReachedOffsets(required, replicated), ReachedOffsets(required, deleted)
+    produce = Delayed(lambda: "told", to_replicate)
+    deletion = Delayed(lambda: "gone", to_delete)
+    moved.log.high_watermark = moved.log_start_of_followers = 5
     lost.is_leader = False
     assert (await produce.start(60_000), await deletion.start(60_000)) == ("told", "gone")
     assert asyncio.get_running_loop().time() == 0
-    assert produce.failures == deletion.failures == {lost: ErrorCode.not_leader_or_follower}
-    assert not replicated.waiters
-    assert not lost.waiters
+    assert to_replicate.failures == to_delete.failures == {lost: ErrorCode.not_leader_or_follower}
+    assert not moved.waiting
+    assert not lost.waiting
 
 
 @run_with(in_loop)
 async def test_a_produce_that_waited_in_vain_tells_where() -> None:
     first, second = partitions(2)
-    produce = DelayedProduce(lambda: "late", {first: RequiredOffset(5, 0), second: RequiredOffset(3, 0)})
+    offsets = ReachedOffsets({first: RequiredOffset(5, 0), second: RequiredOffset(3, 0)}, replicated)
+    produce = Delayed(lambda: "late", offsets)
     future = produce.start(100)
     second.log.high_watermark = 3
     produce.progressed(second, 100)
     assert await future == "late"
-    assert produce.failures == {first: ErrorCode.request_timed_out}
+    assert offsets.failures == {first: ErrorCode.request_timed_out}
 
 
 @run_with(in_loop)
 async def test_a_produce_that_is_not_safe_enough_in_the_end_fails() -> None:
     (partition,) = partitions()
     partition.is_safe = False
-    produce = DelayedProduce(lambda: "told", {partition: RequiredOffset(5, 0)})
+    offsets = ReachedOffsets({partition: RequiredOffset(5, 0)}, replicated)
+    produce = Delayed(lambda: "told", offsets)
     future = produce.start(60_000)
     partition.log.high_watermark = 5
     produce.progressed(partition, 1)
     assert await future == "told"
-    assert produce.failures == {partition: ErrorCode.not_enough_replicas_after_append}
+    assert offsets.failures == {partition: ErrorCode.not_enough_replicas_after_append}
 
 
 @run_with(in_loop)
 async def test_a_follower_waits_for_appends_and_not_for_the_high_watermark() -> None:
     (partition,) = partitions()
-    fetch = DelayedReplicaFetch(lambda: "read", [partition], 10)
+    fetch = Delayed(lambda: "read", EnoughBytes([partition], 10, by_follower=True))
     future = fetch.start(60_000)
-    assert partition.waiters == {fetch}
-    fetch.high_watermark_rose()
+    assert partition.waiting == {fetch}
+    fetch.progressed(partition, 0)
     fetch.progressed(partition, 9)
     await asyncio.sleep(1)
     assert not future.done()
     fetch.progressed(partition, 1)
     assert await future == "read"
-    assert not partition.waiters
+    assert not partition.waiting
 
 
 @run_with(in_loop)
 async def test_a_follower_that_consumers_read_from_hears_of_the_high_watermark() -> None:
     (partition,) = partitions()
-    fetch = DelayedReplicaFetch(lambda: "read", [partition], 10, wants_high_watermarks=True)
+    fetch = Delayed(lambda: "read", EnoughBytes([partition], 10, by_follower=True, wants_high_watermarks=True))
     future = fetch.start(60_000)
-    fetch.high_watermark_rose()
+    fetch.progressed(partition, 0)
     assert await future == "read"
     assert asyncio.get_running_loop().time() == 0
 
@@ -250,52 +249,47 @@ async def test_a_follower_that_consumers_read_from_hears_of_the_high_watermark()
 @run_with(in_loop)
 async def test_a_deletion_waits_for_every_low_watermark() -> None:
     first, second = partitions(2)
-    deletion = DelayedDeletion(lambda: "gone", {first: RequiredOffset(5, 0), second: RequiredOffset(3, 0)})
+    offsets = ReachedOffsets({first: RequiredOffset(5, 0), second: RequiredOffset(3, 0)}, deleted)
+    deletion = Delayed(lambda: "gone", offsets)
     future = deletion.start(60_000)
     first.log_start_of_followers = 4
-    deletion.low_watermark_rose(first)
+    deletion.progressed(first, 0)
     deletion.progressed(first, 100)
     await asyncio.sleep(1)
-    assert deletion.failures == dict.fromkeys((first, second), ErrorCode.request_timed_out)
+    assert offsets.failures == dict.fromkeys((first, second), ErrorCode.request_timed_out)
     first.log_start_of_followers = second.log_start_of_followers = 5
-    deletion.low_watermark_rose(first)
-    deletion.low_watermark_rose(second)
+    deletion.progressed(first, 0)
+    deletion.progressed(second, 0)
     assert await future == "gone"
-    assert deletion.failures == {}
+    assert offsets.failures == {}
 
 
 @run_with(in_loop)
 async def test_a_deletion_does_not_wait_for_a_partition_that_is_gone() -> None:
     (partition,) = partitions()
-    deletion = DelayedDeletion(lambda: "told", {partition: RequiredOffset(5, 0)})
+    offsets = ReachedOffsets({partition: RequiredOffset(5, 0)}, deleted)
+    deletion = Delayed(lambda: "told", offsets)
     future = deletion.start(60_000)
     partition.is_leader = False
     deletion.progressed(partition, LEADERSHIP_LOST)
     assert await future == "told"
-    assert deletion.failures == {partition: ErrorCode.not_leader_or_follower}
+    assert offsets.failures == {partition: ErrorCode.not_leader_or_follower}
 
 
 @run_with(in_loop)
-async def test_most_mind_neither_the_low_watermark_nor_a_high_one_without_bytes() -> None:
+async def test_a_fetch_ignores_offsets_that_moved_without_bytes() -> None:
     (partition,) = partitions()
-    fetch = DelayedFetch(lambda: "late", [partition], 10)
+    fetch = Delayed(lambda: "late", EnoughBytes([partition], 10))
     future = fetch.start(100)
-    fetch.low_watermark_rose(partition)
-    fetch.high_watermark_rose()
+    fetch.progressed(partition, 0)
     assert await future == "late"
     assert asyncio.get_running_loop().time() == 0.1
 
 
 @run_with(in_loop)
-async def test_the_base_class_leaves_progress_to_others() -> None:
-    with pytest.raises(NotImplementedError):
-        Delayed(lambda: None, ()).progressed(partitions()[0], 1)
-
-
-@run_with(in_loop)
 async def test_a_committed_fetch_counts_bytes_when_they_are_stable() -> None:
     (partition,) = partitions()
-    fetch = DelayedCommittedFetch(lambda: "read", [partition], 10)
+    fetch = Delayed(lambda: "read", StableBytes([partition], 10))
     future = fetch.start(60_000)
     fetch.progressed(partition, 100)
     await asyncio.sleep(1)
@@ -309,7 +303,7 @@ async def test_a_committed_fetch_counts_bytes_when_they_are_stable() -> None:
 @run_with(in_loop)
 async def test_a_committed_fetch_waits_for_its_minimum() -> None:
     (partition,) = partitions()
-    fetch = DelayedCommittedFetch(lambda: "read", [partition], 10)
+    fetch = Delayed(lambda: "read", StableBytes([partition], 10))
     future = fetch.start(60_000)
     for stable in (1, 2):
         await asyncio.sleep(1)
@@ -324,7 +318,7 @@ async def test_a_committed_fetch_waits_for_its_minimum() -> None:
 async def test_bytes_that_were_undecided_before_are_taken_for_enough() -> None:
     (partition,) = partitions()
     partition.log.high_watermark = 5
-    fetch = DelayedCommittedFetch(lambda: "read", [partition], 1000)
+    fetch = Delayed(lambda: "read", StableBytes([partition], 1000))
     future = fetch.start(60_000)
     partition.log.last_stable_offset = 6
     fetch.progressed(partition, 1)
@@ -335,7 +329,7 @@ async def test_bytes_that_were_undecided_before_are_taken_for_enough() -> None:
 @run_with(in_loop)
 async def test_a_committed_fetch_ends_with_the_leadership() -> None:
     (partition,) = partitions()
-    fetch = DelayedCommittedFetch(lambda: "read", [partition], 10)
+    fetch = Delayed(lambda: "read", StableBytes([partition], 10))
     future = fetch.start(60_000)
     fetch.progressed(partition, LEADERSHIP_LOST)
     assert await future == "read"

@@ -8,7 +8,7 @@ import functools
 
 import pytest
 
-from crabka.broker.partition.partition import Partition
+from crabka.broker.partition.append_queue import AppendQueue
 from crabka.log.producers.verification import ANY_TERMS, AppendTerms
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem
@@ -112,7 +112,7 @@ def test_a_leader_that_is_left_alone_keeps_the_order_of_the_log(node: SimNode) -
 
     node.run(run())
     assert told == [(name, ErrorCode.none) for name in ("first", "second", "third")]
-    assert partition.pending_outcomes == 0
+    assert partition.queue.pending_outcomes == 0
 
 
 def test_an_epoch_of_somebody_else_in_between_is_told(node: SimNode) -> None:
@@ -151,7 +151,7 @@ def test_an_append_that_fails_unexpectedly_in_a_thread_is_told(node: SimNode, mo
     async def fail(*_arguments: object, **_options: object) -> None:
         raise KeyError("a bug")
 
-    monkeypatch.setattr(Partition, "_append_waiting", fail)
+    monkeypatch.setattr(AppendQueue, "_append_in_steps", fail)
     assert append(node, batch(b"v")) == [ErrorCode.unknown_server_error]
 
 

@@ -74,7 +74,7 @@ def test_later_batches_do_not_overtake_one_that_waits(node: SimNode, coordinator
         produced = answer.responses[0].partition_responses[0]
         assert (produced.error_code, produced.base_offset) == (0, offset)
     assert len(coordinator.asked) == 1
-    assert not node.context.partitions.by_name("t", 0).verifying
+    assert not node.context.partitions.by_name("t", 0).queue.verifying
 
 
 def test_an_answer_of_an_ended_transaction_lets_no_batch_in(node: SimNode, coordinator: FakeCoordinator) -> None:
@@ -150,7 +150,7 @@ def test_a_lost_connection_does_not_lose_a_batch_that_waits(node: SimNode, coord
     coordinator.open.set()
     node.advance(10)
     assert node.values("t") == [b"v"]
-    assert not node.context.partitions.by_name("t", 0).verifying
+    assert not node.context.partitions.by_name("t", 0).queue.verifying
 
 
 def test_a_partition_must_not_occur_twice(node: SimNode, coordinator: FakeCoordinator) -> None:

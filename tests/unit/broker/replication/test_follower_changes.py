@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from crabka.broker.partition.waiters import PartitionWaiters
 from crabka.log.dirs.dir_writer import MAX_HELD_BYTES
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.records.header import parse_header
@@ -36,13 +37,13 @@ async def test_a_slow_dir_is_written_in_a_thread(world: FollowerWorld, /, settin
     partition = world.partition()
     partition.writer.is_slow = True
     world.learn_leader(1, 5)
-    await until(lambda: partition.queued == 1)
+    await until(lambda: partition.queue.length == 1)
     assert partition.log.next_append_offset in (0, 6)
     await until(lambda: partition.log.log_end_offset == 6)
     fill(log, 5)
     await world.settle()
     assert read_batches(partition.log) == read_batches(log)
-    assert (partition.log.high_watermark, partition.queued) == (9, 0)
+    assert (partition.log.high_watermark, partition.queue.length) == (9, 0)
     assert partition.log.recovery_point == (9 if settings else 0)
 
 
@@ -53,7 +54,7 @@ async def test_while_one_log_waits_for_its_dir_the_others_are_fetched(world: Fol
         fill(leader.lead(index), 3)
     world.place({"leader": -1}, {"leader": -1})
     first, second = world.partition(0), world.partition(1)
-    async with first.turn():
+    async with first.queue.turn():
         world.learn_leader(1, 5, 0)
         world.learn_leader(1, 5, 1)
         await world.settle()
@@ -77,13 +78,13 @@ async def test_what_waits_for_a_slow_dir_is_bounded(world: FollowerWorld, /) -> 
     writer = first.writer
     writer.is_slow = True
     writer.hold(MAX_HELD_BYTES)
-    async with first.turn():
+    async with first.queue.turn():
         world.learn_leader(1, 5, 0)
         await world.settle()
-        assert (first.queued, writer.held_bytes) == (1, MAX_HELD_BYTES)
+        assert (first.queue.length, writer.held_bytes) == (1, MAX_HELD_BYTES)
         assert len(leader.fetches) < 10
         writer.release(MAX_HELD_BYTES)
-        await until(lambda: first.queued == 2)
+        await until(lambda: first.queue.length == 2)
         assert writer.held_bytes == len(make_batch(3))
     world.learn_leader(1, 5, 1)
     await world.settle()
@@ -100,12 +101,12 @@ async def test_a_write_that_its_task_was_cancelled_from_is_waited_for(world: Fol
     partition = world.partition()
     partition.writer.is_slow = True
     batch = make_batch(3)
-    append = partition.append_queued(world.runtime.threads, batch, parse_header(batch), NOW_MS)
+    append = partition.queue.append(world.runtime.threads, batch, parse_header(batch), NOW_MS)
     task = asyncio.get_running_loop().create_task(append)
     await until(lambda: partition.log.is_being_written)
     task.cancel()
     await asyncio.wait([task])
-    assert partition.queued == 0
+    assert partition.queue.length == 0
     world.learn_leader(1, 5)
     await world.settle()
     assert read_batches(partition.log) == read_batches(log)
@@ -125,8 +126,8 @@ async def test_an_append_of_the_next_leader_goes_behind_what_is_on_its_way(world
     world.learn_leader(FOLLOWER, 6)
     batch = make_batch(3)
     header = parse_header(batch)
-    assert partition.must_queue(len(batch), header)
-    result = await partition.append_queued(world.runtime.threads, batch, header, NOW_MS)
+    assert partition.queue.is_needed(len(batch), header)
+    result = await partition.queue.append(world.runtime.threads, batch, header, NOW_MS)
     assert result.first_offset == 6
     await world.settle()
     assert partition.log.log_end_offset == 9
@@ -139,9 +140,9 @@ async def test_what_was_fetched_for_an_epoch_that_is_over_does_not_count(world: 
     fill(log, 3, 3)
     world.place({"leader": -1})
     partition = world.partition()
-    async with partition.turn():
+    async with partition.queue.turn():
         world.learn_leader(1, 5)
-        await until(lambda: partition.queued == 2)
+        await until(lambda: partition.queue.length == 2)
         world.learn_leader(-1, 6)
     await world.settle()
     assert partition.log.log_end_offset == 0
@@ -154,9 +155,9 @@ async def test_a_cut_that_was_decided_in_an_epoch_that_is_over_does_not_happen(w
     world.place({"leader": FOLLOWER, "leader_epoch": 4})
     partition = world.partition()
     fill(partition.log, 4, 4, 4)
-    async with partition.turn():
+    async with partition.queue.turn():
         world.learn_leader(1, 5)
-        await until(lambda: partition.queued == 2)
+        await until(lambda: partition.queue.length == 2)
         world.learn_leader(FOLLOWER, 6)
     await world.settle()
     assert partition.log.log_end_offset == 9
@@ -175,9 +176,9 @@ async def test_an_append_waits_until_the_lowered_recovery_point_is_on_disk(world
     await until(lambda: partition.log.log_end_offset == 0)
     world.learn_leader(FOLLOWER, 6)
     batch = make_batch(3)
-    assert partition.must_queue(len(batch), parse_header(batch))
+    assert partition.queue.is_needed(len(batch), parse_header(batch))
     await world.settle()
-    assert not partition.must_queue(len(batch), parse_header(batch))
+    assert not partition.queue.is_needed(len(batch), parse_header(batch))
 
 
 @run_with(follow)
@@ -214,7 +215,7 @@ async def test_who_waits_for_a_partition_hears_of_what_a_follower_appends(
     leader.high_watermark = 0
     world.place({})
     await world.settle()
-    monkeypatch.setattr(type(world.partition()), "note_progress", lambda _self, size: heard.append(size))
+    monkeypatch.setattr(PartitionWaiters, "note_followed", lambda _self, size: heard.append(size))
     fill(log, 3)
     await world.settle()
     assert heard == [len(make_batch(3))]

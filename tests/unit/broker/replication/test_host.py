@@ -18,7 +18,7 @@ def test_without_a_node_a_proposal_stays_where_it_is() -> None:
     led.partition.host = NO_HOST
     led.append(1)
     led.fetch(2, 1)
-    led.partition.shrink_isr()
+    led.partition.followers.shrink_isr()
     replication = led.partition.replication
     assert replication is not None
     assert replication.isr_state.isr == (1, 2)

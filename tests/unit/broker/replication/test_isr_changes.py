@@ -107,7 +107,7 @@ def lagging(led: LedPartition) -> None:
     led.append(3)
     led.world.now_ms += 1001
     led.fetch(2, led.partition.log.log_end_offset)
-    led.partition.shrink_isr()
+    led.partition.followers.shrink_isr()
 
 
 def in_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -188,7 +188,7 @@ async def test_a_refused_proposal_is_not_sent_again() -> None:
     assert len(controller.requests) == 1
     assert led.partition.in_sync_count == 3
     # But another may be made.
-    led.partition.shrink_isr()
+    led.partition.followers.shrink_isr()
     await asyncio.sleep(1)
     assert len(controller.requests) == 2
 
@@ -200,7 +200,7 @@ async def test_after_an_answer_that_needs_metadata_nothing_is_sent() -> None:
     connected(led, controller)
     lagging(led)
     await asyncio.sleep(1)
-    led.partition.shrink_isr()
+    led.partition.followers.shrink_isr()
     await asyncio.sleep(1)
     assert len(controller.requests) == 1
 

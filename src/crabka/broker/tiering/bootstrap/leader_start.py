@@ -86,7 +86,7 @@ class LeaderStart:
         if last is None or last.end_offset < partition.log.log_end_offset:
             return
         start = await self._tier.start_behind(partition, last.leader_epochs[-1][0], last.end_offset)
-        async with partition.turn():
+        async with partition.queue.turn():
             if not is_wanted():
                 return
             listed = list(metadata.list_remote_log_segments(name))

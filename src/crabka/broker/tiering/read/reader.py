@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Iterable
 
-    from crabka.broker.partition.replicas import PartitionReplicas
+    from crabka.broker.partition.partition import Partition
     from crabka.broker.tiering.bootstrap.follower_bootstrap import FollowerStart
     from crabka.broker.tiering.quota import ByteRateQuota
     from crabka.broker.tiering.read.remote_log import RemoteLog, RemotePlace
@@ -64,7 +64,7 @@ class UnknownOffsetError(RemoteStorageError):
 class RemoteFetch(NamedTuple):
     """What a consumer wants of a partition from an offset on that only the tier has."""
 
-    partition: PartitionReplicas
+    partition: Partition
     offset: int
     max_bytes: int
     upper_offset: int
@@ -198,7 +198,7 @@ class RemoteReads:
         return place
 
     async def _read(
-        self, place: RemotePlace, wanted: WantedBytes, deadline: Deadline, partition: PartitionReplicas
+        self, place: RemotePlace, wanted: WantedBytes, deadline: Deadline, partition: Partition
     ) -> SegmentPart | None:
         upper_offset = min(wanted.upper_offset, place.end_offset)
         return await read_verified(
@@ -222,7 +222,7 @@ class RemoteReads:
     # -- offsets -------------------------------------------------------------------------------------------------
 
     async def offset_for_timestamp(
-        self, partition: PartitionReplicas, timestamp: int, wait_ms: float
+        self, partition: Partition, timestamp: int, wait_ms: float
     ) -> TimestampOffset | None:
         """Return the first record in the tier, below the local log, whose timestamp is not below the given one.
 
@@ -233,7 +233,7 @@ class RemoteReads:
 
     # -- followers -----------------------------------------------------------------------------------------------
 
-    async def follower_start(self, partition: PartitionReplicas, leader_epoch: int, offset: int) -> FollowerStart:
+    async def follower_start(self, partition: Partition, leader_epoch: int, offset: int) -> FollowerStart:
         """Return how a follower begins behind the segment that holds an offset of an epoch.
 
         Raises RemoteStorageError, RemoteWaitOverError.

@@ -15,7 +15,7 @@ from crabka.remote.segments import RemoteLogSegmentState, TopicIdPartition
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crabka.broker.partition.replicas import PartitionReplicas
+    from crabka.broker.partition.partition import Partition
     from crabka.remote.segments import RemoteLogSegmentMetadata
 
 
@@ -108,7 +108,7 @@ class RemoteLog:
         return segment.end_offset + 1
 
 
-def remote_log_of(partition: PartitionReplicas, lookup: SegmentLookup) -> RemoteLog:
+def remote_log_of(partition: Partition, lookup: SegmentLookup) -> RemoteLog:
     """Return the remote part of a hosted partition's log."""
     topic_id_partition = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
     return RemoteLog(topic_id_partition, partition.log.leader_epochs.lineage, lookup)
