@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from crabka.clients import NewTopic, SyncAdmin
-from crabka.clients.offsets import EARLIEST_LOCAL
+from crabka.clients.fetcher.offsets import EARLIEST_LOCAL
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
 from tests.support.jvm import LOCAL_TIER, JvmKafka, require_jvm

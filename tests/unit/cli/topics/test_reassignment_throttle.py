@@ -13,7 +13,7 @@ from crabka.cli.topics.reassignment_throttle import (
     set_throttle,
     throttled_replicas,
 )
-from crabka.clients.admin import Admin
+from crabka.clients.admin.admin import Admin
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.admin_simulation import with_admin

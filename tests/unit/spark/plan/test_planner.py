@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.offsets import LATEST
+from crabka.clients.fetcher.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.formats.offset_index import OffsetIndex

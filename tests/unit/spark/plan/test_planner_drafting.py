@@ -9,8 +9,8 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.fetch_messages import FetchAnswer
-from crabka.clients.isolation import AbortedSpan
+from crabka.clients.fetcher.isolation import AbortedSpan
+from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.embedded import Broker
 from crabka.formats.checkpoints import encode_epochs
 from crabka.formats.transaction_index import AbortedTransaction

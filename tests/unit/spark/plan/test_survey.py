@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.offsets import LATEST
+from crabka.clients.fetcher.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
@@ -26,7 +26,7 @@ from tests.support.tier_plans import options
 from tests.support.tier_stores import write_tier
 
 if TYPE_CHECKING:
-    from crabka.clients.metadata import TopicMetadata
+    from crabka.clients.cluster.metadata import TopicMetadata
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.fetcher import FetchedRecord
+from crabka.clients.fetcher.fetcher import FetchedRecord
 from crabka.embedded import Broker
 from crabka.remote.inmemory import PartitionDump
 from crabka.remote.segments import TopicIdPartition
