@@ -12,8 +12,7 @@ from crabka.broker.tiering import partition_tasks
 from crabka.broker.tiering.bootstrap.leader_start import LeaderStart
 from crabka.broker.tiering.copy import copier
 from crabka.broker.tiering.copy.copier import CopyTask, SegmentCopier
-from crabka.broker.tiering.copy.plan import copied_offset, plan_copy
-from crabka.broker.tiering.copy.progress import lineage_of
+from crabka.broker.tiering.copy.plan import copied_offset, lineage_of, plan_copy
 from crabka.broker.tiering.expire import expirer, retention_plan
 from crabka.broker.tiering.expire.expirer import ExpiryTask
 from crabka.broker.tiering.expire.leftovers import LeftoverWatch
@@ -34,7 +33,7 @@ def copy_above_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
         source = task._log
         await task._tools.flush_logs()
         start, end = source.log_start_offset, source.log_end_offset
-        found = source.tierable_segments(max(copied + 1, start), end)
+        found = source.tiering.tierable_segments(max(copied + 1, start), end)
         return plan_copy(found, copied_offset=copied, log_start_offset=start, stable_offset=end)
 
     monkeypatch.setattr(CopyTask, "_plan", plan)

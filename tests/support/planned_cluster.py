@@ -76,7 +76,7 @@ class LeaderSession:
         if self.failing:
             self.has_failed = not self.has_failed
             if self.has_failed:
-                raise ClientNetworkError("nobody there")
+                raise ClientNetworkError("no broker there")
 
     @property
     def _end(self) -> int:

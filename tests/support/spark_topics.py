@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
     @property
     def tier_options(self) -> dict[str, str]:
-        """What our source must be told of the tier: nothing, unless the broker hides it."""
+        """What our source needs to know of the tier: nothing, unless the broker hides it."""
         return {} if self.tells_tier else {"tier.uri": f"file://{self.tier}"}
 
 
@@ -59,7 +59,7 @@ def tiered_broker(directory: Path) -> Iterator[Place]:
 
 @contextmanager
 def tiered_kafka(directory: Path) -> Iterator[Place]:
-    """Run Apache Kafka with a tier, which it does not tell of."""
+    """Run Apache Kafka with a tier, which it does not publish."""
     require_jvm()
     tier = directory / "tier"
     tier.mkdir(parents=True)

@@ -18,9 +18,8 @@ from crabka.broker.tiering.expire.expirer import ExpiryTask
 from crabka.broker.tiering.expire.orphans import OrphanSweep
 from crabka.broker.tiering.expire.purge import TierPurge
 from crabka.broker.tiering.expire.untiered import ForsakenPartitions
+from crabka.broker.tiering.limits import ByteRateQuota, TierPool
 from crabka.broker.tiering.partition_tasks import FollowerTask, LeaderGate, PartitionTasks, RepeatedTask
-from crabka.broker.tiering.pool import TierPool
-from crabka.broker.tiering.quota import ByteRateQuota
 from crabka.errors import InvariantError, StorageError
 from crabka.remote.errors import NotReadyError
 from crabka.remote.segments import TopicIdPartition
@@ -33,12 +32,12 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.bootstrap.leader_start import LeaderStart
     from crabka.broker.tiering.expire.orphans import ClusterFacts
     from crabka.broker.tiering.metadata.tier_metadata import TierMetadataManager
-    from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
     from crabka.errors import CrabkaError
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.remote.segments import RemoteLogSegmentId
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # How long a stop waits for uploads on their way; what is not done then is a leftover of an earlier run.
 CLOSING_MS = 5000
@@ -134,7 +133,7 @@ class TieringManager:
         if self._is_retiring:
             return
         name = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
-        log.info(
+        logger.info(
             "%s may lack records at its end, %d: it is not led before the end of the remote tier is known",
             name.topic_partition,
             partition.log.log_end_offset,
@@ -159,7 +158,7 @@ class TieringManager:
         if is_settled:
             on_settled()
 
-    async def _end_removal(self, name: TopicIdPartition, source: TieredLog) -> None:
+    async def _end_removal(self, name: TopicIdPartition, source: PartitionLog) -> None:
         """Withdraw what an earlier leader only announced to remove, or end what it began: the rest is the tier's end.
 
         Raises NotReadyError, RemoteStorageError.
@@ -219,7 +218,7 @@ class TieringManager:
         self._scope.start(self._remove_all(name, tasks, functools.partial(self._forsake, partition.log)))
 
     def _run(self, name: TopicIdPartition, partition: Partition) -> PartitionTasks:
-        source: TieredLog = partition.log
+        source: PartitionLog = partition.log
         tasks = PartitionTasks(
             self.tools,
             name,
@@ -279,10 +278,10 @@ class TieringManager:
             if not any(name in known for known in (self._hosted, self._forsaken, self._searches)):
                 self.tools.metadata.on_stop_partitions([name])
 
-    async def _forsake(self, source: TieredLog, name: TopicIdPartition) -> None:
+    async def _forsake(self, source: PartitionLog, name: TopicIdPartition) -> None:
         """Let the log begin where its local part does, then remove what the tier has of it."""
         if not source.is_tiered:
-            source.raise_log_start(source.local_log_start_offset)
+            source.retention.raise_log_start(source.local_log_start_offset)
             await self.tools.save_log_starts([source.log_dir])
         await self._purge.purge(name, source, lambda: name in self._forsaken)
 
@@ -298,7 +297,7 @@ class TieringManager:
                     self._remove_forsaken(name, None, partition)
                 await self._sweep.run_once()
             except Exception as error:
-                log.warning("Looking for what is to be removed from the tier failed: %s", error, exc_info=error)
+                logger.warning("Looking for what is to be removed from the tier failed: %s", error, exc_info=error)
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 
@@ -306,13 +305,13 @@ class TieringManager:
         started = await self._hooks.start_metadata()
         started.subscribe_doubts(self._on_doubt)
         self.tools.metadata.install(started)
-        log.info("The metadata of the remote tier is at hand")
+        logger.info("The metadata of the remote tier is at hand")
 
     def _on_doubt(self) -> None:
         """Let nothing go by what the metadata said so far of partitions for which it is not ready any more."""
         for name, tasks in self._hosted.items():
             if not self.tools.metadata.is_ready(name):
-                tasks.log.doubt_remote_offset()
+                tasks.log.tiering.doubt_remote_offset()
                 tasks.on_epoch()
 
     def retire(self) -> None:
@@ -346,4 +345,4 @@ class TieringManager:
         elif isinstance(error, InvariantError):
             self._hooks.on_broken_invariant(error)
         else:
-            log.error("A task of the remote tier failed", exc_info=error)
+            logger.error("A task of the remote tier failed", exc_info=error)

@@ -11,10 +11,10 @@ from uuid import UUID
 
 import crabka
 from crabka.clients.admin.admin_types import ClusterDescription, FeatureRange
-from crabka.clients.admin.cluster_types import METADATA_TOPIC, DescribedQuorum, EndpointType, QuorumReplica
+from crabka.clients.admin.cluster_types import METADATA_TOPIC, DescribedQuorum, QuorumReplica
 from crabka.clients.admin.requests import AdminRequests, check
 from crabka.clients.cluster.connection import CLIENT_SOFTWARE_NAME
-from crabka.clients.cluster.metadata import BrokerEndpoint
+from crabka.clients.cluster.metadata import BrokerEndpoint, EndpointType
 from crabka.ids import ZERO_UUID
 from crabka.kraft.voters import VoterEndpoint
 from crabka.protocol.apis import ApiKey, MessageTypes

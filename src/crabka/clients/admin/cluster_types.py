@@ -12,13 +12,6 @@ from crabka.kraft.voters import VoterEndpoint
 METADATA_TOPIC = "__cluster_metadata"
 
 
-class EndpointType(enum.IntEnum):
-    """Which nodes DescribeCluster tells of (KIP-919)."""
-
-    BROKERS = 1
-    CONTROLLERS = 2
-
-
 class ElectionKind(enum.IntEnum):
     """Who may be elected: the first replica, or any that is left, which may lose records (KIP-460)."""
 

@@ -14,10 +14,9 @@ from functools import partial
 from typing import Any, Final
 
 from crabka._kio import ErrorCode
-from crabka.clients.admin.cluster_types import EndpointType
 from crabka.clients.cluster.backoff import Backoff
 from crabka.clients.cluster.connection import BodyBuilder, Connection, ConnectionSettings
-from crabka.clients.cluster.metadata import ClusterView, PartitionMetadata, TopicMetadata
+from crabka.clients.cluster.metadata import ClusterView, EndpointType, PartitionMetadata, TopicMetadata
 from crabka.clients.cluster.metadata_sources import BrokerMetadata, MetadataSource
 from crabka.clients.errors import ClientClosedError, ClientNetworkError, SessionEndedError
 from crabka.errors import ConfigError, OperationError, WireError

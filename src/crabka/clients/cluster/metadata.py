@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,13 @@ from typing import Any, NamedTuple
 
 from crabka._kio import ErrorCode
 from crabka.ids import ZERO_UUID
+
+
+class EndpointType(enum.IntEnum):
+    """The kind of nodes that DescribeCluster returns (KIP-919)."""
+
+    BROKERS = 1
+    CONTROLLERS = 2
 
 
 class BrokerEndpoint(NamedTuple):

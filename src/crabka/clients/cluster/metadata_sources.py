@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from crabka._kio import ErrorCode
-from crabka.clients.admin.cluster_types import EndpointType
-from crabka.clients.cluster.metadata import BrokerEndpoint, ClusterView
+from crabka.clients.cluster.metadata import BrokerEndpoint, ClusterView, EndpointType
 from crabka.errors import ConfigError, OperationError
 from crabka.protocol.apis import ApiKey
 

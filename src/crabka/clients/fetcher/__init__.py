@@ -1,1 +1,1 @@
-"""TODO-PACKAGE fetcher."""
+"""Reading without groups: fetches of assigned partitions, isolation, offsets by time, ends of leader epochs."""

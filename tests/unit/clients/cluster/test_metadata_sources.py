@@ -8,7 +8,7 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients.admin.admin import Admin
-from crabka.clients.admin.cluster_types import EndpointType
+from crabka.clients.cluster.metadata import EndpointType
 from crabka.errors import ConfigError, OperationError
 from crabka.protocol.apis import ApiKey
 from tests.support.admin_simulation import with_controller_admin

@@ -41,7 +41,7 @@ def test_a_cluster_answers() -> None:
         assert admin.groups.list_offsets("watchers")[T0].offset == 4
 
 
-def test_nobody_there_is_told() -> None:
+def test_a_missing_broker_is_reported() -> None:
     with BrokerSession("127.0.0.1:1", {}) as session, pytest.raises(ClientNetworkError):
         session.topics()
 

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.bootstrap.follower_bootstrap import FollowerStart
     from crabka.broker.tiering.bootstrap.follower_tier import FollowerTier
     from crabka.broker.tiering.metadata.tier_metadata import TierMetadata
-    from crabka.broker.tiering.tiered_log import TieredLog
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 
     Epochs = Sequence[tuple[int, int]]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def last_finished(segments: Iterable[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata | None:
@@ -97,7 +97,9 @@ class LeaderStart:
             if self.may_replace(name, partition.log, start, remote_start):
                 await self._begin_after(partition, start, remote_start)
 
-    def may_replace(self, name: TopicIdPartition, source: TieredLog, start: FollowerStart, remote_start: int) -> bool:
+    def may_replace(
+        self, name: TopicIdPartition, source: PartitionLog, start: FollowerStart, remote_start: int
+    ) -> bool:
         """Return whether the tier has all that the log has, and more.
 
         What lies before the first segment of the tier, `remote_start`, is not missed: leaders copy in order, so it was
@@ -106,7 +108,7 @@ class LeaderStart:
         end, first = source.log_end_offset, source.local_log_start_offset
         local = source.leader_epochs.lineage.before(end).entries
         if not continues(start.epochs, start.start_offset, local, end):
-            log.warning(
+            logger.warning(
                 "%s ends at %d and has another history than the tier, which ends at %d: it is led as it is",
                 name.topic_partition,
                 end,
@@ -116,7 +118,7 @@ class LeaderStart:
         lineage = EpochLineage(start.epochs, start.start_offset)
         lookup = PartitionLookup(self._metadata, name)
         if first < end and copied_offset(lineage, lookup, max(first, remote_start)) < start.start_offset - 1:
-            log.error(
+            logger.error(
                 "%s ends at %d, before the tier does at %d, but the tier lacks some of it: it is led as it is",
                 name.topic_partition,
                 end,
@@ -128,7 +130,7 @@ class LeaderStart:
     async def _begin_after(self, partition: Partition, start: FollowerStart, remote_start: int) -> None:
         source = partition.log
         log_start = min(max(remote_start, source.log_start_offset), start.start_offset)
-        log.warning(
+        logger.warning(
             "%s-%d ended at %d on this disk, though the tier holds it up to %d: it goes on at %d, and begins at %d",
             partition.topic,
             partition.index,
