@@ -33,7 +33,7 @@ def parse_plan(content: Any, where: str) -> Assignment:
     if not isinstance(content, dict) or not isinstance(content.get("partitions"), list):
         raise ConfigError(f"{where}: there is no list of partitions")
     if content.get("version", _VERSION) != _VERSION:
-        raise ConfigError(f"{where}: version {content['version']} is unknown, {_VERSION} is")
+        raise ConfigError(f"{where}: version {content['version']} is unknown, known is {_VERSION}")
     plan: Assignment = {}
     for entry in content["partitions"]:
         partition, replicas = _parse_entry(entry, where)

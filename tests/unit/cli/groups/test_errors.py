@@ -14,11 +14,11 @@ from crabka.errors import OperationError
     [
         (ErrorCode.group_id_not_found, "group g does not exist; `crabka groups list`"),
         (ErrorCode.non_empty_group, "group g still has members; stop its consumers"),
-        (ErrorCode.unknown_member_id, "group g got members meanwhile; stop its consumers"),
+        (ErrorCode.unknown_member_id, "group g has new members; stop its consumers"),
         (ErrorCode.group_subscribed_to_topic, "told: group g still reads that topic; stop its consumers"),
         (ErrorCode.coordinator_not_available, "told; the topic __consumer_offsets cannot be created"),
         (ErrorCode.unknown_topic_or_partition, "told; `crabka topics list`"),
-        (ErrorCode.invalid_group_id, "'g' is no name of a group"),
+        (ErrorCode.invalid_group_id, "'g' is not the name of a group"),
     ],
 )
 def test_refusal_says_what_to_do(code: ErrorCode, text: str) -> None:

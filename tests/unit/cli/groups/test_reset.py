@@ -84,12 +84,12 @@ def test_group_with_members_is_refused(on_broker: RunCommand, broker: str, reset
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["--all-topics"], 2, "where to? give one of --to-earliest"),
-        (["--all-topics", "--to-latest", "--shift", "3"], 2, "where to? give one of --to-earliest"),
-        (["--to-latest"], 2, "which topics? give either --topic"),
-        (["--to-latest", "--topic", TOPIC, "--all-topics"], 2, "which topics? give either --topic"),
+        (["--all-topics"], 2, "name the target: one of --to-earliest"),
+        (["--all-topics", "--to-latest", "--shift", "3"], 2, "name the target: one of --to-earliest"),
+        (["--to-latest"], 2, "name topics: either --topic"),
+        (["--to-latest", "--topic", TOPIC, "--all-topics"], 2, "name topics: either --topic"),
         (["--to-timestamp", "soon", "--all-topics"], 2, "soon: neither milliseconds since 1970 nor a time"),
-        (["--shift", "1", "--topic", f"{TOPIC}:1"], 2, f"nothing is committed for {TOPIC}-1 to shift from"),
+        (["--shift", "1", "--topic", f"{TOPIC}:1"], 2, f"no offset is committed for {TOPIC}-1"),
         (["--to-latest", "--topic", f"{TOPIC}:7"], 2, f"{TOPIC} has no partition 7, it has 2"),
         (["--to-latest", "--topic", "missing"], 1, "topic missing: unknown_topic_or_partition; `crabka topics list`"),
         (["--to-offset", "-3", "--all-topics"], 2, "Invalid value for '--to-offset'"),

@@ -71,7 +71,7 @@ def test_a_replica_has_arrived_when_it_is_no_future_one(capsys: pytest.CaptureFi
 
 
 def test_a_move_that_was_cancelled_is_not_waited_for() -> None:
-    with pytest.raises(CrabkaError, match="not on its way to /b of broker 1"):
+    with pytest.raises(CrabkaError, match="no longer moving to /b of broker 1"):
         wait({"/a": (4096, False), "/b": (1024, True)}, {"/a": (4096, False)})
 
 

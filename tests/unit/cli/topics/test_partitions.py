@@ -35,7 +35,7 @@ def test_partitions_of_one_broker_are_where_they_shall_be(on_broker: RunCommand,
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "what to move? give --file"),
+        ((), "name what to move: --file"),
         (("--topic", "t"), "--topic and --replicas go together"),
         (("--replicas", "1"), "--topic and --replicas go together"),
         (("--topics", "t"), "--topics and --brokers go together"),
@@ -144,5 +144,5 @@ def test_a_plan_that_somebody_cancelled_is_not_called_done(
     assert failed.code == 1
     assert failed.err.splitlines() == [
         "1 of 1 partitions are done, 0 replicas to come",
-        "crabka: t-0 has replicas (1,), not (2,): somebody changed it",
+        "crabka: t-0 has replicas (1,), not (2,): another reassignment changed it",
     ]

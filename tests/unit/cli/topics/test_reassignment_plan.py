@@ -35,7 +35,7 @@ def test_kafkas_own_files_are_read() -> None:
     [
         ([], "f: there is no list of partitions"),
         ({"version": 1}, "f: there is no list of partitions"),
-        ({"version": 2, "partitions": []}, "f: version 2 is not known, 1 is"),
+        ({"version": 2, "partitions": []}, "f: version 2 is unknown, known is 1"),
         ({"partitions": []}, "f: the list of partitions is empty"),
         ({"partitions": ["t"]}, 'f: "t" needs topic, partition and replicas'),
         ({"partitions": [{"topic": "t", "partition": 0}]}, "needs topic, partition and replicas"),
@@ -44,7 +44,7 @@ def test_kafkas_own_files_are_read() -> None:
         ({"partitions": [{"topic": "t", "partition": 0, "replicas": [1]}] * 2}, "t-0 is named twice"),
         (
             {"partitions": [{"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["/d"]}]},
-            "moving replicas to a directory of choice is not supported",
+            "moves to a chosen directory are not supported",
         ),
     ],
 )
