@@ -12,7 +12,6 @@ INHERITANCE: dict[str, int] = {
     "DelayedFetch(Delayed)": 1,
     "DelayedProduce(_DelayedByReplicas)": 1,
     "DelayedReplicaFetch(DelayedFetch)": 1,
-    "ImageDifference(MetadataDelta)": 1,
     "LakeProgress(SyncListener)": 1,
     "LogCleaning(LogState)": 1,
     "LogCopying(LogDurability)": 1,

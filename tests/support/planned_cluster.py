@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.epoch_ends import LeaderEpochEnd
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetch_messages import FetchAnswer
@@ -17,6 +16,7 @@ from crabka.clients.fetcher import FetcherSettings
 from crabka.clients.isolation import AbortedSpan
 from crabka.clients.offsets import EARLIEST, LATEST
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import planner

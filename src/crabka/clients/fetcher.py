@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster import Cluster, means_stale_metadata
 from crabka.clients.errors import ClientClosedError, ClientNetworkError
 from crabka.clients.fetch_messages import FetchAnswer, FetchTarget, fetch_request, read_answers
@@ -24,6 +23,7 @@ from crabka.clients.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_of
 from crabka.errors import CrabkaError, OperationError, WireError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.record import DEFAULT_MAX_DECOMPRESSED_BYTES, Headers
 from crabka.runtime.task_scope import TaskScope
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
     from crabka.errors import InvariantError
     from crabka.metadata.cluster import Endpoint
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
     from crabka.quorum.raft.quorum import RaftQuorum
@@ -136,7 +136,7 @@ class ControllerService:
             task.cancel()
         self._term = []
 
-    def _on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
             self.context.config = self._configs.server(image)
         if self._registrar is not None:

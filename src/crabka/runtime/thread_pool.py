@@ -13,8 +13,7 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from crabka._kio import ErrorCode
-from crabka.errors import OperationError
+from crabka.errors import ErrorCode, OperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

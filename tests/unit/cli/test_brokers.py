@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from crabka._kio import ErrorCode
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.scripted_broker import ReceivedRequest
 from tests.unit.cli.conftest import RunCommand

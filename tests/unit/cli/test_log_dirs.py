@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.cli.log_dirs import parse_replica
 from crabka.clients.sync_producer import SyncProducer
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.crabka_process import CrabkaProcess
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.node_process import wait_until

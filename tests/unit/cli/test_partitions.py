@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.scripted_broker import ReceivedRequest

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.cli.quorum import replica_rows, status_row
 from crabka.clients.cluster_types import DescribedQuorum, QuorumReplica
 from crabka.config.properties import format_properties
 from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
 from crabka.log.dirs.log_dir import LogDir
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime import real_runtime
 from tests.support.loopback_cluster import loopback_cluster
 from tests.support.memory_cluster import MemoryCluster

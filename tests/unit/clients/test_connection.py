@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.connection import Connection, ConnectionSettings
 from crabka.clients.errors import (
     ClientNetworkError,
@@ -26,6 +25,7 @@ from crabka.clients.secret import Secret
 from crabka.clients.security import ClientSecurity
 from crabka.errors import OperationError, WireError
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import real_time, run_with
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.scram_server import SaslScript

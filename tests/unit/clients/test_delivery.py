@@ -6,13 +6,13 @@ import uuid
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.accumulator import ProducerBatch
 from crabka.clients.delivery import DeliveryResult, PartitionOutcome, delivery_result, produce_request, read_outcomes
 from crabka.clients.errors import ClientClosedError, ClientNetworkError
 from crabka.errors import OperationError, WireError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, request_types, response_types
+from crabka.protocol.error_codes import ErrorCode
 
 TOPIC_ID = uuid.UUID(int=77)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin_requests import AdminRequests
 from crabka.clients.group_admin import GroupAdmin
 from crabka.clients.group_types import GroupListing, GroupMember, GroupOffset
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, ms
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.group_answers import coordinator

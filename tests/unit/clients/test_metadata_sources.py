@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin import Admin
 from crabka.clients.cluster_types import EndpointType
 from crabka.errors import ConfigError, OperationError
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.admin_simulation import with_controller_admin
 from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.connection import Connection, ConnectionSettings
 from crabka.clients.errors import SaslAuthenticationError
 from crabka.clients.sasl import PlainExchange, SaslClient, SaslCredentials
 from crabka.clients.secret import Secret
 from crabka.clients.security import ClientSecurity
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.scram_server import REFUSED, SaslScript

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster import Cluster
 from crabka.clients.errors import (
     AbortableTransactionError,
@@ -19,6 +18,7 @@ from crabka.clients.transaction_messages import GroupMembership, OffsetToCommit
 from crabka.clients.transactions import TransactionLimits, TransactionManager, TransactionPhase
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.memory_transactions import MemoryTransactions

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, overload
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import OperationError, require
 from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.partition.append import NO_APPEND_TIME, AppendResult, PendingAppend, PreparedBatch, prepare_batch
@@ -24,6 +22,7 @@ from crabka.log.partition.tiering import LogTiering
 from crabka.log.producers.producer_state import AppendOrigin
 from crabka.log.producers.verification import ANY_TERMS, AppendTerms
 from crabka.log.recovery.replay import end_marker
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import (
     CONTROL_FLAG,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import CorruptDataError, OperationError, require
 from crabka.log.partition import retention
 from crabka.log.partition.state import LogState
 from crabka.log.recovery.replay import rebuild_producer_state
 from crabka.log.segment.segment import Segment
 from crabka.log.segment.txn_rebuild import rebuild_aborted
+from crabka.protocol.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
 

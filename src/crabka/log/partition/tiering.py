@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import CorruptDataError, OperationError, require
 from crabka.formats.file_names import INDEX_SUFFIX, LEADER_EPOCH_CHECKPOINT, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from crabka.log.partition import retention
@@ -22,6 +20,7 @@ from crabka.log.producers.snapshots import decode_snapshot
 from crabka.log.recovery.replay import replay_segment
 from crabka.log.recovery.segment_recovery import checked_batches_in
 from crabka.log.segment.segment import Segment
+from crabka.protocol.error_codes import ErrorCode
 from crabka.vfs import write_atomic
 
 NO_LIMIT: Final = 1 << 31

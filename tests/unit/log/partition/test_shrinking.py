@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import InvariantError, OperationError
 from crabka.log.partition.append import PendingAppend
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.recovery.recovery import OpenOptions
+from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.logs import (
     LOG_DIR,
