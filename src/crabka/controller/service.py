@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.controller.api_table import TABLE
 from crabka.controller.broker_watch import BrokerWatch
-from crabka.controller.context import ControlContext
+from crabka.controller.context import ControllerContext
 from crabka.controller.controller_registrar import ControllerRegistrar
 from crabka.controller.decisions.control_view import ControllerRules
 from crabka.controller.decisions.sessions import BrokerIncarnation, BrokerSessions
@@ -63,7 +63,7 @@ class ControllerService:
         # Tasks of the current term as active controller.
         self._term: list[asyncio.Future[Any]] = []
         self._closed = False
-        self.context = ControlContext(
+        self.context = ControllerContext(
             static_config=config,
             config=self._configs.server(quorum.image),
             rules=ControllerRules.of(config),
