@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from bench.members import wait_coordinator
-from crabka.clients.connection import Connection
+from crabka.clients.cluster.connection import Connection
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime import AsyncioNetwork

@@ -11,16 +11,16 @@ import random
 
 import pytest
 
-from crabka.clients.cluster import ClusterSettings
-from crabka.clients.connection import ConnectionSettings
+from crabka.clients.cluster.cluster import ClusterSettings
+from crabka.clients.cluster.connection import ConnectionSettings
 from crabka.clients.errors import (
     AbortableTransactionError,
     ClientNetworkError,
     FatalTransactionError,
     TransactionStateError,
 )
-from crabka.clients.producer import Producer
-from crabka.clients.producer_settings import ProducerSettings
+from crabka.clients.producer.producer import Producer
+from crabka.clients.producer.settings import ProducerSettings
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode

@@ -8,7 +8,7 @@ import hmac
 from dataclasses import dataclass, field
 from typing import Any
 
-from crabka.clients.scram import SCRAM_SHA_256, ScramMechanism
+from crabka.clients.security.scram import SCRAM_SHA_256, ScramMechanism
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from crabka.clients.connection import Connection, ConnectionSettings
+from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.controller.decisions.registration import ControllerApplication, admit_controller
 from crabka.errors import CrabkaError, InvariantError, OperationError
 from crabka.metadata.features import CONTROLLER_REGISTRATION_LEVEL, SUPPORTED_FEATURES

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from crabka.cli.log_dirs import parse_replica
-from crabka.clients.sync_producer import SyncProducer
+from crabka.clients.sync.producer import SyncProducer
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey

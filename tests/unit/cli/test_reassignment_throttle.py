@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crabka.cli.reassignment_throttle import FOLLOWERS, LEADERS, RATES, clear_throttle, set_throttle, throttled_replicas
-from crabka.clients.admin import Admin
+from crabka.clients.admin.admin import Admin
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from crabka.clients.fetch_messages import FetchAnswer
-from crabka.clients.metadata import TopicMetadata
+from crabka.clients.cluster.metadata import TopicMetadata
+from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, ms
 from crabka.protocol.error_codes import ErrorCode

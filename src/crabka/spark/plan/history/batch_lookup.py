@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetcher import FetcherSettings
+from crabka.clients.fetcher.fetcher import FetcherSettings
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.error_codes import ErrorCode

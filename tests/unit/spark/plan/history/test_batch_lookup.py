@@ -6,7 +6,7 @@ import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetch_messages import FetchAnswer
+from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
 from crabka.protocol.error_codes import ErrorCode
