@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from crabka._kio import ErrorCode
 from crabka.config.client_metrics import CLIENT_METRICS_KEYS, SubscriptionError, parse_client_metrics_overrides
 from crabka.config.group import GROUP_KEYS, parse_group_overrides
 from crabka.config.keys import LIST, ConfigKey
@@ -17,7 +18,7 @@ from crabka.config.settings.checks import check_broker_local_retention
 from crabka.config.settings.security import asks_for_security
 from crabka.config.settings.table import DYNAMIC_ONLY_KEYS, SERVER_KEYS
 from crabka.config.topic import TOPIC_KEYS, TopicConfig, check_remote_storage
-from crabka.errors import ConfigError, ErrorCode, OperationError
+from crabka.errors import ConfigError, OperationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

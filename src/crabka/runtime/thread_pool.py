@@ -13,7 +13,8 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from crabka.errors import ErrorCode, OperationError
+from crabka._kio import ErrorCode
+from crabka.errors import OperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
