@@ -10,7 +10,7 @@ from crabka.errors import InvariantError, OperationError
 from crabka.log.partition.append import PendingAppend
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import MemoryFileSystem
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
