@@ -7,7 +7,6 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from crabka._kio import ErrorCode
 from crabka.cli.groups.errors import explained
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, GroupName, TopicPlaces, split_places
 from crabka.cli.output import Row, print_json, print_rows
@@ -18,6 +17,7 @@ from crabka.clients.admin.group_types import GroupOffset
 from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 
 _GOALS = "--to-earliest, --to-latest, --to-timestamp, --to-offset or --shift"
 
