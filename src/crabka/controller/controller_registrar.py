@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crabka.metadata.cluster import Endpoint
     from crabka.protocol.apis import MessageTypes
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # Between attempts: there may be no active controller yet.
 RETRY_MS = 100
@@ -60,9 +60,9 @@ class ControllerRegistrar:
             except InvariantError:
                 raise
             except (CrabkaError, OSError) as error:
-                log.debug("Controller %d is not registered yet: %s", self._application.controller_id, error)
+                logger.debug("Controller %d is not registered yet: %s", self._application.controller_id, error)
             except Exception:
-                log.exception("Controller %d cannot be registered", self._application.controller_id)
+                logger.exception("Controller %d cannot be registered", self._application.controller_id)
             else:
                 # The record is committed, but maybe not applied here yet.
                 pause_ms = RETRY_MS

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Duty = Callable[[ControlContext], Coroutine[Any, Any, None]]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # A timer that fires so much too late says that this process stood still: heartbeats may wait to be read.
 LATE_MS = 1000
@@ -45,7 +45,7 @@ async def keep_up(context: ControlContext, duty: Duty) -> None:
         except InvariantError:
             raise
         except Exception:
-            log.exception("The duty %s failed; it begins anew in %d ms", duty.__name__, RESTART_MS)
+            logger.exception("The duty %s failed; it begins anew in %d ms", duty.__name__, RESTART_MS)
         await asyncio.sleep(RESTART_MS / 1000)
 
 
@@ -63,9 +63,9 @@ async def fence_incarnation(context: ControlContext, broker: BrokerIncarnation, 
 
     try:
         if await context.metadata_writer.submit(decide):
-            log.warning("Fenced broker %d of epoch %d: %s", broker.broker_id, broker.epoch, reason)
+            logger.warning("Fenced broker %d of epoch %d: %s", broker.broker_id, broker.epoch, reason)
     except OperationError as error:
-        log.info("Broker %d is left to the next controller: %s", broker.broker_id, error)
+        logger.info("Broker %d is left to the next controller: %s", broker.broker_id, error)
         return False
     return True
 
@@ -82,7 +82,7 @@ async def expire_sessions(context: ControlContext) -> None:
         await asyncio.sleep((wake_ms - now_ms) / 1000)
         now_ms = clock.monotonic_ms()
         if now_ms - wake_ms > LATE_MS:
-            log.warning("This controller stood still for %d ms; brokers get time to be heard", now_ms - wake_ms)
+            logger.warning("This controller stood still for %d ms; brokers get time to be heard", now_ms - wake_ms)
             await asyncio.sleep(context.config.broker_heartbeat_interval_ms / 1000)
             now_ms = clock.monotonic_ms()
         for broker in sessions.expired(now_ms):
@@ -114,4 +114,4 @@ async def _in_turns(context: ControlContext, elect: Callable[[MetadataImage, Con
         while is_more_left:
             is_more_left = await context.metadata_writer.submit(lambda image: elect(image, context.rules))
     except OperationError as error:
-        log.info("Elections are left to the next controller: %s", error)
+        logger.info("Elections are left to the next controller: %s", error)

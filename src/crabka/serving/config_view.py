@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
     from crabka.metadata.image import MetadataImage
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CLUSTER_DEFAULT = ""
 
@@ -74,7 +74,7 @@ class EffectiveConfigs:
                 self._server = layers.effective
             except ConfigError as error:
                 # Each was checked by itself; as in Kafka, together they cannot bring the node down.
-                log.warning("The dynamic settings cannot be used, the last good ones stay in force: %s", error)
+                logger.warning("The dynamic settings cannot be used, the last good ones stay in force: %s", error)
             self._topic_defaults = topic_default_values(self._server)
         return self._server
 
