@@ -40,6 +40,10 @@ settings.register_profile(
 )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write the outputs of script tests into their files")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     base_seed()
     config.pluginmanager.register(HardLimit(), "crabka-hard-limit")
@@ -69,6 +73,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         if "rng" in getattr(item, "fixturenames", ()):
             report.sections.append(("replay", replay_hint(item.nodeid)))
     return report
+
+
+@pytest.fixture
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    """Whether script tests accept the outputs that they see."""
+    return bool(request.config.getoption("--rewrite"))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from crabka.broker.handlers import list_offsets
 from crabka.broker.partition.partition import Partition
-from crabka.broker.tiering.quota import ByteRateQuota
+from crabka.broker.tiering.limits import ByteRateQuota
 from crabka.broker.tiering.read.chunk_cache import ChunkCache
 from crabka.broker.tiering.read.healing.verified_parts import VerifiedParts
 from crabka.broker.tiering.read.index_cache import IndexCacheLimits, RemoteIndexCache

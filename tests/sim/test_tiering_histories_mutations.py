@@ -12,8 +12,7 @@ from crabka.broker.tiering import partition_tasks
 from crabka.broker.tiering.bootstrap.leader_start import LeaderStart
 from crabka.broker.tiering.copy import copier
 from crabka.broker.tiering.copy.copier import CopyTask, SegmentCopier
-from crabka.broker.tiering.copy.plan import copied_offset, plan_copy
-from crabka.broker.tiering.copy.progress import lineage_of
+from crabka.broker.tiering.copy.plan import copied_offset, lineage_of, plan_copy
 from crabka.broker.tiering.expire import expirer, retention_plan
 from crabka.broker.tiering.expire.expirer import ExpiryTask
 from crabka.broker.tiering.expire.leftovers import LeftoverWatch

@@ -268,6 +268,6 @@ def test_the_storm_finds_a_choice_of_segments_that_does_not_go_by_epochs(monkeyp
         found = [remote.highest_offset(epoch) for epoch in lineage.epochs]
         return max((offset for offset in found if offset is not None), default=-1)
 
-    monkeypatch.setattr("crabka.broker.tiering.copy.progress.copied_offset", highest_of_any)
+    monkeypatch.setattr("crabka.broker.tiering.copy.copier.copied_offset", highest_of_any)
     with pytest.raises(AssertionError, match="is nowhere"):
         run_storm(0)

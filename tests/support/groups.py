@@ -8,6 +8,7 @@ from typing import Any
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.membership import ClassicSettings, GroupState, Membership
 from crabka.broker.groups.messages import (
+    Action,
     Answer,
     Event,
     Heartbeat,
@@ -50,6 +51,8 @@ class CoreDriver:
         self.group = ClassicGroup(Membership("g", ClassicSettings(**{"initial_rebalance_delay_ms": 0, **settings}), 0))
         self.now_ms = 0
         self.answers: dict[Any, Any] = {}
+        # Everything that the core returned, with its time.
+        self.trace: list[tuple[int, Action]] = []
         self.stored: list[Persist] = []
         self.waiting: list[Persist] = []
         self.holds_stores = False
@@ -61,6 +64,7 @@ class CoreDriver:
     def step(self, event: Event) -> None:
         """Step; what is to be stored is stored at once unless `holds_stores` is set."""
         for action in self.group.step(event, self.now_ms):
+            self.trace.append((self.now_ms, action))
             match action:
                 case Answer(reply, result):
                     assert reply not in self.answers

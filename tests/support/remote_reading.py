@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, Self, TypeVar
 
 from crabka.broker.partition.partition import Partition
-from crabka.broker.tiering.quota import ByteRateQuota
+from crabka.broker.tiering.limits import ByteRateQuota
 from crabka.broker.tiering.read.build import build_remote_reads
 from crabka.broker.tiering.read.chunk_cache import ChunkCache
 from crabka.broker.tiering.read.healing.verified_parts import VerifiedParts

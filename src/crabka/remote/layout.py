@@ -1,9 +1,10 @@
-"""Where the objects of a segment lie in a tier. The names are in `formats.object_names`."""
+"""Where the objects and bytes of a segment lie in a tier; the same for every storage. Names: `formats.object_names`."""
 
 from __future__ import annotations
 
 from crabka.formats.file_names import LOG_SUFFIX
 from crabka.formats.object_names import DirectoryName, ObjectName, parse_directory_name
+from crabka.remote.errors import InvalidRangeError
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, TopicIdPartition
 
 
@@ -28,3 +29,18 @@ def object_path(metadata: RemoteLogSegmentMetadata, index_type: IndexType | None
 def index_paths(metadata: RemoteLogSegmentMetadata) -> list[str]:
     """Return where all that may accompany the batches of a segment lies."""
     return [object_path(metadata, index_type) for index_type in IndexType]
+
+
+def positions(metadata: RemoteLogSegmentMetadata, start: int, end: int | None) -> range:
+    """Return the positions from `start` to `end`, both included, that exist in a segment.
+
+    Raises InvalidRangeError for a start after the end of the segment and for an end before the start.
+    """
+    size = metadata.segment_size_bytes
+    if not 0 <= start <= size:
+        raise InvalidRangeError(f"position {start} is not in {metadata.segment_id}, which has {size} bytes")
+    if end is None:
+        return range(start, size)
+    if end < start:
+        raise InvalidRangeError(f"{metadata.segment_id} cannot be read from {start} back to {end}")
+    return range(start, min(end + 1, size))

@@ -1,8 +1,8 @@
 """Which metadata partitions this node reads, and how each becomes ready (KIP-405).
 
 It reads those that hold events of partitions it leads or follows, and those that it leads itself: the leader of a
-metadata partition finishes the deletion of topics that nobody leads any more. One task compares what is wanted with
-what is read; whatever fails is tried again. A partition that was read before goes on where it stopped.
+metadata partition finishes the deletion of topics that have no leader any more. One task compares what is wanted with
+what is read and retries failures. A partition that was read before continues at its last offset.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from crabka.remote_topic.snapshot import load_snapshot
 RETRY_MS = 100
 MAX_RETRY_MS = 5_000
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class MetadataAssignment:
@@ -41,7 +41,7 @@ class MetadataAssignment:
         self._hosted: dict[TopicIdPartition, int] = {}
         self._own: frozenset[int] = frozenset()
         self._changed = asyncio.Event()
-        # Hears that partitions which were ready may be so no more: nothing that they said before is to be relied on.
+        # Called when partitions that were ready may not be ready any more: what was read from them may be wrong.
         self.on_doubt: Callable[[], None] = lambda: None
 
     @property
@@ -55,19 +55,19 @@ class MetadataAssignment:
         return self._own
 
     def host(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """Learn that this node has replicas of partitions."""
+        """Note that this node has replicas of partitions."""
         count = len(self.partitions)
         self._hosted.update((partition, metadata_partition_for(partition, count)) for partition in partitions)
         self._changed.set()
 
     def unhost(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """Learn that this node has no replicas of partitions any more."""
+        """Note that this node has no replicas of partitions any more."""
         for partition in partitions:
             self._hosted.pop(partition, None)
         self._changed.set()
 
     def set_own(self, numbers: Iterable[int]) -> None:
-        """Learn which metadata partitions this node leads."""
+        """Note which metadata partitions this node leads."""
         self._own = frozenset(numbers)
         self._changed.set()
 
@@ -78,7 +78,7 @@ class MetadataAssignment:
             partition.apply(batch)
 
     def suspend(self, partitions: Collection[int]) -> None:
-        """Answer nothing about partitions until their new leaders confirm what is known."""
+        """Make partitions unreadable until their new leaders confirm what is known."""
         for number in partitions:
             self.partitions[number].suspend()
         self.on_doubt()
@@ -94,7 +94,7 @@ class MetadataAssignment:
         self.on_doubt()
 
     async def run(self) -> None:
-        """Bring what is read in line with what is wanted, again and again."""
+        """Keep what is read in line with what is wanted, until cancelled."""
         backoff = Backoff(self._runtime.rng, RETRY_MS, MAX_RETRY_MS)
         while True:
             self._changed.clear()
@@ -124,7 +124,7 @@ class MetadataAssignment:
             return
         if not partition.is_loaded:
             partition.load(*await self._runtime.threads.submit(self._load, number))
-        # Another topic may have taken the place of this one meanwhile.
+        # Another topic may have replaced this one during the load.
         if number < len(self.partitions) and self.partitions[number] is partition:
             partition.assign()
             self._event_log.consume(number, partition.next_offset, partition.leader_epoch)
@@ -145,9 +145,9 @@ class MetadataAssignment:
         return view, snapshot.next_offset, snapshot.leader_epoch
 
     async def _set_targets(self) -> bool:
-        """Ask how far the partitions go that are not ready; return whether there are none.
+        """Request the end offsets of partitions that are not ready; return whether there are none.
 
-        Those that have a target are asked for as well: a leader that was elected since may not have as much.
+        Those that have a target are included: a leader that was elected since may have fewer events.
         """
         waiting = [partition for partition in self.partitions if partition.is_assigned and partition.readable is None]
         if not waiting:
@@ -156,15 +156,15 @@ class MetadataAssignment:
         try:
             ends = await self._event_log.end_offsets([partition.number for partition in waiting])
         except CrabkaError as error:
-            _log.warning("the ends of %d metadata partitions are not known: %s", len(waiting), error)
+            logger.warning("the ends of %d metadata partitions are not known: %s", len(waiting), error)
             return False
         for partition, (history, next_offset) in zip(waiting, places, strict=True):
             end = ends.get(partition.number)
-            # The end of a history that was left meanwhile may lie where the new one never comes to.
+            # The end of a history that was dropped since may be an offset that the new one never reaches.
             if end is None or not partition.is_assigned or partition.histories != history:
                 continue
             if end < next_offset:
-                _log.warning("metadata partition %d lost events that were read before", partition.number)
+                logger.warning("metadata partition %d lost events that were read before", partition.number)
                 partition.start_over()
                 self._event_log.consume(partition.number, 0)
                 self.on_doubt()
@@ -172,7 +172,7 @@ class MetadataAssignment:
         return all(partition.readable is not None for partition in waiting)
 
     def _replace_topic(self) -> None:
-        _log.error("the metadata topic was replaced by another one: what it said about remote segments is lost")
+        logger.error("the metadata topic was replaced by another one: its metadata of remote segments is lost")
         for partition in self.partitions:
             if partition.is_assigned:
                 self._event_log.stop(partition.number)

@@ -1,6 +1,6 @@
-"""From settings to a running manager: the topic is asked for until it answers.
+"""Starts a manager by settings: retries until the metadata topic can be used.
 
-A node serves its local data meanwhile; whoever asks for remote metadata hears that it is not ready.
+Until then the node serves local data, and reads of remote metadata raise NotReadyError.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from crabka.remote_topic.manager import TopicBasedRemoteLogMetadataManager
 
 MAX_PAUSE_MS = 10_000
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 async def start_topic_based_manager(
@@ -27,7 +27,7 @@ async def start_topic_based_manager(
     *,
     on_failure: OnFailure | None = None,
 ) -> TopicBasedRemoteLogMetadataManager:
-    """Return a manager that runs on this loop, as soon as the metadata topic can be used; `stop` it in the end."""
+    """Return a running manager of this loop, as soon as the metadata topic can be used; the caller stops it."""
     event_log = await _open_event_log(runtime, config, on_failure)
     manager = TopicBasedRemoteLogMetadataManager(runtime, event_log, directory, config.topic, on_failure=on_failure)
     await manager.start()
@@ -46,5 +46,5 @@ async def _open_event_log(
         except CrabkaError as error:
             waited_ms = runtime.clock.monotonic_ms() - started_ms
             level = logging.ERROR if waited_ms > settings.initialization_retry_max_timeout_ms else logging.INFO
-            _log.log(level, "the metadata topic cannot be used yet, after %d ms: %s", waited_ms, error)
+            logger.log(level, "the metadata topic cannot be used yet, after %d ms: %s", waited_ms, error)
         await asyncio.sleep(backoff.next_ms() / 1000)

@@ -1,12 +1,12 @@
-"""Reads partitions of the metadata topic from their leaders, for ever.
+"""Reads partitions of the metadata topic from their leaders, until `stop`.
 
-One fetch per leader is under way at a time, on a connection of its own, for all partitions that it leads: few
-connections, and no group. What fails is asked for again after a pause, from whoever leads by then; nothing ends a
-partition but `stop`. Events are handed over in portions, so that others get their turn on the loop.
+One fetch per leader is in flight at a time, on a connection of its own, for all partitions that it leads: few
+connections, and no group. A failed fetch is retried after a pause, at the leader of that moment. Events are delivered
+in portions, so that other tasks get their turn on the loop.
 
-Each fetch names the leader epoch of the last event before its offset, and the leader answers whether its log has that
-event (KIP-595). If not, there was an unclean election: the partition is read again from the first event on. A leader
-that was not asked yet in its epoch may be one: until it has answered once, what came before counts for nothing.
+Each fetch names the leader epoch of the last event before its offset, and the leader returns whether its log has that
+event (KIP-595). If not, there was an unclean election, and the partition is read again from the first event. After
+each election the state counts only once the new leader has responded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHECK: Final = replace(FETCH, max_wait_ms=0)
 OnFailure: TypeAlias = Callable[[BaseException], None]
 
 _CHANNEL: Final = "remote-log-metadata"
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -63,10 +63,10 @@ class _Reading:
 
 
 class EventFetcher:
-    """Delivers what stands in the topic behind given offsets. The caller runs `run` and then calls `close`.
+    """Delivers the events of the topic from given offsets on. The caller runs `run` and then calls `close`.
 
-    `on_topic` hears of the topic's metadata before each round of fetches, and returns whether it is still the one that
-    the offsets belong to. `on_failure` hears of a bug; without it `close` raises what happened.
+    `on_topic` receives the topic's metadata before each round of fetches, and returns whether it is still the topic of
+    the offsets. `on_failure` receives a bug; without it `close` raises it.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class EventFetcher:
         await self._scope.close()
 
     async def run(self) -> None:
-        """Start a fetch at each leader where none is under way, again and again."""
+        """Start a fetch at each leader where none is in flight, until cancelled."""
         while True:
             self._changed.clear()
             pause_ms = await self._start_fetches()
@@ -153,7 +153,7 @@ class EventFetcher:
             for target in targets:
                 await self._accept(target, answers.get(target.partition))
         except CrabkaError as error:
-            # Perhaps the broker is gone; whoever leads now is asked next.
+            # The broker may be gone; the next fetch goes to the present leader.
             self._cluster.invalidate(self._topic)
             self._pause([target.partition.partition for target in targets], str(error))
         finally:
@@ -182,15 +182,15 @@ class EventFetcher:
     async def _accept(self, target: FetchTarget, answer: FetchAnswer | None) -> None:
         number = target.partition.partition
         reading = self._readings.get(number)
-        # Meanwhile the partition may have been stopped, begun elsewhere, or read from a new leader.
+        # Since the request the partition may have been stopped, started elsewhere, or read from a new leader.
         if reading is None or (reading.offset, reading.last_epoch) != (target.offset, target.last_fetched_epoch):
             return
         if target.leader_epoch != reading.asked_epoch:
-            # The answer of a leader that was replaced, while the next one is asked for the same place.
+            # The response of a leader that was replaced; the next one is asked for the same place.
             return
         try:
             if answer is None:
-                self._pause([number], "the broker left it out of its answer")
+                self._pause([number], "the response lacks it")
             elif answer.error_code is ErrorCode.offset_out_of_range:
                 await self._find_place(number, reading)
             elif answer.error_code is not ErrorCode.none:
@@ -198,8 +198,8 @@ class EventFetcher:
                     self._cluster.invalidate(self._topic)
                 self._pause([number], answer.error_code.name)
             elif answer.diverging is not None:
-                _log.error(
-                    "metadata partition %d has another history than the one that was read to %d: it parts at %d",
+                logger.error(
+                    "metadata partition %d has another history than the one that was read to %d: it diverges at %d",
                     number,
                     reading.offset,
                     answer.diverging.end_offset,
@@ -211,9 +211,9 @@ class EventFetcher:
                 reading.confirmed_by = target.leader_epoch
                 await self._hand_over(number, reading, answer.records)
                 reading.backoff.reset()
-        # A batch that is corrupt, or a leader that does not tell its offsets: this partition waits, others do not.
+        # A corrupt batch, or a leader that does not return its offsets: only this partition waits.
         except CrabkaError as error:
-            _log.warning("metadata partition %d cannot be read at %d: %s", number, reading.offset, error)
+            logger.warning("metadata partition %d cannot be read at %d: %s", number, reading.offset, error)
             self._pause([number], str(error))
 
     async def _hand_over(self, number: int, reading: _Reading, data: bytes) -> None:
@@ -229,24 +229,24 @@ class EventFetcher:
             self._pause([number], "the answer has no whole batch")
 
     async def _find_place(self, number: int, reading: _Reading) -> None:
-        """Go on with the first event that is there; all over again if the log does not reach to where we were."""
+        """Continue at the first event that exists, or start over if the log ends before the present offset."""
         partition = TopicPartition(self._topic, number)
         first = (await list_offsets(self._cluster, {partition: EARLIEST}))[partition].offset
         end = (await list_offsets(self._cluster, {partition: LATEST}))[partition].offset
         if self._readings.get(number) is not reading:
             return
         if reading.offset > end:
-            _log.error("metadata partition %d ends at %d, but had events up to %d", number, end, reading.offset)
+            logger.error("metadata partition %d ends at %d, but had events up to %d", number, end, reading.offset)
             self._start_over(number, reading, first)
         elif reading.offset < first:
-            _log.error("metadata partition %d lost its events from %d to %d", number, reading.offset, first)
+            logger.error("metadata partition %d lost its events from %d to %d", number, reading.offset, first)
             reading.offset, reading.last_epoch = first, -1
         elif reading.last_epoch >= 0:
-            # The leader knows no epoch of what was read, or its log has grown since it answered.
-            _log.error("metadata partition %d cannot confirm what was read to %d", number, reading.offset)
+            # The leader knows no epoch of what was read, or its log has grown since it responded.
+            logger.error("metadata partition %d cannot confirm what was read to %d", number, reading.offset)
             self._start_over(number, reading, first)
         else:
-            self._pause([number], "its offset is out of range and is not")
+            self._pause([number], "its offset was reported as out of range and is not")
 
     def _start_over(self, number: int, reading: _Reading, offset: int) -> None:
         self._sink.start_over([number])
@@ -258,4 +258,4 @@ class EventFetcher:
             reading = self._readings.get(number)
             if reading is not None:
                 reading.retry_at_ms = now_ms + reading.backoff.next_ms()
-                _log.debug("metadata partition %d is asked for again later: %s", number, reason)
+                logger.debug("metadata partition %d is retried later: %s", number, reason)

@@ -29,7 +29,7 @@ class EventBatch(NamedTuple):
 
 
 class EventSink(Protocol):
-    """Who gets the events of a log; called on the loop."""
+    """The receiver of the events of a log; called on the loop."""
 
     def deliver(self, batch: EventBatch) -> None:
         """Take events; each follows the one before, but what was delivered already may come again.
@@ -39,19 +39,19 @@ class EventSink(Protocol):
         ...
 
     def suspend(self, partitions: Collection[int]) -> None:
-        """Learn that partitions have a new leader, which may lack what was delivered before.
+        """Note that partitions have a new leader, which may lack what was delivered before.
 
-        Nothing of it may be relied on until `deliver` confirms it or `start_over` revokes it.
+        Nothing of it is reliable until `deliver` confirms it or `start_over` revokes it.
         """
         ...
 
     def start_over(self, partitions: Collection[int]) -> None:
-        """Learn that partitions have another history now: what was delivered is void, all comes from offset 0 on."""
+        """Note that partitions have another history now: what was delivered is void, all comes from offset 0."""
         ...
 
 
 class MetadataEventLog(Protocol):
-    """Stores events and tells them again. Methods raise CrabkaError for what the log cannot do now."""
+    """Stores events and delivers them. Methods raise CrabkaError for what the log cannot do now."""
 
     @property
     def topic_id(self) -> uuid.UUID:
@@ -72,7 +72,7 @@ class MetadataEventLog(Protocol):
         ...
 
     def consume(self, partition: int, offset: int, leader_epoch: int = -1) -> None:
-        """Deliver a partition from an offset on, until `stop` is called; failures are tried again for ever.
+        """Deliver a partition from an offset on, until `stop` is called; failures are retried for ever.
 
         `leader_epoch` is that of the event before the offset, by which the log notices another history; -1 if it is
         not known. The first delivery confirms the place, with or without events.
@@ -84,16 +84,16 @@ class MetadataEventLog(Protocol):
         ...
 
     async def end_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Return the offset behind the last stored value of each partition that can be asked now."""
+        """Return the end offset of each partition whose leader responds now."""
         ...
 
     async def close(self) -> None:
-        """Deliver nothing more and let go of connections."""
+        """Deliver nothing more and close connections."""
         ...
 
 
 class InProcessMetadataTopic:
-    """What logs of several brokers in one process share: the values."""
+    """The values that event logs of several brokers in one process share."""
 
     def __init__(self, partition_count: int = 50, topic_id: uuid.UUID = ZERO_UUID) -> None:
         self.topic_id = topic_id
@@ -101,18 +101,18 @@ class InProcessMetadataTopic:
         self._readers: list[InProcessMetadataEventLog] = []
 
     def append(self, partition: int, value: bytes | None) -> int:
-        """Store a value and tell all who read; return its offset."""
+        """Store a value and notify all readers; return its offset."""
         self.values[partition].append(value)
         for reader in self._readers:
             reader.wake()
         return len(self.values[partition]) - 1
 
     def attach(self, reader: InProcessMetadataEventLog) -> None:
-        """Add one who reads."""
+        """Add a reader."""
         self._readers.append(reader)
 
     def detach(self, reader: InProcessMetadataEventLog) -> None:
-        """Drop one who reads."""
+        """Drop a reader."""
         if reader in self._readers:
             self._readers.remove(reader)
 
@@ -120,7 +120,7 @@ class InProcessMetadataTopic:
 class InProcessMetadataEventLog:
     """A log in memory, for tests and for simulations without a broker below.
 
-    While `is_delivering` is False nothing is delivered, as from a broker that does not answer.
+    While `is_delivering` is False nothing is delivered, as from a broker that does not respond.
     """
 
     BATCH_RECORDS = 100

@@ -40,7 +40,7 @@ _EPOCH_BYTES = 13  # the least that one epoch takes
 
 
 class MetadataEventError(CrabkaError):
-    """A record of the metadata topic is not an event: nobody can act on it."""
+    """A record of the metadata topic is not an event."""
 
 
 def read_event(value: bytes) -> MetadataEvent:

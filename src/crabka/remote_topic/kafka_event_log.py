@@ -1,6 +1,6 @@
-"""The metadata topic in a Kafka cluster, most often the one that the node itself belongs to.
+"""The metadata topic in a Kafka cluster, usually the one that the node itself belongs to.
 
-Makes the topic if it is not there; one that is there is used as it is. Events go out through an idempotent producer
+Creates the topic unless it exists; an existing one is used as it is. Events go out through an idempotent producer
 that waits for all replicas in sync, to explicit partitions; they come back through `event_fetcher`.
 """
 
@@ -34,12 +34,12 @@ CLIENT_ID_PREFIX: Final = "__remote_log_metadata_client_"
 END_OFFSETS_TIMEOUT_MS: Final = 2_000
 CREATE_TIMEOUT_MS: Final = 30_000
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaMetadataEventLogConfig:
-    """Where the topic is, and how it is made."""
+    """Where the topic is, and how it is created."""
 
     bootstrap: str
     node_id: int
@@ -67,7 +67,7 @@ class KafkaMetadataEventLog:
         self._cluster = cluster
         self._topic_id = topic.topic_id
         self._partition_count = len(topic.partitions)
-        # Nobody waits longer for an event than this, so nothing should try to deliver it later.
+        # No caller waits longer for an event than this, so it is not delivered later.
         timeout_ms = max(1, settings.consume_wait_ms)
         self._producer_settings = ProducerSettings(linger_ms=0, delivery_timeout_ms=timeout_ms)
         self._producer = Producer(cluster, self._producer_settings)
@@ -80,9 +80,9 @@ class KafkaMetadataEventLog:
     async def open(
         cls, runtime: Runtime, config: KafkaMetadataEventLogConfig, on_failure: OnFailure | None = None
     ) -> KafkaMetadataEventLog:
-        """Connect, and make the topic unless it exists. Raises CrabkaError when the cluster is not able to now.
+        """Connect, and create the topic unless it exists. Raises CrabkaError if the cluster cannot do that now.
 
-        `on_failure` hears of a bug in a background task; without it `close` raises what happened.
+        `on_failure` receives a bug in a background task; without it `close` raises what happened.
         """
         cluster = Cluster(runtime, config.bootstrap, config.cluster_settings())
         try:
@@ -102,7 +102,7 @@ class KafkaMetadataEventLog:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions the topic had when it was first seen: a later change would move events about."""
+        """How many partitions the topic had when it was first seen: a later change would move events."""
         return self._partition_count
 
     def start(self, sink: EventSink) -> None:
@@ -119,7 +119,7 @@ class KafkaMetadataEventLog:
             return (await delivery).offset
         except OperationError as error:
             if not error.retriable and not producer.buffered_bytes and producer is self._producer:
-                # It may have given up for good, such as without the right to get an id, which an operator can grant.
+                # It may have given up for good: for example it has no right to get an id, which an operator can grant.
                 self._producer = Producer(self._cluster, self._producer_settings)
                 await producer.close(flush=False)
             raise
@@ -133,7 +133,7 @@ class KafkaMetadataEventLog:
         self._running_fetcher().stop(partition)
 
     async def end_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Return the high watermark of each partition whose leader answers."""
+        """Return the high watermark of each partition whose leader responds."""
         numbers = list(partitions)
         found = await asyncio.gather(*(self._end_offset(number) for number in numbers))
         return {number: end for number, end in zip(numbers, found, strict=True) if end is not None}
@@ -149,12 +149,12 @@ class KafkaMetadataEventLog:
     async def _end_offset(self, number: int) -> int | None:
         partition = TopicPartition(METADATA_TOPIC, number)
         try:
-            # A broker that does not answer must not delay the partitions of others for longer.
+            # A broker that does not respond must not delay the partitions of others for longer.
             async with asyncio.timeout(END_OFFSETS_TIMEOUT_MS / 1000):
                 found = await list_offsets(self._cluster, {partition: LATEST})
         except (CrabkaError, TimeoutError) as error:
             reason = str(error) or f"no answer in {END_OFFSETS_TIMEOUT_MS} ms"
-            _log.warning("the end of metadata partition %d is not known: %s", number, reason)
+            logger.warning("the end of metadata partition %d is not known: %s", number, reason)
             return None
         return found[partition].offset
 

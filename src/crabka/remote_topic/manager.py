@@ -1,8 +1,8 @@
 """The metadata of the remote tier, kept in a topic that all brokers read (KIP-405).
 
-Reads answer from memory, from any thread. A change is an event: it is published, and it counts once this node has
-read it back, at which moment the state machine has accepted or refused it, at the same place of the same order as on
-every other broker. On the loop changes are coroutines; other threads use the blocking methods of the port.
+Reads return from memory, in any thread. A change is an event: it is published, and it counts once this node has read it
+back. By then the state machine has accepted or refused it, in the same order as on every other broker. On the loop
+changes are coroutines; other threads use the blocking methods of the port.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from crabka.runtime.task_scope import TaskScope
 
 SNAPSHOT_INTERVAL_MS = 60_000
 _KNOWN_PARTITIONS = 65_536
-# What a thread waits on top of the time that the loop allows itself.
+# What a thread waits in addition to the timeout on the loop.
 _LOOP_DELAY_MS = 5_000
 
 
 class MetadataStatus(NamedTuple):
-    """How a manager is doing; numbers of metadata partitions and of their events since the start."""
+    """Numbers of metadata partitions, and of their events since the start."""
 
     assigned: int
     ready: int
@@ -52,7 +52,7 @@ class MetadataStatus(NamedTuple):
 
 
 class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
-    """Keeps metadata in the topic behind an event log. `start` and `stop` it on the loop it lives on."""
+    """Keeps metadata in the topic of an event log. `start` and `stop` it on its loop."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
     ) -> None:
         """Take an open event log, which is closed with the manager, and a directory for snapshots.
 
-        `on_failure` hears of a bug in a background task; without it `stop` raises what happened.
+        `on_failure` receives a bug in a background task; without it `stop` raises it.
         """
         self._event_log = event_log
         self._settings = settings or RemoteTopicSettings()
@@ -86,7 +86,7 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
         self._scope.start(self._snapshots.run())
 
     async def stop(self) -> None:
-        """Stop reading, then write down what is known. Stopping twice is allowed."""
+        """Stop reading, then write snapshots. Stopping twice is allowed."""
         await self._scope.close()
         await self._event_log.close()
         for partition in self._assignment.partitions:
@@ -94,7 +94,7 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
         await self._snapshots.write_dirty()
 
     def subscribe_doubts(self, listener: Callable[[], None]) -> None:
-        """Call `listener` on the loop when what reads answered before may be void: for those that are not ready then.
+        """Call `listener` on the loop when earlier reads may be wrong: those of partitions that are not ready then.
 
         The metadata topic has a new leader that has not confirmed its history yet, or it has another history.
         """
@@ -135,7 +135,7 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
                 if number not in ends:
                     raise NotReadyError(f"the end of metadata partition {number} of {partition} is not known")
                 if ends[number] < read_to and known.histories == history:
-                    # A leader that was elected since lacks events; the next fetch finds from where on.
+                    # A leader that was elected since lacks events; the next fetch finds where they diverge.
                     raise NotReadyError(f"metadata partition {number} of {partition} lost events that were read before")
                 await known.wait_read(ends[number])
         except TimeoutError as error:
@@ -149,7 +149,7 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
     async def _publish(self, event: MetadataEvent) -> None:
         """Publish an event and wait until this node has read it back; raise why it was refused, if it was.
 
-        After RemoteBackendError the event may be stored or not: who tries again finds out.
+        After RemoteBackendError the event may be stored or not: a retry finds out.
         """
         number = self._number_of(event.topic_id_partition, len(self._assignment.partitions))
         partition = self._assignment.partitions[number]
@@ -193,14 +193,14 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
         if self._loop is None or self._loop.is_closed() or threading.get_ident() == self._loop_thread:
             change.close()
             if threading.get_ident() == self._loop_thread:
-                raise InvariantError("the loop cannot wait for itself: use the coroutine")
+                raise InvariantError("the loop must not block on itself: use the coroutine")
             raise NotReadyError("the metadata manager is not running")
         future = asyncio.run_coroutine_threadsafe(change, self._loop)
         try:
             future.result((self._settings.consume_wait_ms + _LOOP_DELAY_MS) / 1000)
         except FutureTimeoutError as error:
             future.cancel()
-            raise RemoteBackendError("the loop of the metadata manager does not answer") from error
+            raise RemoteBackendError("the loop of the metadata manager does not respond") from error
 
     # -- reads, from any thread ----------------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
         return self._view(partition).partition_delete_metadata(partition)
 
     def is_ready(self, partition: TopicIdPartition) -> bool:
-        """Return whether reads of a partition are answered."""
+        """Return whether reads of a partition succeed."""
         partitions = self._assignment.partitions
         return partitions[self._number_of(partition, len(partitions))].readable is not None
 
@@ -255,7 +255,7 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
         return [partition for view in views if view is not None for partition in view.partitions()]
 
     def status(self) -> MetadataStatus:
-        """Return how it is doing."""
+        """Return the present numbers."""
         partitions = self._assignment.partitions
         return MetadataStatus(
             assigned=sum(partition.is_assigned for partition in partitions),
@@ -278,18 +278,18 @@ class TopicBasedRemoteLogMetadataManager(RemoteLogMetadataManager):
     def on_partition_leadership_changes(
         self, leaders: Collection[TopicIdPartition], followers: Collection[TopicIdPartition]
     ) -> None:
-        """Learn that this node leads and follows these partitions from now on."""
-        self._tell(self._assignment.host, [*leaders, *followers])
+        """Note that this node leads and follows these partitions from now on."""
+        self._notify(self._assignment.host, [*leaders, *followers])
 
     def on_stop_partitions(self, partitions: Collection[TopicIdPartition]) -> None:
-        """Learn that this node has no replica of these partitions any more."""
-        self._tell(self._assignment.unhost, list(partitions))
+        """Note that this node has no replica of these partitions any more."""
+        self._notify(self._assignment.unhost, list(partitions))
 
     def set_own_metadata_partitions(self, numbers: Iterable[int]) -> None:
-        """Learn which metadata partitions this node leads; it reads them whatever else it hosts."""
-        self._tell(self._assignment.set_own, list(numbers))
+        """Note which metadata partitions this node leads; it always reads them."""
+        self._notify(self._assignment.set_own, list(numbers))
 
-    def _tell(self, method: Any, argument: Any) -> None:
+    def _notify(self, method: Any, argument: Any) -> None:
         if self._loop is None or threading.get_ident() == self._loop_thread:
             method(argument)
         elif not self._loop.is_closed():

@@ -20,7 +20,7 @@ from crabka.remote_topic.event_log import EventBatch
 from crabka.remote_topic.event_reader import MetadataEvent, MetadataEventError
 from crabka.remote_topic.serde import decode_event, maybe_step
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class MetadataPartition:
         self.leader_epoch = -1
         # How often another history took the place of the one that was applied.
         self.histories = 0
-        # That of the snapshot file; -1 if the file tells something else than what is known here.
+        # That of the snapshot file; -1 if the file has another history.
         self.snapshot_offset = 0
         self.is_loaded = False
         self.is_assigned = False
@@ -68,23 +68,23 @@ class MetadataPartition:
         self._is_confirmed = False
         self._publishing = 0
         self._refusals: dict[int, RemoteStorageError] = {}
-        # What stands at the offsets that were applied while somebody publishes.
+        # The values at the offsets that were applied during a publish.
         self._published: dict[int, bytes] = {}
 
     @property
     def is_dirty(self) -> bool:
-        """Whether more is known than the snapshot file has."""
+        """Whether the state is newer than the snapshot file."""
         return self.next_offset != self.snapshot_offset
 
     def load(self, view: InmemoryRemoteLogMetadataManager, next_offset: int, leader_epoch: int) -> None:
-        """Take over what a snapshot has, before anything is applied."""
+        """Load a snapshot, before anything is applied."""
         self._view = view
         self.next_offset = self.snapshot_offset = next_offset
         self.leader_epoch = leader_epoch
         self.is_loaded = True
 
     def assign(self) -> None:
-        """Begin to take events. Reads stay refused until `aim` is called and reached, and what is known confirmed."""
+        """Begin to take events. Reads are refused until the target of `aim` is reached and the state is confirmed."""
         self.is_assigned = True
         self._is_confirmed = False
 
@@ -94,7 +94,7 @@ class MetadataPartition:
         self._refresh()
 
     def suspend(self) -> None:
-        """Answer no reads until an event, or a batch without any, confirms that the log still has what was applied."""
+        """Refuse reads until a delivery, with or without events, confirms that the log still has what was applied."""
         self._is_confirmed = False
         self._refresh()
 
@@ -123,7 +123,7 @@ class MetadataPartition:
         return Capture(self.next_offset, self.leader_epoch, self._view.dump(), self._view)
 
     def note_snapshot(self, capture: Capture) -> None:
-        """Learn that what was captured is in the snapshot file."""
+        """Note that a capture is in the snapshot file."""
         # After a new start the offset would count events of another history.
         if capture.view is self._view:
             self.snapshot_offset = capture.next_offset
@@ -149,7 +149,7 @@ class MetadataPartition:
 
     @contextmanager
     def publishing(self) -> Iterator[None]:
-        """Remember what becomes of events inside the block: one may be applied before its offset is known."""
+        """Remember the outcome of events inside the block: one may be applied before its offset is known."""
         self._publishing += 1
         try:
             yield
@@ -160,10 +160,10 @@ class MetadataPartition:
                 self._published.clear()
 
     async def wait_applied(self, offset: int, value: bytes) -> None:
-        """Return once an event that was stored at an offset is applied. To be used inside `publishing`.
+        """Return once an event that was stored at an offset is applied. Only inside `publishing`.
 
-        Raises why it was refused, or NotReadyError if that cannot be known: the partition was taken away, or a leader
-        that lacks the event has stored another one in its place.
+        Raises the reason if it was refused, or NotReadyError if that cannot be known: the partition was taken away, or
+        a leader that lacks the event has stored another one at its offset.
         """
         await self.wait_read(offset + 1)
         if self._published.get(offset) != value:
@@ -172,7 +172,7 @@ class MetadataPartition:
             raise refusal
 
     async def wait_read(self, end_offset: int) -> None:
-        """Return once all events before an offset are applied or refused. Raises NotReadyError if that is given up."""
+        """Return once all events before an offset are applied or refused. Raises NotReadyError if that cannot be."""
         offset = end_offset - 1
         if offset < self.next_offset:
             return
@@ -204,10 +204,10 @@ class MetadataPartition:
     def _refuse(self, offset: int, error: MetadataEventError | RemoteStorageError) -> None:
         if isinstance(error, MetadataEventError):
             self.counts.poisonous += 1
-            _log.warning("record %d of metadata partition %d is skipped: %s", offset, self.number, error)
+            logger.warning("record %d of metadata partition %d is skipped: %s", offset, self.number, error)
             return
         self.counts.refused += 1
-        _log.info("event %d of metadata partition %d is refused: %s", offset, self.number, error)
+        logger.info("event %d of metadata partition %d is refused: %s", offset, self.number, error)
         if self._publishing:
             self._refusals[offset] = error
 

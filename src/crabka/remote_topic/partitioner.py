@@ -1,6 +1,6 @@
 """Which partition of the metadata topic holds the events of a partition, as Kafka's broker decides.
 
-The name of the topic has no part in it: a topic that is created anew under its name is another topic.
+Only the id of the topic counts: a topic that is created again under the same name is another topic.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Reads the metadata topic from its beginning to where it ends now, for tools that look at a tier from outside.
+"""Reads the metadata topic from its beginning to its present end, for tools that inspect a tier from outside.
 
-No group, no snapshot, nothing stays open. The same reader can be asked again and goes on where it stopped. Works with
-the topic of Apache Kafka as well.
+No group, no snapshot, nothing stays open. The next read of a reader continues at its last position. Works with the
+topic of Apache Kafka as well.
 
-A position is an offset with the leader epoch of the record before it. After each read the leaders are asked where the
-epochs end that were seen since the last one (KIP-320): what the log does not have any more, or never had beside the
-rest, is reported, also if the log has grown past the position again.
+A position is an offset with the leader epoch of the record before it. After each read the leaders are asked for the end
+offsets of the epochs that were read (KIP-320). So records that the log does not have any more are reported, even if the
+log has grown past the position since.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _PATIENCE_MS: Final = 30_000
 
 OnEvent = Callable[[MetadataEvent], None]
 OnProgress = Callable[[int, int], None]
-"""Is told how many records came, and how many there are."""
+"""Receives the number of records that were read, and of all."""
 
 
 class UnreadableEvent(NamedTuple):
-    """A record of the topic that is no event."""
+    """A record of the topic that is not an event."""
 
     partition: int
     offset: int
@@ -54,7 +54,7 @@ class MetadataPosition(NamedTuple):
 
 
 class MetadataTopicReader:
-    """What was read of the topic so far."""
+    """A reader of the topic with its positions."""
 
     def __init__(self, cluster: Cluster, positions: Mapping[int, MetadataPosition] | None = None) -> None:
         """Begin at the first event, or for some metadata partitions where an earlier read ended."""
@@ -65,8 +65,8 @@ class MetadataTopicReader:
             partition: {position.leader_epoch: position.offset} for partition, position in (positions or {}).items()
         }
         self.log_starts: dict[int, int] = {}
-        # Metadata partitions of which something was read that is no part of the log: it was cut, and perhaps filled
-        # again. Whatever was read of them is void, and a new reader has to begin.
+        # Metadata partitions whose log does not have all that was read: it was truncated, and may have grown again.
+        # All that was read of them is void; a new reader has to start from the first event.
         self.outdated: set[int] = set()
         self.unreadable: list[UnreadableEvent] = []
 
@@ -93,7 +93,7 @@ class MetadataTopicReader:
     ) -> None:
         """Read from where the last call ended to the present end; with `of` only what holds events of those partitions.
 
-        A topic that does not exist has no events. The caller looks at `outdated` afterwards. Raises OperationError,
+        A topic that does not exist has no events. The caller checks `outdated` afterwards. Raises OperationError,
         ClientNetworkError.
         """
         count = await self.partition_count()

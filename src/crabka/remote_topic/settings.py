@@ -20,7 +20,7 @@ _CLIENT_PREFIXES: Final = (
     f"{_PREFIX}consumer.",
     f"{_PREFIX}admin.",
 )
-# Whoever sets these wants a protected connection, and must not get another one without noticing.
+# An operator who sets these expects a protected connection, so they are refused instead of ignored.
 _SECURITY_PREFIXES: Final = ("security.", "sasl.", "ssl.")
 _FOR_EVER: Final = -1
 
@@ -89,7 +89,7 @@ class RemoteTopicSettings:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> RemoteTopicSettings:
-        """Return the settings; names are without `rlmm.config.`, and those that nobody knows are left out.
+        """Return the settings; names are without `rlmm.config.`, unknown ones are ignored.
 
         Raises ConfigError for a value that Kafka refuses, and for security of clients, which are the broker's own.
         """

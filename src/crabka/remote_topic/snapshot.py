@@ -53,7 +53,7 @@ _COUNT = struct.Struct(">i")
 _EPOCH = struct.Struct(">iq")
 _CRC = struct.Struct(">I")
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Snapshot:
     partition: int
     next_offset: int
     dump: RlmmCacheDump
-    # Of the last of these events: it tells whether a log still has them. -1 if it is not known.
+    # Of the last of these events: shows whether a log still has them. -1 if unknown.
     leader_epoch: int = NO_EPOCH
 
 
@@ -92,10 +92,10 @@ def load_snapshot(
     except FileNotFoundError:
         return None
     except (OSError, CorruptDataError) as error:
-        _log.warning("the events of metadata partition %d are read again from the first on: %s", partition, error)
+        logger.warning("the events of metadata partition %d are read again from the first on: %s", partition, error)
         return None
     if (snapshot.topic_id, snapshot.partition_count, snapshot.partition) != (topic_id, partition_count, partition):
-        _log.warning("%s belongs to another topic; the events are read again from the first on", path)
+        logger.warning("%s belongs to another topic; the events are read again from the first on", path)
         return None
     return snapshot
 

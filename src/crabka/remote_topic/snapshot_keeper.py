@@ -1,4 +1,4 @@
-"""Writes snapshots of metadata partitions: each that has moved on, and only those."""
+"""Writes snapshots of the metadata partitions that have changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from crabka.remote_topic.assignment import MetadataAssignment
     from crabka.remote_topic.metadata_partition import MetadataPartition
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class MetadataSnapshotKeeper:
@@ -27,19 +27,19 @@ class MetadataSnapshotKeeper:
         self._writing: asyncio.Future[None] | None = None
 
     async def run(self) -> None:
-        """Write what has changed, every so often."""
+        """Write what has changed, at every interval."""
         while True:
             await asyncio.sleep(self._interval_ms / 1000)
             await self.write_dirty()
 
     async def write_dirty(self) -> None:
-        """Write the partitions of which more is known than their files have."""
+        """Write the partitions whose state is newer than their file."""
         if self._writing is not None:
             # Its task was cancelled, the thread was not.
             await asyncio.wait([self._writing])
         partitions = self._assignment.partitions
         for partition in partitions:
-            # What is known of a topic that was replaced meanwhile must not be written in the name of the new one.
+            # Metadata of a topic that was replaced since must not be written under the new one.
             if partition.is_dirty and partitions is self._assignment.partitions:
                 await self._write(partition)
 
@@ -57,6 +57,6 @@ class MetadataSnapshotKeeper:
             self._writing = self._runtime.threads.submit(write_snapshot, self._runtime.fs, self._directory, snapshot)
             await asyncio.shield(self._writing)
         except OSError as error:
-            _log.warning("the snapshot of metadata partition %d was not written: %s", partition.number, error)
+            logger.warning("the snapshot of metadata partition %d was not written: %s", partition.number, error)
         else:
             partition.note_snapshot(capture)

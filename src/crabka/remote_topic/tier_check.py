@@ -1,6 +1,6 @@
-"""Runs the checks of a tier while its cluster goes on working, for `crabka tier verify`, `fsck` and `crabka audit`.
+"""Runs the checks of a tier while its cluster is working, for `crabka tier verify`, `fsck` and `crabka audit`.
 
-The metadata is read before the tier and again after it; what brokers changed meanwhile is no fault. Of the bounds of a
+The metadata is read before the tier and again after it; what brokers changed in between is no fault. Of the bounds of a
 partition the local start is asked for before the metadata and the log start after the tier, so that data that moves is
 never missed.
 """
@@ -45,7 +45,7 @@ Partitions = dict["TopicIdPartition", list["RemoteLogSegmentMetadata"]]
 
 
 class CheckProgress(Protocol):
-    """Whom to tell how far a check is. Methods may be called from any thread."""
+    """Receives the progress of a check. Methods may be called from any thread."""
 
     def metadata(self, done: int, total: int) -> None:
         """So many events were read."""
@@ -68,7 +68,7 @@ class ContentsCheck(Protocol):
     """Reads segments and finds what is wrong in them; blocks."""
 
     def __call__(self, partitions: Partitions, on_bytes: Callable[[int], None]) -> list[TierFault]:
-        """Return the faults; tell how many bytes were read."""
+        """Return the faults, and report the bytes that were read."""
         ...
 
 
@@ -175,7 +175,7 @@ class TierCheck:
             return
         for name in self._view.names:
             for found in storage.list_objects(f"{name}-"):
-                # A prefix also fits topics whose names go on behind the dash.
+                # A prefix also fits topics whose names continue after the dash.
                 if _topic_of(found.partition_directory) == name:
                     yield found
 
@@ -199,7 +199,7 @@ class TierCheck:
         }
 
     def _delete_orphans(self, found: ObjectFindings, result: CheckResult) -> None:
-        """Delete what certainly belongs to nobody; its faults go too."""
+        """Delete objects without metadata, and drop their faults."""
         if any(fault.kind in (TierFaultKind.CUT_METADATA, TierFaultKind.BAD_EVENT) for fault in result.faults):
             result.not_deleted = "parts of the metadata are lost, and with them who owns what"
             return

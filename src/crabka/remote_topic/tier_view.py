@@ -1,4 +1,4 @@
-"""What brokers and the metadata topic say of tiered partitions."""
+"""What brokers and the metadata topic report of tiered partitions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ASKED_AT_ONCE: Final = 50
 
 @dataclass(slots=True)
 class TierView:
-    """The metadata of a tier, as far as it was read, of the topics that were asked for; of all if none was."""
+    """The metadata of a tier, as far as it was read: of some topics, or of all if none is named."""
 
     cluster: Cluster
     names: Sequence[str] = ()
@@ -61,7 +61,7 @@ class TierView:
             self._are_names_checked = True
 
     async def read_topics(self) -> None:
-        """Ask which topics the cluster has, and nothing of their segments. Raises ConfigError without metadata."""
+        """Request the topics of the cluster, without segments. Raises ConfigError without metadata."""
         self.topics = dict((await self.cluster.refresh(None)).topics)
         if METADATA_TOPIC not in self.topics:
             raise ConfigError(f"the cluster has no topic {METADATA_TOPIC}: nothing was ever tiered")
@@ -77,7 +77,7 @@ class TierView:
         faults = [
             TierFault(
                 kind=TierFaultKind.CUT_METADATA,
-                detail=f"{METADATA_TOPIC}-{partition} begins at offset {start}: what was before is not known any more",
+                detail=f"{METADATA_TOPIC}-{partition} begins at offset {start}: earlier events are lost",
             )
             for partition, start in sorted(self._reader.log_starts.items())
             if start > 0
@@ -99,7 +99,7 @@ class TierView:
         return dict(sorted(found.items(), key=lambda item: (item[0].topic, item[0].partition)))
 
     def live_partitions(self) -> dict[TopicPartition, TopicIdPartition]:
-        """Return the partitions of the cluster that the view is about, with their ids."""
+        """Return the partitions of the view that the cluster has, with their ids."""
         chosen = self.names or sorted(self.topics)
         return {
             TopicPartition(name, partition): TopicIdPartition(self.topics[name].topic_id, name, partition)
@@ -115,7 +115,7 @@ class TierView:
             raise ConfigError(f"neither the cluster nor the tier has a topic {unknown[0]}")
 
     def _wanted_partitions(self) -> list[TopicIdPartition] | None:
-        """Return whose events are wanted; None is all, which it takes to find topics that are gone."""
+        """Return the partitions whose events are wanted; None for all, which is needed to find deleted topics."""
         if not self.names or any(name not in self.topics for name in self.names):
             return None
         return list(self.live_partitions().values())
@@ -139,14 +139,14 @@ async def offsets_at(
     except OperationError:
         if len(wanted) == 1:
             return dict.fromkeys(wanted)
-        # One of them fails all; the others still have something to tell.
+        # One of them fails the whole request; the others are requested without it.
         halves = (wanted[: len(wanted) // 2], wanted[len(wanted) // 2 :])
         return {key: value for half in halves for key, value in (await offsets_at(admin, half, timestamp)).items()}
     return {partition: answer.offset if answer.offset >= 0 else None for partition, answer in found.items()}
 
 
 async def topic_settings(admin: Admin, names: Sequence[str], keys: Sequence[str]) -> dict[str, dict[str, str | None]]:
-    """Return settings of topics; those of a topic that vanished meanwhile are missing."""
+    """Return settings of topics; topics that were deleted since are missing."""
 
     async def ask(name: str) -> dict[str, str | None] | None:
         try:

@@ -274,7 +274,7 @@ async def test_another_history_is_noticed_and_read_from_the_first_event_on(
     assert sink.started_over == [0]
     assert sink.suspended == [0]
     assert sink.values(0) == numbered(6) + numbered(4) + numbered(4, 10)
-    assert "has another history than the one that was read to 6: it parts at 4" in caplog.text
+    assert "has another history than the one that was read to 6: it diverges at 4" in caplog.text
 
 
 @run_with(simulate, node_ids=(1, 2))

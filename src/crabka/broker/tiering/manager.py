@@ -18,9 +18,8 @@ from crabka.broker.tiering.expire.expirer import ExpiryTask
 from crabka.broker.tiering.expire.orphans import OrphanSweep
 from crabka.broker.tiering.expire.purge import TierPurge
 from crabka.broker.tiering.expire.untiered import ForsakenPartitions
+from crabka.broker.tiering.limits import ByteRateQuota, TierPool
 from crabka.broker.tiering.partition_tasks import FollowerTask, LeaderGate, PartitionTasks, RepeatedTask
-from crabka.broker.tiering.pool import TierPool
-from crabka.broker.tiering.quota import ByteRateQuota
 from crabka.errors import InvariantError, StorageError
 from crabka.remote.errors import NotReadyError
 from crabka.remote.segments import TopicIdPartition
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from crabka.errors import CrabkaError
     from crabka.remote.segments import RemoteLogSegmentId
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # How long a stop waits for uploads on their way; what is not done then is a leftover of an earlier run.
 CLOSING_MS = 5000
@@ -134,7 +133,7 @@ class TieringManager:
         if self._is_retiring:
             return
         name = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
-        log.info(
+        logger.info(
             "%s may lack records at its end, %d: it is not led before the end of the remote tier is known",
             name.topic_partition,
             partition.log.log_end_offset,
@@ -298,7 +297,7 @@ class TieringManager:
                     self._remove_forsaken(name, None, partition)
                 await self._sweep.run_once()
             except Exception as error:
-                log.warning("Looking for what is to be removed from the tier failed: %s", error, exc_info=error)
+                logger.warning("Looking for what is to be removed from the tier failed: %s", error, exc_info=error)
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 
@@ -306,7 +305,7 @@ class TieringManager:
         started = await self._hooks.start_metadata()
         started.subscribe_doubts(self._on_doubt)
         self.tools.metadata.install(started)
-        log.info("The metadata of the remote tier is at hand")
+        logger.info("The metadata of the remote tier is at hand")
 
     def _on_doubt(self) -> None:
         """Let nothing go by what the metadata said so far of partitions for which it is not ready any more."""
@@ -346,4 +345,4 @@ class TieringManager:
         elif isinstance(error, InvariantError):
             self._hooks.on_broken_invariant(error)
         else:
-            log.error("A task of the remote tier failed", exc_info=error)
+            logger.error("A task of the remote tier failed", exc_info=error)

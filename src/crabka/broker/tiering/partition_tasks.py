@@ -11,8 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from crabka.broker.tiering.copy.copier import CustomMetadataTooLargeError
-from crabka.broker.tiering.copy.progress import note_copied_offset
+from crabka.broker.tiering.copy.copier import CustomMetadataTooLargeError, note_copied_offset
 from crabka.errors import InvariantError, StorageError
 from crabka.remote.errors import NotReadyError
 

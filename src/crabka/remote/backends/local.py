@@ -19,9 +19,8 @@ from crabka.ports import Buffer, File, FileSystem
 from crabka.remote.backends.settings import StorageSettings
 from crabka.remote.backends.uploads import Source, index_sources, opened, pieces
 from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError, TruncatedObjectError
-from crabka.remote.layout import index_paths, object_path, partition_directory
+from crabka.remote.layout import index_paths, object_path, partition_directory, positions
 from crabka.remote.listing import TierObject
-from crabka.remote.ranges import positions
 from crabka.remote.segments import CustomMetadata, IndexType, LogSegmentData, RemoteLogSegmentMetadata
 from crabka.remote.storage_manager import RemoteStorageManager
 from crabka.vfs import OsFileSystem, read_file

@@ -16,9 +16,8 @@ from crabka.remote.backends.bucket import Bucket
 from crabka.remote.backends.store_errors import ObjectMissingError
 from crabka.remote.backends.uploads import index_sources, opened, read_source
 from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError
-from crabka.remote.layout import index_paths, object_path
+from crabka.remote.layout import index_paths, object_path, positions
 from crabka.remote.listing import TierObject
-from crabka.remote.ranges import positions
 from crabka.remote.segments import CustomMetadata, IndexType, LogSegmentData, RemoteLogSegmentMetadata
 from crabka.remote.storage_manager import RemoteStorageManager
 from crabka.vfs import OsFileSystem

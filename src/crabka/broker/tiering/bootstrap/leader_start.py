@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Epochs = Sequence[tuple[int, int]]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def last_finished(segments: Iterable[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata | None:
@@ -106,7 +106,7 @@ class LeaderStart:
         end, first = source.log_end_offset, source.local_log_start_offset
         local = source.leader_epochs.lineage.before(end).entries
         if not continues(start.epochs, start.start_offset, local, end):
-            log.warning(
+            logger.warning(
                 "%s ends at %d and has another history than the tier, which ends at %d: it is led as it is",
                 name.topic_partition,
                 end,
@@ -116,7 +116,7 @@ class LeaderStart:
         lineage = EpochLineage(start.epochs, start.start_offset)
         lookup = PartitionLookup(self._metadata, name)
         if first < end and copied_offset(lineage, lookup, max(first, remote_start)) < start.start_offset - 1:
-            log.error(
+            logger.error(
                 "%s ends at %d, before the tier does at %d, but the tier lacks some of it: it is led as it is",
                 name.topic_partition,
                 end,
@@ -128,7 +128,7 @@ class LeaderStart:
     async def _begin_after(self, partition: Partition, start: FollowerStart, remote_start: int) -> None:
         source = partition.log
         log_start = min(max(remote_start, source.log_start_offset), start.start_offset)
-        log.warning(
+        logger.warning(
             "%s-%d ended at %d on this disk, though the tier holds it up to %d: it goes on at %d, and begins at %d",
             partition.topic,
             partition.index,

@@ -11,8 +11,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from crabka.broker.tiering.copy.plan import NOTHING_COPIED, plan_copy, remote_log_start
-from crabka.broker.tiering.copy.progress import lineage_of, note_copied_offset
+from crabka.broker.tiering.copy.plan import NOTHING_COPIED, copied_offset, lineage_of, plan_copy, remote_log_start
+from crabka.broker.tiering.metadata.tier_metadata import PartitionLookup
 from crabka.broker.tiering.stats import (
     REMOTE_COPY_BYTES,
     REMOTE_COPY_ERRORS,
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from crabka.broker.tiering.expire.deletion import SegmentRemover
-    from crabka.broker.tiering.pool import TierPool
-    from crabka.broker.tiering.quota import ByteRateQuota
+    from crabka.broker.tiering.limits import ByteRateQuota, TierPool
+    from crabka.broker.tiering.metadata.tier_metadata import TierMetadata
     from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
     from crabka.log.partition.tierable import TierableSegment
     from crabka.remote.segments import CustomMetadata, TopicIdPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class CustomMetadataTooLargeError(RemoteStorageError):
@@ -58,6 +58,28 @@ class SegmentDamagedError(RemoteStorageError):
     """A batch of the local segment is damaged, so the segment is not copied."""
 
     retriable = True
+
+
+def note_copied_offset(
+    metadata: TierMetadata,
+    partition: TopicIdPartition,
+    source: TieredLog,
+    *,
+    verified_offset: int = -1,
+    without: Container[RemoteLogSegmentId] = (),
+) -> int:
+    """Note in the log up to where the tier holds all that is local, and return that. Raises NotReadyError.
+
+    The caller has verified that up to `verified_offset`. Segments that this broker removes, `without`, do not count.
+    While the whole tier of the partition is being removed, nothing counts.
+    """
+    if metadata.active_notices(partition):
+        source.note_remote_offset(NOTHING_COPIED)
+        return NOTHING_COPIED
+    from_offset = max(source.local_log_start_offset, verified_offset + 1)
+    copied = copied_offset(lineage_of(source), PartitionLookup(metadata, partition, without), from_offset)
+    source.note_remote_offset(copied)
+    return copied
 
 
 class SegmentCopier:
@@ -146,7 +168,7 @@ class SegmentCopier:
         try:
             return await self._pool.submit(self._tools.storage.copy_log_segment_data, metadata, data)
         except Exception as error:
-            log.warning("%s cannot be copied, what there is of it is removed: %s", metadata.segment_id, error)
+            logger.warning("%s cannot be copied, what there is of it is removed: %s", metadata.segment_id, error)
             await self._clean_up(metadata)
             raise
 
@@ -194,7 +216,7 @@ class SegmentCopier:
         try:
             await self._remover.remove(metadata, custom)
         except Exception as error:  # noqa: BLE001 - why the copy failed matters more; leftovers are removed later
-            log.warning("%s is left behind until later: %s", metadata.segment_id, error)
+            logger.warning("%s is left behind until later: %s", metadata.segment_id, error)
 
 
 class CopyTask:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from crabka.formats.leader_epochs import EpochLineage
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crabka.formats.leader_epochs import EpochLineage
+    from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.remote.segments import RemoteLogSegmentMetadata
 
 NOTHING_COPIED = -1
@@ -54,6 +56,11 @@ class RemoteLookup(Protocol):
     def segment_at(self, epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
         """Return the finished segment with an offset of an epoch."""
         ...
+
+
+def lineage_of(source: TieredLog) -> EpochLineage:
+    """Return the history of a log."""
+    return EpochLineage(source.leader_epochs.lineage.entries, source.log_end_offset)
 
 
 def highest_remote_offset(lineage: EpochLineage, remote: RemoteLookup) -> int:

@@ -23,11 +23,11 @@ from crabka.remote.segments import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crabka.broker.tiering.pool import TierPool
+    from crabka.broker.tiering.limits import TierPool
     from crabka.broker.tiering.tools import TierTools
     from crabka.remote.segments import CustomMetadata, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class SegmentRemover:
@@ -127,7 +127,7 @@ class PartitionRemover:
             raise NotReadyError(f"not all that the tier has of {partition} is removed yet")
         hit("delete_partition.before_finished")
         await self._note(partition, RemotePartitionDeleteState.DELETE_PARTITION_FINISHED)
-        log.info("The tier has nothing of %s any more", partition)
+        logger.info("The tier has nothing of %s any more", partition)
 
     async def purge(self, partition: TopicIdPartition) -> None:
         """Remove all segments, whatever their state, but leave the partition as one that may get others."""

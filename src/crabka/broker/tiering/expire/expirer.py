@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from crabka.broker.tiering.copy.progress import lineage_of
+from crabka.broker.tiering.copy.plan import lineage_of
 from crabka.broker.tiering.expire.leftovers import DeletionWatch, LeftoverWatch
 from crabka.broker.tiering.expire.retention_plan import LogExtent, RemovalReason, RetentionLimits, plan_retention
 from crabka.broker.tiering.stats import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.tools import TierTools
     from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ExpiryTask:
@@ -115,7 +115,7 @@ class ExpiryTask:
             if reason is RemovalReason.UNFINISHED:
                 await self._go_on_deleting(segment)
             else:
-                log.info("%s is removed: %s", segment.segment_id, reason.value)
+                logger.info("%s is removed: %s", segment.segment_id, reason.value)
                 await self._remover.remove(segment)
             left_bytes -= segment.segment_size_bytes
         self._note_delete_lag(0, 0)
@@ -124,7 +124,7 @@ class ExpiryTask:
         """Delete the data at once, and again when its uploader can be at work no more; that finishes it."""
         now_ms, name = self._tools.runtime.clock.monotonic_ms(), segment.segment_id
         if not self._deletions.is_waiting(name):
-            log.info("%s is removed: %s", name, RemovalReason.UNFINISHED.value)
+            logger.info("%s is removed: %s", name, RemovalReason.UNFINISHED.value)
             await self._remover.delete_data(segment)
             self._deletions.note_deleted(name, now_ms)
         elif self._deletions.is_due(name, now_ms=now_ms, grace_ms=self._tools.config().crabka_remote_leftover_grace_ms):
@@ -144,7 +144,7 @@ class ExpiryTask:
                 return
             if not self._is_begun(segment):
                 continue
-            log.info("%s is removed: broker %d never finished its upload", segment.segment_id, segment.broker_id)
+            logger.info("%s is removed: broker %d never finished its upload", segment.segment_id, segment.broker_id)
             await self._remover.begin(segment)
             self._deletions.note_deleted(segment.segment_id, self._tools.runtime.clock.monotonic_ms())
 
@@ -160,7 +160,7 @@ class ExpiryTask:
         """Warn of segments that the log does not know of, once for each time that there are more of them."""
         if len(foreign) > self._reported_count:
             source, name = self._log, self._partition.topic_partition
-            log.warning(
+            logger.warning(
                 "%s has %d segments in the tier, of offsets %d to %d, that are no part of its log from %d to %d: they "
                 "are kept. `crabka recover` rebuilds logs from the tier, `crabka tier forget %s:%d` gives them up.",
                 name,

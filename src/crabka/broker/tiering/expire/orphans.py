@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.tools import TierTools
     from crabka.remote.segments import TopicIdPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ClusterFacts(Protocol):
@@ -60,7 +60,7 @@ class OrphanSweep:
             return
         await self._cluster.catch_up()
         for partition in due & self._left_over():
-            log.info("What %s left in the tier is removed", partition)
+            logger.info("What %s left in the tier is removed", partition)
             await self._remover.delete(partition)
 
     def _left_over(self) -> frozenset[TopicIdPartition]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.tools import TierTools
     from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class TierPurge:
@@ -89,7 +89,7 @@ class TierPurge:
         hit("purge.after_announced")
         await self._catch_up()
         if not is_wanted():
-            log.info("What the tier has of %s stays: the topic is tiered again", partition)
+            logger.info("What the tier has of %s stays: the topic is tiered again", partition)
             return not await self._withdraw(notice)
         try:
             await self._note(notice, RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
@@ -114,7 +114,7 @@ class TierPurge:
         for notice in listed:
             await self._note(notice, RemoteLogSegmentState.DELETE_SEGMENT_STARTED)
             await self._note(notice, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED)
-        log.info("The tier has nothing of %s any more", partition)
+        logger.info("The tier has nothing of %s any more", partition)
 
     async def _withdraw(self, notice: RemoteLogSegmentMetadata) -> bool:
         """Take a notice back; return False if it was committed before, and stands."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka.broker.tiering.quota import ByteRateQuota
+from crabka.broker.tiering.limits import ByteRateQuota
 from crabka.broker.tiering.read.chunk_cache import ChunkCache
 from crabka.broker.tiering.read.healing.verified_parts import VerifiedParts
 from crabka.broker.tiering.read.index_cache import IndexCacheLimits, RemoteIndexCache

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.partition.partition import Partition
     from crabka.broker.tiering.bootstrap.follower_bootstrap import FollowerStart
-    from crabka.broker.tiering.quota import ByteRateQuota
+    from crabka.broker.tiering.limits import ByteRateQuota
     from crabka.broker.tiering.read.remote_log import RemoteLog, RemotePlace
     from crabka.broker.tiering.read.segment_read import SegmentPart
     from crabka.broker.tiering.read.tools import ReadTools

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from crabka.broker.tiering.copy.copier import note_copied_offset
+from crabka.broker.tiering.copy.plan import lineage_of
 from crabka.broker.tiering.stats import (
     REMOTE_COPY_BYTES,
     REMOTE_COPY_ERRORS,
@@ -15,7 +17,7 @@ from crabka.broker.tiering.stats import (
     REMOTE_COPY_REQUESTS,
 )
 from crabka.formats.checkpoints import decode_epochs
-from crabka.remote.errors import RemoteBackendError
+from crabka.remote.errors import NotReadyError, RemoteBackendError
 from crabka.remote.segments import (
     CustomMetadata,
     IndexType,
@@ -536,3 +538,33 @@ async def test_a_copy_that_ends_when_the_topic_has_left_the_tier_is_not_relied_o
     await passes(0.5)
     assert scene.storage.calls
     assert max(noted, default=-1) == -1
+
+
+@run_with(in_scene)
+async def test_the_log_is_told_what_the_tier_holds_of_it(scene: TierScene, /) -> None:
+
+    first, second = scene.broker(1), scene.broker(2)
+    first.fill(3)
+    second.fill(2)
+    with pytest.raises(NotReadyError):
+        second.tools.metadata.require_ready(ORDERS)
+    first.lead()
+    await passes(3)
+    second.tools.metadata.require_ready(ORDERS)
+    assert list(lineage_of(second.log).epochs) == [0]
+    assert note_copied_offset(second.tools.metadata, ORDERS, second.log) == 24
+    assert second.log.highest_remote_offset == 24
+
+
+@run_with(in_scene)
+async def test_what_is_known_already_is_not_looked_up_again(scene: TierScene, /) -> None:
+
+    broker = scene.broker()
+    broker.fill(3)
+    broker.lead()
+    await passes(3)
+    broker.leave()
+    await broker.manager._segments.remove(scene.listed()[0])
+    metadata = broker.tools.metadata
+    assert note_copied_offset(metadata, ORDERS, broker.log) == -1
+    assert note_copied_offset(metadata, ORDERS, broker.log, verified_offset=9) == 29
