@@ -89,7 +89,7 @@ def test_reads_below_the_local_start_are_sent_to_the_tier(source: Path, tmp_path
 def test_segments_and_all_their_files_are_offered_as_kafka_copied_them(tmp_path: Path) -> None:
     (source,) = (path for path in PATHS if path.name == "tiered-overlap-0")
     log = _open(source, tmp_path, clean=True)
-    offered = {each.base_offset: each for each in log.tierable_segments(0, log.high_watermark)}
+    offered = {each.base_offset: each for each in log.tiering.tierable_segments(0, log.high_watermark)}
     copied = {
         row["start_offset"]: row
         for row in _expected(source)["remote_segments"]["segments"]
@@ -98,7 +98,7 @@ def test_segments_and_all_their_files_are_offered_as_kafka_copied_them(tmp_path:
     assert offered.keys() == copied.keys() == {106, 152}
     for base, each in offered.items():
         row = copied[base]
-        assert log.prepare_for_copy(each)
+        assert log.tiering.prepare_for_copy(each)
         assert (each.end_offset, each.size_bytes, each.max_timestamp_ms) == (
             row["end_offset"],
             row["size"],

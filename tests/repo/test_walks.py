@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -104,7 +105,9 @@ def test_a_request_takes_the_walk(name: str) -> None:
         node.create_topic("t")
         for value in (b"a", b"b", b"c"):
             node.produce("t", batch(value))
-        work = {"Produce": lambda: node.produce("t", batch(b"d")), "Fetch": lambda: node.fetch("t", 1)}[name]
+        work: Callable[[], Any] = partial(node.produce, "t", batch(b"d"))
+        if name == "Fetch":
+            work = partial(node.fetch, "t", 1)
         work()  # loads the handler
         called = called_by(WALKS[name][0].function, work)
     steps = [step for step in WALKS[name] if not step.file.startswith(NOT_SIMULATED)]

@@ -61,7 +61,7 @@ class Scene:
             self.world.end_transaction()
         self.world.roll()
         self.world.log.flush()
-        self.recovery_point = self.world.log.checkpoint_recovery_point
+        self.recovery_point = self.world.log.durability.checkpoint_recovery_point
         self.first_dirty = self.world.clean_end
         self.before = self.world.rows_alive()
         self.committed_before = committed_rows(self.world.log)

@@ -32,7 +32,7 @@ async def prepare(world: FollowerWorld, rng: random.Random) -> tuple[PartitionLo
     world.place({"leader": -1, "leader_epoch": COMMON_EPOCH}, internal_segment_bytes=SEGMENT_BYTES)
     own = world.partition().log
     for _, batch in read_batches(log):
-        own.append_as_follower(batch)
+        own.copying.append_as_follower(batch)
     world.learn_leader(FOLLOWER, OLD_EPOCH)
     fill(own, OLD_EPOCH, rng.randint(1, 20), rng)
     if rng.random() < 0.8:

@@ -86,7 +86,7 @@ async def test_a_crash_during_a_copy_leaves_nothing_stuck_orphaned_or_lost(
     leader.lead(1)
     await passes(10)
     # Leftovers block nothing: everything is copied long before they go.
-    assert leader.log.highest_remote_offset == 29
+    assert leader.log.tiering.highest_remote_offset == 29
     assert scene.records_in_tier(0, 30) == [4, 9, 14, 19, 24, 29]
     await passes(LONG_S)
     scene.check_tidy()

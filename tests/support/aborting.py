@@ -46,7 +46,7 @@ def end_transaction(log: PartitionLog, producer_id: int, *, committed: bool) -> 
 
 def all_aborted(log: PartitionLog) -> list[AbortedTransaction]:
     """Return all aborted transactions of a log."""
-    return log.aborted_transactions(log.log_start_offset, log.log_end_offset)
+    return log.reads.aborted_transactions(log.log_start_offset, log.log_end_offset)
 
 
 def _append(log: PartitionLog, batch: bytes) -> None:

@@ -199,7 +199,7 @@ def _rows_by_batch(log: PartitionLog) -> Iterator[list[KeyedRow]]:
 def committed_rows(log: PartitionLog) -> list[KeyedRow]:
     """What a read_committed consumer gets: it drops what the answer of the broker calls aborted."""
     end = log.last_stable_offset
-    aborted = log.aborted_transactions(log.log_start_offset, end)
+    aborted = log.reads.aborted_transactions(log.log_start_offset, end)
     rows = []
     for header, batch in read_batches(log):
         hidden = header.is_transactional and any(
@@ -225,7 +225,7 @@ def check_reads(log: PartitionLog, rows: list[KeyedRow]) -> None:
     ]
     for timestamp in {row.timestamp + delta for row in rows for delta in (0, 1)}:
         wanted_offset = next((offset for time, offset in stamped if time >= timestamp), None)
-        answer = log.offset_for_timestamp(timestamp)
+        answer = log.reads.offset_for_timestamp(timestamp)
         assert (answer.offset if answer else None) == wanted_offset
 
 

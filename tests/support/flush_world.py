@@ -44,7 +44,7 @@ def image_of(leader_epoch: int) -> PartitionImage:
 
 def headers_of(log: PartitionLog) -> list[BatchHeader]:
     """Return the headers of all batches, however large the holes between them are."""
-    return [header for each in log.copyable_segments() for _, header in each.segment.headers()]
+    return [header for each in log.moving.copyable_segments() for _, header in each.segment.headers()]
 
 
 class PowerCut(BaseException):
@@ -147,9 +147,9 @@ class FlushWorld:
 
     async def flush_now(self) -> None:
         """Flush the log for somebody who waits for it."""
-        end_offset, truncations = self.log.log_end_offset, self.log.truncation_count
+        end_offset, truncations = self.log.log_end_offset, self.log.cleaning.truncation_count
         await self.logs.flush_log(self.log)
-        if truncations == self.log.truncation_count:
+        if truncations == self.log.cleaning.truncation_count:
             self.acknowledged_end = max(self.acknowledged_end, end_offset)
 
     async def flush_by_timer(self) -> None:
@@ -178,7 +178,7 @@ class FlushWorld:
                 await self.partition.writer.drain()
             low = max(self.log.local_log_start_offset, self.log.log_end_offset - 20)
             offset = self.rng.randint(low, self.log.log_end_offset)
-            self.log.announce_truncation(offset)
+            self.log.truncation.announce(offset)
             await self.logs.save_recovery_points([LOG_DIR])
             # Other logs of the node are cut first.
             await asyncio.sleep(self.rng.uniform(0, 0.03))
@@ -187,7 +187,7 @@ class FlushWorld:
             self.acknowledged_end = min(self.acknowledged_end, self._batch_end(offset))
             if self.rng.random() < 0.5:
                 self.disk.add(FaultRule(before=self._cut_power, skip=self.rng.randrange(20), times=1))
-            self.log.truncate_to(offset, now_ms=NOW_MS)
+            self.log.truncation.truncate_to(offset, now_ms=NOW_MS)
             self.disk.rules.clear()
             end_offset = self.log.log_end_offset
             self.acknowledged_end = min(self.acknowledged_end, end_offset)

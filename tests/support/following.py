@@ -144,7 +144,7 @@ class ToyLeader:
                     -1: log.log_end_offset,
                     -2: log.log_start_offset,
                     -4: log.local_log_start_offset,
-                    -6: log.highest_remote_offset + 1,
+                    -6: log.tiering.highest_remote_offset + 1,
                 }[wanted.timestamp]
                 epoch = log.leader_epochs.lineage.epoch_at(offset)
                 rows.append(

@@ -10,7 +10,7 @@ from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.recovery.recovery import OpenOptions, open_log
-from crabka.log.segment.segment import SegmentContext
+from crabka.log.segment.segment import Segment, SegmentContext
 from crabka.ports import FileSystem
 from crabka.records.builder import build_batch
 from crabka.records.header import BatchHeader, iter_headers
@@ -80,6 +80,25 @@ def append(log: PartitionLog, batch: bytes, *, leader_epoch: int = 0, now_ms: in
     result = log.append_as_leader(batch, leader_epoch=leader_epoch, now_ms=now_ms)
     log.set_high_watermark(log.log_end_offset)
     return result.first_offset
+
+
+SEGMENT_BYTES = 2 * len(make_batch(producer=ProducerFields(1)))
+TWO_PER_SEGMENT = TopicConfig(internal_segment_bytes=SEGMENT_BYTES, retention_ms=-1)
+
+
+def segmented_log(config: TopicConfig = TWO_PER_SEGMENT) -> PartitionLog:
+    """Return a log of ten single records of one producer, two in each segment, one second apart."""
+    log = open_test_log(config=config)
+    for index in range(10):
+        batch = make_batch(timestamp=NOW_MS + 1000 * index, producer=ProducerFields(1, 0, index))
+        append(log, batch, leader_epoch=index // 4)
+    return log
+
+
+def apply_retention(log: PartitionLog, now_ms: int) -> list[Segment]:
+    """Drop the segments that age, size and log start no longer keep, as the owner of a log does; return them."""
+    log.retention.expire(now_ms)
+    return log.retention.delete_below_log_start(now_ms)
 
 
 def read_headers(log: PartitionLog, start: int | None = None, *, max_bytes: int = 1 << 20) -> list[BatchHeader]:

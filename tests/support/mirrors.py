@@ -29,7 +29,7 @@ class Mirror:
         """Begin to copy, or go on with what is there."""
         copy = FutureLog(self.memory, self.log, COPY_PATH)
         copy.open()
-        self.log.mirror = copy
+        self.log.moving.mirror = copy
         return copy
 
     def step(self, max_bytes: int = MAX_STEP_BYTES) -> bool:

@@ -328,12 +328,12 @@ class MoveNode:
                 return
             offset = max(min(offset, len(model.lines)), model.start)
             model.cut(offset)
-            partition.log.announce_truncation(offset)
+            partition.log.truncation.announce(offset)
             await self.logs.save_recovery_points([partition.log.log_dir])
             if self.partition is not partition:
                 return
             try:
-                partition.log.truncate_to(offset)
+                partition.log.truncation.truncate_to(offset)
             except StorageError as error:
                 self.logs.on_dir_failure(error.log_dir, error)
                 return
@@ -348,7 +348,7 @@ class MoveNode:
         if partition is not None and model.start < offset <= partition.log.high_watermark:
             model.start = offset
             log_dir = partition.log.log_dir
-            partition.log.delete_records_before(offset)
+            partition.log.retention.delete_records_before(offset)
             await self.logs.save_log_starts([log_dir])
             if self.partition is partition:
                 model.durable_start = max(model.durable_start, min(offset, model.start))

@@ -97,8 +97,10 @@ class TierWriter:
         """Copy the sealed segments that the tier does not have yet, as a leader does."""
         log.flush()
         copied = []
-        for segment in log.tierable_segments(log.highest_remote_offset + 1, log.last_stable_offset, limit=limit):
-            assert log.prepare_for_copy(segment)
+        for segment in log.tiering.tierable_segments(
+            log.tiering.highest_remote_offset + 1, log.last_stable_offset, limit=limit
+        ):
+            assert log.tiering.prepare_for_copy(segment)
             self._segment_count += 1
             metadata = RemoteLogSegmentMetadata(
                 segment_id=RemoteLogSegmentId(partition, uuid.UUID(int=self._segment_count)),
@@ -126,13 +128,13 @@ class TierWriter:
             )
             self._rlmm.update_remote_log_segment_metadata(update)
             copied.append(metadata.with_update(update))
-            log.note_remote_offset(segment.end_offset)
+            log.tiering.note_remote_offset(segment.end_offset)
         return copied
 
 
 def drop_local(log: PartitionLog) -> None:
     """Let everything that is in the tier leave the disk."""
-    while log.drop_oldest_tiered(1 << 62) is not None:
+    while log.retention.drop_oldest_tiered(1 << 62) is not None:
         pass
 
 

@@ -28,7 +28,7 @@ def rot(fs: MemoryFileSystem | FaultyFileSystem, path: str, position: int, mask:
 
 def check(log: PartitionLog, base_offset: int) -> LogCheckFindings:
     """Check a segment and return what was found."""
-    target = log.begin_check(base_offset)
+    target = log.healing.begin_check(base_offset)
     assert target is not None
     run = SegmentCheck(target)
     for size in run.steps():
@@ -39,7 +39,7 @@ def check(log: PartitionLog, base_offset: int) -> LogCheckFindings:
 
 def check_and_repair(log: PartitionLog, base_offset: int) -> Repairs:
     """Check a segment and put right what follows from its batches."""
-    target = log.begin_check(base_offset)
+    target = log.healing.begin_check(base_offset)
     assert target is not None
     run = SegmentCheck(target)
     for _ in run.steps():
@@ -47,4 +47,4 @@ def check_and_repair(log: PartitionLog, base_offset: int) -> Repairs:
     assert run.findings is not None
     if run.findings.indexes is not None:
         write_rebuilt_indexes(target.fs, target.segment, run.findings.indexes)
-    return log.take_findings(target, run.findings)
+    return log.healing.take_findings(target, run.findings)

@@ -279,7 +279,7 @@ class TierBroker:
         """Append so many full segments and one batch more, which opens an active one."""
         for _ in range(2 * segments):
             self.append(leader_epoch=leader_epoch, timestamp=timestamp)
-        if self.log.untiered().active_bytes != len(BATCH):
+        if self.log.tiering.untiered().active_bytes != len(BATCH):
             self.append(leader_epoch=leader_epoch, timestamp=timestamp)
 
     def append(self, *, leader_epoch: int = 0, timestamp: int | None = None) -> None:

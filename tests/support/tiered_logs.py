@@ -7,9 +7,8 @@ from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.producers.snapshots import encode_snapshot
 from crabka.log.recovery.recovery import OpenOptions
 from crabka.log.segment.segment import SegmentContext
-from tests.support.logs import NOW_MS, ProducerFields, append, make_batch, open_test_log
+from tests.support.logs import NOW_MS, SEGMENT_BYTES, ProducerFields, append, make_batch, open_test_log
 
-SEGMENT_BYTES = 2 * len(make_batch(producer=ProducerFields(1)))
 EMPTY_SNAPSHOT = encode_snapshot([])
 
 
@@ -46,7 +45,7 @@ def filled_log(
 def drop_tiered(log: PartitionLog, now_ms: int = NOW_MS) -> list[int]:
     """Let all segments go that may, as the owner of a log does; return their base offsets."""
     dropped = []
-    while (segment := log.drop_oldest_tiered(now_ms)) is not None:
-        log.sync_names()
+    while (segment := log.retention.drop_oldest_tiered(now_ms)) is not None:
+        log.retention.sync_names()
         dropped.append(segment.base_offset)
     return dropped

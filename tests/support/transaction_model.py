@@ -97,7 +97,7 @@ class TransactionWorld:
             data = log.read(offset, max_bytes=600, upper_offset=log.last_stable_offset).read()
             aborted = {
                 (each.producer_id, each.first_offset): each.last_offset
-                for each in log.aborted_transactions(offset, log.last_stable_offset)
+                for each in log.reads.aborted_transactions(offset, log.last_stable_offset)
             }
             for _, header in iter_headers(data):
                 dropped = any(

@@ -81,7 +81,7 @@ async def _fetch(cluster: TierCluster, leader: TierNode, offset: int, aborted: s
     max_bytes = cluster.rng.choice([1, 1000, 1 << 20])
     try:
         content = bytes(log.read(offset, max_bytes=max_bytes, upper_offset=log.high_watermark).read())
-        aborted |= {each[:2] for each in log.aborted_transactions(offset, log.high_watermark)}
+        aborted |= {each[:2] for each in log.reads.aborted_transactions(offset, log.high_watermark)}
         return content  # noqa: TRY300 - both may be in the tier by now
     except OffsetInRemoteTierError:
         wanted = RemoteFetch(
@@ -122,7 +122,7 @@ async def _check_below_start(leader: TierNode) -> None:
 def is_tidy(cluster: TierCluster) -> bool:
     """Return whether nothing is being copied or removed, and nothing waits for it."""
     leader = cluster.leader
-    if leader is not None and leader.log.copies_to_tier and leader.log.untiered().sealed_count:
+    if leader is not None and leader.log.retention.copies_to_tier and leader.log.tiering.untiered().sealed_count:
         return False
     listed = [each for name in cluster.rlmm.partitions() for each in cluster.rlmm.list_remote_log_segments(name)]
     finished = {each.segment_id for each in listed if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED}

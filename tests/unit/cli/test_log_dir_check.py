@@ -42,10 +42,10 @@ def test_problems_of_a_directory_are_rows() -> None:
     fill_with_transactions(log)
     log.close(clean=True)
     assert list(directory_problems(context.fs, LOG_DIR)) == []
-    flip(context.fs, log.segment_of(0).log_path, 100)
+    flip(context.fs, log.healing.segment_of(0).log_path, 100)
     (row,) = directory_problems(context.fs, LOG_DIR)
     assert row["log"] == "orders-0"
-    assert row["file"] == log.segment_of(0).log_path
+    assert row["file"] == log.healing.segment_of(0).log_path
     assert "CRC" in str(row["reason"])
 
 

@@ -86,7 +86,7 @@ def test_what_retention_took_meanwhile_is_out_of_range(node: SimNode) -> None:
 
     def expire(*args: object) -> object:
         # Between the plan of the fetch and its read the log start moves up.
-        log.delete_records_before(start)
+        log.retention.delete_records_before(start)
         for segment in list(tier.rlmm.list_remote_log_segments(args[0])):  # type: ignore[arg-type]
             if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
                 gone = sample_update(segment, RemoteLogSegmentState.DELETE_SEGMENT_STARTED)

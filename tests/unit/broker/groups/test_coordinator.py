@@ -269,7 +269,7 @@ def test_state_that_was_never_replicated_is_not_kept(node: SimNode, held: HeldWa
     lead(node, held.partition, NOBODY)
     assert code_of(commit) is ErrorCode.not_coordinator
     # The new leader did not have the record.
-    held.partition.log.truncate_to(0)
+    held.partition.log.truncation.truncate_to(0)
     held.let_go()
     lead(node, held.partition, 1)
     node.advance(10)

@@ -191,7 +191,7 @@ def test_what_is_pending_is_unknown_while_nothing_is_known_of_the_tier(tiered_no
     tiered_topic(tiered_node, "t")
     tier = NodeTier(tiered_node)
     tier.tier("t")
-    tiered_node.context.partitions.by_name("t", 0).log.highest_remote_offset = -1
+    tiered_node.context.partitions.by_name("t", 0).log.tiering.note_remote_offset(-1)
     assert find(tiered_node, -6) == (ErrorCode.none, -1, -1)
     tier.close()
 

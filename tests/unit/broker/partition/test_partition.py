@@ -125,7 +125,7 @@ def test_older_metadata_of_the_same_epoch_changes_nothing() -> None:
 def test_a_new_leader_keeps_the_high_watermark_it_had_as_follower() -> None:
     led = LedPartition(replicated_image(leader=2, leader_epoch=4))
     log = led.partition.log
-    log.append_as_follower(make_batch(5, leader_epoch=4))
+    log.copying.append_as_follower(make_batch(5, leader_epoch=4))
     log.set_high_watermark(3)
     led.become(replicated_image())
     assert led.high_watermark == 3

@@ -254,7 +254,7 @@ def test_a_coordinator_that_comes_back_knows_what_its_log_says(
     post_end(node, producer)
     lead(node, held.partition, NOBODY)
     if is_lost:
-        held.partition.log.truncate_to(held.partition.log.high_watermark)
+        held.partition.log.truncation.truncate_to(held.partition.log.high_watermark)
     lead(node, held.partition, 1)
     node.advance(1_000)
     # Of an outcome that may still be lost nobody hears.

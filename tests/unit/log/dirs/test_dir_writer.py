@@ -294,7 +294,7 @@ def test_only_a_slow_dir_refuses_what_is_too_much() -> None:
 
 
 def copied(log: PartitionLog) -> PendingCopy:
-    return next(iter(log.copies(make_batch(base_offset=log.log_end_offset))))
+    return next(iter(log.copying.copies(make_batch(base_offset=log.log_end_offset))))
 
 
 @pytest.mark.parametrize("is_slow", [False, True])

@@ -16,7 +16,7 @@ async def test_only_logs_with_sealed_segments_or_passed_time_are_flushed(manager
     timed = manager.create(partition(1), TOPIC_ID, TopicConfig(flush_ms=1000))
     for log in (quiet, timed):
         append(log, make_batch())
-    now_ms = timed.last_flush_ms
+    now_ms = timed.durability.last_flush_ms
     await manager.flush_dirty(now_ms + 999)
     assert (quiet.recovery_point, timed.recovery_point) == (0, 0)
     await manager.flush_dirty(now_ms + 1000)

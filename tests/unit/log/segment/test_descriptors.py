@@ -55,7 +55,7 @@ def test_a_log_without_a_descriptor_fails_reads_and_deferred_appends_as_storage_
         append(log, make_batch(1))
         log.read(log.log_end_offset, max_bytes=100)
         append(log, make_batch(1))
-        log._active.sync_and_rest()
+        log.state.active.sync_and_rest()
         rule = fs.add(FaultRule(operation="open", path="*.log", error=errno.EMFILE))
         for offset in (0, 1):
             with pytest.raises(StorageError, match="Too many open files"):

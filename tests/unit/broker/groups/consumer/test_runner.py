@@ -171,7 +171,7 @@ def test_a_move_is_told_to_all_who_wait(node: SimNode) -> None:
     assert join.answer().error_code is ErrorCode.not_coordinator
     assert report.answer().error_code is ErrorCode.not_coordinator
     # What was not replicated is lost with the leader.
-    held.partition.log.truncate_to(held.partition.log.high_watermark)
+    held.partition.log.truncation.truncate_to(held.partition.log.high_watermark)
     held.let_go()
     lead(node, held.partition, 1)
     node.advance(10)

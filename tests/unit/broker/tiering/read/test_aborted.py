@@ -90,7 +90,7 @@ def test_what_is_in_the_tier_and_on_the_disk_is_told_once() -> None:
         world.tier()
         assert found(world, 0, 1) == [(7, 0)]
         assert world.indexes.disk_bytes == 0  # the log has it all, so nothing is fetched
-        world.log.drop_oldest_tiered(NOW_MS + 10**9)
+        world.log.retention.drop_oldest_tiered(NOW_MS + 10**9)
         assert found(world, 0, 1) == [(7, 0)]
 
 

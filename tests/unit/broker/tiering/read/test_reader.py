@@ -39,7 +39,7 @@ def filled(world: TierWorld, batches: int = 40) -> bytes:
     everything = b""
     offset = 0
     world.tier()
-    end = world.log.highest_remote_offset + 1
+    end = world.log.tiering.highest_remote_offset + 1
     while offset < end:
         piece = world.log.read(offset, max_bytes=1 << 20).read()
         everything += piece
