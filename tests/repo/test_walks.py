@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.sim_node import SimNode, batch
+from tests.support.nodes.sim_node import SimNode, batch
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "crabka"
