@@ -22,7 +22,7 @@ from crabka.vfs import OsFileSystem
 from tests.support.cluster_process.cluster import ClusterProcesses
 from tests.support.cluster_process.reading import read_committed
 from tests.support.node_process import NodeError, wait_until
-from tests.support.rotting_files import METADATA, Flip, files_by_kind, flip_byte, tier_files_by_kind
+from tests.support.rotting_files import METADATA, Flip, files_by_kind, flip_byte, has_whole_twin, tier_files_by_kind
 from tests.support.tier_kills import tier_settings
 
 if TYPE_CHECKING:
@@ -145,7 +145,8 @@ class RottingCluster:
         found = files_by_kind(node.data_dir)
         for _ in range(count):
             kinds = sorted(found, key=lambda kind: (self.flips[kind], rng.random()))
-            done = flip_byte(rng, kinds[0], found.pop(kinds[0]))
+            files = [path for path in found.pop(kinds[0]) if has_whole_twin(path)]
+            done = flip_byte(rng, kinds[0], files) if files else None
             if done is not None:
                 self.flips[done.kind] += 1
                 flips.append(done)
