@@ -17,7 +17,7 @@ from crabka.log.recovery.loss import LogLoss
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
-from tests.support.images import cluster, partition_of, topic_id_of, with_partition, with_partitions
+from tests.support.quorum.images import cluster, partition_of, topic_id_of, with_partition, with_partitions
 
 Placements: TypeAlias = dict[uuid.UUID, dict[uuid.UUID, list[int]]]
 

@@ -13,8 +13,8 @@ from crabka.errors import CorruptDataError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import ZERO_UUID
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.rotting import flip
-from tests.support.sim_node import SimNode, batch, cold_node
+from tests.support.faults.rotting import flip
+from tests.support.nodes.sim_node import SimNode, batch, cold_node
 
 
 def target(index: int, **options: Any) -> SessionTarget:

@@ -16,7 +16,7 @@ from crabka.log.partition.copying import PendingCopy
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.ports import Runtime
 from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
-from tests.support.logs import LOG_DIR, NOW_MS, append, make_batch, make_context, open_test_log, read_headers
+from tests.support.storage.small import LOG_DIR, NOW_MS, append, make_batch, make_context, open_test_log, read_headers
 
 LIMIT_MS = 500
 

@@ -18,9 +18,9 @@ from crabka.runtime import ThreadPool, real_runtime
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
 from tests.support.async_tests import run_with
-from tests.support.log_managers import CONFIG, DIRS, TOPIC_ID, filled, partition, simulate
-from tests.support.logs import NOW_MS, append, make_batch, read_headers
-from tests.support.tiered_logs import EMPTY_SNAPSHOT
+from tests.support.storage.managers import CONFIG, DIRS, TOPIC_ID, filled, partition, simulate
+from tests.support.storage.small import NOW_MS, append, make_batch, read_headers
+from tests.support.storage.tiered import EMPTY_SNAPSHOT
 
 TIERED = replace(CONFIG, remote_storage_enable=True, local_retention_bytes=0, retention_ms=-1)
 

@@ -16,7 +16,7 @@ from crabka.log.recovery.recovery import OpenOptions
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import CRC_POSITION, sealed
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     NOW_MS,
     ProducerFields,

@@ -21,7 +21,7 @@ from crabka.records.control import (
 )
 from crabka.records.header import crc_valid, parse_header
 from crabka.records.record import Record
-from tests.support.logs import (
+from tests.support.storage.small import (
     NOW_MS,
     ProducerFields,
     append,

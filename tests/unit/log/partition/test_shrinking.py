@@ -10,7 +10,7 @@ from crabka.config.topic import TopicConfig
 from crabka.errors import InvariantError, OperationError
 from crabka.log.partition.append import PendingAppend
 from crabka.testing import MemoryFileSystem
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,

@@ -16,7 +16,7 @@ from crabka.log.recovery.recovery import OpenOptions
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.vfs import read_file
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
@@ -29,7 +29,7 @@ from tests.support.logs import (
     open_test_log,
     read_headers,
 )
-from tests.support.tiered_logs import EMPTY_SNAPSHOT, drop_tiered, filled_log, tiered_config
+from tests.support.storage.tiered import EMPTY_SNAPSHOT, drop_tiered, filled_log, tiered_config
 
 SMALL_LOCAL = tiered_config(local_retention_bytes=SEGMENT_BYTES)
 
