@@ -16,7 +16,7 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.metadata.cluster import Endpoint
     from crabka.protocol.apis import MessageTypes
 
@@ -31,7 +31,7 @@ REQUEST_TIMEOUT_MS = 5000
 class ControllerRegistrar:
     """Registers one controller for as long as it runs."""
 
-    def __init__(self, context: ControlContext, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(self, context: ControllerContext, endpoints: Sequence[Endpoint]) -> None:
         self._context = context
         self._application = ControllerApplication(
             controller_id=context.node_id,

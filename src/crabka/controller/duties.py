@@ -16,13 +16,13 @@ from crabka.errors import InvariantError, OperationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.controller.decisions.control_view import ControllerRules
     from crabka.controller.decisions.sessions import BrokerIncarnation
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.requests import Outcome
 
-    Duty = Callable[[ControlContext], Coroutine[Any, Any, None]]
+    Duty = Callable[[ControllerContext], Coroutine[Any, Any, None]]
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def duties_of_term() -> list[Duty]:
     return [expire_sessions, keep_balanced, elect_where_nobody_leads]
 
 
-async def keep_up(context: ControlContext, duty: Duty) -> None:
+async def keep_up(context: ControllerContext, duty: Duty) -> None:
     """Run a duty until it is cancelled, and restart it after an unexpected failure."""
     while True:
         try:
@@ -49,7 +49,7 @@ async def keep_up(context: ControlContext, duty: Duty) -> None:
         await asyncio.sleep(RESTART_MS / 1000)
 
 
-async def fence_incarnation(context: ControlContext, broker: BrokerIncarnation, reason: str) -> bool:
+async def fence_incarnation(context: ControllerContext, broker: BrokerIncarnation, reason: str) -> bool:
     """Fence a broker whose session expired, unless it registered again, and end its session.
 
     Return False if this controller is no longer active.
@@ -70,7 +70,7 @@ async def fence_incarnation(context: ControlContext, broker: BrokerIncarnation, 
     return True
 
 
-async def expire_sessions(context: ControlContext) -> None:
+async def expire_sessions(context: ControllerContext) -> None:
     """Fence each broker that was silent for broker.session.timeout.ms."""
     clock, sessions = context.runtime.clock, context.sessions
     timeout_ms = context.config.broker_session_timeout_ms
@@ -92,7 +92,7 @@ async def expire_sessions(context: ControlContext) -> None:
                 break
 
 
-async def keep_balanced(context: ControlContext) -> None:
+async def keep_balanced(context: ControllerContext) -> None:
     """Elect preferred leaders every leader.imbalance.check.interval.seconds."""
     while True:
         await asyncio.sleep(context.config.leader_imbalance_check_interval_seconds)
@@ -100,14 +100,16 @@ async def keep_balanced(context: ControlContext) -> None:
             await _in_turns(context, balance_leaders)
 
 
-async def elect_where_nobody_leads(context: ControlContext) -> None:
+async def elect_where_nobody_leads(context: ControllerContext) -> None:
     """Hold unclean elections, where topics allow them, every unclean.leader.election.interval.ms."""
     while True:
         await asyncio.sleep(context.config.unclean_leader_election_interval_ms / 1000)
         await _in_turns(context, elect_unclean_leaders)
 
 
-async def _in_turns(context: ControlContext, elect: Callable[[MetadataImage, ControllerRules], Outcome[bool]]) -> None:
+async def _in_turns(
+    context: ControllerContext, elect: Callable[[MetadataImage, ControllerRules], Outcome[bool]]
+) -> None:
     """Elect until nothing is left, in batches, so that requests are decided in between."""
     try:
         is_more_left = True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from crabka._kio import ErrorCode
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.clients.scripted_broker import ReceivedRequest
 from tests.support.clusters.loopback import loopback_cluster
 from tests.unit.cli.conftest import RunCommand

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.cli.log_dirs import parse_replica
 from crabka.clients.sync.producer import SyncProducer
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.clients.scripted_broker import ReceivedRequest
 from tests.support.clusters.loopback import loopback_cluster
 from tests.support.nodes.crabka_up import CrabkaProcess

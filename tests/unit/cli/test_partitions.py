@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.clients.scripted_broker import ReceivedRequest
 from tests.support.clusters.loopback import loopback_cluster
 from tests.support.clusters.memory import MemoryCluster

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from crabka._kio import ErrorCode
 from crabka.cli.reassignment_throttle import FOLLOWERS, LEADERS, RATES, clear_throttle, set_throttle, throttled_replicas
 from crabka.clients.admin.admin import Admin
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.clients.admin import with_admin
 from tests.support.clients.scripted_broker import ReceivedRequest
 from tests.support.clients.simulation import ClientSimulation
