@@ -115,6 +115,6 @@ def test_a_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], mon
         try:
             run(seed)
         except (AssertionError, OperationError):
-            # A log that is broken may also be noticed by whoever reads it.
+            # A log that is broken may also be noticed by a reader.
             return
     pytest.fail(f"{plant.__name__} was not found")

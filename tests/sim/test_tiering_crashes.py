@@ -29,7 +29,7 @@ HEIRS = ("the same broker", "another replica")
 
 
 class Crash:
-    """Two replicas of a partition; the first one leads and dies somewhere, somebody goes on."""
+    """Two replicas of a partition; the first one leads and dies somewhere, the other continues."""
 
     def __init__(self, scene: TierScene) -> None:
         self.scene = scene

@@ -21,7 +21,7 @@ SEGMENT = sample_segment(1, (0, 9), size_bytes=len(CONTENT))
 
 
 class CountingStorage(InmemoryRemoteStorage):
-    """Has the same bytes for every segment, and counts who asks for them."""
+    """Has the same bytes for every segment, and counts the reads."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -25,7 +25,7 @@ def offsets() -> OffsetIndex:
 
 
 class IndexStorage(InmemoryRemoteStorage):
-    """Has indexes and nothing else, and counts who asks for them."""
+    """Has indexes and nothing else, and counts the reads."""
 
     def __init__(self) -> None:
         super().__init__()
