@@ -74,7 +74,7 @@ def count_twice_what_lies_in_two_places(monkeypatch: pytest.MonkeyPatch) -> None
         def __init__(self, pieces: list[tuple[int, int, int]]) -> None:
             self.pieces = pieces
 
-    monkeypatch.setattr(retention_plan, "_SizesBehind", CarelessSizes)
+    monkeypatch.setattr(retention_plan, "_SizesAfter", CarelessSizes)
 
 
 def delete_without_moving_the_log_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What copying and retention ask of the log of a partition; `PartitionLog` is one."""
+"""What copying and retention need from the log of a partition; `PartitionLog` is one."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ class TieredLog(Protocol):
         ...
 
     def note_remote_offset(self, offset: int, /) -> None:
-        """Learn that the tier holds everything up to an offset, which may be less than it held before."""
+        """Note that the tier holds everything up to an offset, which may be lower than before."""
         ...
 
     def doubt_remote_offset(self) -> None:
-        """Learn that what is known of the tier may be void: nothing is deleted for it until it is noted again."""
+        """Note that the known state of the tier may be wrong: nothing is deleted by it until it is noted again."""
         ...
 
     def raise_log_start(self, offset: int, /) -> bool:
