@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.members import wait_coordinator
 from crabka._kio import ErrorCode
-from crabka.clients.connection import Connection
+from crabka.clients.cluster.connection import Connection
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.runtime import AsyncioNetwork
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crabka._kio import ErrorCode
-from crabka.clients.connection import Connection
+from crabka.clients.cluster.connection import Connection
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.runtime import AsyncioNetwork
 

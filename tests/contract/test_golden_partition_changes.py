@@ -1,6 +1,6 @@
 """The records that change partitions are those of Kafka.
 
-`partition_changes.jsonl` holds random partitions, wishes and living brokers with what the PartitionChangeBuilder of
+`partition_changes.jsonl` holds random partitions, targets and unfenced brokers with what the PartitionChangeBuilder of
 Apache Kafka 4.3.0 made of them. A replica lies in the directory with the id 1000 + its broker's id.
 """
 
@@ -17,7 +17,7 @@ from crabka.controller.decisions.partition_change import (
     ChangeRules,
     Election,
     PartitionPlace,
-    PartitionWish,
+    PartitionTarget,
     build_partition_change,
 )
 from crabka.ids import DIRECTORY_MIGRATING
@@ -51,7 +51,7 @@ def partition_of(given: dict[str, Any]) -> PartitionImage:
 
 def our_record(given: dict[str, Any], partition: PartitionImage) -> PartitionChangeRecord | None:
     unclean = given["unclean_replica"]
-    wish = PartitionWish(
+    target = PartitionTarget(
         isr=given["wanted_isr"],
         replicas=given["wanted_replicas"],
         removing=given["wanted_removing"],
@@ -66,7 +66,7 @@ def our_record(given: dict[str, Any], partition: PartitionImage) -> PartitionCha
         min_isr=given["min_isr"],
         elr_enabled=given["elr_enabled"],
     )
-    return build_partition_change(PLACE, partition, wish, rules)
+    return build_partition_change(PLACE, partition, target, rules)
 
 
 def kafkas_record(record: dict[str, Any] | None) -> PartitionChangeRecord | None:

@@ -23,7 +23,7 @@ from crabka.clients import (
     SyncFetcher,
     SyncProducer,
 )
-from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.embedded import Broker
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition

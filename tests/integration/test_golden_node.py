@@ -10,7 +10,7 @@ import pytest
 
 from crabka.cli.main import execute
 from crabka.cli.session import with_admin
-from crabka.clients.offsets import (
+from crabka.clients.fetcher.offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,

@@ -19,7 +19,7 @@ from crabka.clients import (
     SyncFetcher,
     SyncProducer,
 )
-from crabka.clients.offsets import EARLIEST_LOCAL, LATEST
+from crabka.clients.fetcher.offsets import EARLIEST_LOCAL, LATEST
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
 from tests.support.node_process import wait_until

@@ -58,5 +58,5 @@ def test_every_topic_has_the_rows_that_kafkas_clients_read(
         rows, report = read(options)
         assert rows == golden_rows("single", topic, committed=committed), topic
         assert (report.segments > 0) == topic.startswith("tiered"), topic
-        if topic == "tiered-txn":  # what lies behind the open transaction is not in the tier
+        if topic == "tiered-txn":  # what lies after the open transaction is not in the tier
             assert report.broker_ranges == (0 if committed else 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.offsets import LATEST_TIERED
+from crabka.clients.fetcher.offsets import LATEST_TIERED
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
 from crabka.spark.options.source_options import SourceOptions

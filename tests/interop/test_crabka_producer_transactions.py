@@ -17,7 +17,7 @@ from crabka.clients import (
     SyncProducer,
     TransactionError,
 )
-from crabka.clients.transaction_messages import TRANSACTION_VERSION
+from crabka.clients.producer.transaction_messages import TRANSACTION_VERSION
 from crabka.ids import TopicPartition
 from tests.interop.transactions import READ_COMMITTED, read_to_end
 from tests.support.crabka_process import CrabkaProcess

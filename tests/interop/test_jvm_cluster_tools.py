@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from crabka.clients.sync_producer import SyncProducer
+from crabka.clients.sync.producer import SyncProducer
 from tests.support.cluster_processes import ClusterOfProcesses, target_cluster
 from tests.support.jvm import ToolResult, require_jvm, run_tool
 from tests.support.node_process import wait_until

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from confluent_kafka import KafkaException
 
-from crabka.clients.admin_types import NewTopic
-from crabka.clients.sync_admin import SyncAdmin
-from crabka.clients.sync_producer import SyncProducer
+from crabka.clients.admin.admin_types import NewTopic
+from crabka.clients.sync.admin import SyncAdmin
+from crabka.clients.sync.producer import SyncProducer
 from crabka.ids import TopicPartition
 from tests.support.crabka_process import READY, crabka_command
 from tests.support.jvm import JvmKafka, ToolResult, require_jvm, run_tool

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from crabka.clients.sync_session import LoopThread
+from crabka.clients.sync.session import LoopThread
 from crabka.kraft.voters import VoterEndpoint, VoterNode
 from crabka.net import ConnectionLimits, Server
 from crabka.quorum.formatting import FormatPlan, write_format

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from crabka.clients.connection import Connection
+from crabka.clients.cluster.connection import Connection
 from crabka.protocol.apis import ApiKey
 from crabka.records.builder import build_batch
 from crabka.records.record import Record

@@ -11,7 +11,7 @@ import pytest
 
 from crabka.cli.main import execute
 from crabka.clients import SyncAdmin, SyncProducer
-from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition, uuid_to_text
 from tests.support.golden import GOLDEN

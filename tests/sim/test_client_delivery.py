@@ -8,10 +8,10 @@ import random
 import pytest
 
 from crabka._kio import ErrorCode
-from crabka.clients.cluster import ClusterSettings
-from crabka.clients.connection import ConnectionSettings
-from crabka.clients.fetcher import Fetcher, FetcherSettings, OffsetReset
-from crabka.clients.producer import Producer, ProducerSettings
+from crabka.clients.cluster.cluster import ClusterSettings
+from crabka.clients.cluster.connection import ConnectionSettings
+from crabka.clients.fetcher.fetcher import Fetcher, FetcherSettings, OffsetReset
+from crabka.clients.producer.producer import Producer, ProducerSettings
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.async_tests import run_with

@@ -12,16 +12,16 @@ import random
 import pytest
 
 from crabka._kio import ErrorCode
-from crabka.clients.cluster import ClusterSettings
-from crabka.clients.connection import ConnectionSettings
+from crabka.clients.cluster.cluster import ClusterSettings
+from crabka.clients.cluster.connection import ConnectionSettings
 from crabka.clients.errors import (
     AbortableTransactionError,
     ClientNetworkError,
     FatalTransactionError,
     TransactionStateError,
 )
-from crabka.clients.producer import Producer
-from crabka.clients.producer_settings import ProducerSettings
+from crabka.clients.producer.producer import Producer
+from crabka.clients.producer.settings import ProducerSettings
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.async_tests import run_with

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from crabka.clients.connection import Connection
+from crabka.clients.cluster.connection import Connection
 from crabka.errors import CrabkaError, OperationError
 from crabka.kraft.messages import AddVoterRequest, RemoveVoterRequest
 from crabka.kraft.voters import VoterEndpoint

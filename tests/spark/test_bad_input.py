@@ -43,10 +43,10 @@ NO_BROKER = r"cannot connect to 127\.0\.0\.1:\d+: .*refused"
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (f"{LAKE} --bootstrap {{nobody}}", NO_BROKER),
-        (f"{AUDIT} --bootstrap {{nobody}}", NO_BROKER),
-        (f"{REPLAY} --bootstrap {{nobody}}", NO_BROKER),
-        (f"{STATS} --bootstrap {{nobody}}", NO_BROKER),
+        (f"{LAKE} --bootstrap {{closed}}", NO_BROKER),
+        (f"{AUDIT} --bootstrap {{closed}}", NO_BROKER),
+        (f"{REPLAY} --bootstrap {{closed}}", NO_BROKER),
+        (f"{STATS} --bootstrap {{closed}}", NO_BROKER),
         (f"{LAKE} --option tier.metadat=listing", "tier.metadat is no option of the source; did you mean tier.metadat"),
         (f"{REPLAY} --option tier.metadat=listing", "tier.metadat is no option of the source; did you mean tier.met"),
         (f"{STATS} --option tier.metadat=listing", "tier.metadat is no option of the source; did you mean tier.metada"),
@@ -66,7 +66,7 @@ def test_a_command_says_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[st
         "lake": str(tmp_path / "lake"),
         "tier": str(tmp_path / "tier"),
         "none": str(tmp_path / "none"),
-        "nobody": f"127.0.0.1:{free_port()}",
+        "closed": f"127.0.0.1:{free_port()}",
     }
     (tmp_path / "tier" / "kafka-tiered-storage").mkdir(parents=True)
     assert execute(command.format(**places).split()) in (1, 2)
@@ -86,7 +86,7 @@ def assert_matches(line: str, message: str) -> None:
     ("options", "message"),
     [
         ({"subscribe": "orders", "tier.metadat": "listing"}, "tier.metadat is no option of the source; did you mean"),
-        ({"subscribe": "orders", "kafka.bootstrap.servers": "{nobody}"}, NO_BROKER),
+        ({"subscribe": "orders", "kafka.bootstrap.servers": "{closed}"}, NO_BROKER),
         (
             {"subscribe": "orders", "tier.metadata": "listing", "tier.uri": "file://{none}"},
             "there is no tier at {none}",
@@ -98,13 +98,13 @@ def test_a_read_ends_with_one_sentence(
 ) -> None:
     from pyspark.errors import PySparkException
 
-    places = {"none": str(tmp_path / "none"), "nobody": f"127.0.0.1:{free_port()}"}
+    places = {"none": str(tmp_path / "none"), "closed": f"127.0.0.1:{free_port()}"}
     given = {name: value.format(**places) for name, value in options.items()}
     with pytest.raises(PySparkException) as raised:
         spark.read.format("crabka").options(**given).load().count()
     last = failure_of(str(raised.value))
     assert_matches(last, "^" + message.replace("{none}", places["none"]))
-    told = str(raised.value).partition("\n\tat ")[0]
+    found = str(raised.value).partition("\n\tat ")[0]
     # Below it there is only Spark's own code of the error.
-    written = [line for line in told.splitlines() if line.strip() and "SQLSTATE" not in line]
+    written = [line for line in found.splitlines() if line.strip() and "SQLSTATE" not in line]
     assert last in written[-1]

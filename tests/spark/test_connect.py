@@ -81,9 +81,9 @@ def test_a_frame_of_connect_is_explained_from_its_options(
 ) -> None:
     connect, environment = server
     command = [sys.executable, "-c", EXPLAIN, connect.url, f"file://{place.tier}"]
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
-    assert told.returncode == 0, told.stderr[-4000:]
-    lines = dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert found.returncode == 0, found.stderr[-4000:]
+    lines = dict(line.split(maxsplit=1) for line in found.stdout.splitlines())
     assert int(lines["tier"].split()[0]) > 0
     assert int(lines["pruned"].split()[0]) > 0
 

@@ -56,9 +56,9 @@ def test_bounds_of_time_keep_all_rows_that_pass(spark: SparkSession) -> None:
 def test_explain_shows_what_is_pruned(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     options = SINGLE | {"subscribe": "tiered"}
     explain(load(spark, options | {"where": "partition = 1 and offset >= 200"}))
-    told = capsys.readouterr().out
-    assert "pruned      0" not in told
-    assert "tier        " in told
+    found = capsys.readouterr().out
+    assert "pruned      0" not in found
+    assert "tier        " in found
     explain(load(spark, options | {"where": "timestamp > '2100-01-01'"}).where("offset > 5"))
     assert "tier        0 segments" in capsys.readouterr().out
 

@@ -38,6 +38,6 @@ def test_rows_are_those_of_sparks_own_source(spark: SparkSession, place: Place, 
     # Kafka hides where its tier is: then its brokers serve all.
     assert plan_read(SourceOptions.parse(options, streaming=False)).report.segments == 0
     assert rows_of(load(spark, options)) == expected
-    told = options | place.tier_options
-    assert plan_read(SourceOptions.parse(told, streaming=False)).report.segments > 3
-    assert rows_of(load(spark, told)) == expected
+    found = options | place.tier_options
+    assert plan_read(SourceOptions.parse(found, streaming=False)).report.segments > 3
+    assert rows_of(load(spark, found)) == expected

@@ -96,7 +96,7 @@ class Scene:
 
 
 def kill_at_random_point(scene: Scene, sync: LakeCommand, victim: Victim, rng: random.Random) -> bool:
-    """Wait until the table has got some more files, and kill; whether there was somebody to kill."""
+    """Wait until the table has got some more files, and kill; whether there was a process to kill."""
     wanted = scene.files() + rng.randrange(12)
     killed = False
 

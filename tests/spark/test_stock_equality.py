@@ -67,7 +67,7 @@ def test_a_tiered_topic_has_the_same_rows(spark: SparkSession, place: Place, lev
     options = {"kafka.bootstrap.servers": place.bootstrap, "subscribe": "tiered", "isolation.level": level}
     options |= place.tier_options
     report = plan_read(SourceOptions.parse(options, streaming=False)).report
-    assert report.segments > 3, "the cluster told where its tier is, and that was read"
+    assert report.segments > 3, "the cluster said where its tier is, and that was read"
 
 
 @pytest.mark.usefixtures("stock")

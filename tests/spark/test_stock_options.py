@@ -11,7 +11,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from crabka.clients import SyncAdmin
-from crabka.clients.offsets import LATEST
+from crabka.clients.fetcher.offsets import LATEST
 from crabka.ids import TopicPartition
 from tests.support.scale import scaled
 from tests.support.seeds import base_seed

@@ -86,7 +86,7 @@ def test_restarts_read_every_record_once_while_the_tier_moves(
         run_to_end(spark, place, tmp_path, subscribe="moving", maxOffsetsPerTrigger="45", commitGroup="watchers")
     assert offsets_in(spark, tmp_path, "moving") == list(range(total))
     with SyncAdmin(place.bootstrap) as admin:
-        # The last commit may be missing: Spark tells of a batch when the next one begins.
+        # The last commit may be missing: Spark reports a batch when the next one begins.
         assert admin.groups.list_offsets("watchers")[TopicPartition("moving", 0)].offset > 0
 
 

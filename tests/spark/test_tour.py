@@ -12,9 +12,9 @@ from crabka.cli import story
 from crabka.cli.session import with_cluster
 from crabka.cli.story_spark import LakeFacts, give_lake_tour
 from crabka.cli.story_tier import TIERED_TOPIC, send_to_tier
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import NewTopic
-from crabka.clients.cluster import Cluster
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import NewTopic
+from crabka.clients.cluster.cluster import Cluster
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
 
@@ -43,13 +43,13 @@ def test_the_table_answers_what_the_orders_say(spark: SparkSession, tmp_path: Pa
         said.append(step)
         return contextlib.nullcontext()
 
-    told = give_lake_tour(story.TOPIC, str(tmp_path / "tier"), str(tmp_path / "lake"), say)
-    assert isinstance(told, LakeFacts)
-    assert (told.row_count, told.new_row_count) == (COUNT, COUNT)
+    found = give_lake_tour(story.TOPIC, str(tmp_path / "tier"), str(tmp_path / "lake"), say)
+    assert isinstance(found, LakeFacts)
+    assert (found.row_count, found.new_row_count) == (COUNT, COUNT)
     orders = [json.loads(value) for _key, value in story.orders(COUNT)]
-    best = told.answer[0]
+    best = found.answer[0]
     sold = [order for order in orders if order["item"] == best.item]
     assert best.orders == len(sold)
     assert best.revenue == round(sum(order["quantity"] * order["price"] for order in sold), 2)
-    assert told.plot.read_bytes().startswith(b"\x89PNG")
+    assert found.plot.read_bytes().startswith(b"\x89PNG")
     assert len(said) == 4

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from crabka.clients.admin import Admin
-from crabka.clients.cluster import Cluster
-from crabka.clients.metadata_sources import BrokerMetadata, ControllerMetadata, MetadataSource
+from crabka.clients.admin.admin import Admin
+from crabka.clients.cluster.cluster import Cluster
+from crabka.clients.cluster.metadata_sources import BrokerMetadata, ControllerMetadata, MetadataSource
 from crabka.protocol.apis import ApiKey
 from tests.support.client_simulation import ClientSimulation, simulate
 from tests.support.scripted_broker import Answer

@@ -6,11 +6,11 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from crabka.clients.cluster import Cluster, ClusterSettings
-from crabka.clients.connection import ConnectionSettings
-from crabka.clients.sasl import SaslClient, SaslCredentials
-from crabka.clients.secret import Secret
-from crabka.clients.security import ClientSecurity
+from crabka.clients.cluster.cluster import Cluster, ClusterSettings
+from crabka.clients.cluster.connection import ConnectionSettings
+from crabka.clients.security.sasl import SaslClient, SaslCredentials
+from crabka.clients.security.secret import Secret
+from crabka.clients.security.security import ClientSecurity
 from crabka.ports import Runtime
 from crabka.testing import MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop, simulated_runtime
 from tests.support.memory_cluster import MemoryCluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from py4j.protocol import Py4JJavaError
 
 
-class ToldByJavaError(Py4JJavaError):  # type: ignore[misc]  # py4j has no types
+class JavaSideError(Py4JJavaError):  # type: ignore[misc]  # py4j has no types
     """What a Java that lives tells."""
 
     def __init__(self, text: str) -> None:

@@ -53,8 +53,8 @@ CLUSTER = "bench"
 OK = ErrorCode.none
 
 
-class MiddleChance:
-    """No chance: always the middle."""
+class MiddleRng:
+    """Always the middle of the range."""
 
     def below(self, bound: int) -> int:
         return bound // 2
@@ -101,7 +101,7 @@ class CoreBench:
             self.settings,
             self.log,
             history=VoterHistory(first, level),
-            chance=MiddleChance(),
+            rng=MiddleRng(),
             election=election,
             durable_end=durable_end,
             now_ms=self.now_ms,

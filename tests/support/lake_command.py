@@ -45,7 +45,7 @@ class LakeCommand:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # All that it started is of its session, whoever is dead already.
+        # All that it started is of its session, also what is dead already.
         for process in psutil.process_iter():
             try:
                 if os.getsid(process.pid) == self._process.pid:
@@ -59,7 +59,7 @@ class LakeCommand:
         return self._process.poll() is None
 
     def kill(self, victim: Victim) -> bool:
-        """Kill by SIGKILL; whether there was somebody to kill."""
+        """Kill by SIGKILL; whether there was a process to kill."""
         try:
             found = self._find(victim)
             for process in found:

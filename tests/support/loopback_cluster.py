@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from crabka.clients.sync_session import LoopThread
+from crabka.clients.sync.session import LoopThread
 from crabka.runtime import AsyncioNetwork
 from tests.support.memory_cluster import MemoryCluster
 

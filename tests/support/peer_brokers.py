@@ -9,7 +9,7 @@ from typing import Any
 
 from crabka.broker.controller_link.identity import BrokerIdentity
 from crabka.broker.inter_broker.connections import BrokerConnections
-from crabka.clients.connection import ConnectionSettings
+from crabka.clients.cluster.connection import ConnectionSettings
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.apis import ApiKey, MessageTypes, request_types, response_types
 from crabka.runtime.task_scope import TaskScope

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from crabka._kio import ErrorCode
-from crabka.clients.epoch_ends import LeaderEpochEnd
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetch_messages import FetchAnswer
-from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.isolation import AbortedSpan
-from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd
+from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.fetcher.isolation import AbortedSpan
+from crabka.clients.fetcher.messages import FetchAnswer
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.ids import TopicPartition
 from crabka.records.header import iter_headers
 from crabka.spark.options.source_options import SourceOptions
@@ -76,7 +76,7 @@ class LeaderSession:
         if self.failing:
             self.has_failed = not self.has_failed
             if self.has_failed:
-                raise ClientNetworkError("nobody there")
+                raise ClientNetworkError("no broker there")
 
     @property
     def _end(self) -> int:

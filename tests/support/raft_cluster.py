@@ -123,9 +123,11 @@ class RaftReplica:
         driver = quorum._driver
         running = (driver.task, driver.snapshots._task, *driver._tasks._tasks)
         tasks = [task for task in running if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        # A task that is cancelled while it waits for a thread may wait once more: for one that is gone.
+        while pending := [task for task in tasks if not task.done()]:
+            for task in pending:
+                task.cancel()
+            await asyncio.sleep(0)
         driver.leading.fail_all(OperationError(ErrorCode.not_controller, "the process died"))
         if power:
             self.fs.crash(None if harsh else self._cluster.rng)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crabka._kio import ErrorCode
-from crabka.clients.scram import SCRAM_SHA_256, ScramMechanism
+from crabka.clients.security.scram import SCRAM_SHA_256, ScramMechanism
 from crabka.protocol.apis import ApiKey
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
 

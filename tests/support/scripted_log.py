@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from crabka._kio import ErrorCode
-from crabka.clients.epoch_ends import LeaderEpochEnd
-from crabka.clients.fetch_messages import FetchAnswer
-from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.offsets import EARLIEST
+from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd
+from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.fetcher.messages import FetchAnswer
+from crabka.clients.fetcher.offsets import EARLIEST
 from crabka.ids import TopicPartition, uuid_to_text
 from crabka.records.header import BatchHeader, iter_headers
 from crabka.records.record import decode_records

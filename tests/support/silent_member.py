@@ -6,9 +6,9 @@ import struct
 from typing import Any
 
 from crabka._kio import ErrorCode
-from crabka.clients.cluster import Cluster
-from crabka.clients.connection import Connection
-from crabka.clients.coordinator_requests import ask_coordinator
+from crabka.clients.cluster.cluster import Cluster
+from crabka.clients.cluster.connection import Connection
+from crabka.clients.cluster.coordinator_requests import ask_coordinator
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey, MessageTypes
 

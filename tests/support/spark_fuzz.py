@@ -219,7 +219,7 @@ def _repeat_offset(rng: random.Random, batch: bytes) -> bytes:
 
 
 def _damage_anything(rng: random.Random, batch: bytes) -> bytes:
-    """Change bytes behind the length, compressed data included."""
+    """Change bytes after the length, compressed data included."""
     changed = bytearray(batch)
     for _ in range(rng.choice((1, 1, 3))):
         changed[rng.randrange(12, len(changed))] = rng.choice((rng.randrange(256), rng.choice(EDGES)))

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from crabka.clients import NewTopic, SyncAdmin
-from crabka.clients.offsets import EARLIEST_LOCAL
+from crabka.clients.fetcher.offsets import EARLIEST_LOCAL
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
 from tests.support.jvm import LOCAL_TIER, JvmKafka, require_jvm
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
     @property
     def tier_options(self) -> dict[str, str]:
-        """What our source must be told of the tier: nothing, unless the broker hides it."""
+        """What our source needs to know of the tier: nothing, unless the broker hides it."""
         return {} if self.tells_tier else {"tier.uri": f"file://{self.tier}"}
 
 
@@ -59,7 +59,7 @@ def tiered_broker(directory: Path) -> Iterator[Place]:
 
 @contextmanager
 def tiered_kafka(directory: Path) -> Iterator[Place]:
-    """Run Apache Kafka with a tier, which it does not tell of."""
+    """Run Apache Kafka with a tier, which it does not publish."""
     require_jvm()
     tier = directory / "tier"
     tier.mkdir(parents=True)

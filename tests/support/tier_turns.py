@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from crabka.cli.session import with_admin
-from crabka.clients.offsets import EARLIEST_LOCAL, LATEST, LATEST_TIERED, OffsetAndTimestamp
+from crabka.clients.fetcher.offsets import EARLIEST_LOCAL, LATEST, LATEST_TIERED, OffsetAndTimestamp
 from crabka.ids import TopicPartition
 from tests.support.crabka_process import READY, crabka_command
 from tests.support.jvm import LOCAL_TIER, JvmKafka
@@ -24,7 +24,7 @@ from tests.support.node_process import wait_until
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from crabka.clients.admin import Admin
+    from crabka.clients.admin.admin import Admin
 
 PARTITIONS = 2
 REMOTE_ONLY, PARTLY_LOCAL = "remote-only", "partly-local"

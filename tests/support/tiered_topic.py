@@ -9,9 +9,9 @@ import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
-from crabka.clients.admin_types import NewTopic
-from crabka.clients.sync_admin import SyncAdmin
-from crabka.clients.sync_producer import SyncProducer
+from crabka.clients.admin.admin_types import NewTopic
+from crabka.clients.sync.admin import SyncAdmin
+from crabka.clients.sync.producer import SyncProducer
 from crabka.remote.backends.local import ROOT_NAME
 from crabka.remote.scrub import TierEvent
 from crabka.remote.segments import TopicIdPartition

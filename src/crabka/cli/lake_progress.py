@@ -11,12 +11,12 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from crabka.spark.lake.syncing.sync_job import LakeSync, SyncListener
+from crabka.spark.lake.syncing.sync_job import LakeSync
 from crabka.spark.lake.syncing.topic_sync import RoundResult
 
 
-class LakeProgress(SyncListener):
-    """Bars for bytes that were read of those that there are, rows, and tasks of the round under way."""
+class LakeProgress:
+    """A SyncListener: bars for bytes that were read of those that there are, rows, and tasks of the round under way."""
 
     def __init__(self) -> None:
         self._progress = Progress(

@@ -35,8 +35,8 @@ from crabka.cli.log_dir_view import (
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
 from crabka.cli.output import Row, print_done, print_json, print_rows
 from crabka.cli.session import with_admin
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import ConfigChange, ConfigOwner, ResourceType
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import ConfigChange, ConfigOwner, ResourceType
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
 from crabka.vfs import OsFileSystem

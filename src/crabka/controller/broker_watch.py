@@ -1,6 +1,6 @@
-"""The eyes of the failure detector: tells it what happens to connections, dials for it, and fences on its word.
+"""The I/O shell of the failure detector: reports connections to it, dials brokers, and fences as it decides.
 
-Whether the quorum is alive is not looked up: to fence is to commit a record, which only a live majority can.
+It does not check whether the quorum is alive: a broker is fenced by a committed record, which takes a live majority.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class BrokerWatch:
         self._step(ControllerDeactivated())
 
     def heard(self, broker: BrokerIncarnation, connection: Hashable) -> None:
-        """A heartbeat of the registered incarnation came over this connection."""
+        """Note a heartbeat of the registered incarnation over this connection."""
         self._step(HeartbeatArrived(broker, connection))
 
     def connection_closed(self, connection: Hashable) -> None:
-        """A connection to the controller listener ended."""
+        """Note that a connection to the controller listener ended."""
         self._step(ConnectionBroke(connection))
 
     def gone(self, broker: BrokerIncarnation) -> None:
-        """An incarnation was fenced, replaced or forgotten."""
+        """Note that an incarnation was fenced, replaced or unregistered."""
         self._step(BrokerGone(broker))
 
     def _step(self, event: DetectorEvent) -> None:

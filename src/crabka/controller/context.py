@@ -38,7 +38,7 @@ class ControlContext:
     metrics: NodeMetrics
     # Runs a coroutine as a task of the node, so that no task outlives it.
     spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
-    # Ends the node: what it believes of itself is wrong, so it must not answer anybody any more.
+    # Stops the node: its state is inconsistent, so it must not answer any more requests.
     on_broken_invariant: Callable[[InvariantError], None]
 
     @property

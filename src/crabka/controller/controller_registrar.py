@@ -1,4 +1,4 @@
-"""Makes this controller known to the active one, again whenever the metadata shows another run of it (KIP-919)."""
+"""Registers this controller with the active one, also when the metadata holds an earlier incarnation (KIP-919)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from crabka.clients.connection import Connection, ConnectionSettings
+from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.controller.decisions.registration import ControllerApplication, admit_controller
 from crabka.errors import CrabkaError, InvariantError, OperationError
 from crabka.metadata.features import CONTROLLER_REGISTRATION_LEVEL, SUPPORTED_FEATURES
@@ -42,12 +42,12 @@ class ControllerRegistrar:
         self._news = asyncio.Event()
 
     def on_metadata(self) -> None:
-        """The metadata changed: maybe this controller must register, or is registered now."""
+        """Check after a metadata change whether this controller must register."""
         if self._is_needed():
             self._news.set()
 
     async def run(self) -> None:
-        """Register whenever it is needed, until cancelled."""
+        """Register when needed, until cancelled."""
         pause_ms = RETRY_MS
         while True:
             if not self._is_needed():
@@ -82,7 +82,7 @@ class ControllerRegistrar:
             return
         leader = self._context.quorum.leader
         if leader.leader_id is None or leader.leader_id == self._application.controller_id or not leader.endpoints:
-            raise OperationError(ErrorCode.not_controller, "no active controller is known")
+            raise OperationError(ErrorCode.not_controller, "the active controller is unknown")
         endpoint = leader.endpoints[0]
         settings = ConnectionSettings(
             client_id=f"controller-{self._application.controller_id}-registration",

@@ -1,6 +1,6 @@
-"""What the active controller does by itself: fence silent brokers, balance leaders, elect unclean ones.
+"""Periodic duties of the active controller: fence silent brokers, balance leaders, elect unclean leaders.
 
-All of it ends with the controller's term. A duty that cannot write because the term ends is over with it.
+They run from the start of the controller's term to its end.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A timer that fires so much too late says that this process stood still: heartbeats may wait to be read.
+# A timer that fires this late shows that the process was paused: heartbeats may still be unread.
 LATE_MS = 1000
-# Before a duty that failed begins anew.
+# The pause before a failed duty restarts.
 RESTART_MS = 1000
 
 
 def duties_of_term() -> list[Duty]:
-    """Return what runs from the begin of a term to its end."""
+    """Return the coroutines that run during a term."""
     return [expire_sessions, keep_balanced, elect_where_nobody_leads]
 
 
 async def keep_up(context: ControlContext, duty: Duty) -> None:
-    """Run a duty until it is cancelled: one that fails unexpectedly begins anew after a while."""
+    """Run a duty until it is cancelled, and restart it after an unexpected failure."""
     while True:
         try:
             await duty(context)
         except InvariantError:
             raise
         except Exception:
-            log.exception("The duty %s failed; it begins anew in %d ms", duty.__name__, RESTART_MS)
+            log.exception("The duty %s failed and restarts in %d ms", duty.__name__, RESTART_MS)
         await asyncio.sleep(RESTART_MS / 1000)
 
 
 async def fence_incarnation(context: ControlContext, broker: BrokerIncarnation, reason: str) -> bool:
-    """Fence a broker whose time is over, unless it registered anew, and end its session.
+    """Fence a broker whose session expired, unless it registered again, and end its session.
 
-    Return False if this controller cannot decide any more.
+    Return False if this controller is no longer active.
     """
 
     def decide(image: MetadataImage) -> Outcome[bool]:
-        # In the same turn: a heartbeat that comes while this is committed opens the session again.
+        # Before anything is awaited: a heartbeat during the commit opens the session again.
         context.sessions.end(broker)
         context.watch.gone(broker)
         return fence_broker(image, context.rules, broker.broker_id, broker_epoch=broker.epoch)
@@ -77,23 +77,23 @@ async def expire_sessions(context: ControlContext) -> None:
     while True:
         now_ms = clock.monotonic_ms()
         due_ms = sessions.next_expiry_ms()
-        # A session that begins meanwhile ends later than this.
+        # A session that starts meanwhile ends later than this.
         wake_ms = now_ms + timeout_ms if due_ms is None else max(due_ms, now_ms)
         await asyncio.sleep((wake_ms - now_ms) / 1000)
         now_ms = clock.monotonic_ms()
         if now_ms - wake_ms > LATE_MS:
-            log.warning("This controller stood still for %d ms; brokers get time to be heard", now_ms - wake_ms)
+            log.warning("This controller was paused for %d ms; broker sessions are extended", now_ms - wake_ms)
             await asyncio.sleep(context.config.broker_heartbeat_interval_ms / 1000)
             now_ms = clock.monotonic_ms()
         for broker in sessions.expired(now_ms):
             if not await fence_incarnation(context, broker, "no heartbeat within broker.session.timeout.ms"):
-                # Its session is still due: without a pause this would be tried again in the same moment.
+                # The session is still expired: without a pause this would retry at once.
                 await asyncio.sleep(context.config.broker_heartbeat_interval_ms / 1000)
                 break
 
 
 async def keep_balanced(context: ControlContext) -> None:
-    """Give partitions back to their preferred leaders every leader.imbalance.check.interval.seconds."""
+    """Elect preferred leaders every leader.imbalance.check.interval.seconds."""
     while True:
         await asyncio.sleep(context.config.leader_imbalance_check_interval_seconds)
         if context.config.auto_leader_rebalance_enable:
@@ -101,14 +101,14 @@ async def keep_balanced(context: ControlContext) -> None:
 
 
 async def elect_where_nobody_leads(context: ControlContext) -> None:
-    """Hold unclean elections where topics allow them every unclean.leader.election.interval.ms."""
+    """Hold unclean elections, where topics allow them, every unclean.leader.election.interval.ms."""
     while True:
         await asyncio.sleep(context.config.unclean_leader_election_interval_ms / 1000)
         await _in_turns(context, elect_unclean_leaders)
 
 
 async def _in_turns(context: ControlContext, elect: Callable[[MetadataImage, ControllerRules], Outcome[bool]]) -> None:
-    """Elect until nothing is left, in batches that others can come between."""
+    """Elect until nothing is left, in batches, so that requests are decided in between."""
     try:
         is_more_left = True
         while is_more_left:

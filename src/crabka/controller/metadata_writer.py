@@ -1,8 +1,8 @@
-"""The one way to change metadata: decide on everything decided before, append, wait until it is applied.
+"""The only way to change metadata: decide on all earlier decisions, append, wait until the records are applied.
 
-Decisions are pure functions of the controller package. They run one at a time, each on an image that holds everything
-decided before, so two requests can never both create the same topic. They do not wait for each other's commit: what is
-under way is replayed for the next decision, whose answer waits until all that it was based on is committed.
+Decisions are pure functions. They run one at a time, each on an image that includes all earlier decisions, so two
+requests can never both create the same topic. They do not wait for each other's commit: uncommitted records are
+replayed for the next decision, and its answer waits until all records that it was based on are committed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ T = TypeVar("T")
 
 
 class MetadataWriter:
-    """Decides and appends for the active controller of this node."""
+    """Runs decisions and appends their records while this node is the active controller."""
 
     def __init__(self, quorum: RaftQuorum) -> None:
         self._quorum = quorum
         # The newest append that is not committed yet; None when the quorum's image holds everything.
         self._newest: asyncio.Future[int] | None = None
-        # While there is one: an image, and the records that were appended after it was made.
+        # Meaningful while an append is uncommitted: an image, and the records that were appended after it.
         self._base: MetadataImage | None = None
         self._unseen: list[Any] = []
         self._last_offset = -1
@@ -54,10 +54,10 @@ class MetadataWriter:
         return self._base
 
     async def submit(self, decide: Callable[[MetadataImage], Outcome[T]]) -> T:
-        """Run a decision now and return its result once its records are committed and applied.
+        """Run a decision now; return its result once its records are committed and applied.
 
-        Raises OperationError from the decision, nothing is written then, and NOT_CONTROLLER if this node is not the
-        active controller or stops to be before the commit.
+        Raises OperationError: the error of the decision, which writes nothing then, or NOT_CONTROLLER if this node is
+        not the active controller or loses that role before the commit.
         """
         if not self._quorum.is_active:
             raise OperationError(ErrorCode.not_controller, "This node is not the active controller.")
@@ -65,7 +65,7 @@ class MetadataWriter:
         if outcome.records:
             self._append(outcome.records)
         if self._newest is not None:
-            # Others may wait for the same commit.
+            # Other requests may wait for the same commit.
             await asyncio.shield(self._newest)
         return outcome.result
 
@@ -81,7 +81,7 @@ class MetadataWriter:
         if done is self._newest:
             self._forget()
         if not done.cancelled():
-            # Whoever waits gets it as well; there may be nobody.
+            # Waiters receive the exception as well; there may be none.
             done.exception()
 
     def _forget(self) -> None:

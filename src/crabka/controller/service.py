@@ -1,4 +1,4 @@
-"""The controller role of a node: what it serves, and what it does by itself while it is the active controller."""
+"""The controller role of a node: the requests that it serves, and its duties while it is the active controller."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class ControllerService:
         serve: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
         on_broken_invariant: Callable[[InvariantError], None],
     ) -> None:
-        """`spawn` runs what the controller does by itself, `serve` requests: their connections report failures."""
+        """`spawn` runs duties, `serve` runs requests, whose connections report failures."""
         self._quorum = quorum
         self._spawn = spawn
         self._configs = EffectiveConfigs(config)
         self._handlers: dict[int, Handler] = {}
         self._registrar: ControllerRegistrar | None = None
         self._background: list[asyncio.Future[Any]] = []
-        # Tasks of the present term as active controller.
+        # Tasks of the current term as active controller.
         self._term: list[asyncio.Future[Any]] = []
         self._closed = False
         self.context = ControlContext(
@@ -98,7 +98,7 @@ class ControllerService:
         self._quorum.on_leadership(self._begin_term, self._end_term)
 
     async def close(self) -> None:
-        """Stop all that it does by itself; the quorum is closed after this."""
+        """Stop all duties; the quorum is closed after this."""
         self._closed = True
         self._end_term()
         for task in self._background:
@@ -118,7 +118,7 @@ class ControllerService:
             return refuse(request, error)
 
     def connection_closed(self, connection: ConnectionInfo) -> None:
-        """A connection to the controller listener ended: maybe the process of a broker did."""
+        """Note that a connection to the controller listener ended: the broker's process may be gone."""
         self.context.watch.connection_closed(connection)
 
     def _begin_term(self, _epoch: int) -> None:
@@ -155,4 +155,4 @@ class ControllerService:
         return broker.endpoint(name) or next(iter(broker.endpoints), None)
 
     async def _fence_early(self, incarnation: BrokerIncarnation) -> None:
-        await fence_incarnation(self.context, incarnation, "its process is gone: connections to it are refused")
+        await fence_incarnation(self.context, incarnation, "its process is gone: it refuses connections")

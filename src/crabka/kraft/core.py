@@ -56,7 +56,7 @@ from crabka.kraft.messages import (
 from crabka.kraft.polling import next_deadline_ms, poll
 from crabka.kraft.requests import SentRequest
 from crabka.kraft.roles import FollowerRole, ProspectiveRole, ResignedRole, RoleName, UnattachedRole
-from crabka.kraft.settings import Chance, KraftSettings, LocalReplica
+from crabka.kraft.settings import KraftSettings, LocalReplica, Rng
 from crabka.kraft.state import CoreState, Role
 from crabka.kraft.transitions import to_resigned
 from crabka.kraft.voter_history import VoterHistory
@@ -79,12 +79,12 @@ class KraftCore:
         log: LogView,
         *,
         history: VoterHistory,
-        chance: Chance,
+        rng: Rng,
         election: ElectionState | None = None,
         durable_end: OffsetAndEpoch | None = None,
         now_ms: int = 0,
     ) -> None:
-        self._state = CoreState(local, settings, log, history, chance)
+        self._state = CoreState(local, settings, log, history, rng)
         if durable_end is not None and end_of_log(log).recency < durable_end.recency:
             self._state.lost_end = durable_end
         self._persisted = election or ElectionState()

@@ -81,7 +81,7 @@ def count_vote(state: CoreState, voter_id: int, now_ms: int, *, granted: bool) -
         if isinstance(role, ProspectiveRole):
             lose_pre_vote(state, now_ms, "a majority refused the pre-vote")
         elif role.backoff_until_ms is None:
-            wait = lost_election_backoff_ms(state.settings, state.chance, role.retries)
+            wait = lost_election_backoff_ms(state.settings, state.rng, role.retries)
             role.backoff_until_ms = now_ms + wait
 
 
@@ -117,7 +117,7 @@ def handle_end_epoch(state: CoreState, token: object, request: EndQuorumEpochReq
         # Nobody is led any more: pre-votes are welcome.
         role.heard = False
         wait = successor_backoff_ms(
-            state.settings, state.chance, _position(state.key, request.preferred), len(request.preferred)
+            state.settings, state.rng, _position(state.key, request.preferred), len(request.preferred)
         )
         role.fetch_deadline_ms = now_ms + wait
     state.reply(token, EndQuorumEpochResponse(error=error, leader=state.hint()))

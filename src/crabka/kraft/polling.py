@@ -156,7 +156,7 @@ def _ask_anybody(state: CoreState) -> None:
         peers.append(state.rumour)
     ready = [peer for peer in peers if state.requests.is_ready(peer.node_id, MetadataFetchRequest)]
     if ready:
-        state.send(ready[state.chance.below(len(ready))], build_fetch(state))
+        state.send(ready[state.rng.below(len(ready))], build_fetch(state))
 
 
 def _ask_for_votes(state: CoreState, role: ProspectiveRole | CandidateRole) -> None:

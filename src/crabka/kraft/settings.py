@@ -1,4 +1,4 @@
-"""Time-outs of the quorum and the arithmetic on them. Time and chance come from outside."""
+"""Time-outs of the quorum and the arithmetic on them. Time and randomness come from outside."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LOST_LEADER_STEP_MS = 100
 _MAX_DOUBLINGS = 20
 
 
-class Chance(Protocol):
-    """Random numbers, seeded by whoever owns the core."""
+class Rng(Protocol):
+    """Random numbers, seeded by the owner of the core."""
 
     def below(self, bound: int) -> int:
         """Return a number from 0 to `bound` - 1."""
@@ -77,15 +77,15 @@ class LocalReplica:
         return self.node.key
 
 
-def random_election_timeout_ms(settings: KraftSettings, chance: Chance) -> int:
+def random_election_timeout_ms(settings: KraftSettings, rng: Rng) -> int:
     """Return one to two election time-outs, so that voters rarely stand at once."""
-    return settings.election_timeout_ms + chance.below(max(1, settings.election_timeout_ms))
+    return settings.election_timeout_ms + rng.below(max(1, settings.election_timeout_ms))
 
 
-def lost_election_backoff_ms(settings: KraftSettings, chance: Chance, retries: int) -> int:
+def lost_election_backoff_ms(settings: KraftSettings, rng: Rng, retries: int) -> int:
     """Return a random wait that grows with each lost election in a row (binary exponential)."""
     spread = settings.retry_backoff_ms << min(_MAX_DOUBLINGS, max(1, retries))
-    return min(settings.election_backoff_max_ms, chance.below(max(1, spread)))
+    return min(settings.election_backoff_max_ms, rng.below(max(1, spread)))
 
 
 def refused_records_backoff_ms(settings: KraftSettings, count: int) -> int:
@@ -93,13 +93,13 @@ def refused_records_backoff_ms(settings: KraftSettings, count: int) -> int:
     return min(settings.fetch_timeout_ms, settings.retry_backoff_ms << min(_MAX_DOUBLINGS, count))
 
 
-def successor_backoff_ms(settings: KraftSettings, chance: Chance, position: int | None, successors: int) -> int:
+def successor_backoff_ms(settings: KraftSettings, rng: Rng, position: int | None, successors: int) -> int:
     """Return how long a voter waits after EndQuorumEpoch: the first not at all, the others twice their predecessor.
 
     A voter that the leader did not name waits at random.
     """
     if position is None:
-        return chance.below(max(1, settings.election_backoff_max_ms))
+        return rng.below(max(1, settings.election_backoff_max_ms))
     if position == 0:
         return 0
     base = max(1, settings.election_backoff_max_ms >> max(0, successors - 1))

@@ -24,7 +24,7 @@ from crabka.kraft.log_view import LogView, OffsetAndEpoch
 from crabka.kraft.messages import LeaderHint, Request, Response
 from crabka.kraft.requests import RequestTracker
 from crabka.kraft.roles import CandidateRole, FollowerRole, ProspectiveRole, ResignedRole, UnattachedRole
-from crabka.kraft.settings import Chance, KraftSettings, LocalReplica, random_election_timeout_ms
+from crabka.kraft.settings import KraftSettings, LocalReplica, Rng, random_election_timeout_ms
 from crabka.kraft.voter_history import VoterHistory
 from crabka.kraft.voters import Peer, ReplicaKey, VoterEndpoint, VoterSet
 from crabka.protocol.error_codes import ErrorCode
@@ -43,7 +43,7 @@ class CoreState:
         settings: KraftSettings,
         log: LogView,
         history: VoterHistory,
-        chance: Chance,
+        rng: Rng,
     ) -> None:
         self.local = local
         # Asked for many times in a step, and never another.
@@ -51,7 +51,7 @@ class CoreState:
         self.settings = settings
         self.log = log
         self.history = history
-        self.chance = chance
+        self.rng = rng
         self.election = ElectionState()
         self.role: Role = UnattachedRole(election_deadline_ms=0)
         snapshot = log.latest_snapshot
@@ -111,7 +111,7 @@ class CoreState:
         """Return how long to wait for a leader before standing; a lone voter has nobody to wait for."""
         if self.is_only_voter:
             return 0
-        return random_election_timeout_ms(self.settings, self.chance)
+        return random_election_timeout_ms(self.settings, self.rng)
 
     def emit(self, action: Action) -> None:
         """Ask the driver for something."""

@@ -86,7 +86,7 @@ def to_prospective(state: CoreState, now_ms: int, reason: str, *, retries: int =
     """Ask for pre-votes; a lone voter has its majority at once."""
     require(state.may_stand, "an observer cannot stand for election")
     ballot = _own_ballot(state)
-    deadline = now_ms + random_election_timeout_ms(state.settings, state.chance)
+    deadline = now_ms + random_election_timeout_ms(state.settings, state.rng)
     become(state, ProspectiveRole(ballot, deadline, retries), state.election, reason)
     if ballot.is_won:
         to_candidate(state, now_ms)
@@ -98,7 +98,7 @@ def to_candidate(state: CoreState, now_ms: int) -> None:
     if not isinstance(before, ProspectiveRole) or not before.ballot.is_won:
         raise InvariantError("a replica stands without a majority of pre-votes")
     ballot = _own_ballot(state)
-    deadline = now_ms + random_election_timeout_ms(state.settings, state.chance)
+    deadline = now_ms + random_election_timeout_ms(state.settings, state.rng)
     require(state.epoch < MAX_EPOCH, f"there is no epoch above {MAX_EPOCH}")
     election = ElectionState(state.epoch + 1, None, state.key)
     become(state, CandidateRole(ballot, deadline, before.retries + 1), election, "majority of pre-votes")
@@ -137,7 +137,7 @@ def to_resigned(state: CoreState, now_ms: int, reason: str) -> None:
     if not isinstance(before, LeaderRole):
         raise InvariantError("only a leader resigns")
     preferred = tuple(before.followers_by_end_offset())
-    deadline = now_ms + random_election_timeout_ms(state.settings, state.chance)
+    deadline = now_ms + random_election_timeout_ms(state.settings, state.rng)
     role = ResignedRole(deadline, tuple(state.remote_voters()), preferred)
     become(state, role, state.election, reason)
 

@@ -21,14 +21,14 @@ def is_legal_topic_name(name: str) -> bool:
 
 
 def require_legal_topic_name(name: str) -> None:
-    """Raise OperationError (INVALID_TOPIC_EXCEPTION) with Kafka's words if the name is illegal."""
+    """Raise OperationError (INVALID_TOPIC_EXCEPTION) with Kafka's message if the name is illegal."""
     fault = _fault(name)
     if fault is not None:
         raise OperationError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {fault}")
 
 
 def collision_key(name: str) -> str:
-    """Return what two names must not share: metrics replace '.' by '_'."""
+    """Return the form of a name that must be unique: metrics replace '.' by '_'."""
     return name.replace(".", "_")
 
 

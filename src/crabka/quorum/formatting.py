@@ -1,6 +1,6 @@
 """Formatting of log dirs, as `kafka-storage format` does it.
 
-Each directory gets `bootstrap.checkpoint` with the feature levels of the new cluster and, last of all,
+Each directory gets `bootstrap.checkpoint` with the feature levels of the new cluster and, last,
 `meta.properties`: a directory counts as formatted only with that file. The metadata directory of a voter also gets
 the snapshot `0-0` with kraft.version and the voters (KIP-853).
 """
@@ -47,7 +47,7 @@ _ON_SINCE = {GROUP_VERSION: 22, TRANSACTION_VERSION: 24, ELR_VERSION: 26}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatPlan:
-    """What to write where. Without voters the node joins a quorum that exists or is static."""
+    """The files to write. Without voters the node joins an existing or a static quorum."""
 
     cluster_id: str
     node_id: int
@@ -57,7 +57,7 @@ class FormatPlan:
     voters: tuple[VoterNode, ...] = ()
     feature_levels: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_FEATURE_LEVELS))
     ignore_formatted: bool = False
-    # Metadata that the new cluster has from the beginning, behind the feature levels.
+    # Initial metadata of the new cluster, after the feature levels.
     records: Sequence[Any] = ()
 
 
@@ -71,10 +71,10 @@ def format_storage(
     features: Mapping[str, int] | None = None,
     ignore_formatted: bool = False,
 ) -> list[str]:
-    """Format the log dirs of a node; return those that were written, skipping formatted ones if asked to.
+    """Format the log dirs of a node; return those that were written. Formatted ones can be skipped.
 
-    `standalone` makes this node the only voter; `initial_controllers` names the voters instead, and with neither the
-    node has no quorum of its own. Without a cluster id that of the formatted directories is taken, else a new one.
+    `standalone` makes this node the only voter; `initial_controllers` names the voters instead. With neither the node
+    starts no quorum. Without a cluster id that of the formatted directories is taken, else a new one.
     Raises ConfigError for a formatted directory, for one of another cluster or node, and for a feature level that does
     not exist.
     """
@@ -123,7 +123,7 @@ def plan_format(
 
 
 def write_format(fs: FileSystem, plan: FormatPlan, *, now_ms: int) -> list[str]:
-    """Carry out a plan; nothing is written if a directory is formatted and that is not to be ignored."""
+    """Carry out a plan; nothing is written if a directory is already formatted, unless such directories are ignored."""
     formatted = [directory for directory in plan.log_dirs if is_formatted(fs, directory)]
     if formatted and not plan.ignore_formatted:
         raise ConfigError(
@@ -142,14 +142,14 @@ def is_formatted(fs: FileSystem, directory: str) -> bool:
 
 
 def kraft_version_of(config: ServerConfig) -> int:
-    """Return the level of kraft.version that a new quorum has: 0 where the voters are fixed in the config."""
+    """Return the level of kraft.version of a new quorum: 0 where the voters are fixed in the config."""
     return STATIC_KRAFT if config.controller_quorum_voters else LATEST_KRAFT
 
 
 def resolve_features(overrides: Mapping[str, int], *, kraft_version: int = LATEST_KRAFT) -> dict[str, int]:
     """Return the levels of a new cluster with the operator's changes. Raises ConfigError for unknown ones.
 
-    The level of kraft.version follows from the quorum and is no record here; an operator may only confirm it.
+    The level of kraft.version follows from the quorum and is not a record here; an operator may only confirm it.
     """
     levels = default_levels(overrides.get(METADATA_VERSION, DEFAULT_FEATURE_LEVELS[METADATA_VERSION]))
     for name, level in overrides.items():
@@ -185,7 +185,7 @@ def parse_release_version(text: str) -> int:
 
 
 def new_directory_id(runtime: Runtime) -> UUID:
-    """Return a random id whose text does not begin with a dash, which command lines take for an option."""
+    """Return a random id whose text does not begin with a dash, which command lines would parse as an option."""
     while True:
         candidate = runtime.new_uuid()
         if not uuid_to_text(candidate).startswith("-"):
@@ -198,7 +198,7 @@ def new_cluster_id(runtime: Runtime) -> str:
 
 
 def _agreed_cluster_id(runtime: Runtime, node_id: int, dirs: Sequence[str], wanted: str | None) -> str:
-    """Return the cluster id that new directories must have to fit those that are formatted."""
+    """Return the cluster id that new directories must have to match the formatted ones."""
     for directory in dirs:
         if not is_formatted(runtime.fs, directory):
             continue
@@ -230,6 +230,6 @@ def _own_voter(config: ServerConfig, directory_id: UUID) -> VoterNode:
     endpoints = controller_endpoints(config)
     if not endpoints:
         raise ConfigError("a standalone node needs a controller listener: set controller.listener.names and listeners")
-    # As kafka-storage, which names one endpoint; the node itself adds the others once it leads.
+    # Like kafka-storage, which writes one endpoint; the node adds the others once it leads.
     first = endpoints[0]
     return VoterNode(config.node_id, directory_id, (VoterEndpoint(first.name, first.host, first.port),))

@@ -1,4 +1,4 @@
-"""Voters of a new quorum as they are typed: `id@host:port:directory id`, separated by commas (KIP-853).
+"""Voters of a new quorum in text form: `id@host:port:directory id`, separated by commas (KIP-853).
 
 All nodes of a cluster are formatted with the same text, and each controller takes its directory id from it.
 """
@@ -31,7 +31,7 @@ def parse_initial_controllers(text: str, listener_name: str) -> tuple[VoterNode,
 def _parse_voter(text: str, listener_name: str) -> VoterNode:
     node_id, at, rest = text.partition("@")
     if not at:
-        raise _bad(text, "there is no @ behind a node id")
+        raise _bad(text, "there is no @ after a node id")
     if not node_id.isdecimal():
         raise _bad(text, f"the node id {node_id!r} is not a number")
     address, colon, directory = rest.rpartition(":")
@@ -56,7 +56,7 @@ def _directory_id(text: str, directory: str) -> UUID:
     except ValueError as error:
         raise _bad(text, f"the directory id {error}") from error
     if directory_id == ZERO_UUID:
-        raise _bad(text, f"the directory id {directory} stands for none")
+        raise _bad(text, f"the directory id {directory} is reserved")
     return directory_id
 
 

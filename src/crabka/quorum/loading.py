@@ -1,8 +1,8 @@
-"""Read a node's metadata back: the newest whole snapshot, then the log after it.
+"""Loads a node's metadata: the newest valid snapshot, then the log after it.
 
-Works on directories written by Kafka as well as by us, and changes nothing. A snapshot that is damaged is passed over
-and reported; an older one is as good if the log continues it, which the caller verifies. Unknown record types and
-versions end in MetadataVersionError: a node must not run on metadata it half knows.
+Reads directories of Kafka and of Crabka, and changes nothing. A damaged snapshot is skipped and reported; an older one
+is sufficient if the log continues it, which the caller verifies. Unknown record types and versions raise
+MetadataVersionError: a node must not run on metadata that it cannot read completely.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LoadedMetadata:
-    """What a metadata directory says, while it is being read and afterwards."""
+    """The content of a metadata directory, during and after reading."""
 
     replay: MetadataReplay = field(default_factory=MetadataReplay)
     snapshot: SnapshotId | None = None
     kraft_version: int = 0
     voters: tuple[VoterNode, ...] = ()
     last_timestamp: int = 0
-    # Size of the log behind the snapshot: it counts towards the next one.
+    # Size of the log after the snapshot: it counts towards the next one.
     bytes_behind_snapshot: int = 0
-    # Snapshots that are newer than the loaded one and cannot be used, newest first.
+    # Damaged snapshots that are newer than the loaded one, newest first.
     damaged: tuple[DamagedSnapshot, ...] = ()
 
     def replay_batch(self, batch: StoredBatch, start_offset: int = 0) -> None:
-        """Take the next batch of the log; records below `start_offset` are in the snapshot already."""
+        """Replay the next batch of the log; records below `start_offset` are in the snapshot."""
         header = batch.header
         epoch = header.partition_leader_epoch
         for record in decode_records(batch.data, header):
@@ -64,7 +64,7 @@ class LoadedMetadata:
 
 
 def load_snapshot(fs: FileSystem, directory: str) -> LoadedMetadata:
-    """Read the newest snapshot of a metadata directory that is whole, if there is one; name those that are not."""
+    """Return the newest valid snapshot of a metadata directory, if any, and the damaged newer ones."""
     damaged: list[DamagedSnapshot] = []
     for snapshot in reversed(list_snapshots(fs, directory)):
         path = f"{directory}/{snapshot.file_name}"
@@ -81,7 +81,7 @@ def load_snapshot(fs: FileSystem, directory: str) -> LoadedMetadata:
 
 
 def metadata_of(snapshot: SnapshotId, content: SnapshotContent) -> LoadedMetadata:
-    """Return the metadata that a snapshot holds. Raises CorruptDataError if its records contradict each other."""
+    """Return the metadata in a snapshot. Raises CorruptDataError if its records contradict each other."""
     loaded = LoadedMetadata(
         snapshot=snapshot,
         kraft_version=content.kraft_version,
@@ -95,10 +95,10 @@ def metadata_of(snapshot: SnapshotId, content: SnapshotContent) -> LoadedMetadat
 
 
 def load_read_only(fs: FileSystem, directory: str) -> LoadedMetadata:
-    """Read a metadata directory without changing a byte of it; batches from a torn one on are left out.
+    """Read a metadata directory without changing it; batches from a torn one on are left out.
 
-    For directories that another node owns: the voters are as the log states them, not as this node would have them.
-    Raises CorruptDataError if offsets are missing between the newest whole snapshot and the log.
+    For directories of another node: the voters are those of the log, not of this node's config.
+    Raises CorruptDataError if offsets are missing between the newest valid snapshot and the log.
     """
     loaded = load_snapshot(fs, directory)
     start_offset = 0 if loaded.snapshot is None else loaded.snapshot.end_offset
@@ -109,7 +109,7 @@ def load_read_only(fs: FileSystem, directory: str) -> LoadedMetadata:
 
 
 def _intact_batches(fs: FileSystem, directory: str, start_offset: int) -> Iterator[StoredBatch]:
-    """Yield the batches that follow `start_offset` without a hole, up to one that is not whole."""
+    """Yield the batches that follow `start_offset` without a gap, up to a damaged one."""
     expected: int | None = None
     for base in segment_bases(fs, directory):
         path = f"{directory}/{offset_name(base)}{LOG_SUFFIX}"
@@ -121,7 +121,7 @@ def _intact_batches(fs: FileSystem, directory: str, start_offset: int) -> Iterat
                 continue
             if expected is None and header.base_offset > start_offset:
                 reason = (
-                    f"starts at offset {header.base_offset}, and nothing whole holds the offsets from {start_offset}"
+                    f"starts at offset {header.base_offset}, and no valid file holds the offsets from {start_offset}"
                 )
                 raise CorruptDataError(path, reason)
             if expected not in (None, header.base_offset):

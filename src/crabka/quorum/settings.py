@@ -1,4 +1,4 @@
-"""How the metadata log of a node is kept, out of the node's config."""
+"""Settings of the metadata log, from the node's config."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MetadataLogSettings:
 
     @classmethod
     def from_config(cls, config: ServerConfig) -> MetadataLogSettings:
-        """Take the settings out of a node's config."""
+        """Return the settings in a node's config."""
         return cls(
             segment_bytes=config.internal_metadata_log_segment_bytes or config.metadata_log_segment_bytes,
             segment_ms=config.metadata_log_segment_ms,

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from crabka.ports import FileSystem
     from crabka.quorum.settings import MetadataLogSettings
 
-# Gets the newest snapshot, what the log holds and the noted durable end; raises to refuse them.
+# Receives the newest snapshot, the survey of the log and the recorded durable end; raises to refuse them.
 AcceptStorage = Callable[[LoadedMetadata, LogSurvey, OffsetAndEpoch | None], None]
 
 
 @dataclass(slots=True)
 class MetadataStorage:
-    """The opened files below `metadata.log.dir`, and what was loaded from them."""
+    """The opened files below `metadata.log.dir`, and their loaded content."""
 
     fs: FileSystem
     metadata_dir: str
@@ -52,9 +52,9 @@ class MetadataStorage:
         accept: AcceptStorage | None = None,
         now_ms: int,
     ) -> MetadataStorage:
-        """Load the newest whole snapshot; the log after it is only opened, since not all of it need be committed.
+        """Load the newest valid snapshot; the log after it is only opened, since some of it may be uncommitted.
 
-        `accept` may refuse the log as it was found, before anything is changed. Raises ConfigError for a directory
+        `accept` may refuse the log before anything is changed. Raises ConfigError for a directory
         that is not formatted, or was used by another cluster than `meta.properties` names.
         """
         properties = read_meta_properties(fs, metadata_dir)
@@ -76,7 +76,7 @@ class MetadataStorage:
             shown_end=max((each.end for each in loaded.damaged), key=lambda end: end.recency, default=None),
             now_ms=now_ms,
         )
-        # Last of all: until the log fits what is left, the next start must see the same damage.
+        # Last: until the log fits the remaining files, the next start must find the same damage.
         set_aside(fs, directory, loaded.damaged)
         loaded.replay.publish()
         return cls(fs, metadata_dir, directory, settings, properties, log, loaded, len(loaded.damaged))
@@ -101,10 +101,10 @@ class MetadataStorage:
 
 
 def check_cluster_id(fs: FileSystem, metadata_dir: str, properties: MetaProperties) -> None:
-    """Refuse a directory whose metadata another cluster wrote.
+    """Refuse a directory with metadata of another cluster.
 
-    Kafka keeps the cluster id in `meta.properties` only, so that a changed one goes unnoticed on a node without peers.
-    The note beside the metadata log holds the id under which the directory was first used. Raises ConfigError.
+    Kafka keeps the cluster id in `meta.properties` only, so that a changed one is not detected on a node without peers.
+    `crabka-durable-end` next to the metadata log has the id of the directory's first use. Raises ConfigError.
     """
     noted = read_durable_end(fs, f"{metadata_dir}/{DIRECTORY_NAME}")
     if noted is not None and noted.cluster_id and noted.cluster_id != properties.cluster_id:

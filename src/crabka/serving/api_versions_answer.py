@@ -1,4 +1,4 @@
-"""What ApiVersions says at either listener: the APIs that it serves, and the cluster's features (KIP-511, KIP-584)."""
+"""The answer to ApiVersions of brokers and controllers: served APIs and the cluster's features (KIP-511, KIP-584)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DescribeConfigs says at either listener: settings with their sources."""
+"""The answer to DescribeConfigs of brokers and controllers: settings with their sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def answer_describe_configs(context: ConfigScope, request: Request) -> Any:
-    """Describe every asked resource, all of its settings or the asked ones."""
+    """Describe every resource of the request: all of its settings or the named ones."""
     types = response_types(request.api_key, request.version)
     return types.message(
         throttle_time=0,
@@ -38,7 +38,7 @@ def _resource_row(context: ConfigScope, request: Request, types: MessageTypes, r
         error_code=verdict.error_code,
         error_message=verdict.message
         if verdict.error_code is not ErrorCode.none
-        else "",  # Kafka says empty, not null.
+        else "",  # Kafka sends the empty string, not null.
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[_entry_row(request, types, entry) for entry in entries if keys is None or entry.name in keys],

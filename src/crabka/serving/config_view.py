@@ -1,4 +1,4 @@
-"""The settings that count for a resource, from the metadata's dynamic configs over the node's own file."""
+"""The effective settings of a resource: the metadata's dynamic configs over the node's own file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLUSTER_DEFAULT = ""
 
 
 class ConfigScope(Protocol):
-    """Whose settings are described: a node of either role."""
+    """The node whose settings are described, a broker or a controller."""
 
     @property
     def static_config(self) -> ServerConfig:
@@ -56,7 +56,7 @@ def broker_layers(server: ServerConfig, image: MetadataImage) -> BrokerLayers:
 
 
 class EffectiveConfigs:
-    """What the node and its topics run with. Parsed again only when the node's dynamic settings changed."""
+    """The effective settings of the node and its topics. Parsed again only when the node's dynamic settings change."""
 
     def __init__(self, server: ServerConfig) -> None:
         self._static = server
@@ -73,22 +73,22 @@ class EffectiveConfigs:
             try:
                 self._server = layers.effective
             except ConfigError as error:
-                # Each was checked by itself; as in Kafka, together they cannot bring the node down.
-                log.warning("The dynamic settings cannot be used, the last good ones stay in force: %s", error)
+                # Each was checked alone. As in Kafka, a contradiction between them does not stop the node.
+                log.warning("Invalid dynamic settings are ignored, the last valid ones stay in force: %s", error)
             self._topic_defaults = topic_default_values(self._server)
         return self._server
 
     def topic(self, image: MetadataImage, name: str) -> TopicConfig:
-        """Return what the logs of a topic run with."""
+        """Return the effective settings of a topic."""
         self.server(image)
         stored = image.configs.get(ConfigResourceType.TOPIC, name)
-        # Releases before may have stored settings that no longer exist.
+        # An older release may have stored settings that no longer exist.
         overrides = {key: value for key, value in stored.items() if key in TOPIC_KEYS}
         return TopicConfig(**topic_fields({**self._topic_defaults, **parse_topic_overrides(overrides)}))
 
 
 def topic_entries(context: ConfigScope, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """Describe the settings of a topic that has these of its own."""
+    """Describe the settings of a topic with these overrides."""
     return broker_layers(context.static_config, context.image).describe_topic(overrides)
 
 

@@ -1,8 +1,8 @@
-"""From a frame to its answer: header, version check, decoding, the handler, encoding.
+"""Turns a request frame into its answer: header, version check, decoding, handler, encoding.
 
-Synchronous handlers are called directly and their answer leaves in the same turn of the loop; one that returns a
-future is forgotten when its connection is lost. Asynchronous ones run as tasks of the node. What the table lists as
-forwarded goes on as the frame that came.
+Synchronous handlers are called directly and their answer is written at once; a returned future is dropped when its
+connection is lost. Asynchronous handlers run as tasks of the node. APIs that the table lists as forwarded are passed on
+as frames.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RequestCounts(Protocol):
 
 
 class ServingContext(Protocol):
-    """What dispatch needs of the context that it hands to the handlers."""
+    """The part of the handlers' context that dispatch uses."""
 
     @property
     def metrics(self) -> RequestCounts:
@@ -114,7 +114,7 @@ class Dispatcher:
         return self._refuse(request, error)
 
     def _pass_to_controller(self, api_key: int, connection: ConnectionInfo, frame: memoryview) -> Answer:
-        require(self._forward is not None, f"API {api_key} is forwarded, but nobody takes it")
+        require(self._forward is not None, f"API {api_key} is forwarded, but there is no forwarder")
         self._requests[api_key] += 1
         assert self._forward is not None  # noqa: S101 - for the type checker
         return self._forward(connection, frame)
@@ -133,7 +133,7 @@ def _frame(api_key: int, version: int, correlation_id: int, entity: Any) -> Fram
 
 
 def _frame_later(request: Request, entity: asyncio.Future[Any]) -> asyncio.Future[Frame | None]:
-    """Return the frame of an entity that comes later; whoever gives the frame up gives the entity up as well."""
+    """Return the frame of a future entity; cancelling the frame cancels the entity."""
     frame: asyncio.Future[Frame | None] = asyncio.get_running_loop().create_future()
 
     def answer(done: asyncio.Future[Any]) -> None:

@@ -37,12 +37,12 @@ def logger_names() -> frozenset[str]:
 
 
 def logger_levels() -> dict[str, str]:
-    """Return the effective level of each logger, in Kafka's words."""
+    """Return the effective level of each logger, by Kafka's level names."""
     return {name: _level_name(_logger(name).getEffectiveLevel()) for name in logger_names()}
 
 
 def set_logger_level(name: str, level: str | None) -> None:
-    """Set a level that was checked before; None gives the logger back to its parent."""
+    """Set a level that was checked before; None makes the logger inherit from its parent."""
     _logger(name).setLevel(logging.NOTSET if level is None else _LEVELS[level])
 
 

@@ -1,4 +1,4 @@
-"""Counters that hot paths keep: plain integers, read when somebody asks for them."""
+"""Counters of hot paths: plain integers, read when metrics are requested."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ _API_KEY_LIMIT = 128
 
 
 class NodeMetrics:
-    """What a node counts."""
+    """The counters of a node."""
 
     __slots__ = ("requests",)
 
     def __init__(self) -> None:
-        # By API key: indexing a list is cheaper than a dict on the way of every request.
+        # By API key: indexing a list is cheaper than a dict lookup per request.
         self.requests = [0] * _API_KEY_LIMIT

@@ -1,6 +1,6 @@
-"""How each API of the controller tells that a whole request failed (Kafka's `getErrorResponse`).
+"""How each API of the controller reports an error of the whole request (Kafka's `getErrorResponse`).
 
-Some have a code for the whole, others only one for each item.
+Some have a code for the request, others only one for each item.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIRST_DELETION_WITH_IDS = 6
 
 
 def refuse(request: Request, error: OperationError) -> Any:
-    """Return the response that tells of an error that concerns all of a request."""
+    """Return the response to a request that failed as a whole."""
     types = response_types(request.api_key, request.version)
     fault = {"error_code": error.error_code, "error_message": error.message or error_message(error.error_code)}
     build = _BY_ITEM.get(request.api_key)
@@ -38,7 +38,7 @@ def refuse(request: Request, error: OperationError) -> Any:
 
 
 def refuse_frame(frame: memoryview, connection: ConnectionInfo, error: OperationError) -> bytes:
-    """Return the frame that answers a request, itself still a frame, with an error. Raises WireError."""
+    """Return the frame that answers a request frame with an error. Raises WireError."""
     header = parse_request_header(frame)
     body = read_request(header.api_key, header.api_version, frame, header.body_offset)
     request = Request(header.api_key, header.api_version, header.correlation_id, header.client_id, body, connection)
@@ -145,7 +145,7 @@ def _update_features(types: MessageTypes, _body: Any, fault: dict[str, Any]) -> 
     return types.message(throttle_time=0, results=(), **fault)
 
 
-# What the other fields hold beside a code for the whole, where the schema has no default.
+# Values of the other fields where the schema has no default.
 _EMPTY: dict[int, dict[str, Any]] = {
     ApiKey.ALTER_PARTITION: {"topics": ()},
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: {"directories": ()},

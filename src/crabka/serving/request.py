@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from crabka.net.connection import ConnectionInfo
 
-# A node's own broker asks its controller without a socket.
+# The connection of requests that a node's own broker makes to its controller, without a socket.
 OWN_CONNECTION: Final = ConnectionInfo(0, "", "local", 0)
 
 
@@ -23,6 +23,6 @@ class Request(NamedTuple):
 
 
 class EncodedAnswer(NamedTuple):
-    """The body of a response that a handler has encoded itself, in a thread: it is so large that the loop must not."""
+    """The body of a response that a handler encoded in a thread, because it is too large to encode on the loop."""
 
     data: bytes

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crabka.clients.connection import Connection, ConnectionSettings
+from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.errors import CrabkaError, OperationError
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.runtime import AsyncioNetwork

@@ -43,7 +43,7 @@ class Faults:
         self._is_over = False
         # How many replicas lacked durable entries at the same time.
         self.most_rotten = 0
-        # Chance of its own: worlds without rot and liars stay what they were.
+        # A generator of its own: worlds without rot and liars stay what they were.
         self._ill_luck = random.Random(f"ill luck {world.seed}")
         rng = world.rng
         # Every run has its own weather.

@@ -66,8 +66,8 @@ class CrashError(Exception):
     """The replica dies in the middle of its work."""
 
 
-class SeededChance:
-    """The core's chance in a simulation."""
+class SeededRng:
+    """Random numbers of a core in a simulation."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -138,7 +138,7 @@ class SimulatedReplica:
             self.world.settings,
             log,
             history=self.disk.history(),
-            chance=SeededChance(self.world.rng),
+            rng=SeededRng(self.world.rng),
             election=self.disk.election,
             durable_end=durable_end,
             now_ms=self.local_ms(self.world.now_ms),

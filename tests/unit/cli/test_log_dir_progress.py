@@ -14,7 +14,7 @@ from crabka._kio import ErrorCode
 from crabka.cli import log_dir_progress
 from crabka.cli.log_dir_progress import BarPerMove, LinePerLook, SentReplica, dir_move_display, wait_until_arrived
 from crabka.cli.log_dir_view import RunningMove
-from crabka.clients.admin import Admin
+from crabka.clients.admin.admin import Admin
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
 from tests.support.admin_simulation import with_admin

@@ -12,7 +12,7 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.cli.log_dirs import parse_replica
-from crabka.clients.sync_producer import SyncProducer
+from crabka.clients.sync.producer import SyncProducer
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey

@@ -29,7 +29,7 @@ def _failed_record() -> logging.LogRecord:
 
 def test_text_line_has_time_level_logger_and_message() -> None:
     line = TextFormatter().format(_record("%d records", 5))
-    assert line.partition(" ")[2] == "WARNING log.segment: 5 records"
+    assert line.partition(" ")[2] == "WARNING log.segment.segment: 5 records"
     assert line.partition(" ")[0].endswith(".250")
 
 

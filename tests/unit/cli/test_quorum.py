@@ -11,7 +11,7 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.cli.quorum import replica_rows, status_row
-from crabka.clients.cluster_types import DescribedQuorum, QuorumReplica
+from crabka.clients.admin.cluster_types import DescribedQuorum, QuorumReplica
 from crabka.config.properties import format_properties
 from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
 from crabka.log.dirs.log_dir import LogDir

@@ -11,7 +11,7 @@ import pytest
 from crabka._kio import ErrorCode
 from crabka.cli import reassignment_progress
 from crabka.cli.reassignment_progress import LineDisplay, move_display, wait_until_moved
-from crabka.clients.admin import Admin
+from crabka.clients.admin.admin import Admin
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from tests.support.admin_simulation import with_admin

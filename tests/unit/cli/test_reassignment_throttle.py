@@ -6,7 +6,7 @@ from typing import Any
 
 from crabka._kio import ErrorCode
 from crabka.cli.reassignment_throttle import FOLLOWERS, LEADERS, RATES, clear_throttle, set_throttle, throttled_replicas
-from crabka.clients.admin import Admin
+from crabka.clients.admin.admin import Admin
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.admin_simulation import with_admin

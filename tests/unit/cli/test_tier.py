@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crabka.cli import session
-from crabka.clients.sync_producer import SyncProducer
+from crabka.clients.sync.producer import SyncProducer
 from crabka.remote.backends.local import ROOT_NAME
 from crabka.remote.segments import IndexType, RemoteLogSegmentState
 from crabka.remote_topic.settings import METADATA_TOPIC

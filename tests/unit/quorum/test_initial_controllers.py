@@ -35,7 +35,7 @@ def test_voters_come_by_id_with_the_listener_of_controllers() -> None:
         (f"1@:1:{FIRST}", "there is no host"),
         ("1@h:1:short", "the directory id 'short' is not a base64url UUID"),
         ("1@h:1:JEXY6aqzQY", "holds 7 bytes, a UUID has 16"),
-        ("1@h:1:AAAAAAAAAAAAAAAAAAAAAA", "stands for none"),
+        ("1@h:1:AAAAAAAAAAAAAAAAAAAAAA", "is reserved"),
         (f"1@h:1:{FIRST},1@h:2:{SECOND}", "node id 1 is given more than once"),
     ],
 )

@@ -104,7 +104,7 @@ def test_no_image_is_built_across_a_gap() -> None:
     assert load_read_only(fs, "/m").replay.image.offset > 0
     for path in snapshots:
         flip(fs, f"/m/{path.name}", 20)
-    with pytest.raises(CorruptDataError, match=r"starts at offset \d+, and nothing whole holds the offsets from 0"):
+    with pytest.raises(CorruptDataError, match=r"starts at offset \d+, and no valid file holds the offsets from 0"):
         load_read_only(fs, "/m")
 
 

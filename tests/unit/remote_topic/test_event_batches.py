@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.clients.isolation import visible_batches
+from crabka.clients.fetcher.isolation import visible_batches
 from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.errors import CorruptBatchError

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from crabka._kio import ErrorCode
-from crabka.clients.fetch_messages import FetchAnswer
-from crabka.clients.metadata import TopicMetadata
+from crabka.clients.cluster.metadata import TopicMetadata
+from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, ms
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from crabka.cli.tier_progress import TierProgress
-from crabka.clients.admin import Admin
-from crabka.clients.offsets import EARLIEST, EARLIEST_LOCAL
+from crabka.clients.admin.admin import Admin
+from crabka.clients.fetcher.offsets import EARLIEST, EARLIEST_LOCAL
 from crabka.ids import TopicPartition
 from crabka.ports import Buffer
 from crabka.remote.errors import RemoteBackendError

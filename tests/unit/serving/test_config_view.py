@@ -45,7 +45,7 @@ def test_a_stored_setting_of_the_node_that_cannot_be_read_changes_nothing(
     node.set_configs(4, "", message_max_bytes="100")
     write(node, 4, "", "log.roll.ms", "soon")
     assert node.context.config.message_max_bytes == 100
-    assert "the last good ones stay in force" in caplog.text
+    assert "the last valid ones stay in force" in caplog.text
     node.restart()
     assert node.produce("t", batch(b"a")).error_code == 0
 

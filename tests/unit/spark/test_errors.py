@@ -22,6 +22,6 @@ def test_a_loss_is_an_error_that_says_what_to_set(kind: type[DataLossError]) -> 
         lose(options(), kind("offset 5 is gone"))
 
 
-def test_those_who_accept_losses_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_accepted_loss_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     lose(options(failOnDataLoss="false"), DataLossError("offset 5 is gone"))
     assert caplog.messages == ["offset 5 is gone; going on, since failOnDataLoss is false"]

@@ -10,14 +10,14 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from crabka.clients.connection import Connection, ConnectionSettings
+from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.clients.errors import ClientClosedError, ClientNetworkError, RequestTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crabka.broker.controller_link.identity import BrokerIdentity
-    from crabka.clients.connection import BodyBuilder
+    from crabka.clients.cluster.connection import BodyBuilder
     from crabka.metadata.delta import MetadataDelta
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime

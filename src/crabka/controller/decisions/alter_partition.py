@@ -1,7 +1,7 @@
-"""AlterPartition: a leader asks for another ISR (KIP-497), with leader recovery (KIP-704) and broker epochs (KIP-903).
+"""AlterPartition: a leader proposes an ISR (KIP-497), with leader recovery (KIP-704) and broker epochs (KIP-903).
 
-The request is one of a broker, which must be the leader in its newest epoch and must know the newest partition epoch.
-No replica that is fenced, stopping or of an older incarnation gets into the ISR.
+The requesting broker must be the leader in its newest epoch and must know the newest partition epoch. No replica that
+is fenced, stopping or of an older incarnation joins the ISR.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.controller.decisions.control_view import ControlView
 from crabka.controller.decisions.leadership import PartitionEdits, configured_election
-from crabka.controller.decisions.partition_change import RECOVERED, RECOVERING, PartitionWish
+from crabka.controller.decisions.partition_change import RECOVERED, RECOVERING, PartitionTarget
 from crabka.ids import DIRECTORY_LOST
 from crabka.metadata.requests import Outcome
 from crabka.metadata.topics import NO_LEADER_CHANGE
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.topics import PartitionImage, TopicImage
 
-# A member of an ISR whose epoch the leader does not know; version 2 of the request never tells one.
+# A member of an ISR whose broker epoch the leader does not know; version 2 of the request has no epochs.
 ANY_BROKER_EPOCH = -1
 
 
@@ -38,7 +38,7 @@ class IsrMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrProposal:
-    """What a leader wants for one partition."""
+    """The proposal of a leader for one partition."""
 
     topic_id: TopicId
     partition_id: int
@@ -50,7 +50,7 @@ class IsrProposal:
 
 @dataclass(frozen=True, slots=True)
 class AlteredPartition:
-    """The answer for one partition; the state is that after the change and None with an error."""
+    """The answer for one partition: its state after the change, or None with an error."""
 
     topic_id: TopicId
     partition_id: int
@@ -68,7 +68,7 @@ def alter_partitions(
 ) -> Outcome[list[AlteredPartition]]:
     """Decide on the proposals of one leader, in their order.
 
-    Raises OperationError (STALE_BROKER_EPOCH) unless the registered incarnation of the broker asks.
+    Raises OperationError (STALE_BROKER_EPOCH) unless the request is from the broker's registered incarnation.
     """
     view = ControlView(image, rules)
     view.require_broker_epoch(broker_id, broker_epoch)
@@ -91,14 +91,14 @@ def _alter(edits: PartitionEdits, proposal: IsrProposal, broker_id: int) -> Alte
 
 
 def _carry_out(edits: PartitionEdits, topic: TopicImage, proposal: IsrProposal, broker_id: int) -> AlteredPartition:
-    wish = PartitionWish(
+    target = PartitionTarget(
         isr=tuple(member.broker_id for member in proposal.isr),
         leader_recovery_state=proposal.leader_recovery_state,
         election=configured_election(edits.view, topic),
     )
-    record = edits.change(topic, proposal.partition_id, wish)
+    record = edits.change(topic, proposal.partition_id, target)
     if record is not None and record.leader not in (broker_id, NO_LEADER_CHANGE):
-        # The ISR completed a reassignment that takes the leadership away. This error comes with a change.
+        # The ISR completed a reassignment that moves the leadership. This error accompanies an accepted change.
         return _answer(proposal, ErrorCode.new_leader_elected)
     return _answer(proposal, ErrorCode.none, edits.partition(topic, proposal.partition_id))
 
@@ -111,7 +111,7 @@ def _fault(view: ControlView, partition: PartitionImage, proposal: IsrProposal, 
     """Return why a proposal is refused, in Kafka's order of checks."""
     newer_leader = proposal.leader_epoch > partition.leader_epoch
     if newer_leader or proposal.partition_epoch > partition.partition_epoch:
-        # The leader knows more than we do, so another controller is active.
+        # The leader has newer metadata than this controller, so another controller is active.
         return ErrorCode.not_controller
     if proposal.leader_epoch < partition.leader_epoch:
         return ErrorCode.fenced_leader_epoch
@@ -133,14 +133,14 @@ def _is_sound(partition: PartitionImage, proposal: IsrProposal) -> bool:
     if proposal.leader_recovery_state not in (RECOVERED, RECOVERING):
         return False
     if proposal.leader_recovery_state == RECOVERING:
-        # Recovery begins with an unclean election and nowhere else; nobody joins a leader before it is done.
+        # Only an unclean election starts a recovery; no replica joins the ISR before it ends.
         return len(isr) == 1 and partition.leader_recovery_state == RECOVERING
     return True
 
 
 def _is_eligible(view: ControlView, partition: PartitionImage, member: IsrMember) -> bool:
     broker_id = member.broker_id
-    # A replica that its broker reports as lost holds nothing that counts, whatever a fetch sent before says. While it
+    # A replica that its broker reports as lost has no valid data, whatever an earlier fetch showed. While it
     # is eligible it has dropped nothing (a broker waits for that), and by its fetches has fetched what it lacked.
     is_lost = partition.directory_of(broker_id) == DIRECTORY_LOST and broker_id not in partition.elr
     if not view.is_active(broker_id) or is_lost:

@@ -1,7 +1,7 @@
-"""What the metadata says of a broker after its registration: fenced, unfenced, shutting down, gone, dirs lost.
+"""Changes of a registered broker: fenced, unfenced, shutting down, unregistered, log dirs lost.
 
-Every change of the registration carries the changes of the broker's partitions in the same batch, so that nobody sees
-a fenced leader. Kafka: the `handleBroker…` methods of ReplicationControlManager.
+Every change of the registration has the changes of the broker's partitions in the same batch, so that no image shows a
+fenced leader. Kafka: the `handleBroker…` methods of ReplicationControlManager.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FENCE, _UNFENCE, _IN_CONTROLLED_SHUTDOWN = 1, -1, 1
 
 
 def fencing_records(view: ControlView, broker_id: int) -> list[Any]:
-    """Return what fences a broker: it is in no ISR and leads nothing, unless it is the last of an ISR without ELR."""
+    """Return the records that fence a broker: it leaves leaderships and ISRs, except the last member without ELR."""
     broker = view.image.cluster.brokers[broker_id]
     return [
         *without_broker(view, broker_id, partitions_in_sync_on(view, broker_id)),
@@ -42,12 +42,12 @@ def fencing_records(view: ControlView, broker_id: int) -> list[Any]:
 
 
 def unfencing_records(view: ControlView, broker_id: int) -> list[Any]:
-    """Return what lets a broker serve: it leads what has no leader and what it has everything of."""
+    """Return the records that unfence a broker and elect it where a partition has no leader and it is eligible."""
     return [_change(view.image.cluster.brokers[broker_id], fenced=_UNFENCE), *with_broker(view, broker_id)]
 
 
 def controlled_shutdown_records(view: ControlView, broker_id: int) -> list[Any]:
-    """Return what moves leadership away from a broker that wants to stop; it may be sent again while it waits."""
+    """Return the records that move leadership away from a stopping broker; repeated while it waits."""
     broker = view.image.cluster.brokers[broker_id]
     entering = (
         [] if broker.in_controlled_shutdown else [_change(broker, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN)]
@@ -56,10 +56,10 @@ def controlled_shutdown_records(view: ControlView, broker_id: int) -> list[Any]:
 
 
 def cleanup_records(view: ControlView, broker_id: int, *, clean: bool) -> list[Any]:
-    """Return what a new incarnation of a broker does to its partitions.
+    """Return the changes of partitions that follow from a new incarnation of a broker.
 
-    A clean one has all that it acknowledged. An unclean one may have lost records that were never synced, so it is no
-    longer eligible either (KIP-966); without ELR Kafka trusts it all the same.
+    A clean one has all acknowledged records. An unclean one may have lost unsynced records, so it is no longer eligible
+    either (KIP-966); without ELR Kafka trusts it anyway.
     """
     if clean or not view.elr_enabled:
         return list(without_broker(view, broker_id, partitions_in_sync_on(view, broker_id)))
@@ -67,7 +67,7 @@ def cleanup_records(view: ControlView, broker_id: int, *, clean: bool) -> list[A
 
 
 def offline_directory_records(view: ControlView, broker_id: int, offline: Sequence[DirectoryId]) -> list[Any]:
-    """Return what follows when log dirs of a broker stop working (KIP-858); dirs known as lost are no news."""
+    """Return the records that follow when log dirs of a broker fail (KIP-858); dirs known as lost are skipped."""
     broker = view.image.cluster.brokers[broker_id]
     lost = {directory for directory in offline if directory in broker.directories}
     if not lost:
@@ -78,7 +78,7 @@ def offline_directory_records(view: ControlView, broker_id: int, offline: Sequen
 
 
 def cordoned_directory_records(view: ControlView, broker_id: int, cordoned: Sequence[DirectoryId] | None) -> list[Any]:
-    """Return the record of log dirs that take no new replicas (KIP-1066); None is what older brokers send."""
+    """Return the record of log dirs that take no new replicas (KIP-1066); older brokers send None."""
     broker = view.image.cluster.brokers[broker_id]
     if cordoned is None or set(cordoned) == set(broker.cordoned_directories):
         return []
@@ -86,7 +86,7 @@ def cordoned_directory_records(view: ControlView, broker_id: int, cordoned: Sequ
 
 
 def fence_broker(image: MetadataImage, rules: ControllerRules, broker_id: int, *, broker_epoch: int) -> Outcome[bool]:
-    """Fence a broker whose session is over; False if this incarnation is gone or fenced already."""
+    """Fence a broker whose session expired; False if this incarnation is gone or already fenced."""
     broker = image.cluster.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch or broker.fenced:
         return Outcome(result=False)
@@ -94,12 +94,12 @@ def fence_broker(image: MetadataImage, rules: ControllerRules, broker_id: int, *
 
 
 def unregister_broker(image: MetadataImage, rules: ControllerRules, broker_id: int) -> Outcome[None]:
-    """Forget a broker. Raises OperationError (BROKER_ID_NOT_REGISTERED)."""
+    """Unregister a broker. Raises OperationError (BROKER_ID_NOT_REGISTERED)."""
     broker = image.cluster.brokers.get(broker_id)
     if broker is None:
         raise OperationError(ErrorCode.broker_id_not_registered, f"Broker ID {broker_id} is not currently registered")
     view = ControlView(image, rules)
-    # If it ever comes back, its registration is new and unclean: it stays eligible nowhere.
+    # If it returns, its registration is new and unclean: it stays eligible nowhere.
     changes = cleanup_records(view, broker_id, clean=False)
     return Outcome(None, [*changes, UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)])
 

@@ -1,7 +1,7 @@
-"""An image as the controller looks at it: which brokers may lead, and which rules hold for a topic.
+"""The controller's view of an image: which brokers may lead, and which rules apply to a topic.
 
-It answers questions and decides nothing. Settings are looked up as Kafka's ConfigurationControlManager does: those of
-the topic, then dynamic ones of the controller's own node, then those of all brokers, then the controller's file.
+It makes no decisions. Settings are looked up as in Kafka's ConfigurationControlManager: those of the topic, then
+dynamic ones of the controller's own node, then those of all brokers, then the controller's file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 @dataclass(frozen=True, slots=True)
 class ControllerRules:
-    """What the file of the controller's node says where the metadata says nothing."""
+    """Settings of the controller's file, used where the metadata has none."""
 
     node_id: int = -1
     min_insync_replicas: int = 1
@@ -61,11 +61,11 @@ class ControlView:
 
     @property
     def directories_supported(self) -> bool:
-        """True if the metadata tells the log dir of each replica (KIP-858)."""
+        """True if the metadata has the log dir of each replica (KIP-858)."""
         return self.metadata_version >= DIRECTORIES_LEVEL
 
     def is_active(self, broker_id: int) -> bool:
-        """Return whether a broker is registered, unfenced and not on its way out."""
+        """Return whether a broker is registered, unfenced and not shutting down."""
         broker = self.image.cluster.brokers.get(broker_id)
         return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
@@ -75,7 +75,7 @@ class ControlView:
         return broker is not None and broker.has_online_directory(directory)
 
     def default_directory(self, broker_id: int) -> DirectoryId:
-        """Return the log dir of a new replica: known at once for a broker with one dir, else told by it later."""
+        """Return the log dir of a new replica: known at once for a broker with one dir, else reported by it later."""
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None:
             return DIRECTORY_UNASSIGNED
@@ -95,12 +95,12 @@ class ControlView:
         return known
 
     def unclean_election_enabled(self, topic: TopicImage) -> bool:
-        """Return whether a replica that may lack acknowledged records may lead if no other can."""
+        """Return whether a replica that may lack acknowledged records may lead if no other replica can."""
         text = self._topic_setting(topic.name, UNCLEAN_ELECTION)
         return self._rules.unclean_leader_election if text is None else text.strip().lower() == "true"
 
     def require_broker_epoch(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
-        """Return a registration; raise OperationError (STALE_BROKER_EPOCH) unless it is the incarnation that asks."""
+        """Return a registration; raise OperationError (STALE_BROKER_EPOCH) if it has another epoch."""
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None:
             raise OperationError(

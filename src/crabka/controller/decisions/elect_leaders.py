@@ -1,7 +1,7 @@
-"""ElectLeaders (KIP-183, KIP-460) and the elections that the controller holds by itself.
+"""ElectLeaders (KIP-183, KIP-460) and the elections that the controller starts itself.
 
-An operator may ask for the preferred leader or, to save what can be saved, for an unclean one. By itself the
-controller brings preferred leaders back and, where a topic allows it, elects unclean ones.
+An operator may request the preferred leader or, as a last resort, an unclean one. The controller itself re-elects
+preferred leaders and, where a topic allows it, unclean ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from crabka.controller.decisions.control_view import ControlView
 from crabka.controller.decisions.leadership import PartitionEdits
-from crabka.controller.decisions.partition_change import Election, PartitionWish
+from crabka.controller.decisions.partition_change import Election, PartitionTarget
 from crabka.errors import OperationError
 from crabka.metadata.requests import ItemVerdict, Outcome
 from crabka.metadata.topics import NO_LEADER
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.topics import PartitionImage, TopicImage
 
-# Elections in one batch; more wait for the next turn (Kafka's MAX_ELECTIONS_PER_IMBALANCE).
+# Elections in one batch; more wait for the next batch (Kafka's MAX_ELECTIONS_PER_IMBALANCE).
 MAX_ELECTIONS_PER_TURN = 1000
 
 
 class ElectionType(IntEnum):
-    """What an operator may ask for, by Kafka's ids."""
+    """Kinds of elections, by Kafka's ids."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -51,7 +51,7 @@ def elect_leaders(
     election_type: int,
     partitions: Sequence[tuple[str, int]] | None,
 ) -> Outcome[list[PartitionElection]]:
-    """Elect leaders of the given partitions, or of all; then those that need no election are not told.
+    """Elect leaders of the given partitions, or of all; then partitions that need no election are left out.
 
     Raises OperationError (INVALID_REQUEST) for an unknown kind of election.
     """
@@ -69,14 +69,14 @@ def elect_leaders(
 def balance_leaders(
     image: MetadataImage, rules: ControllerRules, *, max_elections: int = MAX_ELECTIONS_PER_TURN
 ) -> Outcome[bool]:
-    """Give partitions back to their preferred leaders; True if more may be left for another turn."""
+    """Elect preferred leaders; True if more may be left for another batch."""
     view = ControlView(image, rules)
     edits = PartitionEdits(view)
     for topic, index, partition in view.partitions():
         if len(edits.records) >= max_elections:
             return Outcome(result=True, records=list(edits.records))
         if partition.leader != partition.replicas[0]:
-            edits.change(topic, index, PartitionWish(election=Election.PREFERRED))
+            edits.change(topic, index, PartitionTarget(election=Election.PREFERRED))
     return Outcome(result=False, records=list(edits.records))
 
 
@@ -90,7 +90,7 @@ def elect_unclean_leaders(
         if len(edits.records) >= max_elections:
             return Outcome(result=True, records=list(edits.records))
         if partition.leader == NO_LEADER and view.unclean_election_enabled(topic):
-            edits.change(topic, index, PartitionWish(election=Election.UNCLEAN))
+            edits.change(topic, index, PartitionTarget(election=Election.UNCLEAN))
     return Outcome(result=False, records=list(edits.records))
 
 
@@ -120,7 +120,7 @@ def _elect_known(
     if not is_needed:
         raise OperationError(ErrorCode.election_not_needed)
     election = Election.PREFERRED if is_preferred else Election.UNCLEAN
-    record = edits.change(topic, index, PartitionWish(election=election))
+    record = edits.change(topic, index, PartitionTarget(election=election))
     if record is None:
         raise OperationError(
             ErrorCode.preferred_leader_not_available if is_preferred else ErrorCode.eligible_leaders_not_available

@@ -1,12 +1,12 @@
-"""Finds out that a broker's process is dead before its session runs out.
+"""Detects that a broker's process is dead before its session expires.
 
-The kernel of a machine that runs refuses connections to a port that nobody listens on. So when the connection that
-carried a broker's heartbeats breaks, the controller dials the broker: refused twice, at least 100 ms apart and by
-every address, means that the process is gone. A time-out, an unreachable host or an unknown name may as well be the
-network's fault and leave the matter to the session. Fencing early is then a normal fencing, which ends the session.
+A running machine refuses connections to a port without a listener. So when the connection that carried a broker's
+heartbeats breaks, the controller dials the broker: two refusals, at least 100 ms apart and by every address, mean that
+the process is gone. A time-out, an unreachable host or an unknown name may be a fault of the network, so the session
+decides then. Fencing early is a normal fencing, which ends the session.
 
-This is the decision only: `step(event, now_ms) -> actions`. The shell dials, tells when connections break, and wakes
-the core at `next_wake_ms`.
+This is the decision only: `step(event, now_ms) -> actions`. The shell dials, reports broken connections, and wakes the
+core at `next_wake_ms`.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from crabka.controller.decisions.sessions import BrokerIncarnation
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
 
-# Between two dials; one refusal alone may be a process that is just binding its port.
+# Between two dials; a single refusal may come from a process that is just binding its port.
 DIAL_INTERVAL_MS = 100
 # How long a new controller waits for the first heartbeat before it dials.
 FIRST_HEARTBEAT_MS = 1000
-# A dying process may still accept for a moment. After so many dials the session decides.
+# A dying process may still accept for a moment. After this many dials the session decides.
 MAX_DIALS = 5
 
 
 class DialOutcome(Enum):
-    """What one address answered."""
+    """The outcome of dialling one address."""
 
     CONNECTED = "connected"
     REFUSED = "refused"
@@ -40,19 +40,19 @@ class DialOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ControllerActivated:
-    """This node leads from now on; these brokers are unfenced."""
+    """This node became the active controller; these brokers are unfenced."""
 
     brokers: Collection[BrokerIncarnation]
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerDeactivated:
-    """This node does not lead any more."""
+    """This node is no longer the active controller."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumLiveness:
-    """Whether a majority of the voters was heard of within the time that check-quorum allows."""
+    """Whether a majority of the voters responded within the time that check-quorum allows."""
 
     is_live: bool
 
@@ -67,14 +67,14 @@ class HeartbeatArrived:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionBroke:
-    """A connection to this controller ended, whoever ended it."""
+    """A connection to this controller ended, closed by either side."""
 
     connection: Hashable
 
 
 @dataclass(frozen=True, slots=True)
 class DialFinished:
-    """Every resolved address of a broker's registered endpoint was dialled; without any, its name is unknown."""
+    """Every resolved address of a broker's registered endpoint was dialled; no outcome means an unknown host name."""
 
     broker: BrokerIncarnation
     outcomes: Collection[DialOutcome]
@@ -82,14 +82,14 @@ class DialFinished:
 
 @dataclass(frozen=True, slots=True)
 class BrokerGone:
-    """An incarnation was fenced, replaced or forgotten."""
+    """An incarnation was fenced, replaced or unregistered."""
 
     broker: BrokerIncarnation
 
 
 @dataclass(frozen=True, slots=True)
 class DetectorTick:
-    """It is `next_wake_ms`."""
+    """The time `next_wake_ms` was reached."""
 
 
 DetectorEvent: TypeAlias = (
@@ -106,7 +106,7 @@ DetectorEvent: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class DialBroker:
-    """Dial every address of the broker's registered inter-broker endpoint; tell the outcome with DialFinished."""
+    """Dial every address of the broker's registered inter-broker endpoint; report the outcome with DialFinished."""
 
     broker: BrokerIncarnation
 
@@ -126,17 +126,17 @@ class _Watched:
     """One broker. `next_dial_ms` is set while it is suspected or waited for, `is_dialling` while a dial is out."""
 
     epoch: int
-    # All that carried heartbeats of the epoch and are open. After a partition an old one may deliver a late heartbeat
+    # Open connections that carried heartbeats of the epoch. After a partition an old one may deliver a late heartbeat
     # and break, while the broker sends over another.
     connections: set[Hashable] = field(default_factory=set)
     next_dial_ms: int | None = None
     is_dialling: bool = False
     dials: int = 0
-    # When the first of the last refusals in a row came in.
+    # Time of the first of the latest consecutive refusals.
     refused_since_ms: int | None = None
 
     def trust(self) -> None:
-        """Stop suspecting it. A dial that is still out has nothing to say any more."""
+        """Stop suspecting it. The outcome of a dial under way no longer matters."""
         self.next_dial_ms = self.refused_since_ms = None
         self.is_dialling = False
         self.dials = 0
@@ -152,12 +152,12 @@ class FailureDetector:
 
     @property
     def next_wake_ms(self) -> int | None:
-        """When DetectorTick is due; None if nothing is waited for."""
+        """When DetectorTick is due; None if there is no deadline."""
         times = [each.next_dial_ms for each in self._watched.values() if each.next_dial_ms is not None]
         return min(times, default=None)
 
     def step(self, event: DetectorEvent, now_ms: int) -> list[DetectorAction]:
-        """Take an event and say what to do."""
+        """Handle an event and return actions."""
         if not self._enabled:
             return []
         match event:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
-# What a level of a feature needs of another one.
+# The level of another feature that a level of a feature requires.
 _DEPENDENCIES: dict[tuple[str, int], tuple[str, int]] = {(ELR_VERSION, 1): (METADATA_VERSION, 23)}
 _DISABLED = VersionRange(0, 0)
 _MIN_ISR = "min.insync.replicas"
@@ -34,7 +34,7 @@ _MIN_ISR = "min.insync.replicas"
 
 @dataclass(frozen=True, slots=True)
 class FeatureUpdate:
-    """A wish to change one feature."""
+    """A requested change of one feature."""
 
     name: str
     level: int
@@ -43,13 +43,13 @@ class FeatureUpdate:
 
 @dataclass(frozen=True, slots=True)
 class FeatureScope:
-    """Who must be able to live with a change besides the registered nodes, and what the controller's file says."""
+    """The nodes that must support a change besides the registered ones, and settings of the controller's file."""
 
     node_id: int = -1
-    # A voter that has not registered may be too old; one's own node is known.
+    # A voter that has not registered may be too old; this node itself is known.
     voters: Collection[int] = ()
     min_insync_replicas: int = 1
-    # No record of the metadata: the quorum itself keeps it.
+    # Not a record of the metadata: the quorum itself stores it.
     kraft_version: int = 0
 
 
@@ -65,7 +65,7 @@ def update_features(
 ) -> Outcome[dict[str, ItemVerdict]]:
     """Decide on feature changes; one refused change refuses them all.
 
-    kraft.version gets no record: where it may be raised, the caller must ask the quorum to.
+    kraft.version has no record: the caller must raise it through the quorum.
     """
     verdicts: dict[str, ItemVerdict] = {}
     records: list[Any] = []
@@ -108,7 +108,7 @@ def _decide(
 
 
 def _check_support(image: MetadataImage, update: FeatureUpdate, scope: FeatureScope) -> None:
-    """Everybody must support a level: this controller, all brokers, fenced or not, and all other controllers."""
+    """Every node must support a level: this controller, all brokers, fenced or not, and all other controllers."""
     own = SUPPORTED_FEATURES.get(update.name)
     if own is None:
         raise _invalid(update, "This controller does not support this feature.")

@@ -1,7 +1,7 @@
 """Heartbeats of brokers: fence, unfence, controlled shutdown, lost and cordoned log dirs (KIP-500, KIP-858, KIP-1066).
 
-A broker that wants to stop is first relieved of its leaderships. It may go when it leads nothing and every broker
-that serves has read the metadata that says so, because only then no client is sent to it any more.
+A stopping broker first loses its leaderships. It may stop once it leads nothing and every serving broker has read the
+metadata of that, because only then no client is sent to it any more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class BrokerState(Enum):
-    """What a broker is to the controller."""
+    """The controller's view of a broker."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -43,11 +43,11 @@ class BrokerState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHeartbeat:
-    """What a broker says of itself, again and again."""
+    """The content of a periodic heartbeat."""
 
     broker_id: int
     broker_epoch: int
-    # How far it has read the metadata log.
+    # The offset up to which it has read the metadata log.
     metadata_offset: int
     want_fence: bool = False
     want_shut_down: bool = False
@@ -58,7 +58,7 @@ class BrokerHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class BrokerHeartbeatReply:
-    """What the controller answers."""
+    """The controller's answer."""
 
     is_caught_up: bool
     is_fenced: bool
@@ -69,7 +69,7 @@ class BrokerHeartbeatReply:
 def decide_heartbeat(
     image: MetadataImage, rules: ControllerRules, sessions: BrokerSessions, heartbeat: BrokerHeartbeat
 ) -> Outcome[BrokerHeartbeatReply]:
-    """Decide what a heartbeat changes; the caller must `sessions.note` it once the records are durable.
+    """Decide the changes of a heartbeat; the caller must `sessions.note` it once the records are durable.
 
     Raises OperationError (STALE_BROKER_EPOCH) if this is not the registered incarnation.
     """
@@ -78,7 +78,7 @@ def decide_heartbeat(
     broker = view.require_broker_epoch(broker_id, heartbeat.broker_epoch)
     records = _directory_records(view, heartbeat)
     if records:
-        # Lost dirs count before anything else: an election below must not choose a replica in one of them.
+        # Lost dirs come first: an election below must not choose a replica in one of them.
         view = ControlView(_after(image, records), rules)
     state = _next_state(view, sessions, heartbeat)
     match state:
@@ -87,7 +87,7 @@ def decide_heartbeat(
         case BrokerState.UNFENCED if broker.fenced:
             records += unfencing_records(view, broker_id)
         case BrokerState.CONTROLLED_SHUTDOWN:
-            # Sent again as long as it lasts: whoever it leads may get another leader any time.
+            # Repeated while it lasts: partitions that it leads may get another leader at any time.
             records += controlled_shutdown_records(view, broker_id)
         case _:
             pass
@@ -101,7 +101,7 @@ def decide_heartbeat(
 
 
 def broker_state(view: ControlView, broker_id: int) -> BrokerState:
-    """Return the present state of a registered broker."""
+    """Return the current state of a registered broker."""
     broker = view.image.cluster.brokers[broker_id]
     if broker.fenced:
         return BrokerState.FENCED
@@ -115,7 +115,7 @@ def _next_state(view: ControlView, sessions: BrokerSessions, heartbeat: BrokerHe
             if heartbeat.want_shut_down:
                 return BrokerState.SHUTDOWN_NOW
             # Its epoch is the offset of its registration: a broker that has not read that must not serve. Neither
-            # must one that was fenced while it stopped; a late heartbeat from before does not bring it back.
+            # must one that was fenced while it stopped; a late earlier heartbeat does not unfence it.
             is_stopping = view.image.cluster.brokers[broker_id].in_controlled_shutdown
             if heartbeat.want_fence or is_stopping or heartbeat.metadata_offset < heartbeat.broker_epoch:
                 return BrokerState.FENCED
@@ -136,7 +136,7 @@ def _while_shutting_down(view: ControlView, sessions: BrokerSessions, broker_id:
         return BrokerState.CONTROLLED_SHUTDOWN
     needed = sessions.shutdown_offset(broker_id)
     if needed is None:
-        # Another controller began it. All that this one has applied is no less than what that one wrote.
+        # Another controller began it. What this one has applied includes all records that the other one wrote.
         needed = view.image.offset
     reached = sessions.lowest_active_offset(view.image)
     return BrokerState.SHUTDOWN_NOW if reached is None or reached >= needed else BrokerState.CONTROLLED_SHUTDOWN

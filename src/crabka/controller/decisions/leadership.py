@@ -1,7 +1,7 @@
-"""Changes of partitions that follow from what happens to a broker or a log dir (ReplicationControlManager).
+"""Changes of partitions that follow from changes of a broker or a log dir (ReplicationControlManager).
 
-Each function returns PartitionChangeRecords. What becomes of the broker's own registration is decided in
-`broker_changes`; the request that led to it does not matter here.
+Each function returns PartitionChangeRecords. The broker's own registration is decided on in `broker_changes`; the
+request that led to the change does not matter here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from crabka.controller.decisions.partition_change import (
     ChangeRules,
     Election,
     PartitionPlace,
-    PartitionWish,
+    PartitionTarget,
     build_partition_change,
 )
 from crabka.metadata.topics import NO_LEADER
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 def change_partition(
     view: ControlView,
     row: PartitionRow,
-    wish: PartitionWish,
+    target: PartitionTarget,
     *,
     is_active: Callable[[int], bool] | None = None,
 ) -> PartitionChangeRecord | None:
-    """Return the record that fulfils a wish under the rules of the partition's topic.
+    """Return the record that reaches a target under the rules of the partition's topic.
 
-    `is_active` says which brokers may lead where the image does not know it yet.
+    `is_active` tells brokers that may lead where the image is not up to date yet.
     """
     topic, index, partition = row
     active = view.is_active if is_active is None else is_active
@@ -48,7 +48,7 @@ def change_partition(
         min_isr=view.min_isr(topic),
         elr_enabled=view.elr_enabled,
     )
-    return build_partition_change(PartitionPlace(topic.topic_id, index), partition, wish, rules)
+    return build_partition_change(PartitionPlace(topic.topic_id, index), partition, target, rules)
 
 
 class PartitionEdits:
@@ -67,10 +67,10 @@ class PartitionEdits:
         """Return a partition with all changes so far; None if there is none of this index."""
         return self._edited.get((topic.topic_id, index)) or topic.partitions.get(index)
 
-    def change(self, topic: TopicImage, index: int, wish: PartitionWish) -> PartitionChangeRecord | None:
-        """Fulfil a wish for a partition that exists; return its record, or None if nothing changes."""
+    def change(self, topic: TopicImage, index: int, target: PartitionTarget) -> PartitionChangeRecord | None:
+        """Change an existing partition towards a target; return its record, or None if nothing changes."""
         partition = self._edited.get((topic.topic_id, index)) or topic.partitions[index]
-        record = change_partition(self.view, (topic, index, partition), wish)
+        record = change_partition(self.view, (topic, index, partition), target)
         if record is not None:
             self.records.append(record)
             self._edited[topic.topic_id, index] = partition.merge(record)
@@ -83,19 +83,19 @@ def has_reachable_replica(view: ControlView, partition: PartitionImage, broker_i
 
 
 def configured_election(view: ControlView, topic: TopicImage) -> Election:
-    """Return how far the controller may go by itself to find a leader for a partition of this topic."""
+    """Return the elections that the controller may hold itself for partitions of this topic."""
     return Election.UNCLEAN if view.unclean_election_enabled(topic) else Election.ONLINE
 
 
 def without_broker(view: ControlView, broker_id: int, rows: Iterable[PartitionRow]) -> list[PartitionChangeRecord]:
-    """Take a broker that is fenced, leaves or lost a log dir out of ISR and leadership."""
+    """Remove a broker that is fenced, stops or lost a log dir from ISR and leadership."""
     return _updates(view, rows, removed=broker_id, is_active=lambda each: each != broker_id and view.is_active(each))
 
 
 def after_unclean_shutdown(
     view: ControlView, broker_id: int, rows: Iterable[PartitionRow]
 ) -> list[PartitionChangeRecord]:
-    """Take a broker that may have lost acknowledged records out of ISR, eligible replicas and leadership."""
+    """Remove a broker that may have lost acknowledged records from ISR, eligible replicas and leadership."""
     return _updates(
         view,
         rows,
@@ -106,7 +106,7 @@ def after_unclean_shutdown(
 
 
 def with_broker(view: ControlView, broker_id: int) -> list[PartitionChangeRecord]:
-    """Elect leaders where there is none, now that a broker comes back; the image still shows it as fenced."""
+    """Elect leaders where there is none, now that a broker is unfenced; the image still shows it as fenced."""
     rows = [row for row in view.partitions() if row[2].leader == NO_LEADER]
     return _updates(view, rows, removed=None, is_active=lambda each: each == broker_id or view.is_active(each))
 
@@ -137,12 +137,12 @@ def _updates(
     records = []
     for row in rows:
         topic, _, partition = row
-        wish = PartitionWish(
+        target = PartitionTarget(
             isr=tuple(replica for replica in partition.isr if replica != removed),
             unclean_replica=removed if unclean else None,
             election=configured_election(view, topic),
         )
-        record = change_partition(view, row, wish, is_active=is_active)
+        record = change_partition(view, row, target, is_active=is_active)
         if record is not None:
             records.append(record)
     return records

@@ -1,7 +1,7 @@
-"""The smallest PartitionChangeRecord that brings a partition to a wanted state (Kafka's PartitionChangeBuilder).
+"""The smallest PartitionChangeRecord that brings a partition to a target state (Kafka's PartitionChangeBuilder).
 
-Here is decided who leads, who is in sync, who is merely eligible (KIP-966), when a reassignment is complete (KIP-455)
-and when the leader epoch rises. It knows nothing of requests: callers say what they want and who may lead.
+It decides which replica leads, which are in sync or only eligible (KIP-966), when a reassignment is complete (KIP-455)
+and when the leader epoch rises. It does not know requests: callers give the target and the brokers that may lead.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Election(Enum):
 
     # The first replica if it is in sync, even if another one leads well.
     PREFERRED = "preferred"
-    # Any replica that has every acknowledged record; the present leader stays if it can.
+    # Any replica that has every acknowledged record; the current leader stays if it can.
     ONLINE = "online"
     # Like ONLINE, but a replica that may lack records is better than none.
     UNCLEAN = "unclean"
 
 
 class PartitionPlace(NamedTuple):
-    """Which partition a record speaks of."""
+    """The partition of a record."""
 
     topic_id: TopicId
     partition_id: int
@@ -43,7 +43,7 @@ class PartitionPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangeRules:
-    """What holds for one partition, whatever is wanted of it."""
+    """The rules for one partition, independent of the target."""
 
     can_lead: Callable[[int], bool]
     default_directory: Callable[[int], DirectoryId]
@@ -53,8 +53,8 @@ class ChangeRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionWish:
-    """What a partition shall become; None leaves a part as it is."""
+class PartitionTarget:
+    """The target state of a partition; None leaves a part unchanged."""
 
     isr: Sequence[int] | None = None
     replicas: Sequence[int] | None = None
@@ -69,13 +69,13 @@ class PartitionWish:
 
 
 def build_partition_change(
-    place: PartitionPlace, partition: PartitionImage, wish: PartitionWish, rules: ChangeRules
+    place: PartitionPlace, partition: PartitionImage, target: PartitionTarget, rules: ChangeRules
 ) -> PartitionChangeRecord | None:
-    """Return the record that fulfils a wish, or None if nothing changes."""
-    draft = _Draft(partition, wish, rules)
+    """Return the record that reaches a target, or None if nothing changes."""
+    draft = _Draft(partition, target, rules)
     draft.complete_reassignment()
     draft.choose_eligible()
-    draft.elect(wish.election)
+    draft.elect(target.election)
     changes = draft.changes()
     return (
         PartitionChangeRecord(partition_id=place.partition_id, topic_id=place.topic_id, **changes) if changes else None
@@ -87,7 +87,7 @@ def completed_reassignment(
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Return replicas and ISR after a reassignment whose new replicas are all in sync; None if it is not done.
 
-    A replica that was there before and is not in sync does not hold it up, unless the replication factor falls.
+    An old replica that is not in sync does not delay it, unless the replication factor falls.
     """
     if not adding and not removing:
         return None
@@ -97,39 +97,39 @@ def completed_reassignment(
         return None
     awaited = set(adding)
     if len(adding) < len(removing):
-        # Fewer replicas than before: those that stay must make up for those that go.
+        # Fewer replicas than before: all remaining ones must be in sync.
         awaited.update(final_replicas)
     return (final_replicas, final_isr) if awaited.issubset(final_isr) else None
 
 
 class _Draft:
-    """A partition on its way to the wanted state; the steps must run in the order of `build_partition_change`."""
+    """A partition on its way to the target state; the steps must run in the order of `build_partition_change`."""
 
-    def __init__(self, partition: PartitionImage, wish: PartitionWish, rules: ChangeRules) -> None:
+    def __init__(self, partition: PartitionImage, target: PartitionTarget, rules: ChangeRules) -> None:
         self._old = partition
-        self._wish = wish
+        self._target = target
         self._rules = rules
-        self._isr = _chosen(wish.isr, partition.isr)
-        self._replicas = _chosen(wish.replicas, partition.replicas)
-        self._removing = _chosen(wish.removing, partition.removing)
-        self._adding = _chosen(wish.adding, partition.adding)
+        self._isr = _chosen(target.isr, partition.isr)
+        self._replicas = _chosen(target.replicas, partition.replicas)
+        self._removing = _chosen(target.removing, partition.removing)
+        self._adding = _chosen(target.adding, partition.adding)
         self._elr = partition.elr
         self._leader = partition.leader
         self._unclean = False
 
     def complete_reassignment(self) -> None:
-        """Drop the replicas that go once every replica that stays is in sync."""
+        """Drop the removed replicas once every remaining replica is in sync."""
         completed = completed_reassignment(self._replicas, self._isr, adding=self._adding, removing=self._removing)
         if completed is not None:
             self._replicas, self._isr = completed
             self._removing = self._adding = ()
 
     def choose_eligible(self) -> None:
-        """Below min ISR nothing new is acknowledged, so whoever leaves the ISR still has all there is (KIP-966)."""
+        """Keep replicas that leave the ISR below min ISR eligible: nothing is acknowledged meanwhile (KIP-966)."""
         if not self._rules.elr_enabled or len(self._isr) >= self._rules.min_isr:
             self._elr = ()
             return
-        unclean = self._wish.unclean_replica
+        unclean = self._target.unclean_replica
         candidates = {*self._elr, *self._old.isr} - set(self._isr)
         # A finished reassignment drops replicas; Kafka would keep them here, where they could never be elected.
         self._elr = tuple(sorted(each for each in candidates if each != unclean and each in self._replicas))
@@ -140,7 +140,7 @@ class _Draft:
         if self._leader == NO_LEADER or self._leader in self._isr:
             return
         self._isr = (self._leader,)
-        # Unclean: whatever the others have, they must follow the new leader from now on. This can lose records.
+        # Unclean: all other replicas must follow the new leader from now on. This can lose records.
         self._elr = () if self._unclean else tuple(replica for replica in self._elr if replica != self._leader)
 
     def changes(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class _Draft:
         )
 
     def _new_isr(self) -> tuple[int, ...]:
-        # Without eligible replicas an empty ISR would forget who had everything, so the last one stays.
+        # Without eligible replicas an empty ISR would lose the replica that has everything, so the last one stays.
         return self._isr if self._isr or self._rules.elr_enabled else self._old.isr
 
     def _needs_new_epoch(self, isr: tuple[int, ...]) -> bool:
@@ -205,7 +205,7 @@ class _Draft:
         return shrinks and self._rules.metadata_version < NO_EPOCH_ON_SHRINK_LEVEL
 
     def _last_known_leader(self, changes: dict[str, Any]) -> dict[str, Any]:
-        """Remember who led last while nobody leads; with eligible replicas off the field stays as it is."""
+        """Record the last leader while there is none; with eligible replicas off the field stays unchanged."""
         if not self._rules.elr_enabled or "leader" not in changes:
             return {}
         last_known = self._old.last_known_elr
@@ -227,7 +227,7 @@ class _Draft:
         return {name: new for name, (new, before) in pairs.items() if new != before}
 
     def _directory(self, replica: int) -> DirectoryId:
-        told = self._wish.directories.get(replica)
+        told = self._target.directories.get(replica)
         if told is not None:
             return told
         if replica in self._old.replicas:
@@ -239,8 +239,8 @@ class _Draft:
             return RECOVERING
         return (
             self._old.leader_recovery_state
-            if self._wish.leader_recovery_state is None
-            else (self._wish.leader_recovery_state)
+            if self._target.leader_recovery_state is None
+            else (self._target.leader_recovery_state)
         )
 
 

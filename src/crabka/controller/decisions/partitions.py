@@ -1,4 +1,4 @@
-"""Adding partitions to topics, and telling in which log dir a replica lies."""
+"""Adding partitions to topics."""
 
 from __future__ import annotations
 

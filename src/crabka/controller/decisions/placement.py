@@ -1,6 +1,6 @@
-"""Where new replicas go: striped over racks and brokers, on living brokers first (Kafka's StripedReplicaPlacer).
+"""Placement of new replicas: striped over racks and brokers, unfenced brokers first (Kafka's StripedReplicaPlacer).
 
-Racks take turns, and inside a rack its brokers take turns; each partition starts one further than the one before. Two
+Racks take turns, and the brokers in a rack take turns; each partition starts one further than the one before. Two
 replicas of a partition never share a broker, and share a rack only if there are more replicas than racks. A fenced
 broker may hold a replica but is never the first one, which leads.
 """
@@ -48,7 +48,7 @@ def place_partitions(
 
 
 def is_usable(broker: BrokerRegistration) -> bool:
-    """Return whether a broker may get new replicas: it is not stopping and has a dir that takes some (KIP-1066)."""
+    """Return whether a broker may get new replicas: it is not stopping and not all of its dirs are cordoned."""
     if broker.in_controlled_shutdown and not broker.fenced:
         return False
     return not broker.directories or not set(broker.cordoned_directories).issuperset(broker.directories)
@@ -72,14 +72,14 @@ class _Ring:
         self._next_leader = self._next_follower = rng.randrange(len(brokers)) if brokers else 0
 
     def take_leader(self) -> int | None:
-        """Return whose turn it is to lead, None without brokers."""
+        """Return the next broker to lead, None without brokers."""
         if not self._brokers:
             return None
         self._next_leader += 1
         return self._brokers[(self._next_leader - 1) % len(self._brokers)]
 
     def take_follower(self, taken: Collection[int]) -> int | None:
-        """Return whose turn it is to follow, None if all were taken for this partition."""
+        """Return the next broker to follow, None if all were taken for this partition."""
         count = len(self._brokers)
         for position in range(self._next_follower, self._next_follower + count):
             broker_id = self._brokers[position % count]
@@ -120,9 +120,9 @@ class _Racks:
         self._placed = 0
 
     def place(self, replication_factor: int) -> list[int]:
-        """Return the replicas of the next partition; there must be enough brokers and a living one."""
+        """Return the replicas of the next partition; there must be enough brokers and an unfenced one."""
         if self._placed and self._placed % self._living_count == 0:
-            # Every living broker had its turn. Another order keeps the same neighbours from meeting again.
+            # Every unfenced broker had its turn. Another order avoids repeating the same pairs of replicas.
             self._shuffle()
         leader_rack, leader = self._take_leader()
         replicas = [leader]

@@ -1,4 +1,4 @@
-"""Blocks of producer ids: each is written down before anybody uses it."""
+"""Blocks of producer ids: each is committed before a broker uses it."""
 
 from __future__ import annotations
 

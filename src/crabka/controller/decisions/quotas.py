@@ -27,7 +27,7 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class QuotaChange:
-    """What shall change for one entity: key to new value, or None to remove it."""
+    """The changes for one entity: key to new value, or None to remove it."""
 
     entity: QuotaEntity
     values: dict[str, float | None]

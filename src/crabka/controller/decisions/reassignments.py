@@ -1,7 +1,7 @@
-"""Reassignments: other replicas for a partition, step by step and without a gap (KIP-455, KIP-860).
+"""Reassignments: new replicas for a partition without loss of redundancy (KIP-455, KIP-860).
 
-New replicas are added to the old ones first. When all replicas that shall stay are in sync, which an AlterPartition of
-the leader tells, the old ones are dropped (`partition_change`). Until then it can be cancelled or aimed anew.
+New replicas are added to the old ones first. When all target replicas are in sync, as reported by the leader's
+AlterPartition, the old ones are dropped (`partition_change`). Until then it can be cancelled or replaced.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from crabka.controller.decisions.control_view import ControlView
 from crabka.controller.decisions.leadership import PartitionEdits, configured_election, has_reachable_replica
-from crabka.controller.decisions.partition_change import PartitionWish
+from crabka.controller.decisions.partition_change import PartitionTarget
 from crabka.controller.decisions.topics import check_manual_assignment
 from crabka.errors import OperationError
 from crabka.metadata.requests import ItemVerdict, Outcome
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """The replicas that a partition shall have; None cancels a reassignment under way."""
+    """The target replicas of a partition; None cancels a reassignment under way."""
 
     topic: str
     partition_id: int
@@ -61,7 +61,7 @@ def alter_reassignments(
     *,
     allow_replication_factor_change: bool = True,
 ) -> Outcome[list[ReassignmentVerdict]]:
-    """Start, aim anew or cancel reassignments; a bad one does not stop the others."""
+    """Start, replace or cancel reassignments; an invalid one does not stop the others."""
     edits = PartitionEdits(ControlView(image, rules))
     results = []
     for each in wanted:
@@ -79,7 +79,7 @@ def alter_reassignments(
 
 
 def list_reassignments(image: MetadataImage, partitions: Iterable[tuple[str, int]] | None) -> list[OngoingReassignment]:
-    """Return what is under way among the given partitions, or everywhere; unknown ones are left out."""
+    """Return the reassignments under way of the given partitions, or of all; unknown ones are left out."""
     topics = image.topics
     if partitions is None:
         partitions = [(topic.name, index) for topic in topics.by_name.values() for index in topic.partitions]
@@ -119,17 +119,17 @@ def _aim(
     if not allow_replication_factor_change:
         _check_replication_factor(partition, target)
     original = set(partition.replicas) - set(partition.adding)
-    # What an earlier aim wanted to add and this one does not is dropped at once, so that a cancel goes back to where it
-    # all began. Kafka keeps it among the replicas to remove and forgets that it was new.
+    # Replicas that an earlier target added and this one does not are dropped at once, so that a cancel restores the
+    # original replicas. Kafka keeps them among the replicas to remove and forgets that they were new.
     unwanted = set(partition.adding) - set(target)
     isr = [replica for replica in partition.isr if replica not in unwanted]
     if partition.isr and not isr:
-        # Nobody else is in sync, so it has to stay until somebody is.
+        # No other replica is in sync, so it has to stay until one is.
         isr, original = list(partition.isr), original | unwanted
     removing = sorted(original - set(target))
     adding = sorted(set(target) - original)
-    wish = PartitionWish(isr=isr, replicas=[*target, *removing], removing=removing, adding=adding)
-    edits.change(topic, wanted.partition_id, wish)
+    change = PartitionTarget(isr=isr, replicas=[*target, *removing], removing=removing, adding=adding)
+    edits.change(topic, wanted.partition_id, change)
 
 
 def _check_replication_factor(partition: PartitionImage, target: list[int]) -> None:
@@ -153,16 +153,16 @@ def _cancel(edits: PartitionEdits, topic: TopicImage, index: int, partition: Par
         )
     if partition.isr and not isr:
         _check_unclean_cancel(edits, topic, index, partition, replicas)
-    wish = PartitionWish(
+    change = PartitionTarget(
         isr=isr, replicas=replicas, removing=(), adding=(), election=configured_election(edits.view, topic)
     )
-    edits.change(topic, index, wish)
+    edits.change(topic, index, change)
 
 
 def _check_unclean_cancel(
     edits: PartitionEdits, topic: TopicImage, index: int, partition: PartitionImage, replicas: list[int]
 ) -> None:
-    """Only new replicas are in sync. To go back is to trust an old one, and that may lack records."""
+    """Only new replicas are in sync. To cancel would elect an old one, which may lack records."""
     view = edits.view
     is_clean = any(replica in partition.elr for replica in replicas)
     if not is_clean and not view.unclean_election_enabled(topic):
@@ -173,7 +173,7 @@ def _check_unclean_cancel(
         )
     can_lead = any(view.is_active(each) and has_reachable_replica(view, partition, each) for each in replicas)
     if not can_lead and not view.elr_enabled:
-        # Kafka goes back all the same, with a replica in sync that nobody can reach.
+        # Kafka cancels anyway, with an in-sync replica that cannot be reached.
         raise OperationError(
             ErrorCode.invalid_replica_assignment,
             f"Unable to revert partition assignment for {topic.name}:{index} because none of the former replicas "

@@ -1,7 +1,7 @@
-"""Brokers and controllers that make themselves known to the active controller (KIP-631, KIP-858, KIP-919, KIP-966).
+"""Registration of brokers and controllers with the active controller (KIP-631, KIP-858, KIP-919, KIP-966).
 
-The epoch of a broker is the offset of its registration record, which is therefore the first of its batch. What a new
-incarnation means for the partitions of the one before follows in the same batch.
+The epoch of a broker is the offset of its registration record, which is therefore the first of its batch. The changes
+of partitions that follow from a new incarnation are in the same batch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RESERVED_DIRECTORIES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerApplication:
-    """What a broker that starts says of itself (BrokerRegistration)."""
+    """The content of a BrokerRegistration request."""
 
     broker_id: int
     cluster_id: str
@@ -55,7 +55,7 @@ class BrokerApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerApplication:
-    """What a controller that starts says of itself (ControllerRegistration)."""
+    """The content of a ControllerRegistration request."""
 
     controller_id: int
     incarnation_id: uuid.UUID
@@ -66,19 +66,19 @@ class ControllerApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationTerms:
-    """What the active controller knows besides the image."""
+    """What the active controller knows in addition to the image."""
 
     cluster_id: str
     # The offset that the next record of the log will get.
     next_offset: int
-    # Whether the registered incarnation of this broker was heard of within the session time.
+    # Whether the registered incarnation of this broker has a live session.
     has_live_session: bool
     kraft_version: int = 0
     rules: ControllerRules = DEFAULT_RULES
 
 
 def admit_broker(image: MetadataImage, application: BrokerApplication, terms: RegistrationTerms) -> Outcome[int]:
-    """Register a broker, fenced; return its epoch. The same incarnation may amend what it said and keeps its epoch.
+    """Register a broker, fenced; return its epoch. The same incarnation may register again and keeps its epoch.
 
     Raises OperationError with Kafka's code: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION,
     BROKER_ID_NOT_REGISTERED (ZooKeeper), INVALID_REGISTRATION or UNSUPPORTED_VERSION.
@@ -179,7 +179,7 @@ def _check_features(image: MetadataImage, application: BrokerApplication, terms:
 
 
 def _check_ranges(features: Mapping[str, VersionRange]) -> None:
-    """Refuse ranges that are none: they would stay in the metadata."""
+    """Refuse invalid ranges: they would stay in the metadata."""
     for name, levels in features.items():
         if not 0 <= levels.min_version <= levels.max_version:
             raise _invalid(f"{name} has the range {levels.min_version} to {levels.max_version}")
@@ -220,7 +220,7 @@ def _broker_record(application: BrokerApplication, epoch: int, log_dirs: Sequenc
 def _amended(
     application: BrokerApplication, existing: BrokerRegistration, log_dirs: Sequence[DirectoryId]
 ) -> RegisterBrokerRecord:
-    """The same incarnation registers again: an answer was lost, or its endpoints changed."""
+    """Register the same incarnation again: an answer was lost, or its endpoints changed."""
     return replace(
         _broker_record(application, existing.epoch, log_dirs),
         fenced=existing.fenced,

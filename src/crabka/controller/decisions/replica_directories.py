@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker tells in which log dir each of its replicas lies (KIP-858)."""
+"""AssignReplicasToDirs: a broker reports the log dir of each of its replicas (KIP-858)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from crabka.controller.decisions.control_view import ControlView
 from crabka.controller.decisions.leadership import PartitionEdits, configured_election, without_broker
-from crabka.controller.decisions.partition_change import PartitionWish
+from crabka.controller.decisions.partition_change import PartitionTarget
 from crabka.errors import OperationError
 from crabka.metadata.requests import Outcome
 from crabka.metadata.topics import NO_LEADER
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPlacement:
-    """A replica of the asking broker lies in this log dir."""
+    """The log dir of a replica of the requesting broker."""
 
     directory: DirectoryId
     topic_id: TopicId
@@ -40,17 +40,17 @@ def assign_replicas(
 ) -> Outcome[list[ErrorCode]]:
     """Record placements; return one code for each, in their order. A replica in a dir that failed stops leading.
 
-    One that turns out to be in a dir that works may lead again: it was taken to be in one that failed, as when the
-    target of a move is lost before the replica is there.
+    A replica in a working dir may lead again if the metadata had placed it in a failed one, as when the target of a
+    move fails before the replica is moved.
 
-    Raises OperationError: STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION where the metadata has no room for it.
+    Raises OperationError: STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION where the metadata version has no such record.
     """
     view = ControlView(image, rules)
     if not view.directories_supported:
         raise OperationError(ErrorCode.unsupported_version, "Directory assignment is not supported yet.")
     broker = view.require_broker_epoch(broker_id, broker_epoch)
     edits = PartitionEdits(view)
-    # A broker that names a replica twice means the last.
+    # If a replica is named twice, the last placement counts.
     latest = {(each.topic_id, each.partition_id): each for each in placements}
     codes = {key: _assign(edits, each, broker_id) for key, each in latest.items()}
     rows = []
@@ -72,7 +72,7 @@ def _assign(edits: PartitionEdits, placement: ReplicaPlacement, broker_id: int) 
     if broker_id not in partition.replicas:
         return ErrorCode.not_leader_or_follower
     index = placement.partition_id
-    edits.change(topic, index, PartitionWish(directories={broker_id: placement.directory}))
+    edits.change(topic, index, PartitionTarget(directories={broker_id: placement.directory}))
     if partition.leader == NO_LEADER:
-        edits.change(topic, index, PartitionWish(election=configured_election(edits.view, topic)))
+        edits.change(topic, index, PartitionTarget(election=configured_election(edits.view, topic)))
     return ErrorCode.none

@@ -35,7 +35,7 @@ class TopicDefaults:
     replication_factor: int
     rng: random.Random
     new_topic_id: Callable[[], TopicId]
-    # The settings that topics inherit and that say whether there is a remote tier; without them both are Kafka's.
+    # The settings that topics inherit, and whether there is a remote tier; without them Kafka's defaults hold.
     server: ServerConfig | None = None
 
 
@@ -61,7 +61,7 @@ class TopicDeletion:
 def create_topics(
     image: MetadataImage, wanted: Sequence[WantedTopic], defaults: TopicDefaults, *, validate_only: bool = False
 ) -> Outcome[dict[str, TopicCreation]]:
-    """Decide on new topics one by one; a bad one does not stop the others."""
+    """Decide on new topics one by one; an invalid one does not stop the others."""
     records: list[Any] = []
     results: dict[str, TopicCreation] = {}
     names = [topic.name for topic in wanted]
@@ -151,10 +151,10 @@ def _create(
 
 
 def new_partition_record(image: MetadataImage, topic_id: TopicId, index: int, replicas: list[int]) -> PartitionRecord:
-    """Return the record of a partition that starts with its living replicas in sync; there must be one."""
+    """Return the record of a partition that starts with its unfenced replicas in sync; there must be one."""
     view = ControlView(image)
     isr = [node_id for node_id in replicas if view.is_active(node_id)]
-    require(bool(isr), "a new partition has a living replica")
+    require(bool(isr), "a new partition has an unfenced replica")
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
@@ -226,9 +226,9 @@ def _manual_replicas(image: MetadataImage, topic: WantedTopic) -> list[list[int]
 
 
 def check_manual_assignment(image: MetadataImage, replicas: list[int], *, replication_factor: int | None) -> None:
-    """Raise OperationError (INVALID_REPLICA_ASSIGNMENT) unless a client's choice of replicas can be carried out.
+    """Raise OperationError (INVALID_REPLICA_ASSIGNMENT) if the replicas of a client's assignment are invalid.
 
-    Without a replication factor any number of replicas is right.
+    Without a replication factor any number of replicas is valid.
     """
     fault = None
     unknown = [node_id for node_id in replicas if node_id not in image.cluster.brokers]
@@ -248,7 +248,7 @@ def check_manual_assignment(image: MetadataImage, replicas: list[int], *, replic
 
 
 def check_living_replica(image: MetadataImage, index: int, replicas: list[int]) -> None:
-    """Raise OperationError (INVALID_REPLICA_ASSIGNMENT) if nobody could lead a partition that a client assigned."""
+    """Raise OperationError (INVALID_REPLICA_ASSIGNMENT) if no replica of an assigned partition could lead."""
     view = ControlView(image)
     if not any(view.is_active(node_id) for node_id in replicas):
         raise OperationError(

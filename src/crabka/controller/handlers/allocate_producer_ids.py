@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 async def handle(context: ControlContext, request: Request) -> Any:
-    """Write the block down, then give it out."""
+    """Commit the block, then return it."""
     body = request.body
     block = await context.metadata_writer.submit(
         lambda image: allocate_block(image, broker_id=body.broker_id, broker_epoch=body.broker_epoch)

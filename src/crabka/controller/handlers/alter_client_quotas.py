@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 async def handle(context: ControlContext, request: Request) -> Any:
-    """Write the changes of every entity that is legal."""
+    """Write the changes of every valid entity."""
     types = response_types(request.api_key, request.version)
     body = request.body
     changes = [

@@ -1,4 +1,4 @@
-"""AlterConfigs (33): gives a resource exactly these settings; what is not named goes back to its default."""
+"""AlterConfigs (33): replaces all settings of a resource; settings that are not named return to their defaults."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""AlterPartition (56): a leader wants another ISR (KIP-497).
+"""AlterPartition (56): a leader changes the ISR (KIP-497).
 
-Version 3 tells the broker epoch of every member, so that no older incarnation gets in (KIP-903).
+Version 3 has the broker epoch of every member, so that no older incarnation joins (KIP-903).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def handle(context: ControlContext, request: Request) -> Any:
-    """Decide on each partition; the new state is in force when the answer comes."""
+    """Decide on each partition; the new state is in force when the answer is sent."""
     body = request.body
     proposals = [
         _proposal(topic.topic_id or ZERO_UUID, partition) for topic in body.topics for partition in topic.partitions

@@ -1,6 +1,6 @@
 """AlterPartitionReassignments (45): other replicas for partitions, or none of the change (KIP-455).
 
-From version 1 on a client can insist on the present replication factor (KIP-860).
+From version 1 on a client can forbid a change of the replication factor (KIP-860).
 """
 
 from __future__ import annotations

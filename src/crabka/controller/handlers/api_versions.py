@@ -1,6 +1,6 @@
 """ApiVersions (18): what this controller serves, and the cluster's features.
 
-A request of an unknown version never comes here: the dispatcher answers it (KIP-511).
+The dispatcher answers requests of unknown versions (KIP-511).
 """
 
 from __future__ import annotations

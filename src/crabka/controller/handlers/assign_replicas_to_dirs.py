@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (73): a broker tells in which log dirs its replicas lie (KIP-858)."""
+"""AssignReplicasToDirs (73): a broker reports the log dirs of its replicas (KIP-858)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat (63): a broker says that it lives and what it wants: serve, fence, stop (KIP-631).
+"""BrokerHeartbeat (63): a broker is alive and asks to be unfenced, fenced or stopped (KIP-631).
 
 Lost log dirs come with version 1 (KIP-858), cordoned ones with version 2 (KIP-1066).
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 async def handle(context: ControlContext, request: Request) -> Any:
-    """Note the sign of life at once, then decide what it changes.
+    """Extend the session at once, then decide on changes.
 
     Raises OperationError: STALE_BROKER_EPOCH, and INVALID_REQUEST for an offset that is not in the metadata log.
     """
@@ -52,9 +52,9 @@ async def handle(context: ControlContext, request: Request) -> Any:
 
 
 def _check_offset(metadata_offset: int, end_offset: int) -> None:
-    """Refuse an offset that no broker can have read: others are unfenced and stopped by it.
+    """Refuse an offset that no broker can have read: decisions on other brokers depend on it.
 
-    A broker applies what is committed, and the active controller has all of that. (Kafka takes any number.)
+    A broker applies committed records only, and the active controller has all of them. (Kafka accepts any number.)
     """
     if not UNKNOWN_OFFSET <= metadata_offset < end_offset:
         raise OperationError(
@@ -76,7 +76,7 @@ def _heartbeat(body: Any) -> BrokerHeartbeat:
 
 
 def _note_arrival(context: ControlContext, heartbeat: BrokerHeartbeat, connection: ConnectionInfo) -> None:
-    """A decision may have to wait for a commit; the broker must not seem silent meanwhile."""
+    """A decision may wait for a commit; the session must not expire meanwhile."""
     broker = context.metadata_writer.image.cluster.brokers.get(heartbeat.broker_id)
     if context.quorum.is_active and broker is not None and broker.epoch == heartbeat.broker_epoch:
         incarnation = BrokerIncarnation(heartbeat.broker_id, heartbeat.broker_epoch)

@@ -1,6 +1,6 @@
-"""BrokerRegistration (62): a broker that starts makes itself known and gets its epoch (KIP-631, KIP-858).
+"""BrokerRegistration (62): a broker registers at its start and receives its epoch (KIP-631, KIP-858).
 
-From version 3 on it tells the epoch of its last run if that ended cleanly (KIP-966).
+From version 3 on it sends the epoch of its last run if that ended cleanly (KIP-966).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ async def handle(context: ControlContext, request: Request) -> Any:
     application = _application(request.body)
 
     def decide(image: MetadataImage) -> Outcome[int]:
-        # The offset is taken in the same turn of the loop in which the records are appended.
+        # Nothing is awaited between reading the offset and appending the records.
         return admit_broker(image, application, _terms(context, request, image))
 
     epoch = await context.metadata_writer.submit(decide)
@@ -53,7 +53,7 @@ def _terms(context: ControlContext, request: Request, image: MetadataImage) -> R
     broker_id = request.body.broker_id
     existing = image.cluster.brokers.get(broker_id)
     now_ms = context.runtime.clock.monotonic_ms()
-    # The last run of this node's own broker is over for certain: this process holds the locks of its log dirs.
+    # The last run of this node's own broker has ended: this process holds the locks of its log dirs.
     is_own = request.connection is OWN_CONNECTION
     return RegistrationTerms(
         cluster_id=context.cluster_id,

@@ -1,4 +1,4 @@
-"""ControllerRegistration (70): a controller that starts tells its endpoints and features (KIP-919)."""
+"""ControllerRegistration (70): a controller reports its endpoints and features at its start (KIP-919)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def handle(context: ControlContext, request: Request) -> Any:
-    """Register the controller in place of its last run."""
+    """Register the controller and replace its earlier registration."""
     body = request.body
     application = ControllerApplication(
         controller_id=body.controller_id,

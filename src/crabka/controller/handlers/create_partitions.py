@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 async def handle(context: ControlContext, request: Request) -> Any:
-    """Grow topics; the answer comes when the new partitions can be used."""
+    """Add partitions; the answer is sent when they can be used."""
     types = response_types(request.api_key, request.version)
     body = request.body
     wanted = [

@@ -1,4 +1,4 @@
-"""CreateTopics (19): new topics, with counts and configs of what was made from version 5 on (KIP-525)."""
+"""CreateTopics (19): new topics; from version 5 on the answer has their counts and configs (KIP-525)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def handle(context: ControlContext, request: Request) -> Any:
-    """Create what can be created; the answer comes when the topics can be used."""
+    """Create all valid topics; the answer is sent when they can be used."""
     types = response_types(request.api_key, request.version)
     body = request.body
     wanted = [_new_topic(topic) for topic in body.topics]

@@ -19,7 +19,7 @@ _FIRST_VERSION_WITH_DELETION_DISABLED = 3
 
 
 async def handle(context: ControlContext, request: Request) -> Any:
-    """Delete topics; their files go after `file.delete.delay.ms`."""
+    """Delete topics; their files are removed after `file.delete.delay.ms`."""
     types = response_types(request.api_key, request.version)
     wanted = _wanted(request)
     results = await context.metadata_writer.submit(
@@ -30,7 +30,7 @@ async def handle(context: ControlContext, request: Request) -> Any:
         responses=[
             types.new(
                 "DeletableTopicResult",
-                # Before version 6 the name is not nullable, and only names can be asked for.
+                # Before version 6 the name is not nullable, and topics have no ids in the request.
                 name=result.name,
                 topic_id=result.topic_id,
                 error_code=_code_for(request.version, result.verdict.error_code),

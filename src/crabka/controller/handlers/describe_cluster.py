@@ -1,6 +1,6 @@
 """DescribeCluster (60) at a controller: the controllers of the cluster (KIP-919).
 
-A client that wants brokers must ask one; version 0 cannot ask for controllers.
+Only brokers describe brokers; version 0 cannot request controllers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32) at a controller: its own settings and loggers, and all that the metadata holds (KIP-919)."""
+"""DescribeConfigs (32) at a controller: its own settings and loggers, and all resources of the metadata (KIP-919)."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 
 def handle(context: ControlContext, request: Request) -> Any:
-    """Describe every asked resource; a broker's own settings are known to that broker alone."""
+    """Describe every resource of the request; only a broker itself knows the settings of its file."""
     return answer_describe_configs(context, request)

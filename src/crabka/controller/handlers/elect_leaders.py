@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def handle(context: ControlContext, request: Request) -> Any:
-    """Hold the elections; without partitions, in all topics, telling only where something was tried."""
+    """Hold the elections; without partitions in all topics, reporting only attempted elections."""
     body = request.body
     election_type = getattr(body, "election_type", ElectionType.PREFERRED)
     wanted = _partitions(body)

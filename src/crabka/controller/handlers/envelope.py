@@ -1,7 +1,7 @@
 """Envelope (58): a request of a client that a broker forwards, and its answer (KIP-590).
 
 Header and body of both travel as bytes. An answer that another controller must give is an error of the envelope, so
-that the broker looks for that controller; all other errors are those of the answer.
+that the broker finds that controller; all other errors are those of the answer.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _unwrap(envelope: Request) -> Request:
         header = parse_request_header(data, TABLE.specs.get)
         body = read_request(header.api_key, header.api_version, data, header.body_offset)
     except WireError as error:
-        # Kafka's code for what cannot be read, to tell it from a fault of the envelope itself.
+        # Kafka's code for an unreadable request, which differs from that of a malformed envelope.
         raise OperationError(ErrorCode.unsupported_version, f"Failed to parse forwarded request: {error}") from error
     return Request(
         header.api_key, header.api_version, header.correlation_id, header.client_id, body, envelope.connection

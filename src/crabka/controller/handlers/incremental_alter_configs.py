@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def handle(context: ControlContext, request: Request) -> Any:
-    """Change every resource that can be changed; the changes are in force when the answer comes."""
+    """Apply every valid change; the changes are in force when the answer is sent."""
     types = response_types(request.api_key, request.version)
     changes = [
         ResourceChange(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: ControlContext, request: Request) -> Any:
-    """Answer for the given partitions, or for all; what is complete or unknown is left out."""
+    """Answer for the given partitions, or for all; complete and unknown ones are left out."""
     types = response_types(request.api_key, request.version)
     topics = request.body.topics
     wanted = None if topics is None else [(topic.name, index) for topic in topics for index in topic.partition_indexes]

@@ -1,4 +1,4 @@
-"""UnregisterBroker (64): forgets a broker that will not come back (KIP-631)."""
+"""UnregisterBroker (64): removes the registration of a broker that will not return (KIP-631)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 async def handle(context: ControlContext, request: Request) -> Any:
-    """Drop the registration; one that still runs has to register again."""
+    """Drop the registration; a broker that still runs must register again."""
     await context.metadata_writer.submit(lambda image: unregister_broker(image, context.rules, request.body.broker_id))
     types = response_types(request.api_key, request.version)
     return types.message(throttle_time=0, error_code=ErrorCode.none, error_message="")

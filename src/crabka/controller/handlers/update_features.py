@@ -48,7 +48,7 @@ async def handle(context: ControlContext, request: Request) -> Any:
 async def _carry_out(
     context: ControlContext, updates: list[FeatureUpdate], *, validate_only: bool
 ) -> dict[str, ItemVerdict]:
-    """Decide; kraft.version is raised by the quorum once everything else was found good, and before it is written."""
+    """Decide; the quorum raises kraft.version after all other changes were accepted and before they are written."""
     scope = FeatureScope(
         node_id=context.node_id,
         voters=[voter.voter_id for voter in context.quorum.voters],

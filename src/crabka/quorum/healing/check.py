@@ -1,7 +1,7 @@
 """The check of the segments and snapshots of a metadata log while it is in use.
 
-Runs in threads in small steps, on a choice that was made while nothing changed the log, and writes nothing. What was
-found counts only if the log was neither cut nor restarted meanwhile; what was appended since is left to the next check.
+Runs in threads in small steps, on a list of files taken while the log did not change, and writes nothing. Findings
+count only if the log was neither truncated nor restarted meanwhile; later appends are left to the next check.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from crabka.ports import FileSystem
 
 STEP_BYTES: Final = 256 * 1024
-# Small batches cost more time than their bytes tell.
+# Small batches cost more time per byte.
 STEP_BATCHES: Final = 256
 
 
 class SegmentTarget(NamedTuple):
-    """A segment with what it held when it was chosen."""
+    """A segment with its size when it was listed."""
 
     segment: Segment
     size: int
@@ -47,7 +47,7 @@ class SegmentsTarget(NamedTuple):
 
 
 class DamagedSegment(NamedTuple):
-    """A segment whose batches are not what was written, from `offset` on."""
+    """A segment with damaged batches from `offset` on."""
 
     segment: Segment
     offset: int
@@ -60,7 +60,7 @@ class DamagedSegment(NamedTuple):
 
 
 class WrongIndexes(NamedTuple):
-    """A whole segment whose index files are wrong, and what they must hold."""
+    """A valid segment with wrong index files, and their correct content."""
 
     segment: Segment
     indexes: SegmentIndexes
@@ -71,7 +71,7 @@ class WrongIndexes(NamedTuple):
 
 
 class MetadataCheck:
-    """One check. What was found is complete when all steps are done. Raises OSError from its steps."""
+    """One check. Its findings are complete after the last step. Steps raise OSError."""
 
     def __init__(self, target: SegmentsTarget, directory: str) -> None:
         self._target = target
@@ -82,7 +82,7 @@ class MetadataCheck:
 
     @property
     def changes(self) -> int:
-        """What `MetadataLog.changes` must still be for the findings to count."""
+        """The value of `MetadataLog.changes` for which the findings count."""
         return self._target.changes
 
     def steps(self) -> Iterator[int]:
@@ -91,7 +91,7 @@ class MetadataCheck:
             try:
                 yield from self._check_segment(each)
             except FileNotFoundError:
-                # A snapshot made it superfluous.
+                # Removed because a snapshot covers it.
                 continue
         fs = self._target.fs
         for snapshot in list_snapshots(fs, self._directory):
@@ -120,7 +120,7 @@ class MetadataCheck:
                 yield done
                 done = count = 0
         if position != target.size or expected != target.end_offset:
-            reason = f"no whole batch at position {position} of {target.size}"
+            reason = f"no valid batch at position {position} of {target.size}"
             self.segments.append(DamagedSegment(segment, expected, target.end_offset, reason))
             return
         rebuilt, reason = indexes.finish()

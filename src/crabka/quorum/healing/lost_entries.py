@@ -1,8 +1,8 @@
-"""Whether a metadata log lacks entries that were durable, and what follows from that before the log is changed.
+"""Detects that a metadata log lost durable entries, before the log is changed.
 
-A voter that lost such entries may have acknowledged them. It takes part without a vote until a leader has brought it
-back (`crabka.kraft`). A voter that is alone has no such leader: it refuses to start, so that an operator decides on the
-loss and the damaged files are still there.
+A voter that lost such entries may have acknowledged them. It takes part without a vote until a leader has restored
+them (`crabka.kraft`). A lone voter has no such leader: it refuses to start, so that an operator decides on the loss
+while the damaged files still exist.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 def whole_end(loaded: LoadedMetadata, survey: LogSurvey) -> OffsetAndEpoch:
-    """Return where the metadata ends that is whole: the log, or the snapshot if that reaches further."""
+    """Return the end of the valid metadata: that of the log, or of the snapshot if that is later."""
     snapshot = OffsetAndEpoch(0, 0) if loaded.snapshot is None else OffsetAndEpoch(*loaded.snapshot)
     if survey.end_offset <= snapshot.offset:
         return snapshot
@@ -32,9 +32,9 @@ def whole_end(loaded: LoadedMetadata, survey: LogSurvey) -> OffsetAndEpoch:
 
 
 def lost_end(loaded: LoadedMetadata, survey: LogSurvey, noted: OffsetAndEpoch | None) -> OffsetAndEpoch | None:
-    """Return the end that was durable before, if the metadata does not reach it any more.
+    """Return the end that was durable, if the metadata no longer reaches it.
 
-    The note names it. Without one the files show the least of it: a damaged snapshot was written of durable metadata.
+    `durable_end` has it. Without that file, a damaged snapshot is a lower bound: it was written from durable metadata.
     """
     shown = [survey.sealed_end, *(each.end for each in loaded.damaged)] if noted is None else [noted]
     durable = max((end for end in shown if end is not None), key=lambda end: end.recency, default=None)
@@ -42,7 +42,7 @@ def lost_end(loaded: LoadedMetadata, survey: LogSurvey, noted: OffsetAndEpoch | 
 
 
 def loss_of(loaded: LoadedMetadata, survey: LogSurvey, lost: OffsetAndEpoch) -> str:
-    """Say what is lost and in which files."""
+    """Describe the lost entries and the damaged files."""
     reasons = [*loaded.damaged, survey.damage] if survey.damage is not None else [*loaded.damaged]
     files = f" ({'; '.join(map(str, reasons))})" if reasons else ""
     end = whole_end(loaded, survey)
@@ -52,7 +52,7 @@ def loss_of(loaded: LoadedMetadata, survey: LogSurvey, lost: OffsetAndEpoch) -> 
 
 
 def known_voters(loaded: LoadedMetadata, survey: LogSurvey, config_voters: VoterSet) -> VoterSet:
-    """Return the newest voters in the files; the head of a damaged snapshot may name later ones than the rest."""
+    """Return the newest voters in the files; the header of a damaged snapshot may have later ones than the rest."""
     voters = voter_history(loaded, survey.control, config_voters).voters
     end = whole_end(loaded, survey)
     for each in loaded.damaged:
@@ -63,17 +63,17 @@ def known_voters(loaded: LoadedMetadata, survey: LogSurvey, config_voters: Voter
 
 
 class LossCheck:
-    """Refuses metadata that lost durable entries, or its voters, if no other node can bring them back."""
+    """Refuses metadata that lost durable entries, or its voters, if no other node can restore them."""
 
     def __init__(self, directory: str, key: ReplicaKey, config_voters: VoterSet, *, knows_others: bool = False) -> None:
-        """`knows_others` says whether the config names another node to ask, whatever the files say."""
+        """`knows_others` tells whether the config names another node."""
         self._directory = directory
         self._key = key
         self._config_voters = config_voters
         self._knows_others = knows_others
 
     def __call__(self, loaded: LoadedMetadata, survey: LogSurvey, noted: OffsetAndEpoch | None) -> None:
-        """Look at a log before it is opened. Raises CorruptDataError."""
+        """Check a log before it is opened. Raises CorruptDataError."""
         lost = lost_end(loaded, survey, noted)
         voters = known_voters(loaded, survey, self._config_voters)
         if lost is None:
@@ -84,24 +84,24 @@ class LossCheck:
         if is_alone or not (voters.nodes or self._knows_others):
             raise CorruptDataError(
                 self._directory,
-                f"{text}. This node is the only voter, as far as is known, so nothing can bring them back. Restore the "
+                f"{text}. This node is the only known voter, so no other node can restore them. Restore the "
                 "directory from a backup, or accept the loss with `crabka quorum repair --accept-loss --execute`",
             )
         if voters.is_voter(self._key):
             LOGGER.warning(
-                "%s: %s. This voter neither votes nor stands until a leader has brought them back. If no "
+                "%s: %s. This voter does not take part in elections until a leader has restored them. If no "
                 "other voter is left: `crabka quorum repair --accept-loss`",
                 self._directory,
                 text,
             )
 
     def _check_voters(self, loaded: LoadedMetadata, survey: LogSurvey, voters: VoterSet) -> None:
-        """Refuse a node that lost nothing but the voters, which it must know if no other node names them."""
+        """Refuse a node that lost only the voters, if no other node knows them."""
         is_alone = len(voters) == 1 or not (voters.nodes or self._knows_others)
         named = voter_history(loaded, survey.control, self._config_voters).voters
         if loaded.damaged and is_alone and not named.nodes:
             raise CorruptDataError(
                 loaded.damaged[0].path,
-                f"{loaded.damaged[0].reason}. It names the voters of a quorum that has no other metadata yet, so "
+                f"{loaded.damaged[0].reason}. It has the voters of a quorum without other metadata yet, so "
                 "nothing is lost: format the directory anew",
             )

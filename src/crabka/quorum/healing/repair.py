@@ -1,7 +1,7 @@
-"""What an operator can mend in the metadata directory of a stopped node, and what each step costs.
+"""Repairs of the metadata directory of a stopped node, and the loss that each step causes.
 
-`plan_repair` only reads. A step that gives something up is there as well, but is carried out only if it was accepted by
-its option. The caller holds the lock of the directory.
+`plan_repair` only reads. Steps that lose data are included, but are carried out only if their option accepts that. The
+caller holds the lock of the directory.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 ACCEPT_LOSS = "--accept-loss"
 ACCEPT_CLUSTER_ID = "--accept-cluster-id"
 KEPT_SUFFIX = ".before-repair"
-# An honest vote lies less than this ahead of the log (see `kraft.epochs`): in the new epoch no vote was ever given.
+# A valid vote is less than this ahead of the log (see `kraft.epochs`): no vote was given in the new epoch.
 EPOCH_STEP = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class RepairStep:
-    """One thing that is wrong, what is done about it, and the option that it needs because something is given up."""
+    """One fault, its repair, and the option that accepts the loss of data, if any."""
 
     problem: str
     action: str
@@ -54,7 +54,7 @@ class RepairStep:
 
 
 def plan_repair(fs: FileSystem, metadata_dir: str) -> list[RepairStep]:
-    """Return what is wrong with a metadata directory and can be mended here; changes nothing.
+    """Return the repairable faults of a metadata directory; changes nothing.
 
     Raises ConfigError for a directory that is not formatted or whose log has used up the epochs, CorruptDataError for
     `meta.properties` that cannot be read.
@@ -76,7 +76,7 @@ def plan_repair(fs: FileSystem, metadata_dir: str) -> list[RepairStep]:
 
 
 def _election_step(fs: FileSystem, directory: str, last_epoch: int) -> RepairStep | None:
-    """Replace a quorum-state that no node can start from, or that leaves no epoch to stand in."""
+    """Replace a quorum-state that is unreadable, or that leaves no epoch for elections."""
     path = f"{directory}/{QUORUM_STATE}"
     try:
         state = read_quorum_state(fs, directory)
@@ -150,7 +150,7 @@ def _snapshot_step(fs: FileSystem, directory: str, loaded: LoadedMetadata) -> Re
 
 
 def _keep_voters(fs: FileSystem, directory: str, loaded: LoadedMetadata, survey: LogSurvey) -> SnapshotId | None:
-    """Write the snapshot of a new quorum where only a damaged one still names the voters; return which, if any."""
+    """Rewrite the snapshot of a new quorum if only a damaged one has the voters; return its path, if any."""
     head = next((each.head for each in loaded.damaged if each.head is not None and each.head.voters), None)
     if head is None or voter_history(loaded, survey.control, VoterSet()).voters.nodes:
         # A static quorum has its voters in the config.

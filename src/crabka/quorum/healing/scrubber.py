@@ -1,9 +1,9 @@
-"""Checks the files of the metadata log in the background, and heals them from what the node has in memory.
+"""Checks the files of the metadata log in the background, and heals them from the node's memory.
 
-The node holds the committed image, the last batches, the leader epochs and the durable end. So damage is healed without
-another node: the last batches are written back, and for older ones there is a new snapshot of the image, and what it
-covers goes. Small files are written anew. Damage above the image to a batch that is not in memory any more is looked at
-again once the image is past it; a leader hands over meanwhile, because it cannot send those records to anybody.
+The node has the committed image, the last batches, the leader epochs and the durable end. So damage is healed without
+another node: the last batches are restored, and older ones are replaced by a new snapshot of the image. Side files are
+rewritten. Damage after the image to a batch that is no longer in memory is healed once the image has passed it; a
+leader resigns meanwhile, because it cannot send those records to followers.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from crabka.quorum.storage import MetadataStorage
 
 LOGGER = logging.getLogger(__name__)
-# Between two looks at damage that could not be healed; doubled up to the largest.
+# Between two attempts to heal the same damage; doubled up to the largest.
 RETRY_MS: Final = 1_000
 MAX_RETRY_MS: Final = 60_000
-# Between two checks because of what a reader met.
+# Between two checks that readers request.
 SUSPECT_MS: Final = 1_000
 
 
 class LogAccess(NamedTuple):
-    """How the check gets at the log beside its driver."""
+    """Access to the log for the check, shared with its driver."""
 
-    # Held while the files of the log are worked on.
+    # Held while the files of the log are changed.
     in_use: asyncio.Lock
     # Waits for a sync under way; called with the lock held, so that none begins.
     wait_flushed: Callable[[], Awaitable[None]]
-    # Called while there is damage above what is committed.
+    # Called while there is damage after the committed end.
     on_uncommitted: Callable[[], None]
 
 
 @dataclass(slots=True)
 class MetadataScrubStats:
-    """What the checks have done since the node started."""
+    """Results of the checks since the node started."""
 
     bytes_checked: int = 0
     passes: int = 0
@@ -68,18 +68,18 @@ class MetadataScrubber:
         self._storage = storage
         self._snapshots = snapshots
         self._access = access
-        # Replaced by the node once it knows settings that change while it runs.
+        # Replaced by the node once it has dynamic settings.
         self.settings = settings
         self._throttle = CleanerThrottle()
         self._wake = asyncio.Event()
         self._suspected_ms = -SUSPECT_MS
         self._is_suspected = False
-        # Damage that the log of the node names already.
+        # Damage that was already logged.
         self._told: set[str] = set()
         self.stats = MetadataScrubStats()
 
     def suspect(self, reason: str) -> None:
-        """Check everything as soon as possible, because a reader met what cannot be right."""
+        """Check everything as soon as possible, because a reader found damage."""
         now_ms = self._runtime.clock.monotonic_ms()
         if now_ms - self._suspected_ms >= SUSPECT_MS:
             self._suspected_ms = now_ms
@@ -122,12 +122,12 @@ class MetadataScrubber:
         except InvariantError:
             raise
         except (OSError, CrabkaError) as error:
-            # A full disk, for example. The log still has everything that is whole.
+            # A full disk, for example. The log still has all of its data.
             LOGGER.warning("The check of the metadata files in %s failed: %s", self._storage.directory, error)
             return False
 
     async def check_now(self, *, is_urgent: bool = True) -> bool:
-        """Check everything and heal what is wrong; return False if something is left for later. Raises OSError."""
+        """Check everything and heal damage; return False if damage is left for later. Raises OSError."""
         log = self._storage.log
         async with self._access.in_use:
             check = MetadataCheck(log.begin_check(), self._storage.directory)
@@ -140,7 +140,7 @@ class MetadataScrubber:
         return await self._heal(check)
 
     async def _mend_files(self, check: MetadataCheck) -> None:
-        """Write anew what follows from the batches or is known in memory."""
+        """Rewrite files that follow from the batches or are known in memory."""
         log = self._storage.log
         async with self._access.in_use:
             await self._access.wait_flushed()
@@ -150,10 +150,10 @@ class MetadataScrubber:
         self.stats.found += len(wrong)
         self.stats.repaired += len(wrong)
         for reason in wrong:
-            LOGGER.warning("Written anew beside the metadata log: %s", reason)
+            LOGGER.warning("Rewrote a side file of the metadata log: %s", reason)
 
     async def _heal(self, check: MetadataCheck) -> bool:
-        """Cover damaged segments and snapshots by a new snapshot, as far as the image reaches."""
+        """Cover damaged segments and snapshots with a new snapshot, as far as the image reaches."""
         self._tell([*check.segments, *check.snapshots])
         async with self._access.in_use:
             log = self._storage.log
@@ -162,7 +162,7 @@ class MetadataScrubber:
             restored = await self._runtime.threads.submit(log.restore, [each.segment for each in check.segments])
             cover = None if restored else await self._cover(check.segments)
         if restored:
-            # What is left now needs a snapshot.
+            # The remaining damage needs a snapshot.
             self.stats.repaired += len(restored)
             return await self.check_now()
         damaged = {each.snapshot_id for each in check.snapshots}
@@ -178,7 +178,7 @@ class MetadataScrubber:
         return True
 
     async def _cover(self, damaged: list[DamagedSegment]) -> int | None:
-        """Return where the damaged segments end; the active one is closed, so that it can go."""
+        """Return the end of the damaged segments; a damaged active one is rolled, so that it can be removed."""
         log = self._storage.log
         if any(each.segment.is_active for each in damaged):
             await self._access.wait_flushed()
@@ -193,7 +193,7 @@ class MetadataScrubber:
                 LOGGER.warning("Metadata is damaged: %s", text)
 
     async def _work(self, steps: Iterator[int], *, is_urgent: bool) -> None:
-        """Do all steps in threads, with the rests that the settings demand."""
+        """Run all steps in threads, with the pauses that the settings demand."""
         clock = self._runtime.clock
         while True:
             started_ms = clock.monotonic_ms()
@@ -214,6 +214,6 @@ class MetadataScrubber:
         try:
             return await asyncio.shield(step)
         except asyncio.CancelledError:
-            # Nothing may be read any more once the log is closed.
+            # Nothing may be read once the log is closed.
             await asyncio.wait([step])
             raise

@@ -1,4 +1,4 @@
-"""Control records of the metadata log, as the core knows them and as they lie in batches (KIP-595, KIP-853)."""
+"""Control records of the metadata log: conversion between the core's types and record batches (KIP-595, KIP-853)."""
 
 from __future__ import annotations
 

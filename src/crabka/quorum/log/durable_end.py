@@ -1,17 +1,17 @@
 """`crabka-durable-end`: what this replica of the metadata log made durable, and for which cluster.
 
-A torn write is the end of the log that was never synced, so that no one counted on it. Rot is damage to what was. Both
-look the same in the log; the note separates them. It lies beside the log, where Kafka ignores it.
+A torn write is at the end of the log, which was never synced, so no other node relies on it. Rot is damage to synced
+data. Both look the same in the log; this file tells them apart. It is next to the log, where Kafka ignores it.
 
-Order of writes, which makes the note a lower bound of what is durable, whatever a power cut leaves of it:
+The order of writes makes it a lower bound of what is durable, also after a power cut:
 
-- it goes up after a sync of the log, by an overwrite that is not synced itself (no second sync per append). A killed
-  process leaves it exact; after a power cut it may be some seconds old;
-- it goes down, synced, before the log is cut or restarted at another history;
-- it stays where it is while the log lacks entries that it names, until a leader has brought them back.
+- it rises after a sync of the log, by an overwrite that is not synced itself (no second sync per append). It is exact
+  after a killed process, and may be some seconds old after a power cut;
+- it falls, synced, before the log is truncated or restarted after a snapshot;
+- it does not change while the log lacks entries that it covers, until a leader has restored them.
 
-The file has two slots, each in a sector of its own and with a checksum; the newer one that is whole counts, so that a
-torn overwrite leaves the older. The cluster id is the one of the first run: `meta.properties` must not name another.
+The file has two slots, each in a sector of its own and with a checksum; the newer valid one counts, so a torn overwrite
+leaves the older one. The cluster id is that of the first run: `meta.properties` must have the same one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class NotedEnd(NamedTuple):
 
 
 class DurableEnd:
-    """The note of one replica. Blocks; its owner makes one call at a time."""
+    """The file of one replica. Blocks; its owner makes one call at a time."""
 
     def __init__(self, fs: FileSystem, directory: str, cluster_id: str) -> None:
         self._fs = fs
@@ -53,26 +53,26 @@ class DurableEnd:
 
     @property
     def end(self) -> OffsetAndEpoch | None:
-        """What the note names; None if there is none yet."""
+        """The durable end in the file; None if there is none yet."""
         return self._end
 
     def raise_to(self, end: OffsetAndEpoch) -> None:
-        """Note that everything before `end` is durable now; a lower end than the noted one changes nothing."""
+        """Record that everything before `end` is durable; a lower end than the recorded one changes nothing."""
         if self._end is None or end.recency > self._end.recency:
             self._write(end)
 
     def replace(self, end: OffsetAndEpoch) -> None:
-        """Name another end, lower or not, durably on return."""
+        """Record another end, lower or not, durably on return."""
         self._write(end)
         self._open().fsync()
 
     def sync(self) -> None:
-        """Make the note durable."""
+        """Make the file durable."""
         if self._file is not None:
             self._file.fsync()
 
     def mend(self) -> str:
-        """Write the note anew from memory, durably, unless both slots are as they must be; return what was wrong."""
+        """Rewrite the file from memory, durably, unless both slots are valid; return the fault."""
         if self._end is None:
             return ""
         path = f"{self._directory}/{FILE_NAME}"
@@ -106,7 +106,7 @@ class DurableEnd:
             is_new = not self._fs.exists(f"{self._directory}/{FILE_NAME}")
             self._file = self._fs.open(f"{self._directory}/{FILE_NAME}", create=True)
             if is_new:
-                # All of its bytes from the start, so that a full disk does not hinder the note.
+                # Allocate all of its bytes at once, so that later writes do not fail on a full disk.
                 self._file.pwritev([b" " * (SLOT_BYTES * _SLOTS)], 0)
                 self._file.fsync()
                 self._fs.fsync_dir(self._directory)
@@ -114,7 +114,7 @@ class DurableEnd:
 
 
 def read_durable_end(fs: FileSystem, directory: str) -> NotedEnd | None:
-    """Return what the note of a directory says, None if it has none that is whole."""
+    """Return the durable end of a directory, None without a valid file."""
     path = f"{directory}/{FILE_NAME}"
     return max((slot for slot in _read_slots(fs, path) if slot is not None), default=None)
 

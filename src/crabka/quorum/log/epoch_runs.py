@@ -1,10 +1,10 @@
-"""Which epochs of a metadata log are wrong. PURE.
+"""Finds wrong epochs in a metadata log. Pure.
 
-They lie outside the checksums of the batches, but they never go back.
+The checksums of batches do not cover epochs, but epochs never decrease.
 
-A run is a series of batches of one epoch. A run between two of the same epoch is certainly wrong, and its
-right epoch is known. Where epochs go back otherwise, one of two runs is wrong, and the log counts only up to the first
-of them.
+A run is a series of batches of one epoch. A run between two runs of the same epoch is certainly wrong, and its right
+epoch is known. Where epochs decrease otherwise, one of two runs is wrong, and the log is valid only up to the first of
+them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WrongRun(NamedTuple):
 
 
 class ResolvedEpochs(NamedTuple):
-    """The epochs as they must be, what is wrong in the log, and from where on it cannot be known, if anywhere."""
+    """The corrected epochs, the wrong runs, and the offset from which epochs are unknown, if any."""
 
     runs: list[EpochRun]
     wrong: list[WrongRun]
@@ -40,7 +40,7 @@ class ResolvedEpochs(NamedTuple):
 
 
 def resolve_epochs(runs: Sequence[EpochRun], end_offset: int, noted: OffsetAndEpoch | None) -> ResolvedEpochs:
-    """Put the epochs of a log right that ends at `end_offset`; a note of that very end names its last epoch."""
+    """Correct the epochs of a log that ends at `end_offset`; a durable end `noted` there gives its last epoch."""
     resolved: list[EpochRun] = []
     wrong: list[WrongRun] = []
     following = [*runs[1:], EpochRun(noted.epoch if noted and noted.offset == end_offset else -1, end_offset)]
@@ -50,7 +50,7 @@ def resolve_epochs(runs: Sequence[EpochRun], end_offset: int, noted: OffsetAndEp
         if run.epoch != before and is_between:
             wrong.append(WrongRun(run.offset, after.offset, run.epoch, before))
         elif run.epoch < before:
-            # The run before may be the wrong one, unless the one before that is later as well.
+            # The previous run may be the wrong one, unless the run before it has a later epoch as well.
             is_certain = len(resolved) > 1 and resolved[-2].epoch > run.epoch
             return ResolvedEpochs(*_cut(resolved, wrong, run.offset if is_certain else resolved[-1].offset))
         elif run.epoch > before:

@@ -1,12 +1,12 @@
 """The files of `__cluster_metadata-0`: segments, indexes, leader epochs.
 
-Owns the directory except snapshots and quorum-state. Appended bytes are durable when `append` returns; `write` leaves
-that to `begin_flush`, whose `run` is the only thing that may go on in a thread beside other calls. Apart from that the
+Owns the directory except snapshots and quorum-state. Appended bytes are durable when `append` returns; after `write`,
+`begin_flush` makes them durable, and only its `run` may execute in a thread in parallel with other calls. Otherwise the
 class blocks on the disk and is not thread-safe: its driver makes one call at a time.
 
-After a power cut the end of the last segment may be torn; `open` cuts the log at the first batch that is not whole,
-with a warning. What was acknowledged lies before that point, since it was synced, unless the disk lost it later:
-`durable_end` shows that, and `open` lets its caller refuse before anything is changed.
+After a power cut the end of the last segment may be torn; `open` truncates the log at the first damaged batch, with a
+warning. Acknowledged records are before that point, since they were synced, unless the disk lost them later:
+`durable_end` shows that, and the caller of `open` may refuse the log before it is changed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DIRECTORY_NAME = "__cluster_metadata-0"
 # Of the leader epoch in a batch: after base offset and length.
 EPOCH_POSITION = 12
 LOGGER = logging.getLogger(__name__)
-# Raises to refuse a log as it was found, before anything of it is changed.
+# Raises to refuse a log before it is changed.
 Accept = Callable[[LogSurvey, OffsetAndEpoch | None], None]
 
 
@@ -67,11 +67,11 @@ class LogFlush(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        """Where the log ends that is made durable."""
+        """The end offset that the sync makes durable."""
         return self.end.offset
 
     def run(self) -> int:
-        """Make it durable, then note that it is; return the end offset. Raises OSError."""
+        """Sync the log, then record its durable end; return the end offset. Raises OSError."""
         self.handle.file.fsync()
         if self.directory is not None:
             self.fs.fsync_dir(self.directory)
@@ -96,9 +96,9 @@ class MetadataLog:
         self._names_changed = False
         # The epoch of the record before the log start.
         self._start_epoch = 0
-        # Rises whenever what the log held is no longer what it holds: a cut or a restart.
+        # Increases with each truncation or restart of the log.
         self.changes = 0
-        # What `open` had to cut off, for the metrics.
+        # Records and bytes that `open` cut off, for metrics.
         self.cut_count = 0
         self.cut_bytes = 0
 
@@ -118,11 +118,11 @@ class MetadataLog:
     ) -> MetadataLog:
         """Open or create the log; `start_offset` is where the newest snapshot ends, the log's start if it is new.
 
-        `start_epoch` is the epoch of the last record in the snapshot. A log that has another one there was about to be
-        replaced by that snapshot, and is dropped. `accept` gets what was found and the noted durable end, and may
+        `start_epoch` is the epoch of the last record in the snapshot. A log with another epoch there was about to be
+        replaced by that snapshot, and is dropped. `accept` receives the survey and the recorded durable end, and may
         raise; it is called before anything is changed. `shown_end` is an end that damaged files show to have been
-        durable; it counts where no note says more. A log that begins after `start_offset` is dropped, too: nothing
-        leads up to it.
+        durable; it counts if the recorded end is lower. A log that begins after `start_offset` is dropped as well:
+        the records before it are missing.
         """
         log = cls(fs, directory, settings, cluster_id)
         log._start_epoch = start_epoch or 0
@@ -155,14 +155,14 @@ class MetadataLog:
 
     @property
     def end(self) -> OffsetAndEpoch:
-        """Where the log ends, with the epoch of its last record or of the snapshot before it."""
+        """The end of the log, with the epoch of its last record or of the snapshot before it."""
         return OffsetAndEpoch(
             self._files.end_offset, self._files.epochs.latest if self._files.epochs.latest >= 0 else self._start_epoch
         )
 
     @property
     def durable_end(self) -> OffsetAndEpoch | None:
-        """What this replica made durable before: the log has lost entries if it ends below that."""
+        """The recorded durable end: the log has lost entries if it ends below that."""
         return self._note.end
 
     @property
@@ -176,7 +176,7 @@ class MetadataLog:
         return sum(segment.size for segment in self._files.segments)
 
     def write(self, batches: Sequence[bytes], now_ms: int) -> None:
-        """Write batches that follow the log end; a later flush makes them durable.
+        """Write batches at the log end; a later flush makes them durable.
 
         After an OSError of either the log must not be used.
         """
@@ -190,7 +190,7 @@ class MetadataLog:
             self._files.end_offset = header.next_offset
 
     def begin_flush(self) -> LogFlush:
-        """Return what makes everything written so far durable."""
+        """Return the sync that makes everything written so far durable."""
         directory = self._directory if self._names_changed else None
         self._names_changed = False
         return LogFlush(self.end, self._files.segments[-1].handle(), self._fs, directory, self._note)
@@ -200,7 +200,7 @@ class MetadataLog:
         return self._reader.read(start_offset)
 
     def read_slice(self, offset: int, max_bytes: int) -> bytes:
-        """Return whole batches from the one that holds `offset` on, of one segment: at least one, if there is any.
+        """Return valid batches of one segment from the one that holds `offset` on: at least one, if there is any.
 
         Raises CorruptDataError if the batch of `offset` is damaged.
         """
@@ -211,18 +211,18 @@ class MetadataLog:
         return self._reader.epoch_at(offset)
 
     def epoch_end(self, epoch: int) -> tuple[int, int] | None:
-        """Return the largest epoch of the log not above `epoch`, and where it ends; None if there is no such epoch."""
+        """Return the largest epoch of the log not above `epoch`, and its end offset; None if there is no such epoch."""
         lineage = self._files.epochs.lineage
         known = lineage.floor_epoch(epoch)
         return None if known is None else (known, min(lineage.end_of(known), self._files.end_offset))
 
     def truncate(self, end_offset: int, now_ms: int) -> int:
-        """Cut the log at `end_offset`, durably; return where it ends, lower if that lay inside a batch.
+        """Truncate the log to `end_offset`, durably; return its end, which is lower if that was inside a batch.
 
-        Raises CorruptDataError, before anything is changed, if damage hides where that is.
+        Raises CorruptDataError, before anything is changed, if damage hides that position.
         """
         if not self._reader.can_cut_at(end_offset):
-            raise CorruptDataError(self._directory, f"damage hides where the log must be cut for offset {end_offset}")
+            raise CorruptDataError(self._directory, f"damage hides the position to truncate to offset {end_offset}")
         self._lower_note(self._end_before(end_offset))
         self.changes += 1
         self._files.recent.truncate(end_offset)
@@ -245,14 +245,14 @@ class MetadataLog:
             return
         active.handle().file.fsync()
         if self._files.epochs.dirty:
-            # After a crash epochs are found again in the last segment only, and this one no longer is.
+            # After a crash epochs are read from the last segment only, and this segment no longer is the last.
             self._side_files.write_epochs(self._files.epochs)
         active.seal()
         self._side_files.write_producer_snapshot(self._files.end_offset)
         self._add_segment(self._files.end_offset, now_ms)
 
     def begin_check(self) -> SegmentsTarget:
-        """Return what a check of the segments works on, as it is now."""
+        """Return the current segments as input of a check."""
         files = self._files
         segments = [
             SegmentTarget(segment, segment.size, files.end_of(segment), is_sealed=not segment.is_active)
@@ -262,11 +262,11 @@ class MetadataLog:
 
     @property
     def restored_count(self) -> int:
-        """How many damaged batches were written back from memory."""
+        """How many damaged batches were restored from memory."""
         return self._reader.restored_count
 
     def restore(self, segments: Sequence[Segment]) -> list[int]:
-        """Write recent batches of these segments back where they are damaged, durably; return their offsets."""
+        """Restore damaged recent batches of these segments from memory, durably; return their offsets."""
         return [offset for segment in segments for offset in self._reader.restore(segment)]
 
     def end_of(self, segment: Segment) -> int:
@@ -274,14 +274,14 @@ class MetadataLog:
         return self._files.end_of(segment)
 
     def replace_indexes(self, wrong: Sequence[WrongIndexes]) -> list[str]:
-        """Write index files anew that do not fit their segments; return what was wrong with them."""
+        """Rebuild index files that do not match their segments; return their faults."""
         for each in wrong:
             each.segment.write_indexes(each.indexes)
             each.segment.forget_cached()
         return [str(each) for each in wrong]
 
     def mend_side_files(self) -> Iterator[str]:
-        """Write small files anew that are not as they must be, yield what was wrong. No flush may be under way."""
+        """Rewrite damaged side files and yield their faults. No flush may be under way."""
         yield from self._side_files.mend(self._files.epochs)
         yield from filter(None, [self._note.mend()])
 
@@ -300,12 +300,12 @@ class MetadataLog:
         return count
 
     def restart_at(self, snapshot: OffsetAndEpoch, now_ms: int) -> None:
-        """Drop everything and go on after a durable snapshot, which covers what lies before."""
+        """Drop everything and restart the log after a durable snapshot."""
         self._lower_note(snapshot)
         self._restart_at(snapshot, now_ms)
 
     def settle(self) -> None:
-        """A leader brought back what was lost: from here on the log as it is counts, durably on return."""
+        """A leader restored the lost entries: record the current end as durable, durably on return."""
         self._note.replace(self.end)
 
     def _restart_at(self, snapshot: OffsetAndEpoch, now_ms: int) -> None:
@@ -333,7 +333,7 @@ class MetadataLog:
         self._files.segments = []
 
     def _load(self, survey: LogSurvey, now_ms: int) -> None:
-        """Take over what is whole and cut the rest off."""
+        """Keep the valid part and truncate the rest."""
         self._files.epochs = survey.epochs
         stored = self._side_files.read_epochs()
         if stored == self._files.epochs.entries:
@@ -356,7 +356,7 @@ class MetadataLog:
             self._activate_last(now_ms)
 
     def _cut(self, survey: LogSurvey, damage: MetadataDamage) -> None:
-        """Remove what is not whole; the last segment first, so that a crash in between leaves no gap."""
+        """Remove damaged segments; the last one first, so that a crash in between leaves no gap."""
         LOGGER.warning("%s", damage)
         self.cut_count += 1
         self.cut_bytes += damage.size_bytes
@@ -370,7 +370,7 @@ class MetadataLog:
                 file.close()
 
     def _correct_epochs(self, wrong: WrongRun) -> None:
-        """Write the right epoch into batches whose content is whole and whose neighbours show it, durably."""
+        """Correct the epoch of batches with valid content where the batches around them show it, durably."""
         text = "Offsets %d to %d of %s had epoch %d between batches of epoch %d: corrected"
         LOGGER.warning(text, wrong.offset, wrong.end_offset - 1, self._directory, wrong.found, wrong.epoch)
         for segment in self._files.starting_at(wrong.offset):
@@ -394,7 +394,7 @@ class MetadataLog:
             position += len(data)
         file = self._fs.open(segment.log_path)
         try:
-            # A process that died without a power cut leaves bytes that were never synced: from here on they count.
+            # A killed process leaves bytes that were never synced: sync them, since they are used from now on.
             file.fsync()
         finally:
             file.close()
@@ -428,13 +428,13 @@ class MetadataLog:
         self._note.raise_to(self.end)
 
     def _lower_note(self, end: OffsetAndEpoch) -> None:
-        """Take back what the note says before the log loses it; not if the log lacks some of that already."""
+        """Lower the recorded end before the log is truncated, unless the log already lacks entries."""
         noted = self._note.end
         if noted is not None and end.recency < noted.recency <= self.end.recency:
             self._note.replace(end)
 
     def _end_before(self, end_offset: int) -> OffsetAndEpoch:
-        """Return the end of the log once it is cut at `end_offset`, or a lower one."""
+        """Return the end of the log once it is truncated to `end_offset`, or a lower one."""
         kept = self._files.epochs.lineage.before(end_offset)
         return OffsetAndEpoch(self.start_offset, kept.latest if kept.epochs else self._start_epoch)
 
@@ -443,7 +443,7 @@ class MetadataLog:
         return epoch is None or offset <= self.start_offset or self.epoch_at(offset - 1) == epoch
 
     def _drop(self, segment: Segment) -> None:
-        """Remove the last segment; after a crash in the middle of a series the log just ends later."""
+        """Remove the last segment; after a crash in a series of removals the log just ends later."""
         segment.close()
         self._remove_files(segment)
         self._fs.fsync_dir(self._directory)

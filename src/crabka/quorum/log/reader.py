@@ -1,7 +1,7 @@
-"""The segments of an open metadata log, and reading them with every check that the bytes allow.
+"""The segments of an open metadata log, and reads that verify every batch.
 
-The checksum of a batch covers neither its offset nor its epoch. Offsets of this log have no gaps, and its epochs are
-known in memory, so both are verified as well.
+The checksum of a batch covers neither its offset nor its epoch. Offsets of this log have no gaps, and its epochs are in
+memory, so both are verified as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOGGER = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class LogSegments:
-    """What an open log consists of. Changed by `MetadataLog` alone."""
+    """The parts of an open log. Changed by `MetadataLog` alone."""
 
     context: SegmentContext
     directory: str
@@ -56,7 +56,7 @@ class LogReader:
 
     def __init__(self, files: LogSegments) -> None:
         self._files = files
-        # Batches that were written back.
+        # Number of batches that were restored.
         self.restored_count = 0
 
     def read(self, start_offset: int) -> Iterator[StoredBatch]:
@@ -75,10 +75,10 @@ class LogReader:
             raise CorruptDataError(files.directory, f"ends at offset {expected} instead of {files.end_offset}")
 
     def read_slice(self, offset: int, max_bytes: int) -> bytes:
-        """Return whole batches from the one that holds `offset` on, of one segment: at least one, if there is any.
+        """Return valid batches of one segment from the one that holds `offset` on: at least one, if there is any.
 
-        Ends before a damaged batch. If already the first one is damaged, it is written back from memory, or
-        CorruptDataError is raised.
+        Ends before a damaged batch. If the first one is damaged, it is restored from memory, or CorruptDataError is
+        raised.
         """
         files = self._files
         for segment in files.starting_at(offset):
@@ -93,7 +93,7 @@ class LogReader:
         return b""
 
     def restore(self, segment: Segment) -> list[int]:
-        """Write recent batches back that are not as they were written, durably; return their offsets."""
+        """Restore damaged recent batches from memory, durably; return their offsets."""
         recent = self._files.recent.of_segment(segment.base_offset)
         file = self._files.context.fs.open(segment.log_path)
         try:
@@ -105,16 +105,16 @@ class LogReader:
         finally:
             file.close()
         for batch in wrong:
-            text = "%s was damaged at position %d, offset %d: written back from memory"
+            text = "%s was damaged at position %d, offset %d: restored from memory"
             LOGGER.warning(text, segment.log_path, batch.position, batch.offset)
         self.restored_count += len(wrong)
         return [batch.offset for batch in wrong]
 
     def _read_whole(self, segment: Segment, offset: int, max_bytes: int) -> tuple[bytes, str]:
-        """Return the batches up to the first that is damaged, and what is wrong with that, if anything."""
+        """Return the batches up to the first damaged one, and its fault, if any."""
         found = self._find(segment, offset)
         if found is None or found[1].base_offset > offset:
-            return b"", "its batch is not where it must be"
+            return b"", "its batch is not at the indexed position"
         start = end = found[0]
         for position, header in segment.headers(start):
             if end > start and position + header.size_in_bytes - start > max_bytes:
@@ -133,7 +133,7 @@ class LogReader:
         return None
 
     def can_cut_at(self, end_offset: int) -> bool:
-        """Whether the batches lead up to an offset, so that the log can be cut there."""
+        """Return whether the batches are valid up to an offset, so that the log can be truncated there."""
         segment = self._files.starting_at(end_offset)[0]
         before, after = end_offset - 1, end_offset
         found = [segment.position_of(each) for each in (before, after) if each >= segment.base_offset]
@@ -142,7 +142,7 @@ class LogReader:
         )
 
     def _batch_at(self, segment: Segment, place: RecentBatch, offset: int) -> tuple[int, BatchHeader] | None:
-        """Return a batch whose place is known, None if it is damaged or does not hold the offset."""
+        """Return a batch whose position is known, None if it is damaged or does not hold the offset."""
         data = segment.handle().file.pread(HEADER_SIZE, place.position)
         if len(data) < HEADER_SIZE:
             return None
@@ -151,7 +151,7 @@ class LogReader:
         return (place.position, header) if is_right else None
 
     def _whole_prefix(self, data: bytes, expected: int) -> tuple[int, str]:
-        """Return how many bytes are batches that fit, and what is wrong with the next, if anything."""
+        """Return how many bytes are valid batches, and the fault of the next one, if any."""
         end = 0
         for position, header in iter_headers(data):
             fault = batch_fault(data, position, header, expected, self._files.epochs)
@@ -163,8 +163,8 @@ class LogReader:
     def _find(self, segment: Segment, offset: int) -> tuple[int, BatchHeader] | None:
         """Return position and header of the first batch of a segment that ends at or after an offset.
 
-        An index has no checksum, but the offsets of this log have no gaps: the batch holds the offset, or the index is
-        wrong and built anew.
+        An index has no checksum, but the offsets of this log have no gaps: if the batch does not hold the offset, the
+        index is wrong and rebuilt.
         """
         files = self._files
         recent = files.recent.find(offset)
@@ -181,7 +181,7 @@ class LogReader:
 
 
 def batch_fault(data: Buffer, position: int, header: BatchHeader, expected: int, epochs: LeaderEpochCache) -> str:
-    """Return what is wrong with a batch that must begin with offset `expected`, nothing if it is right."""
+    """Return the fault of a batch that must begin with offset `expected`, "" if it is valid."""
     if header.magic != MAGIC_V2 or not crc_valid(data, position, header):
         return "a batch has a wrong checksum"
     if header.base_offset != expected or header.last_offset < expected:

@@ -1,8 +1,8 @@
-"""The last batches of a metadata log, with where they lie. PURE.
+"""The last batches of a metadata log, with their positions. Pure.
 
-Everything that a replica has not applied yet is among them, unless it is far behind. So damage to the end of the log,
-for which no image makes up, is put right from here, and damage to an older batch does not hide those after it: without
-their places they would be found by the headers of those before them.
+They include all unapplied records, unless the replica is far behind. So damage to the end of the log, which no image
+covers, is repaired from here, and damage to an older batch does not hide later ones: without positions they could only
+be found by the headers of the batches before them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class RecentBatches:
         self._size = 0
 
     def add(self, batch: RecentBatch) -> None:
-        """Take in the next batch; the oldest ones go from time to time."""
+        """Add the next batch; the oldest ones are dropped from time to time."""
         self._batches.append(batch)
         self._size += len(batch.data)
         if self._size >= 2 * MAX_BYTES:
             self._drop_oldest()
 
     def find(self, offset: int) -> RecentBatch | None:
-        """Return the last batch that begins at or before an offset, None if that is not a recent one."""
+        """Return the last batch that begins at or before an offset, None if it is not recent."""
         index = bisect_right(self._batches, offset, key=lambda batch: batch.offset) - 1
         return self._batches[index] if index >= 0 else None
 
@@ -48,7 +48,7 @@ class RecentBatches:
         return [batch for batch in self._batches if batch.base_offset == base_offset]
 
     def truncate(self, end_offset: int) -> None:
-        """Forget batches that reach an offset."""
+        """Drop batches that reach an offset."""
         del self._batches[bisect_left(self._batches, end_offset, key=lambda batch: batch.offset) :]
         self._size = sum(len(batch.data) for batch in self._batches)
 

@@ -1,6 +1,6 @@
-"""The small files beside the segments of the metadata log: leader epochs, producer snapshots, `partition.metadata`.
+"""The side files of the metadata log: leader epochs, producer snapshots, `partition.metadata`.
 
-Kafka's tools read them. All of them follow from what the open log knows, so a damaged one is just written anew.
+Kafka's tools read them. All of them follow from the state of the open log, so a damaged one is rewritten.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ METADATA_TOPIC_ID = UUID(int=1)
 
 
 class SideFiles:
-    """The small files of one metadata directory. Blocks."""
+    """The side files of one metadata directory. Blocks."""
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._fs = fs
@@ -34,7 +34,7 @@ class SideFiles:
         self._epochs_path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
 
     def read_epochs(self) -> list[tuple[int, int]] | None:
-        """Return what the checkpoint says; None if it is missing or damaged, since the batches say it again."""
+        """Return the checkpointed epochs; None if the file is missing or damaged: the batches contain them as well."""
         data = self._content(self._epochs_path)
         try:
             return None if data is None else LeaderEpochCache(decode_epochs(data, self._epochs_path)).entries
@@ -51,7 +51,7 @@ class SideFiles:
         write_atomic(self._fs, f"{self._directory}/{offset_name(offset)}{SNAPSHOT_SUFFIX}", encode_snapshot([]))
 
     def mend_partition_metadata(self) -> str:
-        """Write `partition.metadata` anew unless it is as it must be; return what was wrong if it was there."""
+        """Rewrite `partition.metadata` unless it is valid; return its fault if it existed."""
         path, wanted = f"{self._directory}/{PARTITION_METADATA}", encode_partition_metadata(METADATA_TOPIC_ID)
         found = self._content(path)
         if found != wanted:
@@ -59,7 +59,7 @@ class SideFiles:
         return "" if found in (None, wanted) else f"{path} did not hold the id of the metadata topic"
 
     def mend(self, epochs: LeaderEpochCache) -> Iterator[str]:
-        """Write anew what is not as it must be; yield what was wrong, after it was put right. Raises OSError."""
+        """Rewrite damaged files; yield each fault after its repair. Raises OSError."""
         if not epochs.dirty:
             found = self._content(self._epochs_path)
             if found != epochs.encode() and (found is not None or epochs.entries):

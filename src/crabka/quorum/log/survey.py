@@ -1,6 +1,6 @@
-"""Looks through all batches of a metadata log before anything of it is changed: how far is it whole, and what is wrong?
+"""Surveys all batches of a metadata log before it is changed: how far it is valid, and its faults.
 
-Sealed segments are looked at as well: they were synced before the next segment began, so damage in them is rot.
+Sealed segments are surveyed as well: they were synced before the next segment began, so damage in them is rot.
 """
 
 from __future__ import annotations
@@ -28,46 +28,46 @@ class StoredBatch(NamedTuple):
 
 
 class MetadataDamage(NamedTuple):
-    """From where on a log cannot be used, and why."""
+    """The offset from which a log is unusable, and the reason."""
 
     path: str
     position: int
     # The first offset that is lost.
     offset: int
-    # How much is lost, in this file and in those after it.
+    # Lost bytes, in this file and in those after it.
     size_bytes: int
     reason: str
-    # Where the part of the log ends that was certainly durable, as far as the files show it, else 0.
+    # End of the part that the files show to have been durable, else 0.
     sealed_end: int
 
     def __str__(self) -> str:
         return (
-            f"{self.path} is not whole from offset {self.offset} on: {self.reason} at position {self.position}, "
+            f"{self.path} is damaged from offset {self.offset} on: {self.reason} at position {self.position}, "
             f"{self.size_bytes} bytes from there are lost"
         )
 
 
 @dataclass(slots=True)
 class LogSurvey:
-    """What a look at all segments found."""
+    """The findings of a survey of all segments."""
 
-    # Base offsets of the segments that are whole, or whole up to `damage`, with the bytes of each that count.
+    # Base offsets of the segments that are valid, or valid up to `damage`, with the valid bytes of each.
     segments: list[tuple[int, int]] = field(default_factory=list)
     # Those after the damage.
     lost_segments: list[int] = field(default_factory=list)
     end_offset: int = 0
     epochs: LeaderEpochCache = field(default_factory=LeaderEpochCache)
-    # The batches with control records, which name the voters.
+    # The batches with control records, which contain the voters.
     control: list[StoredBatch] = field(default_factory=list)
     damage: MetadataDamage | None = None
-    # Segments that a snapshot covers and that cannot be used, with the reason of the last.
+    # Damaged segments that a snapshot covers, with the fault of the last.
     covered_segments: list[int] = field(default_factory=list)
     covered_reason: str = ""
-    # Where the log ended that has to go because nothing whole leads up to it.
+    # End of a log that is dropped because the records before it are missing.
     unreachable_end: OffsetAndEpoch | None = None
-    # Where epochs begin, as the batches say it.
+    # Start offsets of epochs in the batches.
     runs: list[EpochRun] = field(default_factory=list)
-    # Batches with a wrong epoch whose right one is known.
+    # Batches with a wrong epoch whose correct one is known.
     wrong_epochs: list[WrongRun] = field(default_factory=list)
 
     def leave_out(self, reason: str) -> None:
@@ -78,7 +78,7 @@ class LogSurvey:
 
     @property
     def sealed_end(self) -> OffsetAndEpoch | None:
-        """An end that was durable before, if the files alone show that it is lost."""
+        """An end that was durable, if the files alone show that it is lost."""
         if self.unreachable_end is not None:
             return self.unreachable_end
         if self.damage is None or self.damage.sealed_end <= self.end_offset:
@@ -87,13 +87,13 @@ class LogSurvey:
 
 
 def survey_log(fs: FileSystem, directory: str, start_offset: int = 0, noted: OffsetAndEpoch | None = None) -> LogSurvey:
-    """Read all segments up to the first batch that is not what it must be; changes nothing.
+    """Read all segments up to the first invalid batch; changes nothing.
 
-    `noted` is the noted durable end: where the log ends there, its last epoch is known.
+    `noted` is the recorded durable end: if the log ends there, its last epoch is known.
 
-    Segments that end at or below `start_offset` are in a snapshot: where one of them is damaged, or was half removed by
-    a crash, the log just begins after it. A log that begins above `start_offset` is lost as a whole: the records in
-    between are missing, and no image can be built across them.
+    Segments that end at or below `start_offset` are covered by a snapshot: if one of them is damaged, or was half
+    removed by a crash, the log begins after it. A log that begins above `start_offset` is lost completely: the records
+    in between are missing, and no image can be built without them.
     """
     survey = _survey_segments(fs, directory, start_offset, None)
     resolved = resolve_epochs(survey.runs, survey.end_offset, noted)
@@ -107,7 +107,7 @@ def survey_log(fs: FileSystem, directory: str, start_offset: int = 0, noted: Off
 
 
 def _unreachable(fs: FileSystem, directory: str, start_offset: int, found: LogSurvey) -> LogSurvey:
-    """Return the survey of a log that nothing leads up to: all of it is lost."""
+    """Return the survey of a log without the records before it: all of it is lost."""
     bases = segment_bases(fs, directory)
     path = f"{directory}/{offset_name(bases[0])}{LOG_SUFFIX}"
     end = OffsetAndEpoch(max(found.end_offset, bases[-1]), max(0, found.epochs.latest))
@@ -116,14 +116,14 @@ def _unreachable(fs: FileSystem, directory: str, start_offset: int, found: LogSu
         position=0,
         offset=start_offset,
         size_bytes=sum(_size(fs, directory, base) for base in bases),
-        reason=f"the log starts at offset {bases[0]}, and nothing whole holds the offsets from {start_offset} on",
+        reason=f"the log starts at offset {bases[0]}, and no valid file holds the offsets from {start_offset} on",
         sealed_end=end.offset,
     )
     return LogSurvey(lost_segments=bases, end_offset=start_offset, damage=damage, unreachable_end=end)
 
 
 def _survey_segments(fs: FileSystem, directory: str, start_offset: int, stop_at: int | None) -> LogSurvey:
-    """Look through the segments; from offset `stop_at` on the epochs are not to be believed."""
+    """Survey the segments; the epochs from offset `stop_at` on are unknown."""
     survey = LogSurvey()
     bases = segment_bases(fs, directory)
     needed = max((base for base in bases if base <= start_offset), default=0)
@@ -166,7 +166,7 @@ def read_segment(fs: FileSystem, path: str, size: int) -> Iterator[StoredBatch]:
 
 
 def _survey_segment(fs: FileSystem, path: str, size: int, survey: LogSurvey, stop_at: int | None) -> tuple[int, str]:
-    """Return how many bytes of a segment are whole, and what is wrong with the next, if anything."""
+    """Return how many bytes of a segment are valid, and the fault after them, if any."""
     good = 0
     for batch in read_segment(fs, path, size):
         header = batch.header
@@ -176,14 +176,14 @@ def _survey_segment(fs: FileSystem, path: str, size: int, survey: LogSurvey, sto
             return good, f"a batch has offset {header.base_offset} instead of {survey.end_offset}"
         epoch = header.partition_leader_epoch
         if stop_at is not None and header.base_offset >= stop_at:
-            return good, f"a batch has epoch {epoch}, and a later one another that does not fit"
+            return good, f"a batch has epoch {epoch}, and a later batch a contradicting one"
         if header.is_control:
             survey.control.append(batch)
         if not survey.runs or survey.runs[-1].epoch != epoch:
             survey.runs.append(EpochRun(epoch, header.base_offset))
         survey.end_offset = header.next_offset
         good += header.size_in_bytes
-    return good, "" if good == size else "the last batch is cut short or has no header of a batch"
+    return good, "" if good == size else "the last batch is truncated or has an invalid header"
 
 
 def _size(fs: FileSystem, directory: str, base: int) -> int:

@@ -1,4 +1,4 @@
-"""The voter set of the metadata quorum (KIP-853), as ours and as the control record that carries it."""
+"""The voter set of the metadata quorum (KIP-853): conversion to and from its control record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["VoterEndpoint", "VoterNode", "kraft_version_record", "voters_from_re
 
 
 def voters_from_record(record: VotersRecord) -> tuple[VoterNode, ...]:
-    """Read the voter set out of its control record."""
+    """Return the voter set in a control record."""
     return tuple(
         VoterNode(
             voter_id=voter.voter_id,

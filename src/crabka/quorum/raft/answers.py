@@ -1,4 +1,4 @@
-"""Answers to requests of peers and clients: what the core promised is read, then told in the version of the request."""
+"""Answers to requests of peers and clients: reads the data that the core refers to and encodes the response."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ class WireAnswer:
         self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def give(self, response: Response) -> None:
-        """Answer, unless whoever asked is gone."""
+        """Answer, unless the client is gone."""
         if not self.done.done():
             self.done.set_result(encode_response(self._api_key, self._version, response, listener=self._listener))
 
     def refuse(self, error: ErrorCode, message: str | None = None) -> None:
-        """Answer with nothing but an error."""
+        """Answer with an error."""
         if not self.done.done():
             self.done.set_result(encode_refusal(self._api_key, self._version, error, message))
 
 
 def fill_response(log: RaftLog, response: Response, clock: Clock) -> Response:
-    """Read the records or bytes that a response promises; tell times by the wall clock."""
+    """Read the records or bytes of a response; convert times to the wall clock."""
     match response:
         case MetadataFetchResponse(records=LogRange() as wanted):
             records = log.serve(wanted)
             if records is None:
-                # A follower asks again after a pause and takes this leader for one that it does not hear.
+                # The follower retries after a pause, and treats this leader as unreachable meanwhile.
                 return MetadataFetchResponse(error=ErrorCode.kafka_storage_error, leader=response.leader)
             return replace(response, records=records)
         case FetchSnapshotResponse(data=SnapshotRange() as piece):

@@ -1,8 +1,8 @@
-"""From the committed log to images, in order, on leaders, followers and observers alike.
+"""Applies the committed log to images, in order, on leaders, followers and observers.
 
-A leader replays what it appends before it writes it, so that a record that contradicts the metadata never reaches the
-log, and holds the outcome back until it is committed. Everybody else reads the log as the high watermark goes on. When
-leadership ends, what was replayed ahead is forgotten and read again from the last image on.
+A leader replays its appends before it writes them, so that a record that contradicts the metadata never reaches the
+log, and publishes the image once they are committed. Other replicas read the log as the high watermark advances. When
+leadership ends, uncommitted replays are dropped and the log is read from the last image on.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from crabka.quorum.storage import MetadataStorage
 
 Subscriber = Callable[[MetadataDelta, MetadataImage], "asyncio.Future[None] | None"]
-"""Takes a change. A future that it returns holds back the answers to those who caused the change until it is done."""
-# How much of the log is applied at a time: a long one must not keep the quorum and the rest of the node waiting.
+"""Receives a change. A returned future delays the answers to the requests that caused the change until it is done."""
+# How much of the log is applied at a time: a long log must not block the quorum and the rest of the node.
 SLICE_BYTES = 1 << 18
 
 
 class _Ahead(NamedTuple):
-    """What a leader replayed up to an end offset and may publish once that is committed."""
+    """The replay of a leader up to an end offset, to be published once that is committed."""
 
     end_offset: int
     published: Published | None
@@ -47,28 +47,28 @@ class MetadataApplier:
         snapshot = storage.loaded.snapshot
         # Everything below was replayed, committed or not.
         self._replayed_to = 0 if snapshot is None else snapshot.end_offset
-        # Everything below is committed and in `image` (or in the open transaction behind it).
+        # Everything below is committed and in `image` (or in the open transaction after it).
         self.applied_to = self._replayed_to
         # Everything below is committed.
         self._committed_to = self._replayed_to
-        # Work of subscribers that is not done -> everything before is.
+        # Unfinished work of subscribers -> the offset below which all work is done.
         self._unfinished: dict[asyncio.Future[None], int] = {}
         # Called when `settled_to` may have grown, with the error of a subscriber whose work failed.
         self.on_settled: Callable[[BaseException | None], None] = lambda _error: None
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a metadata transaction is open at the end of what was replayed."""
+        """Whether a metadata transaction is open at the end of the replayed records."""
         return self._storage.loaded.replay.in_transaction
 
     @property
     def settled_to(self) -> int:
-        """Everything below is applied, and the subscribers have done what it takes."""
+        """Everything below is applied, and subscribers have finished their work for it."""
         return min(self._unfinished.values(), default=self.applied_to)
 
     @property
     def is_behind(self) -> bool:
-        """Whether more is committed than applied: `go_on` applies the next slice."""
+        """Whether more is committed than applied; `go_on` applies the next slice."""
         return not self._ahead and self._replayed_to < self._committed_to
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
@@ -77,7 +77,7 @@ class MetadataApplier:
         return lambda: self._subscribers.remove(callback)
 
     def replay_ahead(self, batches: list[bytes]) -> None:
-        """Replay what a leader is about to append at the log end. Raises InvariantError if that makes no sense."""
+        """Replay records that a leader is about to append. Raises InvariantError if they contradict the metadata."""
         try:
             for batch in batches:
                 self._replay(StoredBatch(parse_header(batch), batch))
@@ -86,7 +86,7 @@ class MetadataApplier:
         self._ahead.append(_Ahead(self._replayed_to, self._storage.loaded.replay.publish()))
 
     def advance(self, high_watermark: int) -> None:
-        """Everything below `high_watermark` is committed: publish what was replayed, apply a slice of the rest."""
+        """Advance the high watermark: publish replayed images, and apply a slice of the rest."""
         self._committed_to = max(self._committed_to, high_watermark)
         while self._ahead and self._ahead[0].end_offset <= high_watermark:
             ahead = self._ahead.popleft()
@@ -96,7 +96,7 @@ class MetadataApplier:
         self.go_on()
 
     def go_on(self) -> None:
-        """Apply and publish the next slice of what is committed."""
+        """Apply and publish the next slice of committed records."""
         if not self.is_behind:
             return
         for batch in self._slice():
@@ -107,18 +107,18 @@ class MetadataApplier:
             self._publish(published.delta, published.image, before)
 
     def forget_ahead(self) -> None:
-        """Drop what was replayed and not committed: another leader may put other records there."""
+        """Drop uncommitted replays: another leader may write other records at their offsets."""
         if not self._ahead:
             return
         self._ahead.clear()
         self._storage.loaded.replay = MetadataReplay(self.image)
-        # Records of an open transaction lie behind the image and are read again.
+        # Records of an open transaction are after the image and are read again.
         self._replayed_to = self.image.offset + 1
         while self._replayed_to < self.applied_to:
             self.go_on()
 
     def adopt_snapshot(self) -> None:
-        """Go on from the snapshot that was installed and loaded."""
+        """Continue from a snapshot that was installed and loaded."""
         loaded = self._storage.loaded
         require(loaded.snapshot is not None, "a snapshot was installed")
         before, after = self.image, loaded.replay.image
@@ -160,5 +160,5 @@ class MetadataApplier:
 
 
 def _disagreement(error: BaseException) -> InvariantError:
-    """Return the error for parts of a node that no longer agree on the metadata."""
+    """Return the error for a failed subscriber: parts of the node no longer agree on the metadata."""
     return InvariantError(f"a subscriber of the metadata failed: {error!r}")

@@ -1,9 +1,9 @@
-"""The task that owns the consensus core and carries out what it asks for.
+"""The task that owns the consensus core and executes its actions.
 
-It takes events one by one, carries out the actions of a step in order and all of them before the next step, and sleeps
-until an event comes or the core's next deadline is due. What takes time beside it (requests to others, the sync of the
-log, snapshots) runs in tasks whose outcome is the next event. After a failure of the disk or of an invariant the core
-is not stepped again: the replica is dead and its owner is told once.
+It takes events one by one, executes the actions of a step in order and all of them before the next step, and sleeps
+until the next event or the core's next deadline. Slow work (requests to others, the sync of the log, snapshots) runs in
+tasks, and its result is a later event. After a failure of the disk or of an invariant the core is not stepped again:
+the replica has failed and its owner is notified once.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ Token = WireAnswer | asyncio.Future[Any]
 
 
 class _FlushDone(NamedTuple):
-    """A sync of the log that counts unless the log was cut since."""
+    """A sync of the log that counts unless the log was truncated since."""
 
     generation: int
     end_offset: int
@@ -126,11 +126,11 @@ class RaftDriver:
         self.closing = False
         self.failure: CrabkaError | None = None
         self.task: asyncio.Task[None] | None = None
-        # Called once when the replica cannot go on: the node must stop.
+        # Called once when the replica fails: the node must stop.
         self.on_failure: Callable[[CrabkaError], None] | None = None
 
     def start(self) -> None:
-        """Begin to take part."""
+        """Start to take part in the quorum."""
         self.task = asyncio.create_task(self._run(), name="metadata-quorum")
         self._tasks.start(self.scrubber.run())
 
@@ -150,28 +150,28 @@ class RaftDriver:
         return self.failure is not None or self.task is None or self.task.done()
 
     def put(self, event: Event | _FlushDone) -> None:
-        """Let the core take an event when those before it are done."""
+        """Queue an event for the core."""
         self._events.append(event)
         self._wake.set()
 
     def wake(self) -> None:
-        """Look for appends."""
+        """Wake the driver to write appends."""
         self._wake.set()
 
     def ask(self, token: Token, done: asyncio.Future[Any], request: Request) -> None:
-        """Hand a request to the core; its token is kept until it is answered or whoever asked is gone."""
+        """Pass a request to the core; its token is kept until it is answered or the client is gone."""
         self._asked.add(token)
         done.add_done_callback(lambda _: self._asked.discard(token))
         self.put(RequestReceived(token, request))
 
     async def verify_election_file(self) -> str:
-        """Write the election anew if its file rotted; return what was wrong, or nothing. Raises OSError."""
+        """Rewrite the election state if its file is damaged; return its fault, or "". Raises OSError."""
         if self.is_over or self.closing:
             return ""
         return await self._runtime.threads.submit(self.election_file.verify)
 
     async def stop(self, reason: CrabkaError) -> None:
-        """Hand leadership over and close the files; `reason` is told to those who still wait."""
+        """Hand leadership over and close the files; waiting requests fail with `reason`."""
         if self.closing:
             return
         if not self.is_over and self.task is not None:
@@ -187,13 +187,13 @@ class RaftDriver:
         await self._sender.close()
         await self.snapshots.close()
         self._end_waits(reason)
-        # A task that was cancelled leaves its thread at work: an election or a cut must not reach the files later.
+        # The thread of a cancelled task still runs: an election or a truncation must not reach the files later.
         await self._runtime.threads.wait_submitted()
         if self.failure is None:
             await self._runtime.threads.submit(self._storage.close)
 
     def _end_waits(self, error: CrabkaError) -> None:
-        """Tell everybody who waits that nothing will happen any more."""
+        """Fail all waiting requests."""
         self.leading.fail_all(error)
         self.watch.fail(error)
         for token in list(self._asked):
@@ -239,7 +239,7 @@ class RaftDriver:
 
     async def _handle_event(self, event: Event | _FlushDone | None) -> None:
         async with self._log_in_use:
-            # Appends first: their offsets are taken, and the core must not give them to its own records.
+            # Appends first: their offsets are assigned, and the core must not use them for its own records.
             batches = self.leading.take_unwritten()
             if batches:
                 await self._step(self._log.append_batches(batches, self._runtime.clock.now_ms()))
@@ -254,11 +254,11 @@ class RaftDriver:
             self._maybe_flush()
         self.snapshots.maybe_start()
         if self.applier.is_behind:
-            # A long log is applied in turn with everything else.
+            # A long log is applied in slices, between other events.
             await asyncio.sleep(0)
 
     async def _step(self, event: Event) -> None:
-        """Step an event and those that must follow it at once."""
+        """Step an event and the events that must follow at once."""
         events = deque([event])
         while events:
             for action in self.core.step(events.popleft(), self._runtime.clock.monotonic_ms()):
@@ -294,7 +294,9 @@ class RaftDriver:
     async def _settle_loss(self, end: OffsetAndEpoch) -> None:
         await self._wait_flushed()
         await self._runtime.threads.submit(self._log.settle)
-        LOGGER.warning("A leader has brought the metadata log back to %s: this replica votes again", end)
+        LOGGER.warning(
+            "A leader has restored the metadata log up to %s: this replica takes part in elections again", end
+        )
 
     async def _change_log(self, action: AppendControl | AppendRecords | TruncateLog | InstallSnapshot) -> Event:
         now_ms = self._runtime.clock.now_ms()
@@ -304,7 +306,7 @@ class RaftDriver:
             case AppendRecords():
                 return self._log.append_fetched(action, now_ms)
             case _:
-                # A sync under way must be over, and says nothing of what the log holds from now on.
+                # A sync under way must end first; its result no longer counts for the changed log.
                 await self._wait_flushed()
                 self._log_generation += 1
         if isinstance(action, TruncateLog):
@@ -323,12 +325,12 @@ class RaftDriver:
             await asyncio.wait([self._flush])
 
     def _on_uncommitted_damage(self) -> None:
-        """Let another replica lead: this one cannot send what is damaged, so that it would never be committed."""
+        """Resign: this replica cannot send its damaged records, so they would never be committed."""
         if self.core.is_leader and len(self.core.voters) > 1:
             self.put(ResignRequested(self.core.epoch))
 
     def _maybe_flush(self) -> None:
-        """Start a sync if something is not synced and none is under way; it covers all that was written before."""
+        """Start a sync if there are unsynced writes and no sync is under way; it covers all earlier writes."""
         if self._flush is None and self._log.end_offset > self._flushed_to:
             generation, flush = self._log_generation, self._log.begin_flush()
             self._flushed_to = flush.end_offset
@@ -360,7 +362,7 @@ class RaftDriver:
 
     def _reply(self, token: object, response: Response) -> None:
         if isinstance(response, FetchSnapshotResponse) and response.size and not response.position:
-            # It is worth a look whether it is whole: the replica that fetches it needs it, and refuses it otherwise.
+            # Verify it as well: the fetching replica refuses a damaged snapshot.
             self.scrubber.suspect(f"snapshot {response.snapshot} is fetched")
         response = fill_response(self._log, response, self._runtime.clock)
         if isinstance(token, WireAnswer):
@@ -397,7 +399,7 @@ class RaftDriver:
     def _fail(self, error: CrabkaError) -> None:
         if self.failure is not None:
             return
-        LOGGER.critical("The metadata quorum cannot go on: %s", error)
+        LOGGER.critical("The metadata quorum failed: %s", error)
         self.failure = error
         self._end_waits(error)
         if self.on_failure is not None:

@@ -1,7 +1,7 @@
-"""A replica's time as leader: from the start of its epoch to taking appends, and to the end of its leadership.
+"""A replica's leadership: from the start of its epoch to taking appends, and to its end.
 
-A leader takes appends once everything before its epoch is committed and applied, and what a new or interrupted log
-needs first is as well. From then on it replays what it appends before it is written, in the order of the log.
+A leader takes appends once everything before its epoch is committed and applied, as well as the first records of a new
+or interrupted log. From then on it replays appends before they are written, in the order of the log.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class _Waiter(NamedTuple):
-    """Somebody who waits until an offset is committed and applied."""
+    """A caller that waits until an offset is committed and applied."""
 
     last_offset: int
     done: asyncio.Future[int]
 
 
 class RaftLeadership:
-    """Appends of a leader and those who wait for them."""
+    """Appends of a leader and the callers that wait for them."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class RaftLeadership:
         self._min_insync_replicas = min_insync_replicas
         self._unwritten: list[bytes] = []
         self._waiters: deque[_Waiter] = deque()
-        # Where the records end that must be applied before appends are taken; None while not even they are written.
+        # End of the records that must be applied before appends are taken; None until they are written.
         self._opening_end: int | None = None
         self._last_append_ms = 0
         self.next_offset = storage.log.end_offset
@@ -66,8 +66,8 @@ class RaftLeadership:
     def takes_appends(self) -> bool:
         """Whether this replica leads and may append.
 
-        A leader that appended its own removal may not: it resigns as soon as that is committed, and nobody could know
-        what becomes of records behind it. Those before it are committed with it.
+        A leader that appended its own removal may not: it resigns as soon as that is committed, so the outcome of later
+        records would be unknown. Earlier ones are committed with it.
         """
         core = self._core
         return self.active_epoch is not None and core.is_leader and core.is_voter and core.epoch == self.active_epoch
@@ -79,12 +79,12 @@ class RaftLeadership:
 
     @property
     def idle_deadline_ms(self) -> int | None:
-        """When a leader without appends writes a record that says nothing (KIP-835)."""
+        """When a leader without appends writes a no-op record (KIP-835)."""
         idle_ms = self._storage.settings.max_idle_interval_ms
         return self._last_append_ms + idle_ms if self.takes_appends and idle_ms > 0 else None
 
     def append(self, records: Sequence[Any], timeout_ms: int | None) -> asyncio.Future[int]:
-        """Give records their offsets and let the driver write them; the future gives the last one once applied."""
+        """Assign offsets to records and let the driver write them; the future returns the last offset once applied."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[int] = loop.create_future()
         if not self.takes_appends:
@@ -97,14 +97,14 @@ class RaftLeadership:
         return done
 
     def take_unwritten(self) -> list[bytes]:
-        """Return the batches that the driver must write now; they are replayed already."""
+        """Return the batches that the driver must write now; they are already replayed."""
         batches, self._unwritten = self._unwritten, []
         if batches:
             self._applier.replay_ahead(batches)
         return batches
 
     def append_control(self, log: RaftLog, action: AppendControl, now_ms: int) -> LogAppended:
-        """Append control records of the core, in turn with the others."""
+        """Append control records of the core, in order with the others."""
         appended = log.append_control(action, now_ms)
         if self._opening_end is not None:
             self._applier.replay_ahead([log.read(LogRange(action.base_offset, 1))])
@@ -112,7 +112,7 @@ class RaftLeadership:
         return appended
 
     def maybe_append_idle(self, now_ms: int) -> bool:
-        """Append a record that says nothing if it is due; return whether it was."""
+        """Append a no-op record if it is due; return whether it was."""
         due_ms = self.idle_deadline_ms
         if due_ms is None or now_ms < due_ms:
             return False
@@ -120,7 +120,7 @@ class RaftLeadership:
         return True
 
     def update(self, log_end: int) -> None:
-        """Become active as far as that is possible by now."""
+        """Become active if all conditions hold."""
         start = self._core.epoch_start_offset
         if start is None or self.active_epoch is not None:
             return
@@ -137,14 +137,14 @@ class RaftLeadership:
             self._activate()
 
     def settle(self, applied_to: int) -> None:
-        """Answer those whose records are applied."""
+        """Complete appends whose records are applied."""
         while self._waiters and self._waiters[0].last_offset < applied_to:
             waiter = self._waiters.popleft()
             if not waiter.done.done():
                 waiter.done.set_result(waiter.last_offset)
 
     def settle_active(self) -> None:
-        """Answer those who wait for this replica to be active, if it is."""
+        """Notify callers that wait for this replica to be active, if it is."""
         if self.active_epoch is not None:
             waiting, self.waiting_for_active = self.waiting_for_active, []
             for done in waiting:
@@ -152,13 +152,13 @@ class RaftLeadership:
                     done.set_result(None)
 
     async def wait_settled(self, timeout_ms: int) -> None:
-        """Wait a while for appends under way."""
+        """Wait for appends under way, at most for a while."""
         waiting = [waiter.done for waiter in self._waiters if not waiter.done.done()]
         if waiting:
             await asyncio.wait(waiting, timeout=timeout_ms / 1000)
 
     def end(self) -> None:
-        """Leadership is over: nobody can know what becomes of the records that are not committed."""
+        """End the leadership: the outcome of uncommitted records is unknown."""
         was_active, self.active_epoch = self.active_epoch is not None, None
         self._opening_end = None
         self._unwritten = []
@@ -169,7 +169,7 @@ class RaftLeadership:
                 resigned()
 
     def fail_all(self, error: CrabkaError) -> None:
-        """Nothing will happen any more."""
+        """Fail all waiting callers."""
         self._fail_appends(error)
         for done in self.waiting_for_active:
             if not done.done():

@@ -1,4 +1,4 @@
-"""The metadata log and its snapshots as the consensus core sees them, and what the core wants done to them.
+"""The metadata log and its snapshots: the view of the consensus core, and the changes that it orders.
 
 Everything here blocks. Appends only reach the page cache and run on the loop; truncation and the installation of a
 snapshot are durable on return and belong in a thread while nothing else touches the log.
@@ -40,20 +40,20 @@ class RaftLog:
         self._log = storage.log
         # Sizes of the complete snapshots, oldest first.
         self._snapshots: dict[OffsetAndEpoch, int] = {}
-        # Called with what a reader met.
+        # Called with damage that a reader found.
         self.on_damage: Callable[[str], None] = lambda _reason: None
         self.refresh_snapshots()
 
-    # -- what the core sees ----------------------------------------------------------------------------------
+    # -- view of the core ------------------------------------------------------------------------------------
 
     @property
     def start_offset(self) -> int:
-        """The first offset that the log holds; in a pruned log that is where its oldest snapshot ends."""
+        """The first offset of the log; in a pruned log the end of its oldest snapshot."""
         return self._start[0]
 
     @property
     def end_offset(self) -> int:
-        """The offset behind the last record."""
+        """The offset after the last record."""
         return self._log.end_offset
 
     @property
@@ -74,7 +74,7 @@ class RaftLog:
         return next(reversed(self._snapshots), None)
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """Return the largest epoch not above `epoch` that the log knows, and where it ends."""
+        """Return the largest epoch of the log not above `epoch`, and its end offset."""
         start, start_epoch = self._start
         found = self._log.epoch_end(epoch)
         if found is None or found[1] <= start:
@@ -93,7 +93,7 @@ class RaftLog:
         require(earliest is not None, f"the log starts at {self._log.start_offset} and no snapshot covers that")
         return earliest or (0, 0)
 
-    # -- what the core wants ---------------------------------------------------------------------------------
+    # -- changes ordered by the core --------------------------------------------------------------------------
 
     def append_control(self, action: AppendControl, now_ms: int) -> LogAppended:
         """Append the control records of a leader."""
@@ -102,7 +102,7 @@ class RaftLog:
         return self.append_batches([batch], now_ms)
 
     def append_batches(self, batches: list[bytes], now_ms: int) -> LogAppended:
-        """Append whole batches that follow the log end, and tell their control records."""
+        """Append valid batches at the log end, and return their control records."""
         control: list[tuple[int, ControlRecord]] = []
         for batch in batches:
             for _, header in iter_headers(batch):
@@ -111,7 +111,7 @@ class RaftLog:
         return LogAppended(self.end_offset, tuple(control))
 
     def append_fetched(self, action: AppendRecords, now_ms: int) -> LogAppended:
-        """Append what the leader sent, up to the first batch that is not what it should be."""
+        """Append the leader's batches, up to the first invalid one."""
         require(isinstance(action.records, bytes), "fetched records are bytes")
         require(action.base_offset == self.end_offset, f"the log ends at {self.end_offset}, not {action.base_offset}")
         data: bytes = action.records  # type: ignore[assignment] # checked above
@@ -119,7 +119,7 @@ class RaftLog:
         try:
             appended = self.append_batches(batches, now_ms) if batches else None
         except CorruptBatchError as error:
-            # A control record that cannot be read; nothing was written.
+            # A malformed control record; nothing was written.
             appended, fault = None, str(error)
         if fault:
             LOGGER.warning("Fetched metadata from offset %d on is left out: %s", self.end_offset, fault)
@@ -127,7 +127,7 @@ class RaftLog:
 
     @property
     def durable_end(self) -> OffsetAndEpoch | None:
-        """What this replica made durable before, and may have acknowledged."""
+        """The recorded durable end, up to which this replica may have acknowledged."""
         return self._log.durable_end
 
     @property
@@ -136,15 +136,15 @@ class RaftLog:
         return self._log.cut_count, self._log.cut_bytes
 
     def settle(self) -> None:
-        """A leader brought back what was lost: the log as it is counts, durably on return."""
+        """A leader restored the lost entries: record the current end as durable, durably on return."""
         self._log.settle()
 
     def truncate(self, end_offset: int, now_ms: int) -> LogTruncated:
-        """Cut the log, durably."""
+        """Truncate the log, durably."""
         return LogTruncated(self._log.truncate(end_offset, now_ms))
 
     def begin_flush(self) -> LogFlush:
-        """Return what makes everything appended so far durable."""
+        """Return the sync that makes everything appended so far durable."""
         return self._log.begin_flush()
 
     def read(self, wanted: LogRange) -> bytes:
@@ -152,7 +152,7 @@ class RaftLog:
         return self._log.read_slice(wanted.offset, wanted.max_bytes)
 
     def serve(self, wanted: LogRange) -> bytes | None:
-        """Return the batches of a fetch response, None if they are damaged, which is reported."""
+        """Return the batches of a fetch response; None, and a report, if they are damaged."""
         try:
             return self.read(wanted)
         except CorruptDataError as error:
@@ -171,7 +171,7 @@ class RaftLog:
             file.close()
 
     def write_chunk(self, snapshot: OffsetAndEpoch, position: int, data: bytes) -> None:
-        """Write a piece of a snapshot that is being fetched; position 0 starts over."""
+        """Write a piece of a fetched snapshot; position 0 starts over."""
         file = self._storage.fs.open(self._partial_path(snapshot), create=True)
         try:
             if position == 0:
@@ -181,7 +181,7 @@ class RaftLog:
             file.close()
 
     def install(self, snapshot: OffsetAndEpoch, now_ms: int) -> SnapshotInstalled | SnapshotRefused:
-        """Check a fetched snapshot, keep it under its name, restart the log behind it and load its content."""
+        """Verify a fetched snapshot, rename it, restart the log after it and load its content."""
         fs, partial = self._storage.fs, self._partial_path(snapshot)
         try:
             content = read_snapshot(fs, partial, snapshot.epoch)
@@ -203,7 +203,7 @@ class RaftLog:
         return SnapshotInstalled(snapshot, VoterSet(content.voters), content.kraft_version)
 
     def refresh_snapshots(self) -> None:
-        """Look again which snapshots there are."""
+        """List the snapshots again."""
         fs, directory = self._storage.fs, self._storage.directory
         self._snapshots = {
             OffsetAndEpoch(*snapshot): fs.stat(f"{directory}/{snapshot.file_name}").size_bytes
@@ -211,7 +211,7 @@ class RaftLog:
         }
 
     def history(self, config_voters: VoterSet) -> VoterHistory:
-        """Read the voters back from snapshot and log; those of the config count where neither names any."""
+        """Read the voters from snapshot and log; without any there, those of the config count."""
         first = 0 if self.latest_snapshot is None else self.latest_snapshot.offset
         return voter_history(self._storage.loaded, self._log.read(first), config_voters)
 
@@ -219,12 +219,12 @@ class RaftLog:
         return f"{self._storage.directory}/{SnapshotId(*snapshot).file_name}"
 
     def _partial_path(self, snapshot: OffsetAndEpoch) -> str:
-        # Apart from the partial file of a snapshot that this node writes itself.
+        # A name different from that of a snapshot that this node writes itself.
         return f"{self._storage.directory}/fetched-{snapshot.offset}-{snapshot.epoch}{PARTIAL_SUFFIX}"
 
 
 def voter_history(loaded: LoadedMetadata, batches: Iterable[StoredBatch], config_voters: VoterSet) -> VoterHistory:
-    """Return the voters that a snapshot and the batches of a log name, from the snapshot's end on."""
+    """Return the voters in a snapshot and in the batches after it."""
     newest = None if loaded.snapshot is None else OffsetAndEpoch(*loaded.snapshot)
     voters = VoterSet(loaded.voters) if loaded.kraft_version > 0 else config_voters
     history = VoterHistory(voters, loaded.kraft_version, newest)
@@ -239,7 +239,7 @@ def voter_history(loaded: LoadedMetadata, batches: Iterable[StoredBatch], config
 
 
 def _fit_batches(data: bytes, base_offset: int, *, epochs: tuple[int, int]) -> tuple[list[bytes], str]:
-    """Return the fetched batches that may be appended, and what is wrong with the one that follows them, if any."""
+    """Return the fetched batches that may be appended, and the fault of the next one, if any."""
     batches: list[bytes] = []
     expected, (epoch, highest) = base_offset, epochs
     try:
@@ -255,7 +255,7 @@ def _fit_batches(data: bytes, base_offset: int, *, epochs: tuple[int, int]) -> t
 
 
 def _fault(data: Buffer, position: int, header: BatchHeader, *, expected: int, epochs: tuple[int, int]) -> str:
-    """Return what is wrong with a fetched batch, nothing if it may be appended."""
+    """Return the fault of a fetched batch, "" if it may be appended."""
     if header.magic != MAGIC_V2 or not crc_valid(data, position, header):
         return "wrong checksum"
     if header.base_offset != expected or header.last_offset < expected:

@@ -1,4 +1,4 @@
-"""How a replica takes part in the metadata quorum, and what a node's config says of it."""
+"""Options of a replica of the metadata quorum, from a node's config."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 
 class QuorumOptions(NamedTuple):
-    """How a replica takes part; the defaults are those of a lone voter."""
+    """Options of a replica; the defaults are those of a lone voter."""
 
     log: MetadataLogSettings = MetadataLogSettings()
     kraft: KraftSettings = KraftSettings()
     endpoints: tuple[VoterEndpoint, ...] = ()
     # The voters of a static quorum (controller.quorum.voters).
     voters: VoterSet = VoterSet()
-    # Where to ask for the leader (controller.quorum.bootstrap.servers).
+    # Addresses to find the leader (controller.quorum.bootstrap.servers).
     bootstrap: tuple[VoterEndpoint, ...] = ()
     dialer: OutboundDialer | None = None
     min_insync_replicas: int = 1
-    # Whether a controller that is no voter asks to become one (controller.quorum.auto.join.enable).
+    # Whether a controller that is not a voter requests to become one (controller.quorum.auto.join.enable).
     auto_join: bool = False
     # How the files are checked while the replica runs (crabka.log.scrub.*).
     scrub: ScrubSettings = ScrubSettings()
 
 
 def quorum_options(config: ServerConfig, endpoints: Sequence[VoterEndpoint] = ()) -> QuorumOptions:
-    """Take the options of a replica out of a node's config; `endpoints` are where its controller listeners are bound.
+    """Return the options in a node's config; `endpoints` are those of its bound controller listeners.
 
-    Raises ConfigError for an address that is none.
+    Raises ConfigError for an invalid address.
     """
     return QuorumOptions(
         log=MetadataLogSettings.from_config(config),
@@ -68,7 +68,7 @@ def _static_voters(config: ServerConfig) -> VoterSet:
     voters: dict[int, VoterNode] = {}
     for text in config.controller_quorum_voters:
         node_id, _, address = text.partition("@")
-        # As in Kafka, the last address counts of a node that is named twice.
+        # As in Kafka, the last address counts if a node is named twice.
         voters[int(node_id)] = VoterNode(int(node_id), ZERO_UUID, _endpoint(config, address))
     return VoterSet(tuple(voters.values()))
 
@@ -80,6 +80,6 @@ def _bootstrap(config: ServerConfig) -> tuple[VoterEndpoint, ...]:
 
 
 def _endpoint(config: ServerConfig, address: str) -> tuple[VoterEndpoint, ...]:
-    """Return an address on the listener that controllers talk on; port 0, a free one, can be nobody's address."""
+    """Return an address on the controller listener; port 0, which picks a free port, is no address of a peer."""
     host, port = parse_address(address)
     return (VoterEndpoint(config.controller_listener_names[0], host, port),) if port else ()

@@ -1,6 +1,6 @@
-"""One replica of the metadata quorum, as a node sees it: `image`, `subscribe`, `append`, and answers to its peers.
+"""The node's interface to its replica of the metadata quorum: `image`, `subscribe`, `append`, and answers to peers.
 
-Appends are taken by the active controller only; everybody follows the image. A node on its own is a quorum of one.
+Only the active controller takes appends; all nodes follow the image. A lone node is a quorum of one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from crabka.ports import Runtime
 
 
-class _RandomChance:
+class _RuntimeRng:
     def __init__(self, runtime: Runtime) -> None:
         self._rng = runtime.rng
 
@@ -65,7 +65,7 @@ class RaftQuorum:
         try:
             files = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # The thread goes on; who stops waits for it with `Threads.wait_submitted`.
+            # The thread continues; the node's stop waits for it with `Threads.wait_submitted`.
             opening.add_done_callback(_abandon)
             raise
         except OSError as error:
@@ -74,7 +74,7 @@ class RaftQuorum:
         driver.start()
         return cls(driver, options)
 
-    # -- what a node asks ------------------------------------------------------------------------------------
+    # -- interface for the node --------------------------------------------------------------------------------
 
     @property
     def image(self) -> MetadataImage:
@@ -83,7 +83,7 @@ class RaftQuorum:
 
     @property
     def core(self) -> KraftCore:
-        """The core, for looking at it."""
+        """The core, for inspection."""
         return self._driver.core
 
     @property
@@ -93,7 +93,7 @@ class RaftQuorum:
 
     @property
     def leader(self) -> QuorumLeader:
-        """Who leads as far as this replica knows, and where it is reached."""
+        """The leader that this replica knows, and its endpoint."""
         return self._driver.watch.leader
 
     @property
@@ -118,7 +118,7 @@ class RaftQuorum:
 
     @property
     def settled_to(self) -> int:
-        """Everything below is applied, and the subscribers have done what it takes."""
+        """Everything below is applied, and subscribers have finished their work for it."""
         return self._driver.applier.settled_to
 
     @property
@@ -133,7 +133,7 @@ class RaftQuorum:
 
     @property
     def election_file_repairs(self) -> int:
-        """How many times `quorum-state` or its copy was damaged and written anew."""
+        """How many times `quorum-state` or its copy was damaged and rewritten."""
         return self._driver.election_file.repairs
 
     @property
@@ -143,21 +143,21 @@ class RaftQuorum:
 
     @property
     def scrub_stats(self) -> MetadataScrubStats:
-        """What the checks of the files found and healed."""
+        """Damage that the checks of the files found and healed."""
         return self._driver.scrubber.stats
 
     def follow_scrub_settings(self, settings: Callable[[], ScrubSettings]) -> None:
-        """Check the files by settings that may change from now on."""
+        """Use dynamic settings for the checks of the files."""
         self._driver.scrubber.settings = settings
 
     @property
     def failure(self) -> CrabkaError | None:
-        """Why the quorum died, if it did."""
+        """The error that the quorum failed with, if it did."""
         return self._driver.failure
 
     @property
     def on_failure(self) -> Callable[[CrabkaError], None] | None:
-        """Called once when the replica cannot go on: the node must stop."""
+        """Called once when the replica fails: the node must stop."""
         return self._driver.on_failure
 
     @on_failure.setter
@@ -179,17 +179,17 @@ class RaftQuorum:
         return self._driver.watch.subscribe(callback)
 
     async def wait_caught_up(self) -> None:
-        """Return once `image` holds what the leader had committed when this replica first heard of it.
+        """Return once `image` holds everything that was committed when this replica first received a high watermark.
 
-        Until then the image may be that of an old snapshot. A leader has caught up when it takes appends. Raises what
-        made the quorum fail.
+        Until then the image may be that of an old snapshot. A leader has caught up when it takes appends. Raises the
+        error that the quorum failed with.
         """
         if self._driver.is_over and not self._driver.watch.caught_up:
             raise self._driver.failure or _closed()
         await self._driver.watch.when_caught_up()
 
     async def wait_active(self) -> None:
-        """Return once this replica takes appends. Raises what made the quorum fail."""
+        """Return once this replica takes appends. Raises the error that the quorum failed with."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._driver.leading.waiting_for_active.append(waiter)
         self._driver.leading.settle_active()
@@ -198,11 +198,11 @@ class RaftQuorum:
         await waiter
 
     def append(self, records: Sequence[Any], timeout_ms: int | None = None) -> asyncio.Future[int]:
-        """Append one atomic batch; the future gives its last offset once it is committed and in `image`.
+        """Append one atomic batch; the future returns its last offset once it is committed and in `image`.
 
-        Offsets are given at the call, in the order of calls. The future raises OperationError NOT_CONTROLLER if this
+        Offsets are assigned at the call, in the order of calls. The future raises OperationError NOT_CONTROLLER if this
         replica does not lead or stops to lead, REQUEST_TIMED_OUT if a time-out is given and passes; in both cases the
-        records may still be committed. InvariantError and StorageError mean that the quorum is dead.
+        records may still be committed. InvariantError and StorageError mean that the quorum has failed.
         """
         if self._driver.failure is not None or self._driver.closing:
             done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -215,7 +215,7 @@ class RaftQuorum:
     def handle(self, api_key: ApiKey, version: int, body: Any, *, listener: str = "") -> Awaitable[Any]:
         """Answer a request of one of the quorum's APIs (`raft_messages.API_KEYS`, save ApiVersions).
 
-        The awaitable gives the body of the response. A fetch may wait for news; cancelling it forgets the request.
+        The awaitable returns the body of the response. A fetch may wait for records; cancelling it drops the request.
         """
         answer = WireAnswer(api_key, version, listener)
         try:
@@ -230,7 +230,7 @@ class RaftQuorum:
         return answer.done
 
     async def ask(self, request: Request) -> Any:
-        """Ask this replica itself: AddVoterRequest, RemoveVoterRequest, UpdateVoterRequest, UpgradeRequest, ..."""
+        """Send a request to this replica itself: AddVoterRequest, RemoveVoterRequest, UpgradeRequest, ..."""
         if self._driver.is_over:
             raise self._driver.failure or _closed()
         done: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
@@ -247,7 +247,7 @@ class RaftQuorum:
         await self._driver.snapshots.write_now()
 
     async def verify_election_file(self) -> str:
-        """Write `quorum-state` anew if it rotted; return what was wrong, or nothing. Raises OSError."""
+        """Rewrite `quorum-state` if it is damaged; return its fault, or "". Raises OSError."""
         return await self._driver.verify_election_file()
 
     async def close(self) -> None:
@@ -256,7 +256,7 @@ class RaftQuorum:
 
 
 def _abandon(opening: asyncio.Future[RaftReplicaFiles]) -> None:
-    """Close the files of an opening that nobody waits for any more, at once: their lock is given back next."""
+    """Close the files of a cancelled opening at once: their lock is released next."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().storage.close()
 
@@ -266,7 +266,7 @@ def _closed() -> OperationError:
 
 
 def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOptions) -> RaftReplicaFiles:
-    """Open the files and make a core of what they hold. Blocks."""
+    """Open the files and build a core from them. Blocks."""
     properties = read_meta_properties(runtime.fs, metadata_dir)
     if properties.node_id != node_id:
         # Before the log is opened, which may change it.
@@ -296,7 +296,7 @@ def _open(runtime: Runtime, metadata_dir: str, node_id: int, options: QuorumOpti
         options.kraft,
         log,
         history=history,
-        chance=_RandomChance(runtime),
+        rng=_RuntimeRng(runtime),
         election=election,
         durable_end=log.durable_end,
         now_ms=runtime.clock.monotonic_ms(),

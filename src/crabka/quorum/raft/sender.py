@@ -1,6 +1,6 @@
-"""Requests to other replicas: connections that are dialled when needed, answers, and the look at a lost leader.
+"""Requests to other replicas: connections, responses, and the check whether a leader's process is gone.
 
-A peer has two connections: a fetch that waits for news must not hold up votes behind it.
+A peer has two connections: a waiting fetch must not delay votes.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from crabka.clients.connection import Connection, ConnectionSettings
+from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, VersionMismatchError
 from crabka.errors import CrabkaError
 from crabka.kraft.events import LeaderLost, RequestFailed, ResponseReceived
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from crabka.kraft.voters import Peer, VoterEndpoint
     from crabka.ports import Network
 
-# A process that restarts is back within moments: only a port that stays closed tells of a lost leader.
+# A restarting process binds its port within moments: only a port that stays closed shows a lost leader.
 PROBE_PAUSE_MS = 100
 _FETCHES = (MetadataFetchRequest, FetchSnapshotRequest)
 
 
 class OutboundDialer(Protocol):
-    """Opens connections to other controllers; how they are secured is its own business."""
+    """Opens connections to other controllers, with or without encryption."""
 
     async def dial(self, endpoint: VoterEndpoint, timeout_ms: int) -> Connection:
-        """Connect to an endpoint, resolving its name anew. Raises ClientNetworkError and other CrabkaErrors."""
+        """Connect to an endpoint, resolving its name again. Raises ClientNetworkError and other CrabkaErrors."""
         ...
 
 
@@ -49,7 +49,7 @@ class PlaintextDialer:
 
 
 class _Lane:
-    """One connection to one peer; dialled by whoever needs it first."""
+    """One connection to one peer, dialled on first use."""
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
@@ -70,7 +70,7 @@ class RaftSender:
         return (await self.send_watched(send))[0]
 
     async def send_watched(self, send: Send) -> tuple[ResponseReceived | RequestFailed, bool]:
-        """Send a request; also tell whether it failed because the connection broke or could not be opened."""
+        """Send a request; also return whether it failed because the connection broke or could not be opened."""
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 return ResponseReceived(send.request_id, await self._exchange(send.to, send.request)), False
@@ -79,7 +79,7 @@ class RaftSender:
         except ClientNetworkError as error:
             return RequestFailed(send.request_id), not isinstance(error, RequestTimeoutError)
         except TimeoutError:
-            # Answers come in order: whatever follows on this connection would wait as well.
+            # Responses arrive in order: later requests on this connection would wait as well.
             self._hang_up(send)
             return RequestFailed(send.request_id), False
         except (OSError, CrabkaError):

@@ -1,8 +1,8 @@
 """The file `quorum-state` of a replica, read and written durably. Its form is in `formats.quorum_state`.
 
-The format has no checksum, and another vote is a valid file: a copy guards it (`vfs.guarded_file`). The copy counts
-only for the file that it was made for. If another program wrote the file since, its vote may be of a later epoch than
-that in the copy; so a file that cannot be read is refused, although there is a copy.
+The format has no checksum, and a changed vote is still a valid file: a copy guards it (`vfs.guarded_file`). The copy
+counts only for the file that it was made for. If another program wrote the file since, its vote may be of a later epoch
+than that in the copy; so an unreadable file is refused, although there is a copy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAY_OUT = "The node cannot start with it; `crabka quorum repair` shows how to me
 
 
 def read_quorum_state(fs: FileSystem, directory: str) -> QuorumStateFile | None:
-    """Return the state kept in the metadata directory, None for a node that never took part."""
+    """Return the state in the metadata directory, None for a node that never took part."""
     path = f"{directory}/{FILE_NAME}"
     if not fs.exists(path):
         return None
@@ -45,15 +45,15 @@ class ElectionFile:
         self._fs = fs
         self._directory = directory
         self._lock = threading.Lock()
-        # What was read or written last.
+        # The content that was read or written last.
         self._known: QuorumStateFile | None = None
-        # How many times the file or its copy was written anew.
+        # How many times the file or its copy was rewritten.
         self.repairs = 0
 
     def read(self) -> ElectionState | None:
-        """Return the state as the core knows it, None for a node that never took part. Raises CorruptDataError.
+        """Return the state in the core's form, None for a node that never took part. Raises CorruptDataError.
 
-        What rotted of the file or of its copy is written anew.
+        A damaged file or copy is rewritten.
         """
         path = f"{self._directory}/{FILE_NAME}"
         with self._lock:
@@ -82,13 +82,13 @@ class ElectionFile:
             self._known = state
 
     def verify(self) -> str:
-        """Write the file anew if it or its copy is not what this replica knows; return what was wrong, or nothing."""
+        """Rewrite the file if it or its copy differs from this replica's state; return the fault, or ""."""
         with self._lock:
             if self._known is None or self._is_as_known(self._known):
                 return ""
             write_quorum_state(self._fs, self._directory, self._known)
             self.repairs += 1
-            return f"{self._directory}/{FILE_NAME} or its copy was damaged, both are written anew from memory"
+            return f"{self._directory}/{FILE_NAME} or its copy was damaged, both are rewritten from memory"
 
     def _is_as_known(self, known: QuorumStateFile) -> bool:
         path = f"{self._directory}/{FILE_NAME}"

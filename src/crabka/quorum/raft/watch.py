@@ -1,4 +1,4 @@
-"""What a node follows of its quorum beside the image: who leads, and when this replica has caught up at its start."""
+"""Notifies a node of its quorum's leader, and once this replica has caught up after its start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class QuorumLeader(NamedTuple):
-    """Who leads as far as this replica knows, in which epoch, and where it listens for controllers and brokers."""
+    """The leader that this replica knows, its epoch, and its endpoints for controllers and brokers."""
 
     leader_id: int | None
     epoch: int
@@ -28,7 +28,7 @@ LeaderListener = Callable[[QuorumLeader], None]
 
 
 class QuorumWatch:
-    """Tells of changes of the leader, and once that the replica has what was committed when it started."""
+    """Notifies of changes of the leader, and once when the replica has everything committed before its start."""
 
     def __init__(self, core: KraftCore, applier: MetadataApplier, leading: RaftLeadership) -> None:
         self._core = core
@@ -36,7 +36,7 @@ class QuorumWatch:
         self._leading = leading
         self._listeners: list[LeaderListener] = []
         self._waiting: list[asyncio.Future[None]] = []
-        # The high watermark of the first leader that told one: what this replica missed while it was down.
+        # The first high watermark from a leader: the replica must reach it to have caught up.
         self._goal: int | None = None
         self.leader = self._now()
         self.caught_up = False
@@ -48,7 +48,7 @@ class QuorumWatch:
         return lambda: self._listeners.remove(listener)
 
     def when_caught_up(self) -> asyncio.Future[None]:
-        """Return what is done once the replica has caught up."""
+        """Return a future that is done once the replica has caught up."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.caught_up:
             waiter.set_result(None)
@@ -57,7 +57,7 @@ class QuorumWatch:
         return waiter
 
     def update(self) -> None:
-        """Look at the replica after a step."""
+        """Check the replica after a step."""
         leader = self._now()
         if leader != self.leader:
             self.leader = leader
@@ -68,7 +68,7 @@ class QuorumWatch:
             self._settle(None)
 
     def fail(self, error: CrabkaError) -> None:
-        """The replica will not catch up any more."""
+        """Fail callers that wait: the replica will not catch up."""
         self._settle(error)
 
     def _now(self) -> QuorumLeader:

@@ -1,12 +1,13 @@
 """Snapshots of the metadata log: `<end offset>-<epoch>.checkpoint` (KIP-630).
 
 A snapshot is a file of batches that numbers its own offsets from 0: a control batch with SnapshotHeader (and, from
-kraft.version 1 on, KRaftVersion and the voters), metadata records, a control batch with SnapshotFooter. Its name
-alone says what it covers. A file is complete or not there: it is written under another name and renamed.
+kraft.version 1 on, KRaftVersion and the voters), metadata records, a control batch with SnapshotFooter. Only its
+name tells what it covers. A file is complete or absent: it is written under another name and renamed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kio.static.primitive import i16, i64
 
 from crabka.errors import CorruptDataError
-from crabka.formats.file_names import METADATA_SNAPSHOT_SUFFIX, metadata_snapshot_name, parse_metadata_snapshot_name
 from crabka.metadata.records import decode_record, encode_record
 from crabka.quorum.log.voters import VoterNode, kraft_version_record, voters_from_record, voters_to_record
 from crabka.records.builder import build_batch
@@ -34,9 +34,12 @@ from crabka.vfs import read_file
 if TYPE_CHECKING:
     from crabka.ports import FileSystem
 
-PARTIAL_SUFFIX = f"{METADATA_SNAPSHOT_SUFFIX}.part"
+SUFFIX = ".checkpoint"
+PARTIAL_SUFFIX = ".checkpoint.part"
+BOOTSTRAP_FILE = "bootstrap.checkpoint"
 # Header and footer.
 _MIN_BATCHES = 2
+_NAME = re.compile(r"^(\d{20})-(\d{10})\.checkpoint$")
 # Kafka's readers accept batches up to 8 MiB; ours stay well below.
 _MAX_BATCH_BYTES = 1 << 20
 # The first batch holds the header and the voters: room for hundreds of them.
@@ -44,7 +47,7 @@ _HEAD_BYTES = 64 << 10
 
 
 class SnapshotId(NamedTuple):
-    """What a snapshot covers: everything below `end_offset`, whose last record is of `epoch`."""
+    """The end of a snapshot: it covers everything below `end_offset`, whose last record is of `epoch`."""
 
     end_offset: int
     epoch: int
@@ -52,7 +55,7 @@ class SnapshotId(NamedTuple):
     @property
     def file_name(self) -> str:
         """Name of the snapshot's file."""
-        return metadata_snapshot_name(self.end_offset, self.epoch)
+        return f"{self.end_offset:020d}-{self.epoch:010d}{SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +64,19 @@ class SnapshotContent:
 
     records: Sequence[Any]
     last_timestamp: int = 0
-    # 0 and no voters where the quorum is static and lives in the nodes' configs.
+    # 0 and no voters where the quorum is static and defined by the nodes' configs.
     kraft_version: int = 0
     voters: tuple[VoterNode, ...] = ()
 
 
 def list_snapshots(fs: FileSystem, directory: str) -> list[SnapshotId]:
     """Return the complete snapshots of a metadata directory, oldest first."""
-    found = (parse_metadata_snapshot_name(name) for name in fs.listdir(directory))
-    return sorted(SnapshotId(*each) for each in found if each is not None)
+    matches = [_NAME.match(name) for name in fs.listdir(directory)]
+    return sorted(SnapshotId(int(match[1]), int(match[2])) for match in matches if match)
 
 
 def remove_partial_snapshots(fs: FileSystem, directory: str) -> None:
-    """Remove what an interrupted writer left."""
+    """Remove partial files of interrupted writers."""
     for name in fs.listdir(directory):
         if name.endswith(PARTIAL_SUFFIX):
             fs.unlink(f"{directory}/{name}")
@@ -81,7 +84,7 @@ def remove_partial_snapshots(fs: FileSystem, directory: str) -> None:
 
 def write_snapshot(fs: FileSystem, path: str, snapshot: SnapshotContent, *, epoch: int, now_ms: int) -> int:
     """Write a snapshot or bootstrap file durably; return its size. Blocks: call it in a thread."""
-    partial = f"{path.removesuffix(METADATA_SNAPSHOT_SUFFIX)}{PARTIAL_SUFFIX}"
+    partial = f"{path.removesuffix(SUFFIX)}{PARTIAL_SUFFIX}"
     file = fs.open(partial, create=True)
     try:
         file.truncate(0)
@@ -97,7 +100,7 @@ def write_snapshot(fs: FileSystem, path: str, snapshot: SnapshotContent, *, epoc
 
 
 def read_snapshot(fs: FileSystem, path: str, epoch: int | None = None) -> SnapshotContent:
-    """Read a snapshot of an epoch, or a bootstrap file, whole.
+    """Read a snapshot of an epoch, or a bootstrap file, completely.
 
     Raises CorruptDataError unless it is complete and intact.
     """
@@ -140,10 +143,10 @@ def _parse_snapshot(path: str, data: bytes, epoch: int | None) -> SnapshotConten
 
 
 def _checked_batches(path: str, data: bytes, epoch: int | None) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield the batches of a snapshot with their positions. Raises CorruptDataError for one that cannot be right.
+    """Yield the batches of a snapshot with their positions. Raises CorruptDataError for an invalid one.
 
     The checksum of a batch covers neither its offset nor its epoch. A snapshot numbers its offsets from 0, and all of
-    its batches are of the epoch in its name: a file whose content belongs under another name shows by that.
+    its batches are of the epoch in its name: this detects a file whose content belongs to another name.
     """
     end = offset = 0
     for position, header in iter_headers(data):
@@ -161,7 +164,7 @@ def _checked_batches(path: str, data: bytes, epoch: int | None) -> Iterator[tupl
 
 
 class SnapshotHead(NamedTuple):
-    """What the first batch of a snapshot says."""
+    """The content of a snapshot's first batch."""
 
     timestamp_ms: int
     kraft_version: int = 0
@@ -169,7 +172,7 @@ class SnapshotHead(NamedTuple):
 
 
 def read_snapshot_head(fs: FileSystem, path: str) -> SnapshotHead:
-    """Read no more than the first batch of a snapshot, whatever follows it. Raises CorruptDataError."""
+    """Read only the first batch of a snapshot. Raises CorruptDataError."""
     file = fs.open(path, read_only=True)
     try:
         head = file.pread(_HEAD_BYTES, 0)

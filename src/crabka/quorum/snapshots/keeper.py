@@ -1,7 +1,7 @@
-"""When to write a snapshot, and what may go afterwards.
+"""Decides when to write snapshots, and prunes old ones and the log.
 
 A snapshot is due after so many bytes of records or so much time (KIP-630). Old snapshots and the segments below the
-oldest one kept go by size and age, never the newest snapshot: log and snapshots together always hold everything.
+oldest kept one are removed by size and age, never the newest snapshot: log and snapshots together are always complete.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 class KeptSnapshot(NamedTuple):
-    """A snapshot with what retention asks about it."""
+    """A snapshot with its size and age for retention."""
 
     snapshot_id: SnapshotId
     size_bytes: int
@@ -43,14 +43,14 @@ class KeptSnapshot(NamedTuple):
 
 
 class CommittedMetadata(NamedTuple):
-    """Where a snapshot takes its content from: more may have been replayed than is committed."""
+    """The source of a snapshot's content: the committed image, while more may have been replayed."""
 
     image: Callable[[], MetadataImage]
     voters_at: Callable[[OffsetAndEpoch], tuple[VoterSet, int]]
 
 
 class SnapshotKeeper:
-    """Writes snapshots of a quorum's image in a thread, one at a time, and prunes behind them."""
+    """Writes snapshots of a quorum's image in a thread, one at a time, and prunes older data."""
 
     def __init__(
         self,
@@ -61,19 +61,19 @@ class SnapshotKeeper:
         source: CommittedMetadata,
         on_change: Callable[[SnapshotId | None], None] | None = None,
     ) -> None:
-        """`on_change` is told what was pruned."""
+        """`on_change` is called after pruning."""
         self._runtime = runtime
         self._storage = storage
         self._source = source
         self._on_change = on_change or (lambda _pruned: None)
-        # Held by whoever works on the files of the log.
+        # Held while the files of the log are changed.
         self._log_in_use = log_in_use
         self._settings = storage.settings
         self._task: asyncio.Task[None] | None = None
         # Two snapshots of one image would share a file while they are written.
         self._writing = asyncio.Lock()
         self._last_ms = runtime.clock.monotonic_ms()
-        # After snapshots that could not be written: how many in a row, and when the next one may be tried.
+        # Consecutive failures to write a snapshot, and the earliest time of the next try.
         self._failures = 0
         self._retry_ms = 0
 
@@ -109,11 +109,11 @@ class SnapshotKeeper:
         try:
             await self._write()
         except Exception:
-            # The log still has everything: a failed snapshot costs nothing but another try.
+            # The log is still complete: only another try is needed.
             wait_ms = min(FIRST_RETRY_MS << self._failures, MAX_RETRY_MS)
             self._failures = min(self._failures + 1, MAX_RETRY_MS.bit_length())
             self._retry_ms = self._runtime.clock.monotonic_ms() + wait_ms
-            LOGGER.exception("Cannot write a snapshot of the metadata; the next try comes in %d ms", wait_ms)
+            LOGGER.exception("Cannot write a snapshot of the metadata; retrying in %d ms", wait_ms)
 
     @property
     def image_offset(self) -> int:
@@ -121,10 +121,10 @@ class SnapshotKeeper:
         return self._source.image().offset
 
     async def heal(self, cover: int | None, damaged: Collection[SnapshotId]) -> SnapshotId | None:
-        """Write a snapshot if damage needs one, then drop what is damaged and covered; return what covers it.
+        """Write a snapshot if damage needs one, then drop damaged files that it covers; return the covering snapshot.
 
-        `cover` is where damaged segments end, None if none is. Nothing is done and None returned while the image does
-        not reach that far. Raises OSError.
+        `cover` is the end of damaged segments, None without any. Does nothing and returns None while the image does not
+        reach that far. Raises OSError.
         """
         if self._task is not None and not self._task.done():
             await self._task
@@ -141,7 +141,7 @@ class SnapshotKeeper:
         return newest
 
     def _drop_blocking(self, cover: int | None, damaged: Collection[SnapshotId]) -> tuple[SnapshotId, SnapshotId]:
-        """Return the oldest and the newest snapshot that are left."""
+        """Return the oldest and the newest remaining snapshot."""
         storage = self._storage
         *older, newest = list_snapshots(storage.fs, storage.directory)
         require(newest.end_offset >= (cover or 0), f"snapshot {newest.file_name} does not cover offset {cover}")
@@ -155,7 +155,7 @@ class SnapshotKeeper:
         return [*kept, newest][0], newest
 
     async def _write(self, *, replace: bool = False) -> None:
-        """Write a snapshot of the image unless there is one of it; `replace` writes that one anew."""
+        """Write a snapshot of the image unless there is one; `replace` rewrites it."""
         async with self._writing:
             await self._write_image(replace=replace)
 
@@ -193,13 +193,13 @@ class SnapshotKeeper:
                 self._on_change(pruned)
 
     def _prune_blocking(self, now_ms: int) -> SnapshotId | None:
-        """Return the oldest snapshot that is left, None if nothing went."""
+        """Return the oldest remaining snapshot, None if none was removed."""
         storage = self._storage
         kept = [self._kept(snapshot_id) for snapshot_id in list_snapshots(storage.fs, storage.directory)]
         doomed = snapshots_to_delete(kept, storage.log.size_bytes, self._settings, now_ms=now_ms)
         if not doomed:
             return None
-        # Snapshots go first: the newest one stays and covers all of the log that goes after them.
+        # Snapshots are removed first: the newest one stays and covers the removed part of the log.
         for snapshot_id in doomed:
             storage.fs.unlink(f"{storage.directory}/{snapshot_id.file_name}")
         oldest = kept[len(doomed)].snapshot_id
@@ -212,7 +212,7 @@ class SnapshotKeeper:
         try:
             timestamp_ms = read_snapshot_head(fs, path).timestamp_ms
         except CorruptDataError:
-            # One that cannot be used is not kept for its age; the check of the files replaces it if it is the newest.
+            # A damaged one is not kept for its age; the check of the files replaces it if it is the newest.
             timestamp_ms = 0
         return KeptSnapshot(snapshot_id, fs.stat(path).size_bytes, timestamp_ms)
 
@@ -220,7 +220,7 @@ class SnapshotKeeper:
 def snapshots_to_delete(
     kept: Sequence[KeptSnapshot], log_bytes: int, settings: MetadataLogSettings, *, now_ms: int
 ) -> list[SnapshotId]:
-    """Return the oldest snapshots that size or age rule out; the newest always stays."""
+    """Return the snapshots to delete by size or age, oldest first; the newest always stays."""
     total = log_bytes + sum(item.size_bytes for item in kept)
     doomed: list[SnapshotId] = []
     for item in kept[:-1]:

@@ -1,4 +1,4 @@
-"""Damaged snapshots of the metadata log: kept under another name, where nothing takes them for a snapshot.
+"""Damaged snapshots of the metadata log: kept under another name, so that they are not read as snapshots.
 
 Only some of them are kept, so that rot does not fill a disk.
 """
@@ -23,17 +23,17 @@ LOGGER = logging.getLogger(__name__)
 
 
 class DamagedSnapshot(NamedTuple):
-    """A snapshot that cannot be used."""
+    """A damaged snapshot."""
 
     snapshot_id: SnapshotId
     path: str
     reason: str
-    # What its first batch says, if that is whole.
+    # The content of its first batch, if that is valid.
     head: SnapshotHead | None = None
 
     @property
     def end(self) -> OffsetAndEpoch:
-        """Where the metadata ended that this replica had when the snapshot was written."""
+        """The end of the replica's metadata when the snapshot was written."""
         return OffsetAndEpoch(*self.snapshot_id)
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class DamagedSnapshot(NamedTuple):
 
 
 def damaged_snapshot(fs: FileSystem, path: str, snapshot_id: SnapshotId, reason: str) -> DamagedSnapshot:
-    """Describe a damaged snapshot with what is left of it."""
+    """Describe a damaged snapshot and its readable part."""
     try:
         return DamagedSnapshot(snapshot_id, path, reason, read_snapshot_head(fs, path))
     except CorruptDataError:
@@ -49,7 +49,7 @@ def damaged_snapshot(fs: FileSystem, path: str, snapshot_id: SnapshotId, reason:
 
 
 def set_aside(fs: FileSystem, directory: str, damaged: Iterable[DamagedSnapshot]) -> None:
-    """Rename damaged snapshots, durably, with one warning for each; the oldest that were kept so go."""
+    """Rename damaged snapshots, durably, with one warning for each; the oldest renamed ones are removed."""
     renamed = False
     for each in damaged:
         fs.rename(each.path, each.path + DAMAGED_SUFFIX)

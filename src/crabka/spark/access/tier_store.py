@@ -233,7 +233,7 @@ def ask_tier_uri(session: BrokerSession) -> str | None:
     try:
         return tier_uri_of(session.broker_configs())
     except OperationError:
-        return None  # not everybody may see the configs of brokers
+        return None  # not every client may see the configs of brokers
 
 
 def tier_uri_of(configs: Mapping[str, str | None]) -> str | None:

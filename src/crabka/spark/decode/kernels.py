@@ -1,6 +1,6 @@
 """Compiled walks over batch headers, records and record headers (record format v2).
 
-numba checks no bounds, so every read here is behind a comparison with the end of what may be read: whatever the bytes
+numba checks no bounds, so every read here comes after a comparison with the end of what may be read: whatever the bytes
 claim, a walk ends with a code and never outside its buffer. All positions and sizes are signed 64-bit numbers.
 
 Tables have one line per batch; which column means what is in the constants. `rows` has one line per meaning and one

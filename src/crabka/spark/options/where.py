@@ -111,9 +111,9 @@ class _Parser:
             raise self._error(f"{column} is compared with {_KINDS[column]}, not with {token}")
         return found
 
-    def _expect(self, wanted: str, told_as: str) -> None:
-        if self._take(told_as).lower() != wanted:
-            raise self._error(f"{self._tokens[self._next - 1]} stands where there should be {told_as}")
+    def _expect(self, wanted: str, named: str) -> None:
+        if self._take(named).lower() != wanted:
+            raise self._error(f"{self._tokens[self._next - 1]} stands where there should be {named}")
 
     def _take(self, wanted: str) -> str:
         if self._is_at_end():

@@ -67,10 +67,10 @@ def survey_reaching(
     options = context.options
     survey = make_survey(context, only)
     for _ in range(options.offset_tries - 1):
-        behind = [p for p, each in survey.partitions.items() if each.latest < known.get(p, 0)]
-        if not behind:
+        short = [p for p, each in survey.partitions.items() if each.latest < known.get(p, 0)]
+        if not short:
             break
-        logger.warning("%s ends before an offset that was read already", behind[0])
+        logger.warning("%s ends before an offset that was read already", short[0])
         time.sleep(options.offset_retry_interval_ms / 1000)
         survey = make_survey(context, only)
     return survey

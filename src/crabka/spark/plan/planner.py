@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from crabka.errors import ConfigError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
 from crabka.spark.errors import DataLossError, SegmentVanishedError, lose
@@ -25,7 +24,7 @@ from crabka.spark.plan.history.witnesses import Chain
 from crabka.spark.plan.latest import survey_reaching
 from crabka.spark.plan.pruning import NO_FILTERS, RowBounds, clip, narrow_by_time, prune_parts, row_bounds
 from crabka.spark.plan.ranges import AbortedSpans, BrokerRange, PlannedRange, PlanReport, ReadPlan, TierRange
-from crabka.spark.plan.resolve import Offsets, is_resolved_late, resolve_end, resolve_start
+from crabka.spark.plan.resolve import available_ranges, check_partitions, is_resolved_late, resolve_end, resolve_start
 from crabka.spark.plan.splits import SplitLimits, limits_per_task, make_splits, target_bytes, tier_ranges
 from crabka.spark.plan.survey import PartitionSurvey, Survey, make_survey
 from crabka.spark.plan.transactions import AbortedTable, LeaderAborts, find_aborted
@@ -57,7 +56,7 @@ def plan_read(options: SourceOptions) -> ReadPlan:
         ends = resolve_end(context, survey, options.ending)
         limits = options.starting, options.ending
         open_ended = {p for p in starts if any(is_resolved_late(limit, p) for limit in limits)}
-        return make_plan(context, survey, _checked(context, survey, starts, ends, open_ended), filters)
+        return make_plan(context, survey, available_ranges(context, survey, starts, ends, open_ended), filters)
 
     with open_context(options) as context, collection_paused():
         return _again_if_vanished(lambda: plan(context))
@@ -85,11 +84,11 @@ def plan_offsets(
     def plan(context: PlanContext) -> ReadPlan:
         survey = survey_reaching(context, known, None if ends is None else ends.keys())
         wanted = {partition: each.latest for partition, each in survey.partitions.items()} if ends is None else ends
-        _check_partitions(options, survey, starts, wanted)
+        check_partitions(options, survey, starts, wanted)
         there = {partition: end for partition, end in wanted.items() if partition in survey.partitions}
         begin = {partition: starts.get(partition, survey.partitions[partition].earliest) for partition in there}
         cut_off = _report_cut_off(context, survey, {p: each for p, each in positions.items() if p in there})
-        return make_plan(context, survey, _checked(context, survey, begin, there, cut_off), NO_FILTERS)
+        return make_plan(context, survey, available_ranges(context, survey, begin, there, cut_off), NO_FILTERS)
 
     with open_context(options) as context, collection_paused():
         return _again_if_vanished(lambda: plan(context))
@@ -99,27 +98,6 @@ def survey_topics(options: SourceOptions) -> Survey:
     """Return what there is of the topics that the options choose, without a plan for reading it."""
     with open_context(options) as context, collection_paused():
         return _again_if_vanished(lambda: make_survey(context))
-
-
-def _check_partitions(
-    options: SourceOptions,
-    survey: Survey,
-    starts: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
-) -> None:
-    """Report what came and went since the offsets were taken, as Spark's own source does."""
-    gone = ends.keys() - survey.partitions.keys()
-    if options.streaming:
-        gone |= starts.keys() - ends.keys()
-    for partition in sorted(gone):
-        lose(options, DataLossError(f"{partition} does not exist any more"))
-    for partition in sorted(ends.keys() - starts.keys() - gone) if options.streaming else ():
-        earliest = survey.partitions[partition].earliest
-        if earliest > 0:
-            lose(
-                options,
-                DataLossError(f"offsets 0 to {earliest - 1} of {partition}, which is new to the query, are gone"),
-            )
 
 
 def _report_cut_off(
@@ -146,50 +124,6 @@ def _again_if_vanished(plan: Callable[[], _Result]) -> _Result:
             logger.info("planning again: %s", error)
             time.sleep(_PLAN_PAUSE_S)
     return plan()
-
-
-def _checked(
-    context: PlanContext, survey: Survey, starts: Offsets, ends: Offsets, open_ended: Collection[TopicPartition] = ()
-) -> dict[TopicPartition, range]:
-    """Return the offsets to read. Raises ConfigError for an end before its start, DataLossError for what is gone.
-
-    As in Spark's source a range without offsets is content wherever it lies, and in `open_ended` partitions, where
-    earliest or latest decides about one side, an end before the start is such a range.
-    """
-    checked: dict[TopicPartition, range] = {}
-    for partition in sorted(starts):
-        start, end = starts[partition], ends[partition]
-        if start < end:
-            checked[partition] = _available(context, partition, range(start, end), survey.partitions[partition])
-        elif start == end or partition in open_ended:
-            checked[partition] = range(start, start)
-        else:
-            message = f"the starting offset {start} of {partition} is after the ending offset {end}"
-            if not context.options.streaming:
-                raise ConfigError(message)
-            lose(context.options, DataLossError(f"{message}: the topic may have been created anew"))
-    return checked
-
-
-def _available(context: PlanContext, partition: TopicPartition, wanted: range, known: PartitionSurvey) -> range:
-    """Return what there is of a range. Raises DataLossError."""
-    options = context.options
-    if wanted.start < known.earliest:
-        gone = f"offsets {wanted.start} to {min(known.earliest, wanted.stop) - 1} of {partition} are gone"
-        lose(options, DataLossError(gone))
-    end = min(wanted.stop, known.latest)
-    if end < wanted.stop:
-        lose(
-            options,
-            DataLossError(
-                f"offsets {max(known.latest, wanted.start)} to {wanted.stop - 1} of {partition} are not there"
-            ),
-        )
-        if options.streaming and not is_tier_only(options):
-            # Spark commits the end that it logged: the broker may have the rest when the task asks for it.
-            end = wanted.stop
-    start = max(wanted.start, known.earliest)
-    return range(start, max(start, end))
 
 
 def make_plan(

@@ -1,12 +1,13 @@
-"""From limits to offsets: what earliest, latest and times mean for the partitions of a survey."""
+"""From limits to offsets: what earliest, latest and times mean for partitions, and whether those offsets are there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import assert_never
 
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
+from crabka.spark.errors import DataLossError, lose
 from crabka.spark.options.offset_json import EARLIEST, LATEST
 from crabka.spark.options.selection import (
     EarliestLimit,
@@ -16,7 +17,8 @@ from crabka.spark.options.selection import (
     OffsetsLimit,
     TimestampsLimit,
 )
-from crabka.spark.plan.context import PlanContext, with_retries
+from crabka.spark.options.source_options import SourceOptions
+from crabka.spark.plan.context import PlanContext, is_tier_only, with_retries
 from crabka.spark.plan.objects.timestamp_lookup import first_offset_at
 from crabka.spark.plan.survey import PartitionSurvey, Survey
 
@@ -123,3 +125,68 @@ def _by_timestamp(
         else offset
         for partition, offset in found.items()
     }
+
+
+def check_partitions(
+    options: SourceOptions,
+    survey: Survey,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> None:
+    """Report what came and went since the offsets were taken, as Spark's own source does."""
+    gone = ends.keys() - survey.partitions.keys()
+    if options.streaming:
+        gone |= starts.keys() - ends.keys()
+    for partition in sorted(gone):
+        lose(options, DataLossError(f"{partition} does not exist any more"))
+    for partition in sorted(ends.keys() - starts.keys() - gone) if options.streaming else ():
+        earliest = survey.partitions[partition].earliest
+        if earliest > 0:
+            lose(
+                options,
+                DataLossError(f"offsets 0 to {earliest - 1} of {partition}, which is new to the query, are gone"),
+            )
+
+
+def available_ranges(
+    context: PlanContext, survey: Survey, starts: Offsets, ends: Offsets, open_ended: Collection[TopicPartition] = ()
+) -> dict[TopicPartition, range]:
+    """Return the offsets to read. Raises ConfigError for an end before its start, DataLossError for what is gone.
+
+    As in Spark's source a range without offsets is content wherever it lies, and in `open_ended` partitions, where
+    earliest or latest decides about one side, an end before the start is such a range.
+    """
+    checked: dict[TopicPartition, range] = {}
+    for partition in sorted(starts):
+        start, end = starts[partition], ends[partition]
+        if start < end:
+            checked[partition] = _available(context, partition, range(start, end), survey.partitions[partition])
+        elif start == end or partition in open_ended:
+            checked[partition] = range(start, start)
+        else:
+            message = f"the starting offset {start} of {partition} is after the ending offset {end}"
+            if not context.options.streaming:
+                raise ConfigError(message)
+            lose(context.options, DataLossError(f"{message}: the topic may have been created anew"))
+    return checked
+
+
+def _available(context: PlanContext, partition: TopicPartition, wanted: range, known: PartitionSurvey) -> range:
+    """Return what there is of a range. Raises DataLossError."""
+    options = context.options
+    if wanted.start < known.earliest:
+        gone = f"offsets {wanted.start} to {min(known.earliest, wanted.stop) - 1} of {partition} are gone"
+        lose(options, DataLossError(gone))
+    end = min(wanted.stop, known.latest)
+    if end < wanted.stop:
+        lose(
+            options,
+            DataLossError(
+                f"offsets {max(known.latest, wanted.start)} to {wanted.stop - 1} of {partition} are not there"
+            ),
+        )
+        if options.streaming and not is_tier_only(options):
+            # Spark commits the end that it logged: the broker may have the rest when the task asks for it.
+            end = wanted.stop
+    start = max(wanted.start, known.earliest)
+    return range(start, max(start, end))

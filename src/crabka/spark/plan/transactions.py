@@ -18,10 +18,10 @@ from operator import attrgetter
 from typing import Final
 
 from crabka._kio import ErrorCode
-from crabka.clients.cluster import means_stale_metadata
+from crabka.clients.cluster.cluster import means_stale_metadata
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetch_messages import FetchAnswer
-from crabka.clients.fetcher import FetcherSettings
+from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.errors import OperationError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition

@@ -69,7 +69,7 @@ class JavaLog:
 
 
 @contextmanager
-def keeping_last_words(session: SparkSession, log: JavaLog) -> Iterator[None]:
+def keeping_exit_report(session: SparkSession, log: JavaLog) -> Iterator[None]:
     """Write to the log what the libraries of a classic session have to say of their connections to Java."""
     formatter = logging.Formatter()
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from crabka.errors import ConfigError
 from crabka.spark.session.error_texts import SparkJobError, failure_of
 from crabka.spark.session.java import java_problem
-from crabka.spark.session.java_log import JavaLog, keeping_last_words
+from crabka.spark.session.java_log import JavaLog, keeping_exit_report
 from crabka.spark.session.shipping import is_elsewhere, ship
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _new_session(
         builder = builder.master(master or DEFAULT_MASTER)
     with nullcontext() if java_log is None else java_log.taking_errors():
         session = builder.getOrCreate()
-    with nullcontext() if java_log is None else keeping_last_words(session, java_log):
+    with nullcontext() if java_log is None else keeping_exit_report(session, java_log):
         try:
             if is_elsewhere(session):
                 ship(session)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from crabka.broker.replication.followed import FollowedPartition
 from crabka.broker.replication.follower_state import LeaderRangeKnown, LeaderTierKnown
 from crabka.broker.replication.leader_range import ask_leader_ranges, ask_leader_tiers
-from crabka.clients.connection import Connection
+from crabka.clients.cluster.connection import Connection
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with

@@ -18,7 +18,7 @@ from crabka.controller.decisions.leadership import (
     with_broker,
     without_broker,
 )
-from crabka.controller.decisions.partition_change import Election, PartitionWish
+from crabka.controller.decisions.partition_change import Election, PartitionTarget
 from crabka.metadata.image import MetadataImage
 from tests.support.images import ELR_ON, applied, cluster, partition_of, with_partitions
 
@@ -82,7 +82,7 @@ def test_a_replica_in_a_dir_that_is_gone_cannot_lead() -> None:
     lost = (uuid.UUID(int=4242), uuid.UUID(int=1002))
     image = with_partitions(cluster(1, 2), "t", {"replicas": (1, 2), "leader": 2, "directories": lost})
     row = next(ControlView(image).partitions())
-    assert change_partition(ControlView(image), row, PartitionWish(election=Election.PREFERRED)) is None
+    assert change_partition(ControlView(image), row, PartitionTarget(election=Election.PREFERRED)) is None
 
 
 def test_how_many_partitions_a_broker_leads() -> None:
@@ -101,9 +101,9 @@ def test_a_second_change_builds_on_the_first() -> None:
     image = with_partitions(cluster(1, 2, 3), "t", {"replicas": (1, 2, 3)})
     topic = image.topics.by_name["t"]
     edits = PartitionEdits(ControlView(image))
-    assert edits.change(topic, 0, PartitionWish(isr=(1, 2))) is not None
-    assert edits.change(topic, 0, PartitionWish(isr=(1, 2))) is None
-    assert edits.change(topic, 0, PartitionWish(isr=(1,))) is not None
+    assert edits.change(topic, 0, PartitionTarget(isr=(1, 2))) is not None
+    assert edits.change(topic, 0, PartitionTarget(isr=(1, 2))) is None
+    assert edits.change(topic, 0, PartitionTarget(isr=(1,))) is not None
     edited = edits.partition(topic, 0)
     assert edited == partition_of(applied(image, edits.records))
     assert edited is not None

@@ -14,7 +14,7 @@ from crabka.controller.decisions.partition_change import (
     ChangeRules,
     Election,
     PartitionPlace,
-    PartitionWish,
+    PartitionTarget,
     build_partition_change,
     completed_reassignment,
 )
@@ -49,7 +49,7 @@ def change(
     min_isr: int = 1,
     elr: bool = False,
     metadata_version: int = 30,
-    **wish: Any,
+    **target: Any,
 ) -> dict[str, Any] | None:
     """Return the fields that a record sets."""
     living = set(alive)
@@ -60,7 +60,7 @@ def change(
         min_isr=min_isr,
         elr_enabled=elr,
     )
-    record = build_partition_change(PartitionPlace(TOPIC_ID, 3), old, PartitionWish(**wish), rules)
+    record = build_partition_change(PartitionPlace(TOPIC_ID, 3), old, PartitionTarget(**target), rules)
     if record is None:
         return None
     assert (record.topic_id, record.partition_id) == (TOPIC_ID, 3)

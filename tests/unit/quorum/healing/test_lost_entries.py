@@ -43,14 +43,14 @@ def test_what_was_durable_and_is_not_there_is_lost(noted: tuple[int, int] | None
 def test_a_lone_voter_refuses_and_names_the_loss_and_the_way_out() -> None:
     check = LossCheck("/m", KEY, VoterSet())
     check(loaded(VOTER), SURVEY, OffsetAndEpoch(5, 2))
-    with pytest.raises(CorruptDataError, match=r"offsets 5 to 8 .*only voter.*repair --accept-loss --execute"):
+    with pytest.raises(CorruptDataError, match=r"offsets 5 to 8 .*only known voter.*repair --accept-loss --execute"):
         check(loaded(VOTER), SURVEY, OffsetAndEpoch(9, 2))
 
 
 def test_a_voter_among_others_says_that_it_waits(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         LossCheck("/m", KEY, VoterSet())(loaded(VOTER, OTHER), SURVEY, OffsetAndEpoch(9, 2))
-    assert "neither votes nor stands" in caplog.text
+    assert "does not take part in elections" in caplog.text
 
 
 def test_an_observer_just_fetches_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -92,7 +92,7 @@ def test_the_head_of_a_damaged_snapshot_names_voters_that_are_newer_than_the_res
     # The log goes further than the damaged snapshot: it has the newer ones.
     assert known_voters(found, replace(SURVEY, end_offset=12), VoterSet()).ids == {1}
     alone = LoadedMetadata(damaged=(damaged(VOTER),))
-    with pytest.raises(CorruptDataError, match="only voter"):
+    with pytest.raises(CorruptDataError, match="only known voter"):
         LossCheck("/m", KEY, VoterSet(), knows_others=True)(alone, NOTHING, OffsetAndEpoch(9, 2))
 
 

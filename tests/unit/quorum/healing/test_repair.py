@@ -93,7 +93,7 @@ def test_a_lone_voter_that_lost_durable_entries_starts_only_after_the_loss_is_ac
     fs = used_disk()
     flip_last_batch(fs)
     damaged = read_file(fs, LOG)
-    with pytest.raises(CorruptDataError, match=r"only voter.*--accept-loss --execute"):
+    with pytest.raises(CorruptDataError, match=r"only known voter.*--accept-loss --execute"):
         topics(fs)
     assert read_file(fs, LOG) == damaged
     (step,) = plan_repair(fs, DIRECTORY)

@@ -309,7 +309,7 @@ def test_a_log_that_begins_after_its_snapshot_is_dropped_as_a_loss(
     again = _open(fs, start_offset=5)
     assert (again.start_offset, again.end_offset, list(again.read(0))) == (5, 5, [])
     assert again.durable_end == OffsetAndEpoch(10, 2)
-    assert "starts at offset 9, and nothing whole holds the offsets from 5 on" in caplog.text
+    assert "starts at offset 9, and no valid file holds the offsets from 5 on" in caplog.text
     again.close()
     assert _open(fs, start_offset=5).durable_end == OffsetAndEpoch(10, 2)
 

@@ -65,7 +65,7 @@ def test_a_tail_that_is_cut_short() -> None:
     survey = survey_log(fs, "/m")
     assert survey.damage is not None
     assert (survey.end_offset, survey.damage.position, survey.damage.size_bytes) == (2, 2 * SIZE, SIZE - 4)
-    assert "cut short" in survey.damage.reason
+    assert "truncated" in survey.damage.reason
 
 
 def test_a_gap_ends_the_log_unless_a_snapshot_covers_it() -> None:

@@ -163,7 +163,7 @@ def test_a_failed_write_kills_the_quorum_and_tells_everybody(caplog: pytest.LogC
 
     run_node(fs, main)
     assert len(told) == 1
-    assert "cannot go on" in caplog.text
+    assert "quorum failed" in caplog.text
 
 
 @run_with(lambda test: run_node(formatted_disk(), test))

@@ -4,10 +4,10 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.epoch_ends import LeaderEpochEnd
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd
+from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
@@ -41,7 +41,7 @@ def test_a_cluster_answers() -> None:
         assert admin.groups.list_offsets("watchers")[T0].offset == 4
 
 
-def test_nobody_there_is_told() -> None:
+def test_a_missing_broker_is_reported() -> None:
     with BrokerSession("127.0.0.1:1", {}) as session, pytest.raises(ClientNetworkError):
         session.topics()
 

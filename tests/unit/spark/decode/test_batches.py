@@ -156,27 +156,27 @@ def test_impossible_headers_are_corrupt(position: int, value: bytes, reason: str
         chosen(source_of(first + sealed(second)))
 
 
-def test_a_listener_hears_of_corrupt_batches_and_the_rest_goes_on() -> None:
+def test_a_listener_receives_corrupt_batches_and_the_rest_goes_on() -> None:
     data = log_of(3, 3, 3)
     size = parse_header(data).size_in_bytes
-    heard: list[CorruptBatch] = []
-    source = source_of(damaged(data, size + 70, b"\xff\xff"), on_corrupt=heard.append)
+    reported: list[CorruptBatch] = []
+    source = source_of(damaged(data, size + 70, b"\xff\xff"), on_corrupt=reported.append)
     assert chosen(source) == [0, 6]
-    assert [(error.base_offset, error.position) for error in heard] == [(3, ORIGIN.position + size)]
+    assert [(error.base_offset, error.position) for error in reported] == [(3, ORIGIN.position + size)]
     assert source.consumed == len(data)
 
 
 def test_an_impossible_length_is_raised_even_to_a_listener() -> None:
     data = log_of(3, 3, 3)
     size = parse_header(data).size_in_bytes
-    heard: list[CorruptBatch] = []
-    source = source_of(damaged(data, size + 8, bytes(4)), on_corrupt=heard.append)
+    reported: list[CorruptBatch] = []
+    source = source_of(damaged(data, size + 8, bytes(4)), on_corrupt=reported.append)
     with pytest.raises(CorruptBatch, match="length is impossible") as caught:
         chosen(source)
     assert not caught.value.skippable
     assert caught.value.size_bytes == len(data) - size
     assert source.consumed == size
-    assert heard == []
+    assert reported == []
 
 
 def test_positions_are_those_in_the_data() -> None:
@@ -208,25 +208,25 @@ def test_a_batch_before_what_was_there_already_is_corrupt() -> None:
 @pytest.mark.parametrize("wrong", [13, 7, 1, 10, 65_541, 12])
 def test_neighbours_of_a_wrong_base_offset_are_not_blamed(wrong: int) -> None:
     data = log_of(5) + moved(5, 5, wrong) + b"".join(build_batch(records(5), base_offset=base) for base in (10, 15))
-    heard: list[CorruptBatch] = []
-    source = source_of(data, RowRange(0, 20), on_corrupt=heard.append, bounds=BatchBounds(0, 20))
+    reported: list[CorruptBatch] = []
+    source = source_of(data, RowRange(0, 20), on_corrupt=reported.append, bounds=BatchBounds(0, 20))
     assert chosen(source) == [0, 10, 15]
-    assert [error.base_offset for error in heard] == [wrong]
+    assert [error.base_offset for error in reported] == [wrong]
     assert source.next_offset == 20
 
 
-def test_both_go_if_nothing_tells_which_of_two_batches_is_wrong() -> None:
+def test_both_go_if_nothing_shows_which_of_two_batches_is_wrong() -> None:
     first, second, third = (build_batch(records(5), base_offset=base) for base in (10, 13, 30))
-    heard: list[CorruptBatch] = []
-    assert chosen(source_of(first + second + third, on_corrupt=heard.append)) == [30]
-    assert [error.base_offset for error in heard] == [10, 13]
+    reported: list[CorruptBatch] = []
+    assert chosen(source_of(first + second + third, on_corrupt=reported.append)) == [30]
+    assert [error.base_offset for error in reported] == [10, 13]
 
 
 def test_offsets_rise_also_over_batches_that_are_left_out() -> None:
     batches = (build_batch(records(count), base_offset=base) for count, base in ((30, 0), (1, 20), (1, 21), (1, 40)))
-    heard: list[CorruptBatch] = []
-    assert chosen(source_of(b"".join(batches), on_corrupt=heard.append)) == [0, 40]
-    assert [error.base_offset for error in heard] == [20, 21]
+    reported: list[CorruptBatch] = []
+    assert chosen(source_of(b"".join(batches), on_corrupt=reported.append)) == [0, 40]
+    assert [error.base_offset for error in reported] == [20, 21]
 
 
 def test_offsets_rise_from_table_to_table() -> None:
@@ -246,9 +246,9 @@ def test_a_batch_that_only_seems_to_end_before_the_range_is_checked() -> None:
 
 def test_a_wrong_last_offset_does_not_discredit_the_next_batch() -> None:
     data = log_of(5, 5)
-    heard: list[CorruptBatch] = []
-    assert chosen(source_of(damaged(data, 23, struct.pack(">i", 7)), on_corrupt=heard.append)) == [5]
-    assert [error.base_offset for error in heard] == [0]
+    reported: list[CorruptBatch] = []
+    assert chosen(source_of(damaged(data, 23, struct.pack(">i", 7)), on_corrupt=reported.append)) == [5]
+    assert [error.base_offset for error in reported] == [0]
 
 
 def test_it_is_known_how_far_sound_batches_reach() -> None:

@@ -22,7 +22,7 @@ NOISE = np.random.default_rng(1).bytes(100_000)
 def unpacked(codec: int, data: bytes, room: int = 1_000_000) -> bytes:
     memory = np.zeros(room + 64, np.uint8)
     size = decompress_into(codec, memoryview(data), memory[:room])
-    assert not memory[room:].any(), "bytes were written behind the output"
+    assert not memory[room:].any(), "bytes were written after the output"
     return memory[:size].tobytes()
 
 
@@ -101,7 +101,7 @@ def test_an_unknown_codec_is_refused() -> None:
         unpacked(5, b"")
 
 
-def test_batches_lie_behind_each_other_in_the_arena() -> None:
+def test_batches_lie_one_after_the_other_in_the_arena() -> None:
     arena = Arena(10_000_000, 10_000_000)
     spans = [arena.add(codec, memoryview(compress(codec, TEXT))) for codec in (LZ4, NONE, ZSTD)]
     assert spans == [(index * len(TEXT), (index + 1) * len(TEXT)) for index in range(3)]

@@ -260,7 +260,7 @@ def test_arrow_batches_have_a_limit_of_headers(monkeypatch: pytest.MonkeyPatch) 
     assert len(list(BatchDecoder(["value"]).decode(data, ORIGIN, EVERYTHING))) == 1
 
 
-def test_a_record_with_too_many_headers_is_told_from_damage() -> None:
+def test_a_record_with_too_many_headers_is_not_called_damaged() -> None:
     data = build_batch([Record(0, 0, None, b"v", (("", None),) * ((1 << 20) + 1))], codec=4)
     with pytest.raises(CorruptBatch, match="more than 1048576 headers: no damage"):
         decoded_rows(data)

@@ -1,4 +1,4 @@
-"""What the error about a corrupt batch tells, also after a journey between processes."""
+"""What the error about a corrupt batch says, also after a journey between processes."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_every_cut_leaves_whole_batches_only() -> None:
         assert headers_of(data[:end])[0] == expected
 
 
-def test_a_full_table_tells_where_to_go_on() -> None:
+def test_a_full_table_shows_where_to_go_on() -> None:
     data = log_of(1, 1, 1)
     (position, count, _), _ = headers_of(data, lines=2)
     assert count == 2
@@ -229,7 +229,7 @@ def batch_line(start: int, end: int, offset: int, count: int) -> list[int]:
     return [start, end, offset, count - 1, count, 5, 1, 0, 0]
 
 
-def test_the_walk_goes_on_behind_a_broken_batch() -> None:
+def test_the_walk_goes_on_after_a_broken_batch() -> None:
     payload = plain() + b"\xff" + plain()
     size = len(plain())
     batches = np.array(

@@ -4,7 +4,7 @@ from crabka.spark.decode.places import ANYWHERE, BatchBounds, Origin, RowRange
 from tests.support.pickling import sent
 
 
-def test_bounds_are_wide_unless_somebody_knows_better() -> None:
+def test_bounds_are_wide_by_default() -> None:
     assert BatchBounds() == ANYWHERE
     assert ANYWHERE.start_offset == 0
     assert ANYWHERE.end_offset > (1 << 63) - 2  # the largest last offset that a batch can have

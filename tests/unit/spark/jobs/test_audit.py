@@ -51,7 +51,7 @@ def test_tier_is_audited_from_its_objects_alone(tmp_path: Path) -> None:
     assert result.exit_code == 1
 
 
-def test_incomplete_segments_are_told_without_metadata(tmp_path: Path) -> None:
+def test_incomplete_segments_are_reported_without_metadata(tmp_path: Path) -> None:
     tier = two_segments()
     tier.remove(tier.segments[1], IndexType.LEADER_EPOCH)
     uri = write_tier(tmp_path, tier)
@@ -71,7 +71,7 @@ def test_incomplete_segments_are_told_without_metadata(tmp_path: Path) -> None:
         (IndexType.LEADER_EPOCH, b"", TierFaultKind.BAD_INDEX),
     ],
 )
-def test_what_makes_a_segment_unusable_is_told_with_its_object(
+def test_what_makes_a_segment_unusable_is_reported_with_its_object(
     tmp_path: Path, part: IndexType | None, data: bytes | None, kind: TierFaultKind
 ) -> None:
     tier = two_segments()
@@ -128,6 +128,6 @@ def test_metadata_of_a_cluster_says_what_has_to_be_there(tmp_path: Path) -> None
         assert result.exit_code == 1
 
 
-def test_tier_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_tier_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no tier"):
         audit_tier(SPARK, AuditOptions(tier_uri=f"file://{tmp_path}/nowhere"))

@@ -72,7 +72,7 @@ def test_a_header_with_a_wrong_checksum_is_not_believed() -> None:
         sums_of(bytes(data))
 
 
-def test_an_unknown_codec_is_told() -> None:
+def test_an_unknown_codec_is_reported() -> None:
     data = bytearray(batch(0, MONDAY * DAY_MS))
     data[22] |= 7
     data[17:21] = crc32c(data[21:]).to_bytes(4)

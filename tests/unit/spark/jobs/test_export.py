@@ -23,7 +23,7 @@ def test_what_is_exported_can_be_read_instead(tmp_path: Path, monkeypatch: pytes
     assert plans[0].splits == plans[1].splits
 
 
-def test_a_tier_of_which_nobody_tells_has_to_be_named(tmp_path: Path) -> None:
+def test_a_tier_that_no_broker_publishes_has_to_be_named(tmp_path: Path) -> None:
     place = tmp_path / "export"
     with Broker() as broker:
         options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "orders"}

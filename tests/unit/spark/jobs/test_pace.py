@@ -33,7 +33,7 @@ def test_pauses_are_not_made_up_for() -> None:
     assert clock.slept == [0.5]
 
 
-def test_without_a_rate_nobody_waits() -> None:
+def test_without_a_rate_there_is_no_wait() -> None:
     clock = Clock()
     pace = Pace(None, now=lambda: clock.now, sleep=clock.sleep)
     pace.wait(1_000_000)

@@ -40,7 +40,7 @@ def test_partition_goes_from_its_first_to_its_last_offset(tmp_path: Path) -> Non
         assert segment.max_timestamp_ms == planted.max_timestamp_ms
 
 
-def test_gaps_are_told_and_what_is_incomplete_is_passed_over(tmp_path: Path) -> None:
+def test_gaps_are_reported_and_what_is_incomplete_is_passed_over(tmp_path: Path) -> None:
     tier = PlantedTier()
     for first in (0, 10, 20, 30):
         tier.add(batches(first, 2), [(0, 0)])
@@ -107,7 +107,7 @@ def test_too_few_partitions_are_refused(tmp_path: Path) -> None:
         plan_recovery(uri, partition_counts={"t": 1})
 
 
-def test_tier_of_apache_kafka_is_found_as_its_metadata_tells_it() -> None:
+def test_tier_of_apache_kafka_is_found_as_its_metadata_has_it() -> None:
     plan = plan_recovery(f"file://{GOLDEN}/overlap/tier")
     found = plan.topics[0].partitions[0]
     assert (found.log_start_offset, found.end_offset) == (0, 208)

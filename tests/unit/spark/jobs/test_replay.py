@@ -80,7 +80,7 @@ def test_committed_records_are_replayed_once(world: World, caplog: pytest.LogCap
     assert coordinator.committed == {"r": {TopicPartition("copy", 0): 93}}
 
 
-def test_lost_progress_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_progress_is_reported(world: World, caplog: pytest.LogCaptureFixture) -> None:
     coordinator, target = world
     replay_topic(SPARK, SOURCE, target)
     del coordinator.committed["r"]

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from crabka._kio import ErrorCode
-from crabka.clients.admin import Admin
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.group_types import GroupOffset
 from crabka.clients.errors import AbortableTransactionError, TransactionError
-from crabka.clients.group_types import GroupOffset
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey

@@ -26,7 +26,7 @@ def scrub(tmp_path: Path, tier: PlantedTier) -> tuple[list[TierFaultKind], int]:
     return [fault.kind for fault in found], sum(read)
 
 
-def test_clean_segments_have_no_faults_and_their_bytes_are_told(tmp_path: Path) -> None:
+def test_clean_segments_have_no_faults_and_their_bytes_are_reported(tmp_path: Path) -> None:
     tier = two_segments()
     assert scrub(tmp_path, tier) == ([], sum(segment.segment_size_bytes for segment in tier.segments))
 

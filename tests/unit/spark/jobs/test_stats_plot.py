@@ -1,4 +1,4 @@
-"""The picture of statistics is a PNG, and without matplotlib the reason is told."""
+"""The picture of statistics is a PNG, and without matplotlib the reason is reported."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def test_picture_is_written(tmp_path: Path, days: list[TopicDay]) -> None:
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot write"):
         plot_stats(DAYS, str(tmp_path / "missing" / "stats.png"))
 
 
-def test_missing_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ConfigError, match="pip install matplotlib"):
         plot_stats(DAYS, str(tmp_path / "stats.png"))

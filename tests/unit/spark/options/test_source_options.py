@@ -148,7 +148,7 @@ def test_both_limits_of_a_trigger_are_compared_even_in_batch(low: str, message: 
         parse(minOffsetsPerTrigger=low, maxOffsetsPerTrigger="4")
 
 
-def test_limits_of_triggers_are_told_in_batch(
+def test_limits_of_triggers_are_reported_in_batch(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("crabka.spark.options.source_options._reported", set())
@@ -172,11 +172,11 @@ def test_options_travel_to_executors() -> None:
     assert sent(options) == options
 
 
-def test_options_without_effect_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_options_without_effect_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "crabka.spark.options.source_options"):
-        parse(kafka__only__told__once="1")
-        parse(kafka__only__told__once="1")
-    assert [record.getMessage() for record in caplog.records] == ["accepted without effect: kafka.only.told.once"]
+        parse(kafka__only__logged__once="1")
+        parse(kafka__only__logged__once="1")
+    assert [record.getMessage() for record in caplog.records] == ["accepted without effect: kafka.only.logged.once"]
 
 
 def test_conditions_are_for_batch_queries() -> None:

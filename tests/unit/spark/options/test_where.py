@@ -67,7 +67,7 @@ def test_conditions_are_joined_by_and() -> None:
         ("offset > 5; drop", "; drop is not understood"),
     ],
 )
-def test_what_is_not_understood_is_told(text: str, message: str) -> None:
+def test_what_is_not_understood_is_reported(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=r"^where \(") as raised:
         parse_where(text)
     assert message in str(raised.value)

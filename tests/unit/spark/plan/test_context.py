@@ -18,7 +18,7 @@ def options(broker: Broker, **more: str) -> SourceOptions:
     return SourceOptions.parse(given | {k.replace("__", "."): v for k, v in more.items()}, streaming=False)
 
 
-def test_a_cluster_tells_where_its_tier_is(tmp_path: Path) -> None:
+def test_a_cluster_publishes_where_its_tier_is(tmp_path: Path) -> None:
     tier = tmp_path / "cold"
     with Broker(tier=tier) as broker:
         with open_context(options(broker)) as context:
@@ -39,8 +39,8 @@ def test_a_tier_that_is_out_of_reach_leaves_everything_to_brokers(
         for _ in range(2):
             with open_context(options(broker)) as context:
                 assert (context.objects, context.tier_uri) == (None, None)
-        (told,) = [record.message for record in caplog.records if "brokers serve everything" in record.message]
-        assert told.endswith(f"there is no tier at {tmp_path}/on-another-host: the directory does not exist")
+        (found,) = [record.message for record in caplog.records if "brokers serve everything" in record.message]
+        assert found.endswith(f"there is no tier at {tmp_path}/on-another-host: the directory does not exist")
         for insisting in ({"read__mode": "tier"}, {"tier__uri": elsewhere}):
             with pytest.raises(ConfigError, match="there is no tier at"), open_context(options(broker, **insisting)):
                 pass
@@ -85,7 +85,7 @@ def test_a_question_is_asked_as_often_as_the_options_say() -> None:
     def ask() -> str:
         asked.append(1)
         if len(asked) < 3:
-            raise ClientNetworkError("nobody there")
+            raise ClientNetworkError("no broker there")
         return "answer"
 
     assert with_retries(OPTIONS, ask) == "answer"
@@ -93,7 +93,7 @@ def test_a_question_is_asked_as_often_as_the_options_say() -> None:
 
     def fail() -> str:
         asked.append(1)
-        raise ClientNetworkError("nobody there")
+        raise ClientNetworkError("no broker there")
 
     with pytest.raises(ClientNetworkError):
         with_retries(OPTIONS, fail)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.offsets import LATEST
+from crabka.clients.fetcher.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.formats.offset_index import OffsetIndex
@@ -74,7 +74,7 @@ def test_offsets_and_times_cut_the_plan(tmp_path: Path) -> None:
         ({"subscribe": "nothing"}, "the tier has no topic nothing"),
     ],
 )
-def test_what_cannot_be_planned_is_told(tmp_path: Path, more: dict[str, str], message: str) -> None:
+def test_what_cannot_be_planned_is_reported(tmp_path: Path, more: dict[str, str], message: str) -> None:
     uri = write_tier(two_segments(), tmp_path)
     with pytest.raises(ConfigError, match=message):
         plan_read(options(uri, **more))
@@ -108,7 +108,7 @@ def open_transaction(tier: PlantedTier, segment: RemoteLogSegmentMetadata, first
     tier.put(segment, IndexType.PRODUCER_SNAPSHOT, encode_snapshot([writer]))
 
 
-def test_a_time_behind_an_open_transaction_has_no_match_yet(tmp_path: Path) -> None:
+def test_a_time_after_an_open_transaction_has_no_match_yet(tmp_path: Path) -> None:
     tier = two_segments()
     open_transaction(tier, tier.segments[1], 48)
     uri = write_tier(tier, tmp_path)
@@ -128,7 +128,7 @@ def test_a_transaction_that_is_older_than_the_tier_leaves_nothing_to_read(tmp_pa
     assert (plan.splits, plan.ranges) == ((), {("orders", 0): (50, 50)})
 
 
-def test_a_time_that_nobody_reached_may_mean_the_end(tmp_path: Path) -> None:
+def test_a_time_that_no_record_reached_may_mean_the_end(tmp_path: Path) -> None:
     more = {"startingTimestamp": str(1 << 50), "startingOffsetsByTimestampStrategy": "latest"}
     assert plan_read(options(write_tier(two_segments(), tmp_path), **more)).splits == ()
 

@@ -9,8 +9,8 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.fetch_messages import FetchAnswer
-from crabka.clients.isolation import AbortedSpan
+from crabka.clients.fetcher.isolation import AbortedSpan
+from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.embedded import Broker
 from crabka.formats.checkpoints import encode_epochs
 from crabka.formats.transaction_index import AbortedTransaction
@@ -138,7 +138,7 @@ def open_at_the_end_of_the_tier() -> tuple[PlantedTier, LeaderSession]:
 
 @pytest.mark.parametrize("last_stable_offset", [12, 13, 23])
 @pytest.mark.parametrize("mode", ["auto", "tier"])
-def test_the_leader_tells_of_markers_behind_the_tier(
+def test_the_leader_reports_markers_after_the_tier(
     mode: str, last_stable_offset: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tier, session = open_at_the_end_of_the_tier()
@@ -148,7 +148,7 @@ def test_the_leader_tells_of_markers_behind_the_tier(
     assert aborted_by_start(plan) == {0: ((PRODUCER_ID, 10, 11),)}
 
 
-def test_a_leader_that_does_not_tell_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_without_an_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     tier, session = open_at_the_end_of_the_tier()
     silent = [
         FetchAnswer(ErrorCode.not_leader_or_follower, -1, -1, (), b""),
@@ -163,9 +163,9 @@ def test_a_leader_that_does_not_tell_is_asked_again(monkeypatch: pytest.MonkeyPa
         plan_read(committed_options(kafkaConsumer__pollTimeoutMs="0"))
 
 
-def test_the_leader_tells_of_markers_in_gaps_of_the_tier(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_leader_reports_markers_in_gaps_of_the_tier(monkeypatch: pytest.MonkeyPatch) -> None:
     tier, session = open_at_the_end_of_the_tier()
-    # The same producer commits behind the gap.
+    # The same producer commits after the gap.
     later = transaction(23, committed=True)
     tier.add(later, [(0, 0)])
     log = b"".join(data for _, data in session.batches) + later
@@ -216,7 +216,7 @@ def test_leaders_are_asked_again_while_they_move(monkeypatch: pytest.MonkeyPatch
     assert [end for _, end in spans(plan)] == [12, 23]
 
 
-def test_brokers_tell_where_a_time_begins() -> None:
+def test_brokers_report_where_a_time_begins() -> None:
     with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
         admin.create_topics([NewTopic("t", 1)])
         with SyncProducer(broker.bootstrap_servers) as producer:
@@ -228,6 +228,6 @@ def test_brokers_tell_where_a_time_begins() -> None:
         for first_ms, start in ((1_003, 2), (1_008, 3), (1_010, 6)):
             late = SourceOptions.parse(given | {"where": f"timestamp >= {at(first_ms)}"}, streaming=False)
             assert spans(plan_read(late)) == [(start, 7)]
-        # Nobody has reached that time, which not every broker knows for sure.
+        # No record has reached that time, which not every broker knows for sure.
         never = SourceOptions.parse(given | {"where": f"timestamp >= {at(9_999)}"}, streaming=False)
         assert spans(plan_read(never)) == [(0, 7)]

@@ -52,7 +52,7 @@ def test_limits_become_offsets_by_what_brokers_say() -> None:
 
 
 class TimeSession:
-    """Knows a time that lies behind the end of the tier."""
+    """Knows a time that lies after the end of the tier."""
 
     def offsets(self, asked: Mapping[TopicPartition, int], *, read_committed: bool) -> dict[TopicPartition, int]:
         del read_committed
@@ -65,7 +65,7 @@ def of_tier(*, streaming: bool, **more: str) -> PlanContext:
     return PlanContext(options, cast("BrokerSession", TimeSession()), None)
 
 
-def test_a_time_behind_the_end_of_what_can_be_read_has_no_match() -> None:
+def test_a_time_after_the_end_of_what_can_be_read_has_no_match() -> None:
     survey = Survey({T0: PartitionSurvey(None, 0, 60)})
     ending = of_tier(streaming=False, endingTimestamp="1")
     assert resolve_end(ending, survey, ending.options.ending) == {T0: 60}

@@ -76,12 +76,12 @@ def test_records_per_range_are_limited() -> None:
 
 @pytest.mark.parametrize("records", [None, 20])
 def test_no_flipped_bit_of_an_index_hides_offsets(records: int | None) -> None:
-    """Wherever a bit of the offset index is wrong, it is told, or no whole batch of what is wanted is left out."""
+    """Wherever a bit of the offset index is wrong, it is reported, or no whole batch of what is wanted is left out."""
     part, store = planted()
     part = part._replace(start=33, end=171)
     key = object_path(part.segment, IndexType.OFFSET)
     whole = store.objects[key]
-    told = 0
+    found = 0
     for bit in range(len(whole) * 8):
         data = bytearray(whole)
         data[bit // 8] ^= 1 << (bit % 8)
@@ -89,13 +89,13 @@ def test_no_flipped_bit_of_an_index_hides_offsets(records: int | None) -> None:
         try:
             ranges = cut(part, store, records=records)
         except CorruptDataError as error:
-            told += error.where == key
+            found += error.where == key
             continue
         begun = {position: header.base_offset for position, header in iter_headers(LOG)}
         # A range that does not begin with a batch, or with one that is too late, fails when it is read.
         if all(begun.get(each.start_byte, each.end_offset) <= each.start_offset for each in ranges):
             assert [offset for each in ranges for offset in offsets_in(each)] == list(range(33, 171))
-    assert told > len(whole) * 4
+    assert found > len(whole) * 4
 
 
 @pytest.mark.parametrize(("start", "end"), [(33, 200), (0, 171), (0, 200)])
@@ -106,7 +106,7 @@ def test_a_segment_without_batches_has_no_ranges(start: int, end: int) -> None:
     assert cut(part, store, records=20) == cut(part, store) == []
 
 
-def test_batches_behind_many_ranges_are_asked_once_each() -> None:
+def test_batches_after_many_ranges_are_asked_once_each() -> None:
     part, store = planted()
     ranges = cut(part, store, records=3)
     ends = {each.end_byte for each in ranges} - {part.segment.segment_size_bytes}
@@ -116,7 +116,7 @@ def test_batches_behind_many_ranges_are_asked_once_each() -> None:
 def test_a_position_after_the_end_is_an_error() -> None:
     part, store = planted()
     key = object_path(part.segment, IndexType.OFFSET)
-    store.objects[key] = store.objects[key][:8]  # one entry: everything behind it is one piece
+    store.objects[key] = store.objects[key][:8]  # one entry: everything after it is one piece
     assert len(cut(part, store, records=30)) == 7
     store.objects[key] = struct.pack(">II", 9, len(LOG))
     with pytest.raises(CorruptDataError, match="after the end of the segment"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.offsets import LATEST
+from crabka.clients.fetcher.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
@@ -26,14 +26,14 @@ from tests.support.tier_plans import options
 from tests.support.tier_stores import write_tier
 
 if TYPE_CHECKING:
-    from crabka.clients.metadata import TopicMetadata
+    from crabka.clients.cluster.metadata import TopicMetadata
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
 
 O0 = TopicPartition("orders", 0)
 
 
-def test_the_tier_alone_tells_how_far_it_reaches(tmp_path: Path) -> None:
+def test_the_tier_alone_shows_how_far_it_reaches(tmp_path: Path) -> None:
     with open_context(options(write_tier(two_segments(), tmp_path))) as context:
         survey = make_survey(context).partitions[O0]
     assert (survey.topic_id, survey.earliest, survey.latest, len(survey.parts)) == (ORDERS.topic_id, 0, 60, 2)
@@ -51,7 +51,7 @@ def test_committed_reads_of_the_tier_end_at_the_oldest_open_transaction(tmp_path
         assert make_survey(context).partitions[O0].latest == 60
 
 
-def test_segments_that_are_no_part_of_the_history_are_told(tmp_path: Path) -> None:
+def test_segments_that_are_no_part_of_the_history_are_reported(tmp_path: Path) -> None:
     tier = PlantedTier()
     tier.add(batches(0, 2), [(0, 0)])
     tier.add(batches(10, 2, epoch=1), [(0, 0), (1, 10)])
@@ -72,7 +72,7 @@ def test_some_partitions_can_be_asked_for(tmp_path: Path) -> None:
         assert make_survey(context, [TopicPartition("orders", 3)]).partitions == {}
 
 
-def test_a_cluster_tells_its_topics_and_bounds() -> None:
+def test_a_cluster_has_topics_and_bounds() -> None:
     with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
         admin.create_topics([NewTopic("a", 2), NewTopic("b", 1)])
         with SyncProducer(broker.bootstrap_servers) as producer:
@@ -113,7 +113,7 @@ def test_a_topic_that_a_broker_does_not_know_yet_is_waited_for(monkeypatch: pyte
         assert set(survey_of(broker, subscribe="a").partitions) == {TopicPartition("a", 0)}
 
 
-def test_a_log_that_is_deleted_meanwhile_does_not_begin_behind_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_is_deleted_meanwhile_does_not_begin_after_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     def overtaken(
         _self: BrokerSession, timestamps: Mapping[TopicPartition, int], *, read_committed: bool
     ) -> dict[TopicPartition, int]:

@@ -7,10 +7,10 @@ import pytest
 from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, ProducerSettings, SyncAdmin, SyncProducer
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetch_messages import FetchAnswer
-from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.isolation import AbortedSpan
-from crabka.clients.offsets import LATEST
+from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.fetcher.isolation import AbortedSpan
+from crabka.clients.fetcher.messages import FetchAnswer
+from crabka.clients.fetcher.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import OperationError
 from crabka.formats.transaction_index import AbortedTransaction
@@ -21,12 +21,12 @@ from crabka.spark.plan import transactions
 from crabka.spark.plan.transactions import LeaderAborts
 
 T0 = TopicPartition("t", 0)
-TELLING = FetchAnswer(ErrorCode.none, 100, 0, (AbortedSpan(9, 50), AbortedSpan(8, 60)), b"records")
+ANSWER = FetchAnswer(ErrorCode.none, 100, 0, (AbortedSpan(9, 50), AbortedSpan(8, 60)), b"records")
 EMPTY = FetchAnswer(ErrorCode.none, 100, 0, (), b"")
 
 
 class Leader:
-    """Answers one fetch after the other as it was told to; the last answer again and again."""
+    """Answers one fetch after the other as it was given; the last answer for all further ones."""
 
     def __init__(self, answers: Sequence[FetchAnswer | Exception]) -> None:
         self.answers = list(answers)
@@ -57,7 +57,7 @@ def aborts(leader: Leader, timeout_ms: int = 60_000) -> LeaderAborts:
 
 
 def test_transactions_end_at_the_border() -> None:
-    leader = Leader([TELLING])
+    leader = Leader([ANSWER])
     assert aborts(leader).across(60) == [AbortedTransaction(9, 50, 59, -1)]
     # At the border itself, if it is the last stable offset, the answer would have neither records nor aborts.
     assert leader.fetched == [59]
@@ -73,19 +73,19 @@ def test_transactions_end_at_the_border() -> None:
         OperationError(ErrorCode.coordinator_load_in_progress, "later"),
     ],
 )
-def test_an_answer_that_does_not_tell_is_asked_for_again(first: FetchAnswer | Exception) -> None:
-    leader = Leader([first, TELLING])
+def test_an_answer_without_records_is_asked_for_again(first: FetchAnswer | Exception) -> None:
+    leader = Leader([first, ANSWER])
     assert aborts(leader).across(60) == [AbortedTransaction(9, 50, 59, -1)]
     assert len(leader.fetched) == 2
 
 
 @pytest.mark.parametrize("answer", [EMPTY, failed(ErrorCode.not_leader_or_follower), ClientNetworkError("gone")])
-def test_nothing_is_assumed_if_the_leader_never_tells(answer: FetchAnswer | Exception) -> None:
+def test_nothing_is_assumed_if_the_leader_never_answers(answer: FetchAnswer | Exception) -> None:
     with pytest.raises(TierReadError, match="the leader of t-0 did not say in 0 ms which transactions"):
         aborts(Leader([answer]), timeout_ms=0).across(60)
 
 
-def test_where_the_log_ends_without_open_transactions_there_is_nothing_to_tell() -> None:
+def test_where_the_log_ends_without_open_transactions_there_is_nothing_to_report() -> None:
     ending = EMPTY._replace(high_watermark=60, last_stable_offset=60)
     assert aborts(Leader([ending]), timeout_ms=0).across(60) == []
 
@@ -109,7 +109,7 @@ def test_an_offset_that_the_log_has_lost_makes_the_plan_old() -> None:
         aborts(Leader([failed(ErrorCode.offset_out_of_range)])).across(60)
 
 
-def test_a_leader_tells_of_a_marker_behind_its_last_stable_offset() -> None:
+def test_a_leader_reports_a_marker_after_its_last_stable_offset() -> None:
     with Broker() as broker, SyncAdmin(broker.bootstrap_servers) as admin:
         admin.create_topics([NewTopic("t", 1)])
         servers = broker.bootstrap_servers

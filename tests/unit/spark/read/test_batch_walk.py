@@ -6,7 +6,7 @@ from tests.support.planted_tier import batches
 LOG = batches(10, 3)
 
 
-def test_the_offset_behind_the_last_whole_batch_is_found() -> None:
+def test_the_offset_after_the_last_whole_batch_is_found() -> None:
     assert next_offset_of(LOG, 0) == 25
     assert next_offset_of(LOG[:-1], 0) == 20
     assert next_offset_of(memoryview(LOG)[:30], 7) == 7

@@ -8,10 +8,10 @@ import pytest
 
 from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetch_messages import FetchAnswer
-from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.isolation import AbortedSpan
-from crabka.clients.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
+from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.fetcher.isolation import AbortedSpan
+from crabka.clients.fetcher.messages import FetchAnswer
+from crabka.clients.fetcher.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from crabka.ids import TopicPartition
 from crabka.records.header import iter_headers
 from crabka.spark.decode import BatchDecoder, CorruptBatch
@@ -143,10 +143,10 @@ def test_a_broker_that_gives_nothing_is_not_waited_for_for_ever() -> None:
         read(session, 0, 20)
 
     def lost(_offset: int) -> None:
-        raise ClientNetworkError("nobody there")
+        raise ClientNetworkError("no broker there")
 
     session.fault = lost
-    with pytest.raises(TierReadError, match="nobody there"):
+    with pytest.raises(TierReadError, match="no broker there"):
         read(session, 0, 10)
 
 
@@ -163,8 +163,8 @@ def test_another_topic_of_the_same_name_is_a_loss(caplog: pytest.LogCaptureFixtu
     with pytest.raises(TopicChangedError):
         read(session, 0, 20, "gone")
     assert read(session, 0, 20, "gone", failOnDataLoss="false") == []
-    (told,) = caplog.messages
-    assert "set failOnDataLoss" not in told
+    (found,) = caplog.messages
+    assert "set failOnDataLoss" not in found
 
 
 def test_an_end_that_the_log_lost_is_passed_over_by_those_who_accept_that() -> None:
@@ -231,12 +231,12 @@ def test_a_wrong_offset_leads_nowhere(position: int, value: bytes, reason: str, 
     """The batch with 15 to 19 is the last, or the first, of an answer."""
     session = LogSession(batches(0, 8))
     session.spoil(3, position, value)
-    heard: list[CorruptBatch] = []
+    reported: list[CorruptBatch] = []
     expected = [offset for offset in range(start, 40) if not 15 <= offset < 20]
     with pytest.raises(CorruptBatch, match=reason):
         read(session, start, 40)
-    assert read(session, start, 40, on_corrupt=heard.append) == expected
-    assert {error.base_offset for error in heard} == {struct.unpack_from(">q", session.batches[3][1])[0]}
+    assert read(session, start, 40, on_corrupt=reported.append) == expected
+    assert {error.base_offset for error in reported} == {struct.unpack_from(">q", session.batches[3][1])[0]}
 
 
 @pytest.mark.parametrize("start", [0, 15])
@@ -245,12 +245,12 @@ def test_a_wrong_offset_is_found_by_the_neighbours_in_an_answer(start: int, wron
     session = LogSession(batches(0, 8))
     session.at_a_time = 8
     session.spoil(3, 0, struct.pack(">q", wrong))
-    heard: list[CorruptBatch] = []
+    reported: list[CorruptBatch] = []
     with pytest.raises(CorruptBatch, match=f"offsets {wrong} to {wrong + 4} cannot come before offset 20"):
         read(session, start, 40)
     expected = [offset for offset in range(start, 40) if not 15 <= offset < 20]
-    assert read(session, start, 40, on_corrupt=heard.append) == expected
-    assert [error.base_offset for error in heard] == [wrong]
+    assert read(session, start, 40, on_corrupt=reported.append) == expected
+    assert [error.base_offset for error in reported] == [wrong]
 
 
 def test_a_wrong_offset_is_found_when_the_next_answer_contradicts_it() -> None:
@@ -260,8 +260,8 @@ def test_a_wrong_offset_is_found_when_the_next_answer_contradicts_it() -> None:
         read(session, 0, 40)
 
 
-def test_batches_that_came_behind_the_high_watermark_are_sound() -> None:
-    """Kafka tells the high watermark from before it read the batches."""
+def test_batches_that_came_after_the_high_watermark_are_sound() -> None:
+    """Kafka reports the high watermark from before it read the batches."""
     session = LogSession(batches(0, 2))
     session.fault = lambda _offset: FetchAnswer(ErrorCode.none, 5, 0, (), batches(0, 2))
     assert read(session, 0, 10) == list(range(10))
@@ -280,12 +280,12 @@ def test_a_corrupt_batch_that_is_alone_in_its_answer_is_left_out() -> None:
     session.spoil(3, 70, b"\xff\xff")
     alone = FetchAnswer(ErrorCode.none, 40, 0, (), session.batches[3][1])
     session.fault = lambda offset: alone if 15 <= offset < 20 else None
-    heard: list[CorruptBatch] = []
-    assert read(session, 0, 40, on_corrupt=heard.append) == [*range(15), *range(20, 40)]
-    assert {error.base_offset for error in heard} == {15}
+    reported: list[CorruptBatch] = []
+    assert read(session, 0, 40, on_corrupt=reported.append) == [*range(15), *range(20, 40)]
+    assert {error.base_offset for error in reported} == {15}
 
 
-def test_a_corrupt_batch_that_does_not_tell_its_end_is_an_error_if_it_is_alone() -> None:
+def test_a_corrupt_batch_without_a_known_end_is_an_error_if_it_is_alone() -> None:
     session = LogSession(batches(0, 8))
     session.spoil(3, 0, struct.pack(">q", 15 + 65_536))
     alone = FetchAnswer(ErrorCode.none, 40, 0, (), session.batches[3][1])

@@ -42,6 +42,6 @@ def test_without_conditions_rows_are_as_they_are() -> None:
     assert wanted_rows(ROWS, ()) is ROWS
 
 
-def test_columns_of_conditions_come_behind_those_that_are_asked_for() -> None:
+def test_columns_of_conditions_come_after_those_that_are_asked_for() -> None:
     where = parse_where("timestamp > '2026-01-01' and offset > 5 and timestamp < '2027-01-01'")
     assert columns_to_decode(["offset", "key"], where) == ("offset", "key", "timestamp")

@@ -109,7 +109,7 @@ def test_a_segment_that_cannot_be_had_however_often_it_is_planned_is_a_loss(
     assert caplog.messages == [f"{first} with offsets 0 to 29 is gone; going on, since failOnDataLoss is false"]
 
 
-def test_a_segment_that_vanishes_behind_the_last_offset_of_its_range_is_no_loss(
+def test_a_segment_that_vanishes_after_the_last_offset_of_its_range_is_no_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last batch of the range reaches over its end, and all that is left of the object is not needed."""

@@ -86,7 +86,7 @@ def test_batches_before_their_segment_are_corrupt() -> None:
         offsets(TierRangeReader(each, BatchDecoder(["offset"])), [memoryview(with_base_offset(log, 0, 0))])
 
 
-def test_bytes_that_begin_behind_the_first_offset_are_an_error_of_the_index() -> None:
+def test_bytes_that_begin_after_the_first_offset_are_an_error_of_the_index() -> None:
     each = replace(WHOLE, start_offset=12, start_byte=3 * BATCH)
     with pytest.raises(
         CorruptDataError, match=f"o: offset 12 cannot be at position {3 * BATCH}.*begins with offset 15"

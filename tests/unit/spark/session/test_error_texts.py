@@ -67,7 +67,7 @@ def test_the_last_sentence_of_a_task_is_what_went_wrong() -> None:
     assert failure_of(SPARK_TEXT).startswith("offsets 3 to 5 of orders-0 are gone")
 
 
-def test_what_java_says_behind_a_task_is_left_out() -> None:
+def test_what_java_says_after_a_task_is_left_out() -> None:
     assert failure_of(SPARK_TEXT + JAVA_TEXT).startswith("offsets 3 to 5 of orders-0 are gone")
 
 

@@ -39,13 +39,13 @@ def test_a_new_enough_java_is_no_problem(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "told"), [('java version "1.8.0_402"', "is Java 8"), ("hello", "does not say its version")]
+    ("says", "reason"), [('java version "1.8.0_402"', "is Java 8"), ("hello", "does not say its version")]
 )
-def test_another_java_is_named(home: Path, says: str, told: str) -> None:
+def test_another_java_is_named(home: Path, says: str, reason: str) -> None:
     _install(home, says)
     problem = java_problem()
     assert problem is not None
-    assert told in problem
+    assert reason in problem
     assert str(home) in problem
 
 

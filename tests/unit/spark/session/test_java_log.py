@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crabka.spark.session.java_log import LOG_VARIABLE, JavaLog, keeping_last_words
+from crabka.spark.session.java_log import LOG_VARIABLE, JavaLog, keeping_exit_report
 
 
 def test_errors_of_processes_go_to_the_file_only_meanwhile(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -31,7 +31,7 @@ def test_the_environment_names_a_file_that_stays(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_temporary_file_stays_if_somebody_may_want_it(
+def test_a_temporary_file_stays_if_it_is_to_be_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, keep: bool
 ) -> None:
     monkeypatch.delenv(LOG_VARIABLE, raising=False)
@@ -46,7 +46,7 @@ def test_what_comes_after_the_end_goes_nowhere(tmp_path: Path) -> None:
     log = JavaLog(str(tmp_path / "log"))
     log.write("last \ud800 words")
     log.close(keep=True)
-    # The descriptor may belong to somebody else by now.
+    # The descriptor may belong to something else by now.
     log.write("too late")
     assert (tmp_path / "log").read_text() == "last ? words"
 
@@ -58,7 +58,7 @@ def record(path: str, message: str) -> logging.LogRecord:
 def test_py4j_speaks_to_the_log_and_others_as_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = JavaLog(str(tmp_path / "log"))
     session: Any = SimpleNamespace(sparkContext=None)
-    with keeping_last_words(session, log):
+    with keeping_exit_report(session, log):
         logging.getLogger().handle(record("site-packages/py4j/java_gateway.py", "Exception while sending command."))
         logging.getLogger().handle(record("job.py", "of a user"))
     logging.getLogger().handle(record("site-packages/py4j/java_gateway.py", "of another session"))
@@ -72,21 +72,19 @@ class FailingServer(socketserver.TCPServer):
 
     def fail(self) -> None:
         try:
-            raise EOFError("nobody there")
+            raise EOFError("no broker there")
         except EOFError:
             self.handle_error(self.socket, ("127.0.0.1", 1))
 
 
-def test_broken_connections_of_accumulators_are_told_to_the_log(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_broken_connections_of_accumulators_are_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = JavaLog(str(tmp_path / "log"))
     with FailingServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as server:
         session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_accumulatorServer=server))
-        with keeping_last_words(session, log):
+        with keeping_exit_report(session, log):
             server.fail()
         log.close(keep=True)
         # Its thread may notice when the job is over.
         server.fail()
-    assert (tmp_path / "log").read_text().splitlines()[-1] == "EOFError: nobody there"
+    assert (tmp_path / "log").read_text().splitlines()[-1] == "EOFError: no broker there"
     assert capfd.readouterr().err == ""

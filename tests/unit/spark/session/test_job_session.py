@@ -109,13 +109,13 @@ def test_a_master_is_used_as_it_is_named(builder: FakeBuilder, scheme: str, key:
 
 
 @pytest.mark.parametrize("scheme", ["spark", "sc"])
-def test_a_master_that_is_not_there_is_told_at_once(scheme: str) -> None:
+def test_a_master_that_is_not_there_is_reported_at_once(scheme: str) -> None:
     port = free_port()
     with pytest.raises(ConfigError, match=f"there is no Spark at {scheme}://127.0.0.1:{port}: .*refused"):
         require_master(f"{scheme}://127.0.0.1:{port}")
 
 
-def test_a_token_behind_the_host_is_not_shown() -> None:
+def test_a_token_after_the_host_is_not_shown() -> None:
     port = free_port()
     with pytest.raises(ConfigError) as caught:
         require_master(f"sc://me:hush@127.0.0.1:{port}/;use_ssl=true;token=hush")
@@ -147,8 +147,8 @@ def test_what_spark_raises_becomes_one_sentence(builder: FakeBuilder, tmp_path: 
 
 
 @pytest.mark.usefixtures("builder")
-@pytest.mark.parametrize("error", [None, ConfigError("of somebody else")])
-def test_nobody_hears_of_java_if_it_is_not_to_blame(
+@pytest.mark.parametrize("error", [None, ConfigError("of other code")])
+def test_java_is_not_mentioned_if_it_is_not_to_blame(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], error: Exception | None
 ) -> None:
     with suppress(ConfigError), job_session("job"):
@@ -165,7 +165,7 @@ def test_a_log_that_was_asked_for_stays(tmp_path: Path) -> None:
     assert (tmp_path / "spark.log").read_text() == "a long story\n"
 
 
-def test_a_java_that_is_killed_is_told(builder: FakeBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_that_is_killed_is_reported(builder: FakeBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as java:
         monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=java))
         with pytest.raises(ConnectionRefusedError), job_session("job"):
@@ -194,8 +194,8 @@ def test_java_is_asked_for_in_one_sentence(
         java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}.0.1\"' >&2\n")
         java.chmod(0o755)
     found = "does not run" if version is None else f"is Java {version}; install one or set JAVA_HOME"
-    told = f"^Spark needs Java 17 or newer, and {tmp_path}/bin/java {found}"
-    with pytest.raises(ConfigError, match=told), job_session("job"):
+    found = f"^Spark needs Java 17 or newer, and {tmp_path}/bin/java {found}"
+    with pytest.raises(ConfigError, match=found), job_session("job"):
         pass
 
 

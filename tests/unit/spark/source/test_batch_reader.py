@@ -23,7 +23,7 @@ def reader(uri: str, **more: str) -> CrabkaBatchReader:
     ("where", "offsets"),
     [
         ("offset > 50", range(51, 60)),
-        # Behind the rows of the plan, which begins where an index has an entry.
+        # After the rows of the plan, which begins where an index has an entry.
         ("timestamp >= '2023-11-14 22:13:20.055'", range(55, 60)),
         ("partition = 7", range(0)),
     ],

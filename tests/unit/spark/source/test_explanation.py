@@ -15,7 +15,7 @@ from tests.support.planted_tier import two_segments
 from tests.support.tier_stores import write_tier
 
 
-def test_a_plan_is_told_in_few_lines() -> None:
+def test_a_plan_is_reported_in_few_lines() -> None:
     report = PlanReport(3, 5 << 20, 2, ("segment 7: it has no .log",), 1, 10)
     plan = ReadPlan((), {("t", 0): (0, 10), ("t", 1): (5, 9)}, {"t": None}, report)
     assert describe_plan(plan).splitlines() == [
@@ -28,7 +28,7 @@ def test_a_plan_is_told_in_few_lines() -> None:
     ]
 
 
-def test_options_are_planned_and_told(
+def test_options_are_planned_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CRABKA_CACHE_DIR", str(tmp_path / "cache"))

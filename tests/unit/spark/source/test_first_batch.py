@@ -36,12 +36,12 @@ def test_a_partition_that_is_new_since_the_beginning_is_left_to_the_second_batch
     assert again.end_of({T0: 5}, {T0: 9, T2: 4}) == {T0: 9, T2: 4}
 
 
-def test_a_first_batch_that_is_run_again_never_begins_behind_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_first_batch_that_is_run_again_never_begins_after_its_end(caplog: pytest.LogCaptureFixture) -> None:
     first = FirstBatch()
     first.begin_at({T0: 9, T1: 2}, {T0})
     assert first.start_of({T0: 9, T1: 2}, {T0: 5, T1: 4}) == {T0: 5, T1: 2}
-    (told,) = caplog.messages
-    assert told.startswith(f"the first batch of {T0} ends at 5, before its start at 9")
+    (found,) = caplog.messages
+    assert found.startswith(f"the first batch of {T0} ends at 5, before its start at 9")
     assert first.end_of({T0: 9, T1: 2}, {T0: 9, T1: 6}) == {T0: 9, T1: 6}
 
 
@@ -51,5 +51,5 @@ def test_later_batches_are_left_alone() -> None:
     first.begin_at({T0: 9}, {T0})
     assert first.end_of({T0: 9}, {T0: 9}) == {T0: 9}
     assert first.end_of({T0: 9}, {T0: 2}) == {T0: 2}
-    # The topic was created anew, which is for the planner to tell.
+    # The topic was created anew, which the planner reports.
     assert first.start_of({T0: 9}, {T0: 2}) == {T0: 9}

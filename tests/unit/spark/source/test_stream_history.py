@@ -102,7 +102,7 @@ def test_a_checkpoint_of_another_source_has_nothing_to_verify(cut_uri: str) -> N
     assert values(query(cut_uri), 25, 40) == [b"new"] * 15
 
 
-def test_what_cannot_be_read_is_told_and_written_anew(
+def test_what_cannot_be_read_is_reported_and_written_anew(
     tmp_path: Path, uri: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     place = {"positionLocation": str(tmp_path / "checkpoint")}

@@ -34,7 +34,7 @@ def offsets(made: CrabkaStreamReader, start: dict[str, dict[str, int]], end: dic
     return sorted(offset for batch in rows for offset in batch.column("offset").to_pylist())
 
 
-def test_limits_of_the_options_are_what_spark_is_told() -> None:
+def test_spark_receives_the_limits_of_the_options() -> None:
     assert reader().getDefaultReadLimit() == ALL
     assert reader(minOffsetsPerTrigger="5").getDefaultReadLimit() == pyspark_streaming.ReadMinRows(5)
     both = reader(minOffsetsPerTrigger="5", maxOffsetsPerTrigger="9")
@@ -130,7 +130,7 @@ def test_a_first_batch_that_is_run_again_holds_nothing_back() -> None:
 
 
 @pytest.mark.parametrize("error", [AuthenticationError, ClientNetworkError, VersionMismatchError, WireError])
-def test_a_group_that_cannot_be_told_stops_no_query(
+def test_a_group_that_cannot_be_reached_stops_no_query(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object) -> None:

@@ -1,7 +1,7 @@
 """Requests of the quorum on the wire.
 
 Server side: `decode_request` takes a body that the listener decoded. Client side: `encode_request` builds the body in
-the version that was agreed with the peer. Fields that a version lacks get the value that says nothing.
+the version that was agreed with the peer. Fields that a version lacks get their neutral value.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ API_KEYS: Mapping[type, ApiKey] = {
     DescribeRequest: ApiKey.DESCRIBE_QUORUM,
     VersionsRequest: ApiKey.API_VERSIONS,
 }
-# A fetch with this high watermark is not answered for the sake of a new one (KIP-1166).
+# A fetch with this high watermark does not return early for a new one (KIP-1166).
 _NO_HIGH_WATERMARK = (1 << 63) - 1
-# Kafka's controller.quorum.request.timeout.ms: RemoveRaftVoter does not carry a time of its own.
+# Kafka's controller.quorum.request.timeout.ms: RemoveRaftVoter has no time-out field.
 DEFAULT_TIMEOUT_MS = 2000
-# The first version of Vote that knows pre-votes, of Fetch that knows the metadata log.
+# The first version of Vote with pre-votes, and of Fetch with the metadata log.
 _PRE_VOTE_VERSION = 2
 _METADATA_FETCH_VERSION = 12
 
@@ -67,7 +67,7 @@ def min_version(request: Request) -> int:
 
 
 def decode_request(api_key: int, body: Any, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Request:
-    """Return what a peer asks; `timeout_ms` is for requests that do not carry one.
+    """Return the request of a peer; `timeout_ms` is for requests without such a field.
 
     Raises OperationError INVALID_REQUEST for another topic than the metadata, UNSUPPORTED_VERSION for another API.
     """

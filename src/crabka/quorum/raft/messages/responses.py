@@ -1,6 +1,6 @@
 """Responses of the quorum on the wire.
 
-An inconsistent cluster id is told for the whole response, every other error for the partition, as Kafka does it. The
+An inconsistent cluster id is an error of the whole response, every other error one of the partition, as in Kafka. The
 records of a Fetch and the bytes of a snapshot must have been read before `encode_response`.
 """
 
@@ -53,7 +53,7 @@ _LISTS = {
 
 
 def encode_response(api_key: ApiKey, version: int, response: Response, *, listener: str = "") -> Any:
-    """Return the body of a response; `listener` is where the request came in, for the endpoint of the leader."""
+    """Return the body of a response; `listener` is that of the request, for the endpoint of the leader."""
     types = response_types(api_key, version)
     if api_key in _LISTS and _concerns_all(response):
         return encode_refusal(api_key, version, response.error)
@@ -62,7 +62,7 @@ def encode_response(api_key: ApiKey, version: int, response: Response, *, listen
 
 
 def encode_refusal(api_key: ApiKey, version: int, error: ErrorCode, message: str | None = None) -> Any:
-    """Return the body of a response that tells nothing but an error."""
+    """Return the body of an error response."""
     types = response_types(api_key, version)
     fields: dict[str, Any] = {_LISTS[api_key]: ()} if api_key in _LISTS else {}
     if api_key is ApiKey.DESCRIBE_QUORUM:
@@ -77,7 +77,7 @@ def encode_refusal(api_key: ApiKey, version: int, error: ErrorCode, message: str
 
 
 def decode_response(api_key: ApiKey, body: Any) -> Response:
-    """Return what a peer answered. Raises OperationError if it speaks of another topic."""
+    """Return the response of a peer. Raises OperationError if it is about another topic."""
     return _DECODERS[api_key](body)
 
 

@@ -1,4 +1,4 @@
-"""What all messages of the quorum have in common on the wire: one topic with one partition, ids, endpoints."""
+"""Common parts of the quorum's wire messages: one topic with one partition, ids, endpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crabka.quorum.log.side_files import METADATA_TOPIC_ID
 METADATA_TOPIC = "__cluster_metadata"
 NOBODY = -1
 UNKNOWN = -1
-# Where a peer does not say what it believes: older than every epoch that anybody leads.
+# For a peer that does not state its epoch: older than every epoch with a leader.
 NO_HINT = LeaderHint(0)
 
 
@@ -45,7 +45,7 @@ def key_of(node_id: int, directory_id: UUID | None) -> ReplicaKey:
 
 
 def maybe_key_of(node_id: int, directory_id: UUID | None) -> ReplicaKey | None:
-    """Return the key of a replica, None if the sender does not say whom it means."""
+    """Return the key of a replica, None if the request has none."""
     return None if node_id == NOBODY else key_of(node_id, directory_id)
 
 
@@ -65,7 +65,7 @@ def endpoints_of(listeners: Sequence[Any]) -> tuple[VoterEndpoint, ...]:
 
 
 def hint_of(leader_id: int, epoch: int, node_endpoints: Sequence[Any]) -> LeaderHint:
-    """Read what a peer believes of the leader; its endpoints have no listener name there."""
+    """Return the leader that a peer knows; its endpoints have no listener name there."""
     endpoints = [
         VoterEndpoint("", item.host, item.port)
         for item in node_endpoints
@@ -75,7 +75,7 @@ def hint_of(leader_id: int, epoch: int, node_endpoints: Sequence[Any]) -> Leader
 
 
 def told_endpoint(hint: LeaderHint, listener: str) -> VoterEndpoint | None:
-    """Return the endpoint of the leader to tell: that of the listener on which the request came, else any."""
+    """Return the leader's endpoint for a response: that of the request's listener, else any."""
     if hint.leader_id is None or not hint.endpoints:
         return None
     return next((item for item in hint.endpoints if item.name == listener), hint.endpoints[0])

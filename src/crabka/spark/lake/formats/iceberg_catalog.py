@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from crabka.spark.lake.errors import LakeError
-from crabka.spark.lake.formats.local_disk import telling_of_disk
+from crabka.spark.lake.formats.local_disk import reporting_disk_errors
 from crabka.spark.lake.formats.store import LakeStore
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ def open_catalog(store: LakeStore, name: str | None) -> Catalog:
     if directory is None:
         raise LakeError("Iceberg tables in an object store need --catalog with the name of a catalog of pyiceberg")
     root = os.path.dirname(directory)
-    with telling_of_disk(f"The directory {root} cannot be made"):
+    with reporting_disk_errors(f"The directory {root} cannot be made"):
         os.makedirs(root, exist_ok=True)
     path = os.path.join(root, CATALOG_FILE)
     place = {"type": "sql", "uri": f"sqlite:///{path}?timeout={_BUSY_SECONDS}", "warehouse": f"file://{root}"}
     return _load("crabka", path, place)
 
 
-def _load(name: str, told_as: str, properties: dict[str, str]) -> Catalog:
+def _load(name: str, shown_as: str, properties: dict[str, str]) -> Catalog:
     from pyiceberg.catalog import load_catalog
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -51,5 +51,5 @@ def _load(name: str, told_as: str, properties: dict[str, str]) -> Catalog:
             # Two that open a new database at once both try to make its tables; the next attempt finds them.
             if attempt == _TRIES or not isinstance(error, SQLAlchemyError):
                 reason = " ".join(str(error).split())
-                raise LakeError(f"The Iceberg catalog {told_as} cannot be opened: {reason}") from error
+                raise LakeError(f"The Iceberg catalog {shown_as} cannot be opened: {reason}") from error
         attempt += 1

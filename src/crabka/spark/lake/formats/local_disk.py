@@ -16,7 +16,7 @@ from crabka.vfs import OsFileSystem
 
 
 @contextmanager
-def telling_of_disk(what: str) -> Iterator[None]:
+def reporting_disk_errors(what: str) -> Iterator[None]:
     """Raise LakeError with what could not be done and the system's own words, instead of OSError."""
     try:
         yield

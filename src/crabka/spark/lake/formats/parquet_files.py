@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crabka.spark.lake.formats.data_files import ColumnRange, DataFile
-from crabka.spark.lake.formats.local_disk import telling_of_disk
+from crabka.spark.lake.formats.local_disk import reporting_disk_errors
 from crabka.spark.lake.formats.store import LakeStore
 from crabka.spark.lake.values.schemas import LOG_COLUMNS, OFFSET, TIMESTAMP
 
@@ -33,7 +33,7 @@ class ParquetFileWriter:
         self._timestamps: ColumnRange | None = None
         # Of a store elsewhere it is the temporary file that fills a disk here.
         self._trouble = f"{store.absolute(path)} cannot be written"
-        with telling_of_disk(self._trouble):
+        with reporting_disk_errors(self._trouble):
             self._local_path = self._place()
             self._sink = pa.OSFile(self._local_path, "wb")
             self._writer = pq.ParquetWriter(
@@ -56,7 +56,7 @@ class ParquetFileWriter:
 
     def write(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Add rows as a group of their own. Raises LakeError."""
-        with telling_of_disk(self._trouble):
+        with reporting_disk_errors(self._trouble):
             self._writer.write(batch)
         self._rows += batch.num_rows
         self._offsets = _widened(self._offsets, batch.column(OFFSET))
@@ -64,7 +64,7 @@ class ParquetFileWriter:
 
     def close(self) -> DataFile:
         """Finish the file and return its description. Raises LakeError."""
-        with telling_of_disk(self._trouble):
+        with reporting_disk_errors(self._trouble):
             self._writer.close()
             self._sink.close()
         size_bytes = os.path.getsize(self._local_path)
@@ -76,7 +76,7 @@ class ParquetFileWriter:
         return DataFile(self._path, self._rows, size_bytes, self._partition_value, self._offsets, self._timestamps)
 
     def give_up(self) -> None:
-        """Leave nothing behind, if the store lets us."""
+        """Remove what was written, if the store allows it."""
         with suppress(pa.ArrowException, OSError):
             self._writer.close()
         self._sink.close()

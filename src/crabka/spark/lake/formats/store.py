@@ -18,7 +18,7 @@ from crabka.remote.backends.bucket import Bucket, StoredObject
 from crabka.remote.backends.buckets import bucket_settings, open_bucket
 from crabka.remote.backends.store_errors import ObjectMissingError
 from crabka.spark.lake.errors import LakeError
-from crabka.spark.lake.formats.local_disk import create_file, sync_file, telling_of_disk
+from crabka.spark.lake.formats.local_disk import create_file, reporting_disk_errors, sync_file
 from crabka.vfs import OsFileSystem
 
 _UNSAFE = frozenset("/\\%?#")
@@ -143,14 +143,14 @@ class LakeStore:
         """Store a small file unless there is one, durably; return whether it was stored. Raises LakeError."""
         if self.local_directory is None:
             return self.bucket.put_new(path, data)
-        with telling_of_disk(f"{self.absolute(path)} cannot be written"):
+        with reporting_disk_errors(f"{self.absolute(path)} cannot be written"):
             return create_file(self.local_directory, path, data)
 
     def sync(self, path: str) -> None:
         """Make a file durable that was written in place. Raises LakeError."""
         if self.local_directory is None:
             return
-        with telling_of_disk(f"{self.absolute(path)} cannot be brought to the disk"):
+        with reporting_disk_errors(f"{self.absolute(path)} cannot be brought to the disk"):
             sync_file(self.local_directory, path)
 
     def upload(self, local_path: str, path: str) -> None:

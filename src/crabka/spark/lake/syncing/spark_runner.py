@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.5
 
 
 class SparkRunner:
-    """Runs tasks in a session. `on_tasks` hears how many are done of how many."""
+    """Runs tasks in a session. `on_tasks` receives how many are done, of how many."""
 
     def __init__(self, session: SparkSession, on_tasks: Callable[[int, int], None] = lambda _done, _all: None) -> None:
         self._session = session

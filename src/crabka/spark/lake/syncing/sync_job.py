@@ -72,20 +72,33 @@ class TopicSummary:
         )
 
 
-class SyncListener:
-    """Hears how a sync goes on; does nothing with it."""
+class SyncListener(Protocol):
+    """Receives the progress of a sync."""
 
     def began(self, topic: str) -> None:
         """A topic's turn begins."""
+        ...
 
     def did_round(self, topic: str, result: RoundResult) -> None:
         """A round ended."""
-
-    def did_tasks(self, done: int, count: int) -> None:
-        """Some tasks of the round are done."""
+        ...
 
     def failed(self, topic: str, error: Exception) -> None:
-        """A topic's turn, or the search for topics, ended with an error that it did not end with the last time."""
+        """A topic's turn, or the search for topics, ended with an error other than that of the last turn."""
+        ...
+
+
+class _NoListener:
+    """Ignores progress."""
+
+    def began(self, topic: str) -> None:
+        pass
+
+    def did_round(self, topic: str, result: RoundResult) -> None:
+        pass
+
+    def failed(self, topic: str, error: Exception) -> None:
+        pass
 
 
 class LakeSync:
@@ -105,7 +118,7 @@ class LakeSync:
         self._source = source
         self._runner = runner
         self._request = request
-        self._listener = listener or SyncListener()
+        self._listener = listener or _NoListener()
         self._on_step = on_step
         self._summaries: dict[str, TopicSummary] = {}
         self._errors: dict[str, Exception] = {}

@@ -58,7 +58,7 @@ class TaskResult:
 
 
 def run_task(job: WriteJob, number: int, split: Split) -> TaskResult:
-    """Read a split and write its files. Raises what reading and writing raise, and then leaves little behind."""
+    """Read a split and write its files. Raises what reading and writing raise, and then removes its files if it can."""
     writers = _Writers(job)
     fields = InferredFields(job.decoder.fields)
     try:

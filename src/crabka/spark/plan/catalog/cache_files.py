@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final
 
 from crabka.errors import CorruptDataError
-from crabka.remote.inmemory import PartitionDump, RlmmCacheDump
 from crabka.remote_topic.snapshot import Snapshot, decode_snapshot, encode_snapshot
 
 logger = logging.getLogger(__name__)
@@ -92,8 +91,3 @@ def store_cache(path: Path, snapshot: Snapshot) -> None:
             raise
     except OSError as error:
         logger.info("what is known of the tier cannot be kept: %s", error)
-
-
-def dump_of(*partitions: PartitionDump) -> RlmmCacheDump:
-    """Return a dump of some partitions."""
-    return RlmmCacheDump(partitions)

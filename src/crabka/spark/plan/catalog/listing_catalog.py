@@ -15,13 +15,13 @@ from typing import Final
 from crabka.formats.file_names import LOG_SUFFIX
 from crabka.formats.object_names import parse_object_name
 from crabka.ids import ZERO_UUID
-from crabka.remote.inmemory import PartitionDump
+from crabka.remote.inmemory import PartitionDump, RlmmCacheDump
 from crabka.remote.layout import parse_partition_directory
 from crabka.remote.scrub.faults import TierFaultKind
 from crabka.remote.segments import IndexType, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.remote_topic.snapshot import Snapshot
 from crabka.spark.access.tier_store import ListedObject, ObjectMissingError, present
-from crabka.spark.plan.catalog.cache_files import cache_path, dump_of, load_cache, store_cache
+from crabka.spark.plan.catalog.cache_files import cache_path, load_cache, store_cache
 from crabka.spark.plan.catalog.segment_probe import ListedSegment, SegmentProbe, UnusableSegmentError
 from crabka.spark.plan.catalog.segments import TierCatalog, UnusableSegment
 from crabka.spark.plan.objects.segment_objects import SegmentObjects
@@ -154,4 +154,5 @@ def _store(
     for segment in kept.values():
         by_partition[segment.topic_id_partition].append(segment)
     dumps = [PartitionDump(topic_id_partition=each, segments=tuple(found)) for each, found in by_partition.items()]
-    store_cache(path, Snapshot(topic_id=ZERO_UUID, partition_count=1, partition=0, next_offset=0, dump=dump_of(*dumps)))
+    dump = RlmmCacheDump(tuple(dumps))
+    store_cache(path, Snapshot(topic_id=ZERO_UUID, partition_count=1, partition=0, next_offset=0, dump=dump))

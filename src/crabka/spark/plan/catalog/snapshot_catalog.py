@@ -11,11 +11,10 @@ from typing import Final
 
 from crabka.errors import ConfigError, CorruptDataError
 from crabka.ids import ZERO_UUID
-from crabka.remote.inmemory import PartitionDump
+from crabka.remote.inmemory import PartitionDump, RlmmCacheDump
 from crabka.remote.removal_notice import is_removal_notice
 from crabka.remote.segments import RemoteLogSegmentState
 from crabka.remote_topic.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from crabka.spark.plan.catalog.cache_files import dump_of
 from crabka.spark.plan.catalog.segments import TierCatalog
 
 _FILE_SCHEME: Final = "file://"
@@ -44,7 +43,9 @@ def write_snapshot_file(place: str, catalog: TierCatalog) -> None:
         PartitionDump(topic_id_partition=partition, segments=tuple(segments))
         for partition, segments in catalog.segments.items()
     ]
-    snapshot = Snapshot(topic_id=ZERO_UUID, partition_count=1, partition=0, next_offset=0, dump=dump_of(*dumps))
+    snapshot = Snapshot(
+        topic_id=ZERO_UUID, partition_count=1, partition=0, next_offset=0, dump=RlmmCacheDump(tuple(dumps))
+    )
     _path(place).write_bytes(encode_snapshot(snapshot))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from crabka.remote.errors import NotReadyError, RemoteStorageError
-from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager, PartitionDump
+from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager, PartitionDump, RlmmCacheDump
 from crabka.remote.removal_notice import is_removal_notice
 from crabka.remote.segments import (
     RemoteLogSegmentMetadata,
@@ -25,12 +25,12 @@ from crabka.remote_topic.reading import MetadataPosition, MetadataTopicReader
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.remote_topic.snapshot import Snapshot
 from crabka.spark.access.broker_session import BrokerSession
-from crabka.spark.plan.catalog.cache_files import cache_path, dump_of, load_cache, store_cache
+from crabka.spark.plan.catalog.cache_files import cache_path, load_cache, store_cache
 from crabka.spark.plan.catalog.segments import TierCatalog
 
 if TYPE_CHECKING:
-    from crabka.clients.cluster import Cluster
-    from crabka.clients.metadata import TopicMetadata
+    from crabka.clients.cluster.cluster import Cluster
+    from crabka.clients.cluster.metadata import TopicMetadata
     from crabka.remote_topic.event_reader import MetadataEvent
 
 
@@ -93,7 +93,7 @@ class _KnownEvents:
                 partition=partition,
                 next_offset=self._read_positions[partition].offset,
                 leader_epoch=self._read_positions[partition].leader_epoch,
-                dump=dump_of(*partition_dumps),
+                dump=RlmmCacheDump(tuple(partition_dumps)),
             )
             store_cache(self._path(partition), snapshot)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetcher import FetcherSettings
+from crabka.clients.fetcher.fetcher import FetcherSettings
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.records.header import HEADER_SIZE, BatchHeader, parse_header

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from crabka.clients.epoch_ends import LeaderEpochEnd
-from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.formats.leader_epochs import NO_END, EpochLineage
 from crabka.ids import TopicPartition
 from crabka.spark.errors import SegmentVanishedError, lose
@@ -250,7 +250,7 @@ def _located(
         verdicts = [(each, judge(each, found.get((partition, each.last_offset)))) for each in chain]
         others = [each.base_offset for each, verdict in verdicts if verdict is HistoryVerdict.DIFFERENT]
         first_other = min(others, default=NO_END)
-        # A batch that is the same by chance, after one that is not, proves nothing.
+        # A batch that is equal, after one that is not, proves nothing.
         proven = (each.last_offset + 1 for each, found_same in verdicts if found_same is HistoryVerdict.SAME)
         agreed = max((end for end in proven if end <= first_other), default=0)
         divergences.append(

@@ -47,7 +47,7 @@ def test_what_replaces_the_same_rows_is_no_change_of_data() -> None:
     ("value", "text"),
     [(True, "true"), (False, "false"), (5, "5"), (date(33, 4, 3), "0033-04-03"), ("x", "x"), (None, None)],
 )
-def test_values_of_partitions_are_told_as_they_are_written(value: object, text: str | None) -> None:
+def test_values_of_partitions_are_reported_as_they_are_written(value: object, text: str | None) -> None:
     action = {"path": "kind%3D1/a", "num_records": 3, "size_bytes": 9, "partition.kind": value}
     assert file_of(action, "kind") == DataFile("kind=1/a", 3, 9, text)
 
@@ -66,7 +66,7 @@ def test_intervals_are_read(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2 weeks", "interval two weeks", "interval 1 day 2 hours"])
-def test_what_is_no_interval_is_told(text: str) -> None:
+def test_what_is_no_interval_is_reported(text: str) -> None:
     with pytest.raises(LakeError, match="no interval"):
         interval_ms(text)
 

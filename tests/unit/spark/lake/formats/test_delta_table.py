@@ -60,7 +60,7 @@ def test_the_library_reads_what_was_committed_and_compacted(tmp_path: Path) -> N
     assert all(row["kafka_date"] == row["kafka_timestamp"].date() for row in rows)
 
 
-def test_a_compaction_tells_followers_of_changes_that_there_are_none(tmp_path: Path) -> None:
+def test_a_compaction_is_no_change_for_followers_of_changes(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "delta")
     table = new_table(lake)
     for start in (0, 5):
@@ -73,7 +73,7 @@ def test_a_compaction_tells_followers_of_changes_that_there_are_none(tmp_path: P
     assert changes == [False, False, False]
 
 
-def test_a_table_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_a_table_of_other_software_is_refused(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "delta")
     DeltaTable.create(str(Path(lake.root) / "orders"), schema=pa.schema([("a", pa.int64())]))
     table = DeltaLakeTable.open(lake.store("orders"), now_ms)
@@ -171,7 +171,7 @@ def test_checkpoints_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert synced.missing(directory) == []
 
 
-def test_whatever_the_library_raises_is_told(tmp_path: Path) -> None:
+def test_whatever_the_library_raises_is_reported(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "delta")
     schema = table_schema([pa.field("moment", pa.time64("us"))], with_date=False)
     with pytest.raises(LakeError, match=r"The Delta table .* Invalid data type for Delta Lake: Time64\(µs\)$"):

@@ -41,6 +41,6 @@ def test_an_object_store_needs_a_catalog_of_its_own() -> None:
         open_catalog(LakeStore("s3://bucket/prefix", "orders"), None)
 
 
-def test_a_catalog_that_is_not_configured_is_told(tmp_path: Path) -> None:
+def test_a_catalog_that_is_not_configured_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="nowhere"):
         open_catalog(LakeStore(str(tmp_path), "orders"), "nowhere")

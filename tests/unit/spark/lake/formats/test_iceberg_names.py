@@ -21,7 +21,7 @@ def read_back(lake: Lake) -> list[dict[str, object]]:
     return sorted(found.scan().to_arrow().to_pylist(), key=lambda row: row["kafka_offset"])
 
 
-def test_a_column_that_somebody_else_adds_before_the_first_files_is_read(tmp_path: Path) -> None:
+def test_a_column_that_another_writer_adds_before_the_first_files_is_read(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "iceberg")
     table, other = new_table(lake), lake.open("orders")
     assert other is not None

@@ -37,7 +37,7 @@ def test_the_library_reads_what_was_committed_and_compacted(tmp_path: Path) -> N
     assert found.properties["commit.retry.num-retries"] == "0"
 
 
-def test_snapshots_tell_the_offsets_that_they_reach(tmp_path: Path) -> None:
+def test_snapshots_have_the_offsets_that_they_reach(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "iceberg")
     table = new_table(lake)
     table.commit(written(lake, table, 0, range(5)), {}, {0: 5})
@@ -67,7 +67,7 @@ def test_a_vacuum_expires_snapshots_and_removes_their_metadata(tmp_path: Path) -
     assert found.scan().to_arrow().num_rows == 3
 
 
-def test_metadata_that_a_power_cut_emptied_are_told(tmp_path: Path) -> None:
+def test_metadata_that_a_power_cut_emptied_are_reported(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "iceberg")
     table = new_table(lake)
     table.commit(written(lake, table, 0, range(5)), {}, {0: 5})
@@ -153,7 +153,7 @@ def test_a_vacuum_keeps_the_snapshots_of_tags(tmp_path: Path) -> None:
     assert found.scan(snapshot_id=second.snapshot_id).to_arrow().num_rows == 2
 
 
-def test_a_vacuum_is_tried_again_if_somebody_commits_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vacuum_is_tried_again_if_others_commit_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = lake_of(tmp_path, "iceberg")
     table, other = new_table(lake), lake.open("orders")
     assert other is not None
@@ -163,7 +163,7 @@ def test_a_vacuum_is_tried_again_if_somebody_commits_meanwhile(tmp_path: Path, m
     def fail_first(update: ExpireSnapshots) -> None:
         failures[0] += 1
         if failures[0] < 3:
-            raise CommitFailedException("somebody else")
+            raise CommitFailedException("another writer")
         commit(update)
 
     monkeypatch.setattr(ExpireSnapshots, "commit", fail_first)
@@ -171,7 +171,7 @@ def test_a_vacuum_is_tried_again_if_somebody_commits_meanwhile(tmp_path: Path, m
     assert table_places(Path(lake.root), "orders", "iceberg") == [(0, offset) for offset in range(3)]
 
 
-def test_a_disk_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_disk_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "iceberg")
     table = new_table(lake)
     commits(lake, table, 0, 2)

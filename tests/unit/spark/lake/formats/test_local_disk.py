@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crabka.spark.lake.errors import LakeError
-from crabka.spark.lake.formats.local_disk import create_file, sync_file, telling_of_disk
+from crabka.spark.lake.formats.local_disk import create_file, reporting_disk_errors, sync_file
 from tests.support.synced_files import SyncedFiles
 
 
@@ -37,14 +37,14 @@ def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert os.listdir(tmp_path) == []
 
 
-def test_trouble_is_told_in_the_words_of_the_system() -> None:
+def test_trouble_is_reported_in_the_words_of_the_system() -> None:
     # Arrow has words of its own, which name no file.
     with pytest.raises(LakeError, match=r"^The file f cannot be written: No space left on device$"):  # noqa: SIM117
-        with telling_of_disk("The file f cannot be written"):
+        with reporting_disk_errors("The file f cannot be written"):
             raise OSError(28, "Error writing bytes to file")
     with (
         pytest.raises(LakeError, match=r"^The file f cannot be written: odd$"),
-        telling_of_disk("The file f cannot be written"),
+        reporting_disk_errors("The file f cannot be written"),
     ):
         raise OSError("odd")
 

@@ -62,7 +62,7 @@ def test_names_sort_as_versions_do() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"format": 1}'])
-def test_a_damaged_manifest_is_told(data: bytes) -> None:
+def test_a_damaged_manifest_is_reported(data: bytes) -> None:
     with pytest.raises(LakeError, match="manifest"):
         decode_manifest(data)
 
@@ -91,7 +91,7 @@ def test_the_table_is_what_manifests_add_and_remove() -> None:
     assert fold(manifests[3:]) == state
 
 
-def test_a_hole_in_the_manifests_is_told() -> None:
+def test_a_hole_in_the_manifests_is_reported() -> None:
     second = next_manifest(fold([FIRST]), [], [], is_full=False, timestamp_ms=2, operation="sync")
     third = dataclasses.replace(second, version=2)
     with pytest.raises(LakeError, match="version 1 is missing"):

@@ -15,7 +15,7 @@ from tests.support.lake_tables import raw_spec, rows_of
 HOUR_US = 3_600_000_000
 
 
-def test_a_file_tells_its_rows_and_ranges(tmp_path: Path) -> None:
+def test_a_file_has_its_rows_and_ranges(tmp_path: Path) -> None:
     schema = raw_spec().schema
     writer = ParquetFileWriter(LakeStore(str(tmp_path), "t"), "d/f.parquet", schema, partition_value="d")
     for offsets in ([5, 7], [3]):
@@ -49,7 +49,7 @@ def test_a_file_that_is_given_up_is_gone(tmp_path: Path) -> None:
     assert list((tmp_path / "t").iterdir()) == []
 
 
-def test_a_disk_that_does_not_take_a_file_is_told(tmp_path: Path) -> None:
+def test_a_disk_that_does_not_take_a_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(b"no directory")
     with pytest.raises(LakeError, match=rf"^file://{tmp_path}/t/d/f\.parquet cannot be written: Not a directory$"):
         ParquetFileWriter(LakeStore(str(tmp_path), "t"), "d/f.parquet", raw_spec().schema)

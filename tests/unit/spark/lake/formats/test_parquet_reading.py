@@ -113,7 +113,7 @@ def test_a_store_is_asked_for_what_is_wanted(
     assert sum(columns) < size / 2
 
 
-def test_a_file_that_is_gone_is_told_as_the_store_does(elsewhere: LakeStore) -> None:
+def test_a_file_that_is_gone_is_reported_as_the_store_does(elsewhere: LakeStore) -> None:
     with pytest.raises(ObjectMissingError, match=r"gone\.parquet"):
         next(read_batches(elsewhere, "gone.parquet"))
     batches = read_batches(elsewhere, NAME)

@@ -47,7 +47,7 @@ def test_a_vacuum_removes_manifests_that_nothing_needs(tmp_path: Path) -> None:
     assert fresh(tmp_path).committed_offsets() == {0: FULL_EVERY + 3}
 
 
-def test_somebody_who_slept_does_not_commit_into_the_past(tmp_path: Path) -> None:
+def test_a_writer_that_slept_does_not_commit_into_the_past(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "parquet")
     table = new_table(lake)
     sleeper = fresh(tmp_path)
@@ -73,7 +73,7 @@ def test_of_two_who_look_for_the_last_version_at_the_same_moment_one_commits(
     assert table_places(Path(lake.root), "orders", "parquet") == [(0, 0)]
 
 
-def test_a_manifest_that_is_missing_is_told(tmp_path: Path) -> None:
+def test_a_manifest_that_is_missing_is_reported(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "parquet")
     table = new_table(lake)
     for number in range(2):
@@ -84,7 +84,7 @@ def test_a_manifest_that_is_missing_is_told(tmp_path: Path) -> None:
         fresh(tmp_path)
 
 
-def test_a_table_that_was_removed_meanwhile_is_told(tmp_path: Path) -> None:
+def test_a_table_that_was_removed_meanwhile_is_reported(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "parquet")
     table = new_table(lake)
     shutil.rmtree(lake.root)

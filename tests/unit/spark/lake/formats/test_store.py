@@ -34,7 +34,7 @@ def test_a_directory_may_be_reached_by_another_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", ["a/b", "/elsewhere/orders/a", "file:///elsewhere/a", "s3://bucket/orders/a"])
-def test_a_file_that_is_not_below_the_table_is_told(tmp_path: Path, elsewhere: str) -> None:
+def test_a_file_that_is_not_below_the_table_is_reported(tmp_path: Path, elsewhere: str) -> None:
     with pytest.raises(LakeError, match="not below"):
         LakeStore(str(tmp_path), "orders").relative(elsewhere)
 
@@ -101,7 +101,7 @@ def test_a_name_that_is_none_of_a_directory_is_refused(tmp_path: Path, name: str
         LakeStore(str(tmp_path), name)
 
 
-def test_files_that_are_gone_are_told(tmp_path: Path) -> None:
+def test_files_that_are_gone_are_reported(tmp_path: Path) -> None:
     store = LakeStore(str(tmp_path), "orders")
     store.bucket.put("d/a", b"content")
     store.require([])
@@ -110,7 +110,7 @@ def test_files_that_are_gone_are_told(tmp_path: Path) -> None:
         store.require(["d/a", "d/b"])
 
 
-def test_files_of_an_object_store_that_are_gone_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_an_object_store_that_are_gone_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     store, bucket = LakeStore("s3://bucket/deep", "orders"), Bucket(MemoryStore(), location="s3://bucket/deep/orders")
     monkeypatch.setitem(store.__dict__, "bucket", bucket)
     bucket.put("d/a", b"content")

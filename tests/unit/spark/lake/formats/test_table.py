@@ -279,7 +279,7 @@ def test_a_compaction_is_committed_over_syncs_and_new_columns(lake: Lake) -> Non
     assert places(lake) == [(0, offset) for offset in range(13)]
 
 
-def test_a_compaction_of_files_that_somebody_else_replaced_does_not_happen(lake: Lake) -> None:
+def test_a_compaction_of_files_that_another_writer_replaced_does_not_happen(lake: Lake) -> None:
     table = new_table(lake)
     for start in (0, 5):
         sync(lake, table, {0: start} if start else {}, {0: start + 5})
@@ -367,7 +367,7 @@ def test_files_that_a_vacuum_removed_before_they_were_committed_are_not_committe
     assert places(lake) == [(0, offset) for offset in range(10)]
 
 
-def test_history_tells_the_last_commits(lake: Lake) -> None:
+def test_history_has_the_last_commits(lake: Lake) -> None:
     table = new_table(lake)
     for start in (0, 5):
         sync(lake, table, {0: start} if start else {}, {0: start + 5})

@@ -30,7 +30,7 @@ def test_a_table_of_this_directory_needs_no_more_than_its_name(tmp_path: Path, m
     assert files("orders") == files(f"{lake.root}/orders")
 
 
-def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_table_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="no table"):
         files(str(tmp_path / "nothing"))
 

@@ -106,7 +106,7 @@ class ScriptedTable:
         if step in ("ok", "lost"):
             self.live = [each for each in self.live if each not in replaced] + list(merged)
         if step != "ok":
-            raise CommitConflictError("somebody else")
+            raise CommitConflictError("another writer")
 
 
 def scripted(tmp_path: Path, *script: str) -> ScriptedTable:

@@ -97,7 +97,7 @@ def test_a_log_that_was_cut_and_filled_again_stops_the_sync_until_a_rewind(lake:
     assert rewind_table(lake, "orders", CUT) == []
 
 
-def test_a_log_that_ends_before_the_table_is_told_as_cut(plain_lake: Lake) -> None:
+def test_a_log_that_ends_before_the_table_is_reported_as_cut(plain_lake: Lake) -> None:
     bring(plain_lake, OLD)
     short = topic_of(["old"] * 8, ["old"] * 12)
     with pytest.raises(LogCutError, match="differ from offset"):
@@ -217,7 +217,7 @@ def test_a_compaction_meanwhile_is_not_lost(plain_lake: Lake) -> None:
     check(plain_lake, CUT)
 
 
-def test_a_table_that_never_comes_to_rest_is_told(plain_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_never_comes_to_rest_is_reported(plain_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     bring(plain_lake, OLD)
 
     def conflict(*_args: object) -> None:

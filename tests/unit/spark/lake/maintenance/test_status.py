@@ -24,7 +24,7 @@ def synced(tmp_path: Path, topic: ListTopic) -> Lake:
     return lake
 
 
-def test_a_table_tells_how_far_it_is_behind(tmp_path: Path) -> None:
+def test_a_status_has_the_lag(tmp_path: Path) -> None:
     topic = ListTopic([[b'{"a": 1}'] * 5 + [b"{"], [b'{"a": 1}']])
     lake = synced(tmp_path, topic)
     topic.values[1] += [b"{}"] * 3
@@ -43,7 +43,7 @@ def test_a_table_alone_knows_no_lag(tmp_path: Path) -> None:
     assert [(each.committed, each.end) for each in status.partitions] == [(1, None)]
 
 
-def test_a_topic_that_was_created_anew_is_told(tmp_path: Path) -> None:
+def test_a_topic_that_was_created_anew_is_reported(tmp_path: Path) -> None:
     lake = synced(tmp_path, ListTopic([[b"{}"]]))
     with pytest.raises(LakeError, match="created anew"):
         table_status(lake, "orders", ListTopic([[b"{}"]], topic_id="AnotherTopicAltogether"), now_ms())
@@ -64,6 +64,6 @@ def test_dead_letters_know_no_lag(tmp_path: Path) -> None:
     assert (status.rows, status.lag) == (1, None)
 
 
-def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_table_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="no parquet table"):
         table_status(lake_of(tmp_path, "parquet"), "orders", None, now_ms())

@@ -20,7 +20,7 @@ THEIRS = DataFile("theirs", 1, 1)
 
 @dataclass
 class ScriptedTable:
-    """A table whose commits end as a script says: "ok", "conflict", "taken" by somebody else, or "lost" answer."""
+    """A table whose commits end as a script says: "ok", "conflict", "taken" by another writer, or "lost" answer."""
 
     script: list[str]
     offsets: dict[int, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class ScriptedTable:
         if step == "taken":
             self.live, self.offsets = [*self.live, THEIRS], dict(after)
         if step != "ok":
-            raise CommitConflictError("somebody else")
+            raise CommitConflictError("another writer")
 
 
 def commit(table: ScriptedTable, *, retry: bool = True) -> CommitOutcome:
@@ -97,7 +97,7 @@ def test_a_change_that_leaves_the_offsets_counts_if_nothing_may_change() -> None
     assert table.live == []
 
 
-def test_offsets_that_somebody_else_committed_are_not_committed_again() -> None:
+def test_offsets_that_another_writer_committed_are_not_committed_again() -> None:
     table = ScriptedTable(["taken"])
     assert commit(table) is CommitOutcome.SUPERSEDED
     assert table.live == [THEIRS]

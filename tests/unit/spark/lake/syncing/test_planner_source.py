@@ -47,7 +47,7 @@ def test_topics_and_their_ends_are_known_without_a_plan(tmp_path: Path, monkeypa
     assert source.ends("orders") == TopicEnds(plan.topic_ids["orders"], {0: 60})
 
 
-def test_a_wrong_option_is_told() -> None:
+def test_a_wrong_option_is_reported() -> None:
     with pytest.raises(ConfigError, match="tier"):
         _ = PlannerSource({**CLUSTER, "tier.url": "x"}).reader
 

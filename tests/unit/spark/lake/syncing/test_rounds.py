@@ -44,7 +44,7 @@ def test_partitions_that_are_new_and_empty_are_a_reason_to_commit() -> None:
     assert found.after == {0: 5, 1: 0}
 
 
-def test_partitions_that_nobody_knows_of_yet_have_nothing() -> None:
+def test_partitions_that_are_not_known_yet_have_nothing() -> None:
     found = next_round(plan(tier(2, 0, 5), spans={2: (0, 5), 4: (3, 3)}), "t", {}, LIMITS)
     assert found.after == {0: 0, 1: 0, 2: 5, 3: 0, 4: 3}
 

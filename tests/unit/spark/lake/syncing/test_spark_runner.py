@@ -8,7 +8,7 @@ import pytest
 
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.syncing.spark_runner import SparkRunner
-from tests.support.java_errors import ToldByJavaError
+from tests.support.java_errors import JavaSideError
 
 
 class FakeContext:
@@ -47,7 +47,7 @@ class FailingFrame(ConnectSession):
         return self
 
     def toArrow(self) -> None:  # noqa: N802 - Spark's name
-        raise ToldByJavaError(DEAD_WORKER)
+        raise JavaSideError(DEAD_WORKER)
 
 
 def test_a_worker_that_dies_fails_the_round_and_no_more() -> None:

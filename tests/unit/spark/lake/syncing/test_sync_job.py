@@ -15,7 +15,7 @@ from crabka.spark.lake.syncing.sync_job import LakeSync, SyncListener, SyncReque
 from crabka.spark.lake.syncing.topic_sync import RoundResult, SyncStep, TopicSync
 from crabka.spark.plan.history.divergence import ReadPosition
 from crabka.spark.plan.ranges import ReadPlan
-from tests.support.java_errors import ToldByJavaError
+from tests.support.java_errors import JavaSideError
 from tests.support.lake_reader import table_places
 from tests.support.lake_tables import lake_of
 from tests.support.lake_topic import InlineRunner, ListTopic
@@ -30,16 +30,16 @@ class _Topics(ListTopic):
 
 class _Notes(SyncListener):
     def __init__(self) -> None:
-        self.heard: list[object] = []
+        self.reported: list[object] = []
 
     def began(self, topic: str) -> None:
-        self.heard.append(topic)
+        self.reported.append(topic)
 
     def did_round(self, topic: str, result: RoundResult) -> None:
-        self.heard.append(result.rows)
+        self.reported.append(result.rows)
 
     def failed(self, topic: str, error: Exception) -> None:
-        self.heard.append((topic, str(error)))
+        self.reported.append((topic, str(error)))
 
 
 def test_all_topics_of_a_pattern_have_tables(tmp_path: Path) -> None:
@@ -56,11 +56,11 @@ def test_all_topics_of_a_pattern_have_tables(tmp_path: Path) -> None:
         ("orders", "orders", 7, 2),
         ("orders.eu", "orders.eu", 7, 2),
     ]
-    assert notes.heard == ["orders", 5, 2, "orders.eu", 5, 2]
+    assert notes.reported == ["orders", 5, 2, "orders.eu", 5, 2]
     assert table_places(Path(lake.root), "orders.eu", "parquet") == [(0, offset) for offset in range(7)]
 
 
-def test_following_goes_on_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_following_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
     lake, topic = lake_of(tmp_path, "parquet"), _Topics([[b"v"] * 3])
     request = SyncRequest(topics=("orders",), table_name="sales", settings=SMALL)
     job = LakeSync(lake, topic, InlineRunner(), request)
@@ -115,14 +115,14 @@ def test_the_error_of_an_only_topic_is_raised_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="gone") as caught:
         job.run_once()
     assert caught.value is error
-    assert notes.heard == ["orders"]
+    assert notes.reported == ["orders"]
 
 
-def test_following_tells_an_error_once_and_tries_again(tmp_path: Path) -> None:
+def test_following_reports_an_error_once_and_tries_again(tmp_path: Path) -> None:
     job, source, notes = failing(tmp_path, {"orders.eu": LakeError("away")})
     later: list[dict[str, Exception]] = [
         {"orders.eu": LakeError("away")},
-        {"o": LakeError("nobody there")},
+        {"o": LakeError("no broker there")},
         {},
         {"other": OSError("full")},
     ]
@@ -135,8 +135,8 @@ def test_following_tells_an_error_once_and_tries_again(tmp_path: Path) -> None:
         return found is not None
 
     job.follow(wait)
-    told = [each for each in notes.heard if isinstance(each, tuple)]
-    assert told == [("orders.eu", "away"), ("o", "nobody there"), ("other", "full")]
+    found = [each for each in notes.reported if isinstance(each, tuple)]
+    assert found == [("orders.eu", "away"), ("o", "no broker there"), ("other", "full")]
     assert [(each.topic, each.rows) for each in job.summaries] == [("orders", 7), ("orders.eu", 7), ("other", 6)]
 
 
@@ -149,7 +149,7 @@ def test_following_ends_at_once_if_what_was_asked_for_makes_no_sense(tmp_path: P
             job.follow(lambda: True)
     job, _, notes = failing(tmp_path, {"orders": wrong})
     job.follow(lambda: False)
-    assert ("orders", "no such column") in notes.heard
+    assert ("orders", "no such column") in notes.reported
 
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError("java"), Py4JNetworkError("java"), InvariantError("bug")])
@@ -159,14 +159,14 @@ def test_what_no_later_turn_does_better_ends_everything(tmp_path: Path, error: E
         job.follow(lambda: True)
     with pytest.raises(type(error)):
         job.run_once()
-    assert notes.heard == ["orders", "orders"]
+    assert notes.reported == ["orders", "orders"]
 
 
-def test_what_java_tells_ends_nothing_but_a_turn(tmp_path: Path) -> None:
-    job, _, notes = failing(tmp_path, {"orders": ToldByJavaError("told by a Java that lives")})
+def test_an_exception_of_java_ends_nothing_but_a_turn(tmp_path: Path) -> None:
+    job, _, notes = failing(tmp_path, {"orders": JavaSideError("raised by a Java that lives")})
     job.follow(lambda: False)
-    assert ("orders", "told by a Java that lives") in notes.heard
-    assert "orders.eu" in notes.heard
+    assert ("orders", "raised by a Java that lives") in notes.reported
+    assert "orders.eu" in notes.reported
 
 
 def test_what_comes_while_a_long_plan_is_carried_out_is_read_as_well(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_a_topic_that_never_rests_does_not_keep_others_waiting(tmp_path: Path) -
     assert job.summaries[0].rounds == 1
 
 
-def test_a_round_that_somebody_else_won_is_followed_by_another(tmp_path: Path) -> None:
+def test_a_round_that_another_writer_won_is_followed_by_another(tmp_path: Path) -> None:
     lake, topic = lake_of(tmp_path, "parquet"), _Topics([[b"v"] * 4])
     overtaken = False
 

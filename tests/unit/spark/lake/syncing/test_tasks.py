@@ -52,7 +52,7 @@ def written(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "lake").rglob("*.parquet"))
 
 
-def test_a_task_tells_its_files_and_its_dead_letters(tmp_path: Path) -> None:
+def test_a_task_returns_its_files_and_its_dead_letters(tmp_path: Path) -> None:
     topic = ListTopic([[b'{"id": 1}', b"{", b'{"id": 2}', b"["]])
     result = run_task(job(tmp_path, topic), 0, split_of(topic))
     assert [file.rows for file in result.files] == [2]
@@ -67,7 +67,7 @@ def test_dead_letters_that_are_there_already_are_not_written_again(tmp_path: Pat
     assert run_task(job(tmp_path, topic, known_dead={0: {0, 1, 2}}), 0, split_of(topic)).dead_letters == ()
 
 
-def test_new_fields_are_told_and_nothing_is_written(tmp_path: Path) -> None:
+def test_new_fields_are_reported_and_nothing_is_written(tmp_path: Path) -> None:
     topic = ListTopic([[b'{"id": 1}'] * 4 + [b'{"a": 1}', b'{"a": "x", "b": true}', b'{"c": [1.5]}']])
     result = run_task(job(tmp_path, topic, infers=True), 0, split_of(topic))
     assert {field.name: str(field.type) for field in result.new_fields} == {
@@ -112,9 +112,9 @@ def test_every_task_has_to_answer_once() -> None:
     rows = [encode_result(TaskResult(task)).to_pylist()[0] for task in (1, 0)]
     assert decode_results(rows, 2) == [TaskResult(0), TaskResult(1)]
     assert decode_results([], 0) == []
-    for told in (rows[:1], [*rows, rows[0]], []):
-        with pytest.raises(LakeError, match=f"Spark gave {len(told)} answers of 2 tasks"):
-            decode_results(told, 2)
+    for found in (rows[:1], [*rows, rows[0]], []):
+        with pytest.raises(LakeError, match=f"Spark gave {len(found)} answers of 2 tasks"):
+            decode_results(found, 2)
 
 
 def test_spark_and_arrow_know_the_same_columns() -> None:

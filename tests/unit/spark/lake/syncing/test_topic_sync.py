@@ -119,7 +119,7 @@ def test_one_plan_serves_for_many_rounds(lake: Lake) -> None:
     check(lake, topic)
 
 
-def test_a_plan_is_dropped_when_somebody_else_commits(lake: Lake) -> None:
+def test_a_plan_is_dropped_when_another_writer_commits(lake: Lake) -> None:
     topic = _CountingTopic([[b"v"] * 22])
     sync = syncer(lake, topic, RAW)
     sync.run_round()
@@ -153,7 +153,7 @@ def test_a_plan_is_dropped_after_a_round_that_failed_or_was_lost(lake: Lake) -> 
     check(lake, topic)
 
 
-def test_a_table_of_another_topic_is_told_apart_from_a_topic_that_was_created_anew(lake: Lake) -> None:
+def test_a_table_of_another_topic_differs_from_a_topic_that_was_created_anew(lake: Lake) -> None:
     to_the_end(syncer(lake, ListTopic([[b"a"]]), RAW))
     other = ListTopic([[b"b"]], topic_id="AnotherTopicAltogether", name="other")
     with pytest.raises(LakeError, match="follows the topic orders, not other"):
@@ -273,7 +273,7 @@ def test_a_topic_that_was_created_anew_stops_the_sync(lake: Lake) -> None:
             syncer(lake, ListTopic([[b"b"] * count], topic_id="AnotherTopicAltogether"), RAW).run_round()
 
 
-def test_dead_letters_that_were_left_behind_do_not_swallow_rows_of_a_topic_that_was_created_anew(lake: Lake) -> None:
+def test_leftover_dead_letters_do_not_swallow_rows_of_a_topic_that_was_created_anew(lake: Lake) -> None:
     to_the_end(syncer(lake, ListTopic([[b"{broken"] * 6]), INFERRING))
     anew = ListTopic([[b"{broken"] * 6], topic_id="AnotherTopicAltogether")
     sync = TopicSync(lake, anew, InlineRunner(), INFERRING, topic="orders", table_name="again")

@@ -51,7 +51,7 @@ def rows(*values: bytes | None) -> tuple[list[dict[str, Any]], dict[int, str]]:
 
 def test_records_are_read_with_and_without_the_prefix_of_a_registry() -> None:
     data = encoded(RECORD)
-    assert data[0] == 0  # so that the first byte alone does not tell
+    assert data[0] == 0  # so that the first byte alone decides nothing
     assert rows(data, WIRE + data, None) == ([RECORD, RECORD, dict.fromkeys(RECORD)], {})
 
 
@@ -73,13 +73,13 @@ def test_whether_there_is_a_prefix_can_be_said() -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00", WIRE, b"nonsense", WIRE + b"nonsense", encoded(RECORD) + b"x"])
-def test_what_is_not_exactly_one_record_is_told(value: bytes) -> None:
+def test_what_is_not_exactly_one_record_is_reported(value: bytes) -> None:
     found, bad = rows(encoded(RECORD), value, encoded(RECORD))
     assert len(found) == 2
     assert list(bad) == [1]
 
 
-def test_a_number_that_its_column_cannot_hold_is_told() -> None:
+def test_a_number_that_its_column_cannot_hold_is_reported() -> None:
     wide = dict(SCHEMA, fields=[dict(field) for field in SCHEMA["fields"]])
     wide["fields"][4] = {"name": "price", "type": {**SCHEMA["fields"][4]["type"], "precision": 20}}
     stream = io.BytesIO()

@@ -71,7 +71,7 @@ def test_a_long_value_full_of_escapes_is_looked_at_once() -> None:
         b'{"t": "\xff"}',
     ],
 )
-def test_what_is_plainly_bad_is_told(value: bytes) -> None:
+def test_what_is_plainly_bad_is_reported(value: bytes) -> None:
     assert [index for index, reason in misfits(pa.array([b"{}", value]), FIELDS) if reason] == [1]
 
 

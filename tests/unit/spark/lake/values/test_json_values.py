@@ -64,7 +64,7 @@ def test_a_null_value_is_a_row_without_fields() -> None:
         b'{},{"id": 1}',
     ],
 )
-def test_a_bad_value_is_told_and_shifts_no_other(value: bytes) -> None:
+def test_a_bad_value_is_reported_and_shifts_no_other(value: bytes) -> None:
     for decoder in (JsonValues(FIELDS), JsonValues(FIELDS, infers=True)):
         good = [b'{"id": %d, "name": "x"}' % number for number in range(5)]
         rows, bad = decode(decoder, *good[:2], value, *good[2:])

@@ -56,7 +56,7 @@ def test_structs_grow_wherever_they_are() -> None:
         (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.string()), r"a\{\}"),
     ],
 )
-def test_types_that_exclude_each_other_are_told(current: pa.DataType, wanted: pa.DataType, place: str) -> None:
+def test_types_that_exclude_each_other_are_reported(current: pa.DataType, wanted: pa.DataType, place: str) -> None:
     with pytest.raises(SchemaConflictError, match=place):
         merge_schemas(pa.schema([("a", current)]), pa.schema([("a", wanted)]))
 

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from crabka.ids import ZERO_UUID
-from crabka.remote.inmemory import PartitionDump
+from crabka.remote.inmemory import PartitionDump, RlmmCacheDump
 from crabka.remote_topic.snapshot import Snapshot
 from crabka.spark.plan.catalog.cache_files import (
     _own_directory,
     cache_directory,
     cache_path,
-    dump_of,
     load_cache,
     store_cache,
 )
@@ -25,7 +24,7 @@ SNAPSHOT = Snapshot(
     partition_count=1,
     partition=0,
     next_offset=5,
-    dump=dump_of(PartitionDump(topic_id_partition=ORDERS, segments=(remote_segment(0, 9),))),
+    dump=RlmmCacheDump((PartitionDump(topic_id_partition=ORDERS, segments=(remote_segment(0, 9),)),)),
 )
 
 

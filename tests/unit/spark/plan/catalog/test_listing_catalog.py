@@ -51,7 +51,7 @@ def test_a_torn_segment_is_ignored_and_named() -> None:
     assert "does not end with a whole batch" in catalog.ignored[0]
 
 
-def test_topics_that_nobody_wants_and_strangers_are_passed_over() -> None:
+def test_topics_that_are_not_wanted_and_strangers_are_passed_over() -> None:
     tier = two_segments()
     tier.storage.objects["holiday/photo.jpg"] = b"x"
     name = next(iter(tier.storage.objects))

@@ -50,7 +50,7 @@ def test_what_an_unclean_election_left_does_not_count() -> None:
     assert parts_of([lost, won], epoch_ends_of([(0, 0), (2, 18)])) == [(0, 0, 18), (15, 18, 41)]
 
 
-def test_a_segment_without_any_offset_of_the_history_is_told_from_a_second_copy() -> None:
+def test_a_segment_without_any_offset_of_the_history_is_no_second_copy() -> None:
     history = epoch_ends_of([(0, 0), (2, 18)])
     assert not is_in_history(remote_segment(18, 29, epochs=[(1, 18)]), history)
     assert is_in_history(remote_segment(10, 29, epochs=[(0, 10), (1, 18)]), history)

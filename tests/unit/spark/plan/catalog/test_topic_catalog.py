@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.fetcher import FetchedRecord
+from crabka.clients.fetcher.fetcher import FetchedRecord
 from crabka.embedded import Broker
-from crabka.remote.inmemory import PartitionDump
+from crabka.remote.inmemory import PartitionDump, RlmmCacheDump
 from crabka.remote.segments import TopicIdPartition
 from crabka.remote_topic.partitioner import metadata_partition_for
 from crabka.remote_topic.reading import MetadataTopicReader, OnEvent
@@ -15,7 +15,7 @@ from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.remote_topic.snapshot import Snapshot
 from crabka.spark.access.broker_session import BrokerSession
-from crabka.spark.plan.catalog.cache_files import cache_path, dump_of, store_cache
+from crabka.spark.plan.catalog.cache_files import cache_path, store_cache
 from crabka.spark.plan.catalog.topic_catalog import load_topic_catalog
 from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments, update
 from tests.support.remote_segments import DELETING
@@ -88,7 +88,7 @@ def test_files_that_know_another_log_are_not_believed(
                 partition=place,
                 next_offset=offset,
                 leader_epoch=epoch,
-                dump=dump_of(dump),
+                dump=RlmmCacheDump((dump,)),
             ),
         )
         for _ in range(2):

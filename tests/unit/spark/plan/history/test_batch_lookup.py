@@ -7,7 +7,7 @@ import pytest
 from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetch_messages import FetchAnswer
+from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
 from crabka.spark.options.source_options import SourceOptions

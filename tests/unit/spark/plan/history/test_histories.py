@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from crabka._kio import ErrorCode
-from crabka.clients.epoch_ends import LeaderEpochEnd
-from crabka.clients.fetch_messages import FetchAnswer
-from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.offsets import EARLIEST
+from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd
+from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.fetcher.messages import FetchAnswer
+from crabka.clients.fetcher.offsets import EARLIEST
 from crabka.ids import TopicPartition
 from crabka.records.header import iter_headers
 from crabka.spark.options.source_options import SourceOptions

@@ -41,14 +41,14 @@ def test_what_is_missing_is_named() -> None:
         objects.base_offset_at(segment, 0)
 
 
-def test_a_segment_without_a_batch_is_told() -> None:
+def test_a_segment_without_a_batch_is_reported() -> None:
     tier = two_segments()
     tier.put(tier.segments[0], None, b"short")
     with pytest.raises(TierReadError, match=r"\.log in memory has 5 bytes, which is no batch"):
         SegmentObjects(store_of(tier)).first_batch(tier.segments[0])
 
 
-def test_damaged_epochs_are_told() -> None:
+def test_damaged_epochs_are_reported() -> None:
     tier = two_segments()
     tier.put(tier.segments[0], IndexType.LEADER_EPOCH, b"nonsense")
     with pytest.raises(TierReadError, match="is damaged"):

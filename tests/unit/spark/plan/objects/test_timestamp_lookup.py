@@ -41,7 +41,7 @@ def test_times_that_go_down_again_do_no_harm() -> None:
     assert first_offset_at(objects, parts, 901) == NO_MATCH
 
 
-def test_a_segment_that_vanishes_is_told_as_such() -> None:
+def test_a_segment_that_vanishes_is_reported_as_such() -> None:
     tier = two_segments()
     parts = choose_parts(tier.segments, {0: 45, 2: NO_END})
     tier.remove(tier.segments[0], None)
