@@ -15,8 +15,8 @@ from crabka.clients.producer.producer import Producer, ProducerSettings
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import CLIENT_HOST, ClientSimulation, simulate
-from tests.support.scripted_broker import DisconnectError
+from tests.support.clients.scripted_broker import DisconnectError
+from tests.support.clients.simulation import CLIENT_HOST, ClientSimulation, simulate
 
 NODE_IDS = (1, 2, 3)
 PARTITION_COUNT = 4

@@ -25,9 +25,9 @@ from crabka.clients.producer.settings import ProducerSettings
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import CLIENT_HOST, ClientSimulation, simulate
-from tests.support.memory_transactions import MemoryTransactions
-from tests.support.scripted_broker import DisconnectError
+from tests.support.clients.scripted_broker import DisconnectError
+from tests.support.clients.simulation import CLIENT_HOST, ClientSimulation, simulate
+from tests.support.coordinators.memory_transactions import MemoryTransactions
 
 NODE_IDS = (1, 2, 3)
 PARTITION_COUNT = 3

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -6,8 +6,8 @@ from typing import Any
 
 from crabka._kio import ErrorCode
 from crabka.protocol.apis import ApiKey
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.scripted_broker import ReceivedRequest
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clusters.loopback import loopback_cluster
 from tests.unit.cli.conftest import RunCommand
 
 

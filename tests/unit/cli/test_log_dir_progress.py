@@ -17,9 +17,9 @@ from crabka.cli.log_dir_view import RunningMove
 from crabka.clients.admin.admin import Admin
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
-from tests.support.admin_simulation import with_admin
-from tests.support.client_simulation import ClientSimulation
-from tests.support.scripted_broker import DisconnectError, ReceivedRequest
+from tests.support.clients.admin import with_admin
+from tests.support.clients.scripted_broker import DisconnectError, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation
 
 T0 = TopicPartition("t", 0)
 SENT = SentReplica(1, T0, "/b")

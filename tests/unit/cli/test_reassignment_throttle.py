@@ -9,9 +9,9 @@ from crabka.cli.reassignment_throttle import FOLLOWERS, LEADERS, RATES, clear_th
 from crabka.clients.admin.admin import Admin
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
-from tests.support.admin_simulation import with_admin
-from tests.support.client_simulation import ClientSimulation
-from tests.support.scripted_broker import ReceivedRequest
+from tests.support.clients.admin import with_admin
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 

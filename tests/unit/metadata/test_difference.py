@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from crabka.metadata.difference import ImageDifference
 from crabka.metadata.records import ConfigRecord, FeatureLevelRecord, RemoveTopicRecord
-from tests.support.images import applied, cluster, with_topic
+from tests.support.quorum.images import applied, cluster, with_topic
 
 
 def test_a_difference_tells_what_a_delta_would_tell() -> None:

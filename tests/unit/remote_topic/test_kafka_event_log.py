@@ -22,10 +22,10 @@ from crabka.remote_topic.kafka_event_log import (
 )
 from crabka.remote_topic.settings import METADATA_TOPIC, RemoteTopicSettings
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.metadata_topic import RecordedEvents, append_values, metadata_partitions, serve_create_topics
-from tests.support.remote_topic import until
-from tests.support.scripted_broker import NO_ANSWER, DisconnectError
+from tests.support.clients.scripted_broker import NO_ANSWER, DisconnectError
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.tier_topic.manager import until
+from tests.support.tier_topic.topic import RecordedEvents, append_values, metadata_partitions, serve_create_topics
 
 
 def config_for(simulation: ClientSimulation, **topic: int) -> KafkaMetadataEventLogConfig:

@@ -69,6 +69,6 @@ async def _read_whole(source: PartitionLog, threads: Threads, offset: int, buffe
     view = memoryview(data)
     first = next(iter_headers(view), None)
     if plan.is_lost or (len(view) > 0 and (first is None or not crc_valid(view, *first))):
-        source.report_damage_at(offset, f"the coordinator finds no whole batch at offset {offset}")
+        source.healing.report_damage_at(offset, f"the coordinator finds no whole batch at offset {offset}")
         return None
     return view

@@ -260,7 +260,7 @@ class MetadataPublisher:
             return
         if is_new:
             # It has had no leader before, so the tier has nothing of it.
-            partition.log.trust_end()
+            partition.log.durability.trust_end()
         self._take_role(partition, partition_image)
 
     def _take_role(self, partition: Partition, partition_image: PartitionImage) -> None:
@@ -285,7 +285,7 @@ class MetadataPublisher:
         Until then it refuses as one that is led elsewhere, which clients try again.
         """
         leads = partition_image.leader == self._node_id
-        if not leads or self._tiering is None or partition.is_leader or not partition.log.may_be_short:
+        if not leads or self._tiering is None or partition.is_leader or not partition.log.durability.may_be_short:
             self._awaiting_tier.pop(partition, None)
             return False
         is_waiting = partition in self._awaiting_tier
@@ -299,7 +299,7 @@ class MetadataPublisher:
         """Lead a partition whose log reaches to the end of the tier."""
         partition_image = self._awaiting_tier.pop(partition, None)
         if partition_image is not None:
-            partition.log.trust_end()
+            partition.log.durability.trust_end()
             self._take_role(partition, partition_image)
 
     def _leave(self, topic: TopicImage, index: int) -> None:
@@ -326,7 +326,7 @@ class MetadataPublisher:
     ) -> Partition | None:
         topic_partition = TopicPartition(topic.name, index)
         opened = self._logs.get(topic_partition)
-        if opened is not None and not opened.adopt(topic.topic_id):
+        if opened is not None and not opened.healing.adopt(topic.topic_id):
             # It belongs to an older topic of that name.
             self._logs.mark_stray(topic_partition)
             opened = None

@@ -14,9 +14,9 @@ from crabka.metadata.cluster import Endpoint
 from crabka.metadata.delta import MetadataDelta
 from crabka.protocol.apis import ApiKey, MessageTypes
 from tests.support.async_tests import run_with
-from tests.support.images import cluster
-from tests.support.peer_brokers import PORT, PeerWorld, among_peers
-from tests.support.scripted_broker import NO_ANSWER, Later, ReceivedRequest, ScriptedBroker
+from tests.support.clients.scripted_broker import NO_ANSWER, Later, ReceivedRequest, ScriptedBroker
+from tests.support.nodes.peer_brokers import PORT, PeerWorld, among_peers
+from tests.support.quorum.images import cluster
 
 
 def build(types: MessageTypes) -> Any:

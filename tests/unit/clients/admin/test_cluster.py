@@ -15,10 +15,10 @@ from crabka.errors import OperationError
 from crabka.ids import ZERO_UUID
 from crabka.kraft.voters import VoterEndpoint
 from crabka.protocol.apis import ApiKey, ms
-from tests.support.admin_simulation import with_admin
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation
-from tests.support.scripted_broker import Answer, ReceivedRequest
+from tests.support.clients.admin import with_admin
+from tests.support.clients.scripted_broker import Answer, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation
 
 DIRECTORY = uuid.UUID(int=77)
 

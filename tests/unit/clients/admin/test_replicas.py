@@ -12,10 +12,10 @@ from crabka.clients.admin.cluster_types import ElectionKind, ReplicaMove
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
-from tests.support.admin_simulation import with_admin
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation
-from tests.support.scripted_broker import ReceivedRequest
+from tests.support.clients.admin import with_admin
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 

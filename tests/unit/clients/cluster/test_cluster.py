@@ -14,8 +14,8 @@ from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
+from tests.support.clients.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation, simulate
 
 
 @pytest.mark.parametrize(

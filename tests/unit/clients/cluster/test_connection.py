@@ -27,9 +27,9 @@ from crabka.clients.security.security import ClientSecurity
 from crabka.errors import OperationError, WireError
 from crabka.protocol.apis import ApiKey, MessageTypes
 from tests.support.async_tests import real_time, run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.scram_server import SaslScript
-from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest, ScriptedBroker
+from tests.support.clients.scram_server import SaslScript
+from tests.support.clients.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest, ScriptedBroker
+from tests.support.clients.simulation import ClientSimulation, simulate
 
 SETTINGS = ConnectionSettings(client_id="tester", request_timeout_ms=1_000, connect_timeout_ms=1_000)
 PASSWORD = "pencil"

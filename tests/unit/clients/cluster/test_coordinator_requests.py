@@ -14,9 +14,9 @@ from crabka.clients.errors import ClientNetworkError
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.group_answers import coordinator
-from tests.support.scripted_broker import DisconnectError, ReceivedRequest
+from tests.support.clients.scripted_broker import DisconnectError, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.coordinators.answers import coordinator
 
 PASSING = [ErrorCode.coordinator_not_available, ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator]
 

@@ -13,7 +13,7 @@ from crabka.clients.errors import ClientNetworkError
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
+from tests.support.clients.simulation import ClientSimulation, simulate
 
 PARTITIONS = [TopicPartition("t", index) for index in range(4)]
 

@@ -18,9 +18,9 @@ from crabka.records.control import EndTransactionMarker, build_end_transaction_b
 from crabka.records.errors import CorruptBatchError
 from crabka.records.record import Record
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import CLIENT_HOST, ClientSimulation, simulate
-from tests.support.memory_cluster import MemoryPartition
-from tests.support.scripted_broker import DisconnectError
+from tests.support.clients.scripted_broker import DisconnectError
+from tests.support.clients.simulation import CLIENT_HOST, ClientSimulation, simulate
+from tests.support.clusters.memory import MemoryPartition
 
 FROM_START = FetcherSettings(offset_reset=OffsetReset.EARLIEST)
 T0 = TopicPartition("t", 0)

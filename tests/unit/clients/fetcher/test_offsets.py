@@ -12,7 +12,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
+from tests.support.clients.simulation import ClientSimulation, simulate
 
 
 @run_with(simulate, node_ids=(1, 2))

@@ -25,9 +25,9 @@ from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.records.header import parse_header
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.memory_transactions import MemoryTransactions
-from tests.support.scripted_broker import DisconnectError
+from tests.support.clients.scripted_broker import DisconnectError
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.coordinators.memory_transactions import MemoryTransactions
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SETTINGS = ProducerSettings(transactional_id="id", batch_bytes=200, linger_ms=1, max_block_ms=5_000)

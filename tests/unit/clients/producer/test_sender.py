@@ -18,9 +18,9 @@ from crabka.errors import ConfigError, OperationError
 from crabka.protocol.apis import ApiKey
 from crabka.records.header import parse_header
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.memory_cluster import MemoryPartition
-from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
+from tests.support.clients.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.clusters.memory import MemoryPartition
 
 SMALL_BATCHES = ProducerSettings(batch_bytes=200, linger_ms=1)
 

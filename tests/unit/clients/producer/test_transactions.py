@@ -20,9 +20,9 @@ from crabka.clients.producer.transactions import TransactionLimits, TransactionM
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.memory_transactions import MemoryTransactions
-from tests.support.scripted_broker import DisconnectError
+from tests.support.clients.scripted_broker import DisconnectError
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.coordinators.memory_transactions import MemoryTransactions
 
 T0 = TopicPartition("t", 0)
 LIMITS = TransactionLimits(timeout_ms=60_000, max_block_ms=5_000)

@@ -16,9 +16,9 @@ from crabka.clients.security.secret import Secret
 from crabka.clients.security.security import ClientSecurity
 from crabka.protocol.apis import ApiKey
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.scram_server import REFUSED, SaslScript
-from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
+from tests.support.clients.scram_server import REFUSED, SaslScript
+from tests.support.clients.scripted_broker import ReceivedRequest, ScriptedBroker
+from tests.support.clients.simulation import ClientSimulation, simulate
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 PASSWORD = "pencil"

@@ -14,8 +14,8 @@ from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.kraft.voters import VoterEndpoint
 from crabka.protocol.apis import ApiKey
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.scripted_broker import ReceivedRequest
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clusters.loopback import loopback_cluster
 
 T0 = TopicPartition("t", 0)
 ENDPOINTS = [VoterEndpoint("C", "h", 1)]

@@ -13,8 +13,8 @@ from crabka.clients.sync.producer import SyncProducer
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.memory_transactions import MemoryTransactions
+from tests.support.clusters.loopback import loopback_cluster
+from tests.support.coordinators.memory_transactions import MemoryTransactions
 
 FROM_START = FetcherSettings(offset_reset=OffsetReset.EARLIEST)
 T0 = TopicPartition("t", 0)

@@ -11,8 +11,8 @@ from crabka.log.partition.append import InvalidRecordsError, needs_preparation, 
 from crabka.records.builder import build_batch
 from crabka.records.header import crc_valid, parse_header
 from crabka.records.record import Record, decode_records
-from tests.support.bombs import bomb
-from tests.support.logs import NOW_MS, make_batch
+from tests.support.faults.bombs import bomb
+from tests.support.storage.small import NOW_MS, make_batch
 
 PLAIN = TopicConfig()
 

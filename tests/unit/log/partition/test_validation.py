@@ -11,7 +11,7 @@ from crabka.log.partition.validation import check_client_batch
 from crabka.records.builder import build_batch
 from crabka.records.header import sealed
 from crabka.records.record import Record
-from tests.support.logs import NOW_MS, ProducerFields, make_batch
+from tests.support.storage.small import NOW_MS, ProducerFields, make_batch
 
 
 def refused(batch: bytes, config: TopicConfig | None = None) -> ErrorCode:

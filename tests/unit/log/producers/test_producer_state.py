@@ -8,7 +8,7 @@ from crabka.log.producers.producer_state import AppendOrigin, ProducerEntry, Pro
 from crabka.log.producers.verification import Verification
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import MAX_SEQUENCE, BatchHeader, parse_header
-from tests.support.logs import NOW_MS, ProducerFields, make_batch
+from tests.support.storage.small import NOW_MS, ProducerFields, make_batch
 
 COMMIT = EndTransactionMarker(committed=True, coordinator_epoch=3)
 ABORT = EndTransactionMarker(committed=False, coordinator_epoch=3)

@@ -17,7 +17,7 @@ from crabka.quorum.storage import MetadataStorage
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from tests.support.async_tests import real_time, run_with
-from tests.support.quorum_node import DIRECTORY, QUIET, VOTER, formatted_disk, new_topic, topic_config
+from tests.support.quorum.node import DIRECTORY, QUIET, VOTER, formatted_disk, new_topic, topic_config
 
 
 class Bench:

@@ -27,7 +27,7 @@ from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import write_atomic
 from tests.support.async_tests import run_with
-from tests.support.quorum_node import (
+from tests.support.quorum.node import (
     DIRECTORY,
     LOG_DIRECTORY,
     QUIET,

@@ -28,8 +28,8 @@ from crabka.spark.jobs.replay_writer import (
     rows_of_batch,
 )
 from crabka.spark.plan.history.witnesses import BatchWitness, Chain
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.memory_transactions import MemoryTransactions
+from tests.support.clusters.loopback import loopback_cluster
+from tests.support.coordinators.memory_transactions import MemoryTransactions
 
 SOURCE = SourceIdentity("orders", "id-1")
 T1 = TopicPartition("t", 1)

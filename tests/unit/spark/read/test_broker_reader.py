@@ -20,7 +20,7 @@ from crabka.spark.errors import DataLossError, TierReadError, TopicChangedError
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.ranges import BrokerRange
 from crabka.spark.read.broker_reader import BrokerReader
-from tests.support.planted_tier import PRODUCER_ID, batches, transaction
+from tests.support.tiers.planted import PRODUCER_ID, batches, transaction
 
 T0 = TopicPartition("t", 0)
 

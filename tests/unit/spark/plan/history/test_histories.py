@@ -24,9 +24,9 @@ from crabka.spark.plan.history.histories import (
 )
 from crabka.spark.plan.history.witnesses import BatchWitness, Chain, HistoryVerdict
 from crabka.spark.plan.survey import PartitionSurvey, Survey
-from tests.support.planted_tier import PlantedTier, batches, two_segments
-from tests.support.tier_plans import options
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.plans import options
+from tests.support.tiers.planted import PlantedTier, batches, two_segments
+from tests.support.tiers.stores import write_tier
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
 
